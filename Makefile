@@ -1,0 +1,34 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: optimize test lint clean
+
+optimize: $(INSTALLED)  ## optimize real ONNX models end to end and print what changed
+	$(BIN)/python benchmarks/real_models.py
+
+test: $(INSTALLED)  ## the whole suite
+	$(BIN)/python -m pytest -n auto
+
+lint: $(INSTALLED) build/typecheck/eqsat
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+# rules/ and extraction/ stand beside src/ but are imported below eqsat: show the type checker that tree.
+build/typecheck/eqsat: FORCE
+	mkdir -p $@
+	ln -sfn $(CURDIR)/src/eqsat/* $(CURDIR)/rules $(CURDIR)/extraction $@/
+
+.PHONY: FORCE
+FORCE:
+
+clean:
+	rm -rf build $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
