@@ -1,0 +1,233 @@
+"""The extraction problem as arrays: which node stands for each e-class, so that the whole is cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eqsat.errors import ExtractionError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """E-nodes, their e-classes, child classes and costs, and the classes wanted.
+
+    An extraction chooses one node for every class it reaches from the roots, without a cycle. Its *DAG cost*
+    counts each reached class once, its *tree cost* once for every path that leads to it.
+
+    Parameters (N nodes, C classes, E child edges; node and class numbers start at 0)
+    ----------
+    node_class : int (N,), the class of each node
+    child_ptr : int (N + 1,), node ``n`` has the children ``child[child_ptr[n]:child_ptr[n + 1]]``
+    child : int (E,), class numbers; a class may occur several times among one node's children
+    cost : float (N,), finite, may be negative
+    roots : int (R,), the classes to extract; duplicates count once
+    subsumed : bool (N,), nodes that must not be chosen; none by default
+    num_classes : C; by default one more than the largest class number in use
+    node_ids, class_ids, ops : names for messages and files; numbers are used where they are missing
+
+    Raises
+    ------
+    ExtractionError : shapes that do not fit, class numbers out of range, costs that are NaN or infinite, or a
+        root that has no finite extraction (the message names it and says what it lacks).
+    """
+
+    node_class: Ints
+    child_ptr: Ints
+    child: Ints
+    cost: Floats
+    roots: Ints
+    subsumed: NDArray[np.bool_] | None = None
+    num_classes: int = -1
+    node_ids: Sequence[str] | None = field(default=None, repr=False)
+    class_ids: Sequence[str] | None = field(default=None, repr=False)
+    ops: Sequence[str] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        put("node_class", _integers("node_class", self.node_class))
+        put("child_ptr", _integers("child_ptr", self.child_ptr))
+        put("child", _integers("child", self.child))
+        put("roots", np.unique(_integers("roots", self.roots)))
+        put("cost", _vector("cost", self.cost, np.float64))
+        if self.subsumed is not None:
+            put("subsumed", _vector("subsumed", self.subsumed, np.bool_))
+        if self.num_classes < 0:
+            put("num_classes", 1 + max((int(a.max()) for a in self._class_arrays() if len(a)), default=-1))
+        self._check_shapes()
+        self._check_costs()
+        self._check_roots()
+
+    @classmethod
+    def from_lists(cls, classes: Sequence[Iterable[tuple[float, Iterable[int]]]], roots: ArrayLike) -> Problem:
+        """The problem whose class ``i`` holds the nodes ``classes[i]``, each a (cost, child classes) pair."""
+        node_class, cost, child, ptr = [], [], [], [0]
+        for index, nodes in enumerate(classes):
+            for price, children in nodes:
+                node_class.append(index)
+                cost.append(price)
+                child.extend(children)
+                ptr.append(len(child))
+        return cls(
+            np.array(node_class, np.int64),
+            np.array(ptr),
+            np.array(child, np.int64),
+            np.array(cost, np.float64),
+            np.asarray(roots, np.int64),
+            num_classes=len(classes),
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.cost)
+
+    @cached_property
+    def children(self) -> list[list[int]]:
+        """Child classes of every node, as lists."""
+        flat, ptr = self.child.tolist(), self.child_ptr.tolist()
+        return [flat[a:b] for a, b in zip(ptr, ptr[1:], strict=False)]
+
+    @cached_property
+    def class_nodes(self) -> list[list[int]]:
+        """Nodes of every class that may be chosen, as lists in ascending order."""
+        allowed = np.flatnonzero(~self.excluded)
+        return group(self.node_class[allowed], allowed, self.num_classes)
+
+    @cached_property
+    def parents(self) -> list[list[int]]:
+        """Nodes that have the class as a child, once for every occurrence."""
+        owner = np.repeat(np.arange(self.num_nodes), np.diff(self.child_ptr))
+        return group(self.child, owner, self.num_classes)
+
+    @cached_property
+    def costs(self) -> list[float]:
+        """The costs as a list: single items of a list are read several times faster than those of an array."""
+        return self.cost.tolist()
+
+    @property
+    def excluded(self) -> NDArray[np.bool_]:
+        """Nodes that must not be chosen; bool (N,)."""
+        return self.subsumed if self.subsumed is not None else np.zeros(self.num_nodes, bool)
+
+    def node_name(self, node: int) -> str:
+        """The node's id (or number) and, where known, its operator."""
+        name = self.node_ids[node] if self.node_ids is not None else str(node)
+        return f"node {name!s} ({self.ops[node]})" if self.ops is not None else f"node {name!s}"
+
+    def class_name(self, index: int) -> str:
+        return f"class {self.class_ids[index] if self.class_ids is not None else index}"
+
+    def _class_arrays(self) -> tuple[Ints, Ints, Ints]:
+        return self.node_class, self.child, self.roots
+
+    def _check_shapes(self) -> None:
+        n = self.num_nodes
+        if len(self.node_class) != n or len(self.excluded) != n or len(self.child_ptr) != n + 1:
+            raise ExtractionError(
+                f"{n} costs need {n} entries in node_class and subsumed and {n + 1} in child_ptr; "
+                f"got {len(self.node_class)}, {len(self.excluded)} and {len(self.child_ptr)}"
+            )
+        ptr = self.child_ptr
+        if ptr[0] != 0 or ptr[-1] != len(self.child) or (np.diff(ptr) < 0).any():
+            raise ExtractionError(f"child_ptr must rise from 0 to the length of child, {len(self.child)}")
+        for name, array in zip(("node_class", "child", "roots"), self._class_arrays(), strict=True):
+            bad = np.flatnonzero((array < 0) | (array >= self.num_classes))
+            if len(bad):
+                raise ExtractionError(
+                    f"{name}[{bad[0]}] is {array[bad[0]]}: there are the classes 0 to {self.num_classes - 1}"
+                )
+        for name, ids, size in (
+            ("node_ids", self.node_ids, n),
+            ("ops", self.ops, n),
+            ("class_ids", self.class_ids, self.num_classes),
+        ):
+            if ids is not None and len(ids) != size:
+                raise ExtractionError(f"{name} has {len(ids)} entries, {size} are needed")
+
+    def _check_costs(self) -> None:
+        bad = np.flatnonzero(~np.isfinite(self.cost))
+        if len(bad):
+            raise ExtractionError(
+                f"{self.node_name(int(bad[0]))} costs {self.cost[bad[0]]}: costs must be finite; "
+                "leave out a node that must not be chosen, or mark it subsumed"
+            )
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.abs(self.cost).sum()):
+                raise ExtractionError("the costs add up to more than a float can hold: scale them down")
+
+    def _check_roots(self) -> None:
+        if not len(self.roots):
+            raise ExtractionError("there is no root class: nothing to extract")
+        derivable = self.derivable
+        for root in self.roots.tolist():
+            if not derivable[root]:
+                raise ExtractionError(f"root {self.class_name(root)} has no finite extraction: {self._lack(root)}")
+
+    @cached_property
+    def derivable(self) -> NDArray[np.bool_]:
+        """Which classes have a finite extraction; bool (C,)."""
+        missing = np.diff(self.child_ptr).tolist()
+        owner, parents = self.node_class.tolist(), self.parents
+        known = np.zeros(self.num_classes, bool).tolist()
+        allowed = (~self.excluded).tolist()
+        ready = [n for n, count in enumerate(missing) if not count]
+        while ready:
+            node = ready.pop()
+            index = owner[node]
+            if known[index] or not allowed[node]:
+                continue
+            known[index] = True
+            for parent in parents[index]:
+                missing[parent] -= 1
+                if not missing[parent]:
+                    ready.append(parent)
+        return np.array(known, bool)
+
+    def _lack(self, index: int) -> str:
+        """Why a class cannot be extracted: walk down to an empty class or round to one seen before."""
+        seen: dict[int, None] = {}
+        while index not in seen:
+            seen[index] = None
+            nodes = self.class_nodes[index]
+            if not nodes:
+                subsumed = bool((self.node_class == index).any())
+                return f"{self.class_name(index)} has " + ("only subsumed nodes" if subsumed else "no node")
+            index = next(c for c in self.children[nodes[0]] if not self.derivable[c])
+        ring = [*seen][[*seen].index(index) :]
+        shown = " -> ".join(self.class_name(c) for c in [*ring[:5], index])
+        return f"every way down returns to where it was ({shown})"
+
+
+def group(keys: Ints, values: Ints, size: int) -> list[list[int]]:
+    """Lists of the values by key (0 to size - 1), in the order given."""
+    order = np.argsort(keys, kind="stable")
+    ends = np.cumsum(np.bincount(keys, minlength=size)).tolist()
+    flat = values[order].tolist()
+    return [flat[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def _vector(name: str, value: ArrayLike, dtype: Any) -> NDArray[Any]:
+    try:
+        array = np.ascontiguousarray(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise ExtractionError(f"{name} is not an array of {np.dtype(dtype)}: {error}") from None
+    if array.ndim != 1:
+        raise ExtractionError(f"{name} must have one dimension, not {array.ndim}")
+    return array
+
+
+def _integers(name: str, value: ArrayLike) -> Ints:
+    array = np.asarray(value)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise ExtractionError(f"{name} must hold integers, not {array.dtype}")
+    return _vector(name, array, np.int64)
