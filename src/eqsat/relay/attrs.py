@@ -1,0 +1,97 @@
+"""Attribute values of calls and functions: immutable, comparable, readable by field or key."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import OperatorError
+
+
+class Attrs(Mapping[str, Any]):
+    """Named attribute values, read as ``attrs.strides`` or ``attrs["strides"]``.
+
+    Args:
+        values: the values; lists and tuples become tuples.
+        type_key: which operator's schema they follow; ``"DictAttrs"`` when they follow none.
+    """
+
+    __slots__ = ("_key", "_values", "type_key")
+
+    def __init__(self, values: Mapping[str, Any] | None = None, type_key: str = "DictAttrs"):
+        self._values = {name: normalize(value) for name, value in (values or {}).items()}
+        self.type_key = type_key
+        self._key: tuple[object, ...] | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise KeyError(f"{self.type_key} has no attribute {name!r}; it has {list(self._values)}") from None
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"{self.type_key} has no attribute {name!r}; it has {list(self._values)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """A hashable value, equal for attributes of equal names, kinds and values."""
+        if self._key is None:
+            self._key = tuple((name, freeze(self._values[name])) for name in sorted(self._values))
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Attrs) and (self is other or self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def replace(self, **changes: Any) -> Attrs:
+        """These attributes with some values changed or added."""
+        return Attrs({**self._values, **changes}, self.type_key)
+
+    def __repr__(self) -> str:
+        return f"{self.type_key}({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+
+
+def normalize(value: Any) -> Any:
+    """``value`` with sequences as tuples and NumPy scalars as Python ones."""
+    if isinstance(value, (list, tuple)):
+        return tuple(normalize(item) for item in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.dtype):
+        return value.name
+    return value
+
+
+def freeze(value: Any) -> object:
+    """A hashable stand-in for an attribute value; kinds are kept apart (True, 1 and 1.0 differ)."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return ("float", struct.pack("<d", value))
+    if isinstance(value, int):
+        return (getattr(value, "dtype", type(value).__name__), int(value))
+    if isinstance(value, tuple):
+        return tuple(freeze(item) for item in value)
+    if isinstance(value, Mapping):
+        return ("map", tuple((name, freeze(value[name])) for name in sorted(value)))
+    if isinstance(value, np.ndarray):
+        return (value.dtype.name, value.shape, value.tobytes())
+    try:
+        hash(value)
+    except TypeError:
+        raise OperatorError(f"an attribute cannot hold {value!r} of type {type(value).__name__}") from None
+    return value

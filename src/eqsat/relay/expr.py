@@ -1,0 +1,519 @@
+"""The nodes of the IR. A graph is a DAG of immutable nodes; a node used twice is one computation.
+
+Nodes are compared and hashed by identity; structural comparison is in :mod:`eqsat.relay.structural`.
+Each class gives its sub-expressions by ``children()``, in the order every traversal follows, and a
+copy with other ones by ``with_children()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import ArgumentError, OperatorError, TypeCheckError
+from eqsat.nd import NDArray, array
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.ty import FuncType, TensorType, Type
+
+
+class Expr:
+    """Base class of all nodes.
+
+    ``checked_type`` is what type inference found; ``span`` is where the node was written, if known.
+    """
+
+    __slots__ = ("__weakref__", "_checked_type", "span")
+    _checked_type: Type | None
+    span: Any
+
+    def _init(self) -> None:
+        self._checked_type = None
+        self.span = None
+
+    @property
+    def checked_type(self) -> Type:
+        """The inferred type; raises TypeCheckError when inference has not run over this node."""
+        if self._checked_type is None:
+            raise TypeCheckError(
+                f"this {type(self).__name__} has no checked_type yet: run relay.transform.InferType() first"
+            )
+        return self._checked_type
+
+    def children(self) -> tuple[Expr, ...]:
+        """The direct sub-expressions, in traversal order."""
+        return ()
+
+    def with_children(self, children: Sequence[Expr]) -> Expr:
+        """This node over other sub-expressions (same order and number); type and span are carried over."""
+        return self
+
+    def _carry(self, old: Expr) -> Any:
+        self._checked_type = old._checked_type
+        self.span = old.span
+        return self
+
+    def __call__(self, *args: Expr) -> Any:
+        return Call(self, args)
+
+    def __neg__(self) -> Any:
+        return call_op("negative", self)
+
+    def __add__(self, other: Any) -> Any:
+        return call_op("add", self, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return call_op("subtract", self, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return call_op("multiply", self, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return call_op("divide", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return call_op("less", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return call_op("greater", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return call_op("less_equal", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return call_op("greater_equal", self, other)
+
+    def astext(self, show_meta_data: bool = True, annotate: Callable[[Expr], str] | None = None) -> str:
+        """The text form with its version line; see :func:`eqsat.relay.printer.astext`."""
+        from eqsat.relay.printer import astext
+
+        return astext(self, show_meta_data, annotate)
+
+    def __str__(self) -> str:
+        from eqsat.relay.printer import pretty
+
+        return pretty(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {id(self):#x}>"
+
+
+class Id:
+    """Identity of a variable, shared by the copies that passes make of it."""
+
+    __slots__ = ("name_hint",)
+
+    def __init__(self, name_hint: str):
+        self.name_hint = name_hint
+
+
+class Var(Expr):
+    """A local variable: function parameter, let-bound, or free.
+
+    Args:
+        name_hint: its name (a hint only: identity is the object), or the Id of a variable to copy.
+        type_annotation: its type, if declared.
+    """
+
+    __slots__ = ("type_annotation", "vid")
+
+    def __init__(self, name_hint: str | Id, type_annotation: Type | None = None):
+        self._init()
+        self.vid = name_hint if isinstance(name_hint, Id) else Id(str(name_hint))
+        self.type_annotation = type_annotation
+
+    @property
+    def name_hint(self) -> str:
+        return self.vid.name_hint
+
+
+class GlobalVar(Expr):
+    """A reference to a function of the module."""
+
+    __slots__ = ("name_hint",)
+
+    def __init__(self, name_hint: str):
+        self._init()
+        self.name_hint = name_hint
+
+
+class Constant(Expr):
+    """A tensor value known at compile time. ``data``: an NDArray, or anything NumPy makes an array of."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: Any):
+        self._init()
+        self.data: NDArray = array(data)
+
+
+class Op(Expr):
+    """An operator: one object per name, holding all that is known of it.
+
+    The registry is filled by :func:`eqsat.relay.op.op.define`; see there for the meaning of the fields.
+    """
+
+    __slots__ = ("arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "onnx", "outputs")
+
+    _registry: dict[str, Op] = {}  # noqa: RUF012 - the one table of operators
+
+    def __init__(self, name: str, arguments: tuple[str, ...] | None, fields: tuple[Any, ...] = ()):
+        self._init()
+        self.name = name
+        self.arguments = arguments
+        self.fields = fields
+        self.attr_map: dict[str, Any] = {}
+        self.infer: Callable[..., Type] | None = None
+        self.deduce: Callable[..., Sequence[Type | None]] | None = None
+        self.kernel: Callable[..., Any] | None = None
+        self.flops: Callable[..., float] | None = None
+        self.outputs: int | Callable[[Attrs], int] = 1
+        self.onnx: Any = None
+
+    @staticmethod
+    def get(name: str) -> Op:
+        """The operator of that name; raises OperatorError when there is none."""
+        try:
+            return Op._registry[name]
+        except KeyError:
+            raise OperatorError(f"there is no operator {name!r}{_did_you_mean(name)}") from None
+
+    def get_attr(self, key: str) -> Any:
+        """The operator attribute ``key`` such as ``"TOpPattern"``, None when it has none."""
+        return self.attr_map.get(key)
+
+    def __reduce__(self) -> Any:
+        return Op.get, (self.name,)
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+
+class Call(Expr):
+    """``op`` applied to ``args``. ``op`` is an Op, or any expression that evaluates to a function."""
+
+    __slots__ = ("args", "attrs", "op", "type_args")
+
+    def __init__(
+        self,
+        op: Expr,
+        args: Sequence[Expr],
+        attrs: Mapping[str, Any] | None = None,
+        type_args: Any = None,
+        span: Any = None,
+    ):
+        self._checked_type = None
+        self.span = span
+        self.op = op
+        self.args = tuple(args)
+        self.attrs = attrs if attrs is None or isinstance(attrs, Attrs) else Attrs(attrs)
+        self.type_args = type_args
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.op, *self.args)
+
+    def with_children(self, children: Sequence[Expr]) -> Call:
+        new: Call = Call(children[0], children[1:], self.attrs, self.type_args)._carry(self)
+        return new
+
+
+class Tuple(Expr):
+    """A tuple of values; ``t[i]`` is the field itself."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: Sequence[Expr], span: Any = None):
+        self._init()
+        self.span = span
+        self.fields = tuple(fields)
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.fields
+
+    def with_children(self, children: Sequence[Expr]) -> Tuple:
+        new: Tuple = Tuple(children)._carry(self)
+        return new
+
+    def __getitem__(self, index: int) -> Expr:
+        if not -len(self.fields) <= index < len(self.fields):
+            raise IndexError(f"index {index} of a tuple of {len(self.fields)}")
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+class TupleGetItem(Expr):
+    """Field ``index`` (from 0) of the tuple that ``tuple_value`` evaluates to."""
+
+    __slots__ = ("index", "tuple_value")
+
+    def __init__(self, tuple_value: Expr, index: int, span: Any = None):
+        self._init()
+        self.span = span
+        self.tuple_value = tuple_value
+        self.index = int(index)
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.tuple_value,)
+
+    def with_children(self, children: Sequence[Expr]) -> TupleGetItem:
+        new: TupleGetItem = TupleGetItem(children[0], self.index)._carry(self)
+        return new
+
+
+class Function(Expr):
+    """A function value.
+
+    Args:
+        params: its parameters, in order.
+        body: what it computes; parameters occur in it as the same Var objects.
+        ret_type: declared result type, if any.
+        type_params: kept for callers that pass it; generic functions are not supported.
+        attrs: attributes such as ``Composite`` or ``Primitive``.
+    """
+
+    __slots__ = ("attrs", "body", "params", "ret_type", "type_params")
+
+    def __init__(
+        self,
+        params: Sequence[Var],
+        body: Expr,
+        ret_type: Type | None = None,
+        type_params: Any = None,
+        attrs: Mapping[str, Any] | None = None,
+        span: Any = None,
+    ):
+        self._init()
+        self.span = span
+        self.params = tuple(params)
+        for param in self.params:
+            if not isinstance(param, Var):
+                raise ArgumentError(f"a parameter of a Function must be a Var, not {param!r}")
+        if not isinstance(body, Expr):
+            raise ArgumentError(f"the body of a Function must be an expression, not {body!r}")
+        self.body = body
+        self.ret_type = ret_type
+        self.type_params = tuple(type_params or ())
+        self.attrs = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
+
+    def children(self) -> tuple[Expr, ...]:
+        return (*self.params, self.body)
+
+    def with_children(self, children: Sequence[Expr]) -> Function:
+        params: Any = children[:-1]
+        new: Function = Function(params, children[-1], self.ret_type, self.type_params, self.attrs)._carry(self)
+        return new
+
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> Function:
+        """A copy with attribute ``key`` set to ``value``, or with all of a mapping's."""
+        changes = {key: value} if isinstance(key, str) else dict(key)
+        attrs = Attrs({**self.attrs, **changes})
+        new: Function = Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
+        return new
+
+    def without_attr(self, key: str) -> Function:
+        """A copy without attribute ``key``."""
+        attrs = Attrs({name: value for name, value in self.attrs.items() if name != key})
+        new: Function = Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
+        return new
+
+    @property
+    def type_annotation(self) -> FuncType | None:
+        """The function's type as declared, None when a parameter or the result is not annotated."""
+        arg_types = [param.type_annotation for param in self.params]
+        if self.ret_type is None or None in arg_types:
+            return None
+        return FuncType([ty for ty in arg_types if ty is not None], self.ret_type)
+
+
+class Let(Expr):
+    """``let var = value; body``. Traversed as value, var, body."""
+
+    __slots__ = ("body", "value", "var")
+
+    def __init__(self, variable: Var, value: Expr, body: Expr, span: Any = None):
+        self._init()
+        self.span = span
+        self.var = variable
+        self.value = value
+        self.body = body
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value, self.var, self.body)
+
+    def with_children(self, children: Sequence[Expr]) -> Let:
+        value, variable, body = children
+        if not isinstance(variable, Var):
+            raise ArgumentError(f"a let can only bind a Var, not {variable!r}")
+        new: Let = Let(variable, value, body)._carry(self)
+        return new
+
+
+class If(Expr):
+    """``true_branch`` where the boolean scalar ``cond`` holds, else ``false_branch``."""
+
+    __slots__ = ("cond", "false_branch", "true_branch")
+
+    def __init__(self, cond: Expr, true_branch: Expr, false_branch: Expr, span: Any = None):
+        self._init()
+        self.span = span
+        self.cond = cond
+        self.true_branch = true_branch
+        self.false_branch = false_branch
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.cond, self.true_branch, self.false_branch)
+
+    def with_children(self, children: Sequence[Expr]) -> If:
+        new: If = If(*children)._carry(self)
+        return new
+
+
+class RefCreate(Expr):
+    """A new mutable cell holding ``value``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Expr):
+        self._init()
+        self.value = value
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_children(self, children: Sequence[Expr]) -> RefCreate:
+        new: RefCreate = RefCreate(*children)._carry(self)
+        return new
+
+
+class RefRead(Expr):
+    """The value in the cell ``ref``."""
+
+    __slots__ = ("ref",)
+
+    def __init__(self, ref: Expr):
+        self._init()
+        self.ref = ref
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.ref,)
+
+    def with_children(self, children: Sequence[Expr]) -> RefRead:
+        new: RefRead = RefRead(*children)._carry(self)
+        return new
+
+
+class RefWrite(Expr):
+    """Puts ``value`` into the cell ``ref``; gives the empty tuple."""
+
+    __slots__ = ("ref", "value")
+
+    def __init__(self, ref: Expr, value: Expr):
+        self._init()
+        self.ref = ref
+        self.value = value
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.ref, self.value)
+
+    def with_children(self, children: Sequence[Expr]) -> RefWrite:
+        new: RefWrite = RefWrite(*children)._carry(self)
+        return new
+
+
+class TupleWrapper:
+    """The result of an operator with several outputs: ``w[i]`` makes a new projection each time.
+
+    Args:
+        tuple_value: the call.
+        size: how many outputs it has.
+    """
+
+    def __init__(self, tuple_value: Expr, size: int):
+        self.tuple_value = tuple_value
+        self.size = size
+
+    def astuple(self) -> Expr:
+        """The call itself, a value of tuple type."""
+        return self.tuple_value
+
+    def __getitem__(self, index: int) -> TupleGetItem:
+        if not 0 <= index < self.size:
+            raise IndexError(f"output {index} of {self.size}")
+        return TupleGetItem(self.tuple_value, index)
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def call_op(name: str, *args: Any) -> Any:
+    """A call of operator ``name`` without attributes; a pattern or template when an argument is one."""
+    op = Op.get(name)
+    for arg in args:
+        if not isinstance(arg, Expr):
+            return build_foreign(op, args, {}, arg)
+    return Call(op, args)
+
+
+def build_foreign(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], foreign: Any) -> Any:
+    """What ``foreign``, an argument that is not an expression, builds for a call of ``op``.
+
+    Patterns and rule templates take part in calls by a method ``build_call(op, args, attrs)``, where
+    ``attrs`` holds only the attributes the caller wrote.
+    """
+    build = getattr(foreign, "build_call", None)
+    if build is None:
+        hint = "convert it with relay.const first" if isinstance(foreign, (int, float, np.ndarray)) else "give an Expr"
+        raise ArgumentError(f"argument {foreign!r} of {op.name} is not an expression: {hint}")
+    return build(op, args, attrs)
+
+
+def var(
+    name_hint: str,
+    type_annotation: Type | str | None = None,
+    shape: Sequence[Any] | None = None,
+    dtype: str = "float32",
+) -> Var:
+    """A new variable.
+
+    Args:
+        name_hint: its name.
+        type_annotation: its type; a dtype name stands for a scalar of it.
+        shape: instead of ``type_annotation``: the shape of a tensor (ints or ``Any()``).
+        dtype: element type that goes with ``shape``.
+    """
+    if type_annotation is not None and shape is not None:
+        raise ArgumentError(f"variable {name_hint}: give type_annotation or shape, not both")
+    if isinstance(type_annotation, str):
+        return Var(name_hint, TensorType((), type_annotation))
+    if shape is not None:
+        return Var(name_hint, TensorType(shape, dtype))
+    return Var(name_hint, type_annotation)
+
+
+_NARROWED = {"int64": "int32", "float64": "float32"}
+
+
+def const(value: Any, dtype: str | None = None) -> Constant:
+    """A constant.
+
+    Args:
+        value: bool, int, float, list, NumPy array or NDArray.
+        dtype: element type; by default int32 for Python and int64 integers, float32 for Python and
+            float64 floats, otherwise the array's own. NDArrays keep theirs.
+    """
+    if isinstance(value, NDArray):
+        return Constant(value)
+    values = np.asarray(value)
+    if values.dtype == object or values.dtype.kind in "US":
+        raise ArgumentError(f"a constant cannot hold {value!r}")
+    return Constant(values.astype(dtype or _NARROWED.get(values.dtype.name, values.dtype.name), copy=False))
+
+
+def _did_you_mean(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, Op._registry, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,366 @@
+"""Type inference: each operator's own relation, asked once per distinct question.
+
+Variables without annotation take the type that an operator they are an argument of decides (``deduce``
+in the registry), parameters of a function that is called directly take the types of the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Op,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from eqsat.relay.module import IRModule
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import FuncType, IncompleteType, RefType, TensorType, TupleType, Type
+from eqsat.relay.visitor import post_order, rebuild
+
+_UNKNOWN = IncompleteType()
+
+
+def infer_types(root: Expr, module: IRModule | None = None, env: Mapping[Var, Type] | None = None) -> dict[Expr, Type]:
+    """The type of every node of ``root`` but operators; nothing is written to the nodes.
+
+    Args:
+        root: the graph.
+        module: where GlobalVars are looked up.
+        env: types of variables, instead of their annotations.
+
+    Raises:
+        TypeCheckError: naming operator, arguments and types when a call does not type-check, or the
+            variable whose type nothing decides.
+    """
+    return _Inferencer(module or IRModule(), env or {}).run(root)
+
+
+def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
+    """``root`` with ``checked_type`` on every node; parameters get annotations, functions result types."""
+    types = infer_types(root, module)
+    new: dict[Expr, Expr] = {}
+    for node, ty in types.items():
+        new[node] = _typed(node, ty, new)
+    return new[root]
+
+
+def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
+    """The type of a call of ``op``; raises TypeCheckError naming the operator and the types."""
+    if any(type(ty) is IncompleteType for ty in arg_types) and not op.get_attr("TOpaque"):
+        return _UNKNOWN
+    if op.arguments is not None and len(arg_types) != len(op.arguments):
+        raise TypeCheckError(f"{op.name} takes {len(op.arguments)} arguments {op.arguments}, not {len(arg_types)}")
+    if op.infer is None:
+        raise TypeCheckError(f"{op.name} has no type relation")
+    try:
+        return op.infer(attrs, arg_types)
+    except TypeCheckError as error:
+        types = ", ".join(map(str, arg_types))
+        raise TypeCheckError(f"{op.name}({types}): {error}") from None
+
+
+def infer_module(module: IRModule) -> IRModule:
+    """A copy of ``module`` with every function inferred, callees before callers."""
+    typed = IRModule(attrs=module.attrs)
+    for name in _callees_first(module):
+        typed[name] = module[name]
+    for name in _callees_first(module):
+        function = infer_type(module[name], typed)
+        if isinstance(function, Function):
+            typed[name] = function
+    result = IRModule(attrs=module.attrs)
+    for name in module.get_global_vars():
+        result[name] = typed[name]
+    return result
+
+
+def _callees_first(module: IRModule) -> list[GlobalVar]:
+    order: dict[str, None] = {}
+    opened: set[str] = set()
+    stack = [variable.name_hint for variable in reversed(module.get_global_vars())]
+    while stack:
+        name = stack[-1]
+        if name in opened:
+            order.setdefault(stack.pop())
+            continue
+        opened.add(name)
+        used = [node.name_hint for node in post_order(module[name]) if isinstance(node, GlobalVar)]
+        stack.extend(callee for callee in reversed(used) if callee in module and callee not in opened)
+    return [module.get_global_var(name) for name in order]
+
+
+class _Binding(Expr):
+    """Stands in the schedule where a directly called function's parameters learn the arguments' types."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Call):
+        self.call = call
+
+
+class _Inferencer:
+    def __init__(self, module: IRModule, env: Mapping[Var, Type]):
+        self.module = module
+        self.types: dict[Expr, Type] = {}
+        self.var_types: dict[Var, Type] = dict(env)
+        self.memo: dict[object, Type] = {}
+
+    def run(self, root: Expr) -> dict[Expr, Type]:
+        order = _schedule(root)
+        pending = self._sweep(order)
+        while pending:
+            left = self._sweep(pending)
+            if len(left) == len(pending):
+                raise TypeCheckError(self._why(left[0]))
+            pending = left
+        # deduced variables were visited before their types were known
+        return {node: self.types[node] for node in order if not isinstance(node, (Op, _Binding))}
+
+    def _sweep(self, order: list[Expr]) -> list[Expr]:
+        """Type what can be typed of ``order``; the rest, in order, is returned."""
+        left = []
+        types = self.types
+        for node in order:
+            ty = self._type_of(node)
+            if ty is None:
+                left.append(node)
+            else:
+                types[node] = ty
+        return left
+
+    def _type_of(self, node: Expr) -> Type | None:
+        if type(node) is Call:
+            return self._call(node)
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise TypeCheckError(f"type inference does not know {type(node).__name__} nodes")
+        return rule(self, node)
+
+    def _call(self, call: Call) -> Type | None:
+        op = call.op
+        arg_types = [self.types.get(arg) for arg in call.args]
+        if type(op) is Op:
+            if None in arg_types:
+                self._deduce(call, op, arg_types)
+                arg_types = [self.types.get(arg) for arg in call.args]
+            known = [ty for ty in arg_types if ty is not None]
+            if len(known) < len(arg_types):
+                return None
+            key = (op, None if call.attrs is None else call.attrs.key, *known)
+            ty = self.memo.get(key)
+            if ty is None:
+                ty = self.memo[key] = call_type(op, call.attrs, known)
+            return ty
+        callee = self.types.get(op)
+        if callee is None or None in arg_types:
+            return None
+        if isinstance(callee, IncompleteType):
+            return _UNKNOWN
+        return _apply(callee, [ty for ty in arg_types if ty is not None], op)
+
+    def _deduce(self, call: Call, op: Op, arg_types: list[Type | None]) -> None:
+        if op.deduce is None:
+            return
+        for arg, old, new in zip(call.args, arg_types, op.deduce(call.attrs, arg_types), strict=True):
+            if old is None and new is not None and isinstance(arg, Var):
+                self.types[arg] = self.var_types[arg] = new
+
+    def _bind(self, node: _Binding) -> Type | None:
+        call, function = node.call, node.call.op
+        arg_types = [self.types.get(arg) for arg in call.args]
+        if None in arg_types or not isinstance(function, Function):
+            return None
+        for param, ty in zip(function.params, arg_types, strict=False):
+            if param.type_annotation is None and ty is not None:
+                self.var_types.setdefault(param, ty)
+        return _UNKNOWN
+
+    def _var(self, node: Var) -> Type | None:
+        return self.types.get(node) or self.var_types.get(node) or node.type_annotation
+
+    def _global_var(self, node: GlobalVar) -> Type | None:
+        if node.name_hint not in self.module:
+            raise TypeCheckError(f"@{node.name_hint} is called but the module has no such function")
+        function = self.module[node.name_hint]
+        ty = function._checked_type or function.type_annotation
+        if ty is None:
+            raise TypeCheckError(
+                f"@{node.name_hint} has no type yet: annotate its parameters and result, or infer its module"
+            )
+        return ty
+
+    def _function(self, node: Function) -> Type | None:
+        params = [self.types.get(param) for param in node.params]
+        body = self.types.get(node.body)
+        if body is None or None in params:
+            return None
+        if node.ret_type is not None and not compatible(node.ret_type, body):
+            raise TypeCheckError(f"a function declared to give {node.ret_type} gives {body}")
+        return FuncType([ty for ty in params if ty is not None], body)
+
+    def _let(self, node: Let) -> Type | None:
+        value = self.types.get(node.value)
+        if node.var not in self.types:
+            declared = node.value.type_annotation if isinstance(node.value, Function) else None
+            ty = value or declared
+            if ty is None:
+                return None
+            if node.var.type_annotation is not None and not compatible(node.var.type_annotation, ty):
+                raise TypeCheckError(f"let %{node.var.name_hint}: {node.var.type_annotation} is bound to {ty}")
+            self.types[node.var] = self.var_types[node.var] = ty
+        return self.types.get(node.body) if value is not None else None
+
+    def _tuple(self, node: Tuple) -> Type | None:
+        fields = [self.types.get(field) for field in node.fields]
+        known = [ty for ty in fields if ty is not None]
+        return TupleType(known) if len(known) == len(fields) else None
+
+    def _tuple_get_item(self, node: TupleGetItem) -> Type | None:
+        ty = self.types.get(node.tuple_value)
+        if ty is None or isinstance(ty, IncompleteType):
+            return ty
+        if not isinstance(ty, TupleType):
+            raise TypeCheckError(f"projection .{node.index} of a value that is no tuple: {ty}")
+        if not 0 <= node.index < len(ty.fields):
+            raise TypeCheckError(f"projection .{node.index} of a tuple of {len(ty.fields)} fields: {ty}")
+        return ty.fields[node.index]
+
+    def _if(self, node: If) -> Type | None:
+        cond, true, false = (self.types.get(child) for child in node.children())
+        if cond is None or true is None or false is None:
+            return None
+        if not compatible(cond, TensorType((), "bool")):
+            raise TypeCheckError(f"the condition of an if must be a bool scalar, not {cond}")
+        if not compatible(true, false):
+            raise TypeCheckError(f"the branches of an if differ in type: {true} and {false}")
+        return true
+
+    def _ref(self, node: Expr) -> Type | None:
+        types = [self.types.get(child) for child in node.children()]
+        first = types[0]
+        if first is None or None in types:
+            return None
+        if isinstance(node, RefCreate):
+            return RefType(first)
+        if isinstance(node, RefWrite):
+            return TupleType(())
+        return first.value if isinstance(first, RefType) else _UNKNOWN
+
+    def _why(self, node: Expr) -> str:
+        missing = [child for child in node.children() if isinstance(child, Var) and child not in self.types]
+        variable = node if isinstance(node, Var) else missing[0] if missing else None
+        if variable is not None:
+            name = variable.name_hint
+            return f"unable to infer the type of variable %{name}: annotate it, e.g. relay.var({name!r}, shape=...)"
+        what = node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else type(node).__name__
+        return f"unable to infer the type of a {what} node: the types of its arguments depend on themselves"
+
+    def _constant(self, node: Constant) -> Type | None:
+        return TensorType(node.data.shape, node.data.dtype)
+
+    def _op(self, node: Op) -> Type | None:
+        return _UNKNOWN
+
+
+_RULES: dict[type[Expr], Callable[[_Inferencer, Any], Type | None]] = {
+    Constant: _Inferencer._constant,
+    _Binding: _Inferencer._bind,
+    Function: _Inferencer._function,
+    GlobalVar: _Inferencer._global_var,
+    If: _Inferencer._if,
+    Let: _Inferencer._let,
+    Op: _Inferencer._op,
+    RefCreate: _Inferencer._ref,
+    RefRead: _Inferencer._ref,
+    RefWrite: _Inferencer._ref,
+    Tuple: _Inferencer._tuple,
+    TupleGetItem: _Inferencer._tuple_get_item,
+    Var: _Inferencer._var,
+}
+
+
+def _schedule(root: Expr) -> list[Expr]:
+    """Post-order, but arguments before a callee that is a function: they decide its parameters."""
+    order: list[Expr] = []
+    opened: set[Expr] = set()
+    done: set[Expr] = set()
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node not in done and node not in opened:
+            opened.add(node)
+            children: Sequence[Expr] = node.children()
+            if type(node) is Call and type(node.op) is Function:
+                children = (*node.args, _Binding(node), node.op)
+            stack.extend(child for child in reversed(children) if child not in done)
+            continue
+        stack.pop()
+        if node not in done:
+            done.add(node)
+            order.append(node)
+    return order
+
+
+def _typed(node: Expr, ty: Type, new: dict[Expr, Expr]) -> Expr:
+    """A copy of ``node`` over ``new`` children that has type ``ty``; itself when it is that already."""
+    copy = rebuild(node, new)
+    if (copy is node and node._checked_type == ty) or isinstance(node, GlobalVar):
+        return node
+    if isinstance(copy, Var):
+        copy = Var(copy.vid, ty)._carry(copy)
+    elif isinstance(copy, Constant):
+        copy = Constant(copy.data)._carry(copy)
+    elif isinstance(copy, Function) and isinstance(ty, FuncType):
+        copy = Function(copy.params, copy.body, ty.ret_type, copy.type_params, copy.attrs)._carry(copy)
+    elif copy is node:
+        copy = node.with_children(node.children())
+    copy._checked_type = ty
+    return copy
+
+
+def _apply(callee: Type, arg_types: list[Type], op: Expr) -> Type:
+    what = (
+        f"%{op.name_hint}" if isinstance(op, Var) else f"@{op.name_hint}" if isinstance(op, GlobalVar) else "a function"
+    )
+    if not isinstance(callee, FuncType):
+        raise TypeCheckError(f"{what} of type {callee} is called but is no function")
+    if len(callee.arg_types) != len(arg_types):
+        raise TypeCheckError(f"{what} takes {len(callee.arg_types)} arguments and is called with {len(arg_types)}")
+    for index, (expected, given) in enumerate(zip(callee.arg_types, arg_types, strict=True)):
+        if not compatible(expected, given):
+            raise TypeCheckError(f"{what}: argument {index} must be {expected} and is {given}")
+    return callee.ret_type
+
+
+def compatible(left: Type, right: Type) -> bool:
+    """Whether one value could have both types: unknown dimensions fit any."""
+    if left == right or isinstance(left, IncompleteType) or isinstance(right, IncompleteType):
+        return True
+    if isinstance(left, TensorType) and isinstance(right, TensorType):
+        dims = zip(left.shape, right.shape, strict=False)
+        return (
+            left.dtype == right.dtype
+            and len(left.shape) == len(right.shape)
+            and all(isinstance(a, AnyDim) or isinstance(b, AnyDim) or a == b for a, b in dims)
+        )
+    if isinstance(left, TupleType) and isinstance(right, TupleType):
+        return len(left.fields) == len(right.fields) and all(map(compatible, left.fields, right.fields))
+    if isinstance(left, FuncType) and isinstance(right, FuncType):
+        ends = compatible(left.ret_type, right.ret_type) and len(left.arg_types) == len(right.arg_types)
+        return ends and all(map(compatible, left.arg_types, right.arg_types))
+    return False

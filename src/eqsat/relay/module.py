@@ -1,0 +1,105 @@
+"""A module: named functions that may call each other through GlobalVars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from eqsat.errors import ArgumentError
+from eqsat.relay.analysis import free_vars
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import Expr, Function, GlobalVar
+
+
+class IRModule:
+    """Functions by name.
+
+    Args:
+        functions: name or GlobalVar -> function.
+        attrs: attributes of the whole module.
+    """
+
+    def __init__(
+        self, functions: Mapping[str | GlobalVar, Function] | None = None, attrs: Mapping[str, object] | None = None
+    ):
+        self.attrs = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
+        self._globals: dict[str, GlobalVar] = {}
+        self._functions: dict[str, Function] = {}
+        for name, function in (functions or {}).items():
+            self[name] = function
+
+    @staticmethod
+    def from_expr(expr: Expr, functions: Mapping[str | GlobalVar, Function] | None = None) -> IRModule:
+        """A module whose ``main`` is ``expr``: a function as it is, else one over the free variables."""
+        module = IRModule(functions)
+        module["main"] = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
+        return module
+
+    @property
+    def functions(self) -> dict[GlobalVar, Function]:
+        """GlobalVar -> function, in the order they were added (a copy)."""
+        return {self._globals[name]: function for name, function in self._functions.items()}
+
+    def get_global_vars(self) -> list[GlobalVar]:
+        """The GlobalVars of all functions, in the order they were added."""
+        return list(self._globals.values())
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The GlobalVar of function ``name``."""
+        return self._globals[self._known(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return _name(name) in self._functions
+
+    def __getitem__(self, name: str | GlobalVar) -> Function:
+        return self._functions[self._known(name)]
+
+    def __setitem__(self, name: str | GlobalVar, function: Function) -> None:
+        if not isinstance(function, Function):
+            raise ArgumentError(f"{_name(name)!r}: a module holds functions, not {function!r}")
+        key = _name(name)
+        if key not in self._globals:
+            self._globals[key] = name if isinstance(name, GlobalVar) else GlobalVar(key)
+        self._functions[key] = function
+
+    def __delitem__(self, name: str | GlobalVar) -> None:
+        key = self._known(name)
+        del self._functions[key], self._globals[key]
+
+    def update_func(self, name: GlobalVar, function: Function) -> None:
+        """Set the function of a GlobalVar."""
+        self[name] = function
+
+    def update(self, other: IRModule | Mapping[str | GlobalVar, Function]) -> None:
+        """Add or replace functions by those of ``other``."""
+        functions = other.functions if isinstance(other, IRModule) else other
+        for name, function in functions.items():
+            self[name] = function
+
+    def copy(self) -> IRModule:
+        """A module of the same functions that can be changed apart."""
+        return IRModule({**self.functions}, self.attrs)
+
+    def _known(self, name: str | GlobalVar) -> str:
+        key = _name(name)
+        if key not in self._functions:
+            raise ArgumentError(f"the module has no function {key!r}; it has {sorted(self._functions)}")
+        return key
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The text form with its version line; see :func:`eqsat.relay.printer.astext`."""
+        from eqsat.relay.printer import astext
+
+        return astext(self, show_meta_data)
+
+    def __str__(self) -> str:
+        from eqsat.relay.printer import pretty
+
+        return pretty(self)
+
+
+def _name(name: object) -> str:
+    if isinstance(name, GlobalVar):
+        return name.name_hint
+    if isinstance(name, str):
+        return name
+    raise ArgumentError(f"a function is named by a string or GlobalVar, not {name!r}")

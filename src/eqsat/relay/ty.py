@@ -1,0 +1,160 @@
+"""Types of expressions: tensors with static or symbolic dimensions, tuples, functions, references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, TypeGuard
+
+
+class Any:
+    """A dimension whose size is not known before run time.
+
+    Args:
+        name: two dimensions of one name have one size; unnamed ones promise nothing of each other,
+            though they compare equal as Relay's do.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str | None = None):
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Any) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(("Any", self.name))
+
+    def __repr__(self) -> str:
+        return "?" if self.name is None else f"?{self.name}"
+
+
+class IntImm(int):
+    """An integer immediate of a given dtype; plain ints stand for int32 ones."""
+
+    dtype: str
+
+    def __new__(cls, dtype: str, value: int) -> IntImm:
+        imm = super().__new__(cls, value)
+        imm.dtype = dtype
+        return imm
+
+    @property
+    def value(self) -> int:
+        return int(self)
+
+
+Dim: TypeAlias = int | Any
+
+
+class Type:
+    """Base class of types; compared by value."""
+
+    __slots__ = ("_hash", "_key")
+    _key: tuple[object, ...]
+    _hash: int
+
+    def _seal(self, *key: object) -> None:
+        self._key = key
+        self._hash = hash((type(self), key))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Type) and type(self) is type(other) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class TensorType(Type):
+    """A tensor.
+
+    Args:
+        shape: the dimensions, ints or :class:`Any`; ``()`` is a scalar.
+        dtype: element type by NumPy's name, ``"bool"`` and ``"bfloat16"`` included.
+    """
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Sequence[Dim], dtype: str = "float32"):
+        self.shape: tuple[Dim, ...] = tuple(shape)
+        self.dtype = str(dtype)
+        self._seal(self.shape, self.dtype)
+
+    @property
+    def concrete_shape(self) -> tuple[int, ...]:
+        """The shape as ints; raises TypeError when a dimension is not known."""
+        if not is_static(self):
+            raise TypeError(f"{self} has a dimension that is not known")
+        return tuple(int(dim) for dim in self.shape)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        if not self.shape:
+            return self.dtype
+        return f"Tensor[({', '.join(map(_dim_text, self.shape))}), {self.dtype}]"
+
+
+class TupleType(Type):
+    """A tuple of values of the given types."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: Sequence[Type] = ()):
+        self.fields = tuple(fields)
+        self._seal(self.fields)
+
+    def __str__(self) -> str:
+        inner = ", ".join(map(str, self.fields))
+        return f"({inner},)" if len(self.fields) == 1 else f"({inner})"
+
+
+class FuncType(Type):
+    """A function from ``arg_types`` to ``ret_type``."""
+
+    __slots__ = ("arg_types", "ret_type")
+
+    def __init__(self, arg_types: Sequence[Type], ret_type: Type):
+        self.arg_types = tuple(arg_types)
+        self.ret_type = ret_type
+        self._seal(self.arg_types, ret_type)
+
+    def __str__(self) -> str:
+        return f"fn ({', '.join(map(str, self.arg_types))}) -> {self.ret_type}"
+
+
+class RefType(Type):
+    """A mutable cell holding a value of type ``value``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Type):
+        self.value = value
+        self._seal(value)
+
+    def __str__(self) -> str:
+        return f"ref({self.value})"
+
+
+class IncompleteType(Type):
+    """Nothing is known of the value: what an operator that is not understood gives."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._seal()
+
+    def __str__(self) -> str:
+        return "_"
+
+
+def _dim_text(dim: Dim) -> str:
+    return "?" if isinstance(dim, Any) else str(int(dim))
+
+
+def is_static(ty: Type | None) -> TypeGuard[TensorType]:
+    """Whether ``ty`` is a tensor type all of whose dimensions are known."""
+    return isinstance(ty, TensorType) and all(isinstance(dim, int) for dim in ty.shape)

@@ -1,0 +1,124 @@
+"""Walks over graphs, without recursion, and the visitor classes TVM's users subclass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
+
+
+def post_order(*roots: Expr, stop: Iterable[Expr] = ()) -> list[Expr]:
+    """Every node reachable from ``roots``, once, children first, in the order of ``children()``.
+
+    Nodes of ``stop`` are neither listed nor looked into.
+    """
+    order: list[Expr] = []
+    opened: set[Expr] = set()
+    done: set[Expr] = set(stop)
+    stack = list(reversed(roots))
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        if node not in opened:
+            children = node.children()
+            if children:
+                opened.add(node)
+                stack.extend([child for child in reversed(children) if child not in done])
+                continue
+        stack.pop()
+        done.add(node)
+        order.append(node)
+    return order
+
+
+def post_order_visit(expr: Expr, fvisit: Callable[[Expr], Any]) -> None:
+    """Call ``fvisit`` on every node of ``expr``, children first."""
+    for node in post_order(expr):
+        fvisit(node)
+
+
+def rewrite_post_order(root: Expr, visit: Callable[[Expr, Expr], Expr]) -> Expr:
+    """Rebuild ``root`` bottom-up, sharing kept.
+
+    Args:
+        root: the graph.
+        visit: called once per node, children first, with the node and the node over its rewritten
+            children (the same object when none changed); what it returns takes the node's place.
+    """
+    new: dict[Expr, Expr] = {}
+    for node in post_order(root):
+        new[node] = visit(node, rebuild(node, new))
+    return new[root]
+
+
+def rebuild(node: Expr, new: dict[Expr, Expr]) -> Expr:
+    """``node`` with each child that ``new`` maps replaced; ``node`` itself when none changes."""
+    children = node.children()
+    replaced = [new.get(child, child) for child in children]
+    for child, replacement in zip(children, replaced, strict=True):
+        if child is not replacement:
+            return node.with_children(replaced)
+    return node
+
+
+def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
+    """``root`` with every node that is a key replaced by its value; keys are not looked into."""
+    new = dict(replacements)
+    for node in post_order(root, stop=replacements):
+        new[node] = rebuild(node, new)
+    return new[root]
+
+
+class ExprVisitor:
+    """Visits every node once; subclasses override ``visit_call`` and so on.
+
+    ``visit`` calls the overridden methods on the Python stack, as deep as the graph: for graphs deeper
+    than the recursion limit use :func:`post_order`.
+    """
+
+    def __init__(self) -> None:
+        self.memo_map: dict[Expr, Any] = {}
+
+    def visit(self, expr: Expr) -> Any:
+        if expr not in self.memo_map:
+            method = getattr(self, _METHODS.get(type(expr), "visit_other"))
+            self.memo_map[expr] = method(expr)
+        return self.memo_map[expr]
+
+    def visit_other(self, expr: Expr) -> Any:
+        for child in expr.children():
+            self.visit(child)
+
+    visit_var = visit_global_var = visit_constant = visit_op = visit_other
+    visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_other
+
+
+class ExprMutator(ExprVisitor):
+    """Like :class:`ExprVisitor`; what a method returns takes the node's place. See there on depth."""
+
+    def visit_other(self, expr: Expr) -> Any:
+        children = expr.children()
+        replaced = [self.visit(child) for child in children]
+        if all(old is new for old, new in zip(children, replaced, strict=True)):
+            return expr
+        return expr.with_children(replaced)
+
+    visit_var = visit_global_var = visit_constant = visit_op = visit_other
+    visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_other
+
+
+_METHODS: dict[type, str] = {
+    Var: "visit_var",
+    GlobalVar: "visit_global_var",
+    Constant: "visit_constant",
+    Op: "visit_op",
+    Call: "visit_call",
+    Tuple: "visit_tuple",
+    TupleGetItem: "visit_tuple_getitem",
+    Function: "visit_function",
+    Let: "visit_let",
+    If: "visit_if",
+}
