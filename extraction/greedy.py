@@ -31,12 +31,18 @@ def dag(
 ) -> Result:
     """Greedy on sets: each class takes the node whose set of needed classes is cheapest, shared ones paid once.
 
-    Classes are settled in the order in which their cheapest trees are, so a choice never runs in a cycle.
-    `seconds` and `seed` change nothing.
+    Classes are settled in the order in which their cheapest trees are, so a choice never runs in a cycle; a second
+    round settles them in order of the sets' costs. `seconds` and `seed` change nothing.
     """
     started = time.perf_counter()
     choice, order = cheapest_trees(problem)
-    return finish(problem, cheapest_sets(problem, choice, order), method="dag", started=started, incumbent=incumbent)
+    choice, set_cost = cheapest_sets(problem, choice, order)
+    first = finish(problem, choice, method="dag", started=started, incumbent=incumbent)
+    if min(problem.costs) < 0:
+        return first  # the order of costs need not put children before parents
+    order.sort(key=set_cost.__getitem__)
+    choice, _ = cheapest_sets(problem, choice, order)
+    return finish(problem, choice, method="dag", started=started, incumbent=first.choice)
 
 
 def cheapest_trees(problem: Problem) -> tuple[list[int], list[int]]:
@@ -81,10 +87,10 @@ _FEW = 24  # members up to which adding costs one by one beats unpacking a whole
 Words = list[int]
 
 
-def cheapest_sets(problem: Problem, choice: list[int], order: list[int]) -> list[int]:
-    """For every class the node whose needed classes cost least together, among nodes needing earlier classes only.
+def cheapest_sets(problem: Problem, choice: list[int], order: list[int]) -> tuple[list[int], list[float]]:
+    """For every class the node whose needed classes cost least together, and that cost.
 
-    `choice` and `order` come from `cheapest_trees`. Sets are bit words over positions in `order`; two candidates
+    Only nodes whose children come earlier in `order` are considered; those in `choice` must be among them. Sets are bit words over positions in `order`; two candidates
     are compared by what one needs and the other does not, so rounding never hides a small difference.
     """
     children, costs, class_nodes = problem.children, problem.costs, problem.class_nodes
@@ -92,6 +98,7 @@ def cheapest_sets(problem: Problem, choice: list[int], order: list[int]) -> list
     position = [-1] * problem.num_classes
     price = np.zeros(len(order) + _WIDTH)
     sets: list[Words] = [[]] * problem.num_classes
+    set_cost = [0.0] * problem.num_classes
     for here, index in enumerate(order):
         position[index] = here
         best, needs = -1, [0]
@@ -108,12 +115,14 @@ def cheapest_sets(problem: Problem, choice: list[int], order: list[int]) -> list
             if best < 0 or costs[node] - costs[best] + _difference(candidate, needs, price) < 0:
                 best, needs = node, candidate
         choice[index] = best
+        base = max(children[best], key=set_cost.__getitem__, default=index)
+        set_cost[index] = costs[best] + set_cost[base] + max(0.0, _difference(needs, sets[base], price))
         price[here] = costs[best]
         word, bit = divmod(here, _WIDTH)
         needs.extend([0] * (word + 1 - len(needs)))
         needs[word] |= 1 << bit
         sets[index] = needs
-    return choice
+    return choice, set_cost
 
 
 def _union(sets: list[Words]) -> Words:
