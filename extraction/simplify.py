@@ -1,0 +1,351 @@
+"""Making an extraction problem smaller without changing its optimum; every step can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .components import strongly_connected
+from .problem import Ints, Problem
+from .solution import tolerance
+
+Origin = int | tuple["Origin", "Origin"]
+"""A node of the original problem, or two that are chosen together."""
+
+_MUST_LIMIT = 20_000  # classes up to which the sets of necessary classes (bits: the square of it) are kept
+_GROWTH = 32  # child entries a step may add to remove one class
+
+
+@dataclass(frozen=True, eq=False)
+class Simplified:
+    """A smaller problem and the way back.
+
+    Attributes
+    ----------
+    problem : the small problem, or None where nothing is left to choose
+    constant : what the large problem costs beyond the small one
+    """
+
+    problem: Problem | None
+    constant: float
+    _original: Problem
+    _origins: list[Origin]
+    _settled: list[Origin]
+
+    def expand(self, choice: Iterable[int]) -> Ints:
+        """The choice in the original problem for a choice (class -> node, -1 for none) in the small one."""
+        owner = self._original.node_class.tolist()
+        full = np.full(self._original.num_classes, -1, np.int64)
+        pending = self._settled + [self._origins[n] for n in choice if n >= 0]
+        while pending:
+            origin = pending.pop()
+            if isinstance(origin, tuple):
+                pending.extend(origin)
+            else:
+                full[owner[origin]] = origin
+        return full
+
+
+def simplify(problem: Problem, keep: Iterable[bool] | None = None) -> Simplified:
+    """Reduce the problem until no rule applies.
+
+    - nodes that cannot be derived, are not reached, or need their own class are dropped;
+    - a node goes if a sibling is no dearer and needs only classes that the node needs too, directly or at the end of
+      every derivation (with negative costs: only if both need the same);
+    - classes needed by every extraction become roots; a root is no longer a need of others, except within its
+      own cycle; a root with one node is paid for and its needs become roots;
+    - a class needed by nodes of one class only passes its least cost up to them;
+    - a class with one node that costs nothing is replaced by that node's children;
+    - a class that one node needs is merged into that node.
+
+    `keep` may exclude nodes (bool per node) that are known not to be in any better extraction.
+    """
+    reducer = _Reducer(problem, keep)
+    reducer.run()
+    return reducer.result()
+
+
+class _Reducer:
+    def __init__(self, problem: Problem, keep: Iterable[bool] | None) -> None:
+        self.original = problem
+        self.owner = problem.node_class.tolist()
+        self.cost = problem.cost.tolist()
+        self.kids = [set(children) for children in problem.children]
+        self.nodes: list[dict[int, None]] = [dict.fromkeys(nodes) for nodes in problem.class_nodes]
+        self.users: list[set[int]] = [set() for _ in self.nodes]
+        self.roots = dict.fromkeys(problem.roots.tolist())
+        self.origin: list[Origin] = list(range(problem.num_nodes))
+        self.settled: list[Origin] = []
+        self.constant = 0.0
+        self.signed = min(self.cost) < 0
+        self.changed: dict[int, None] = {}  # classes whose nodes or users changed
+        if keep is not None:
+            for node, kept in enumerate(keep):
+                if not kept:
+                    self.nodes[self.owner[node]].pop(node, None)
+        for nodes in self.nodes:
+            for node in nodes:
+                for kid in self.kids[node]:
+                    self.users[kid].add(node)
+
+    def run(self) -> None:
+        size = -1
+        self.changed = dict.fromkeys(range(len(self.nodes)))
+        while size != (size := self._size()):
+            order = self._prune()
+            self._force_roots(order)
+            while self.changed:
+                index, _ = self.changed.popitem()
+                self._reduce_class(index)
+            order = self._prune()
+            must = self._must(order)
+            self._drop_dominated(order, must)
+            self._force_must(must)
+
+    def _size(self) -> int:
+        alive = [self.kids[n] for nodes in self.nodes for n in nodes]
+        return len(alive) + sum(map(len, alive))
+
+    # -- editing -------------------------------------------------------------------------------------------------
+
+    def _remove(self, node: int) -> None:
+        del self.nodes[self.owner[node]][node]
+        self.changed[self.owner[node]] = None
+        for kid in self.kids[node]:
+            self.users[kid].discard(node)
+            self.changed[kid] = None
+
+    def _replace_kid(self, node: int, old: int, new: Iterable[int]) -> None:
+        kids = self.kids[node]
+        kids.discard(old)
+        self.users[old].discard(node)
+        for kid in new:
+            kids.add(kid)
+            self.users[kid].add(node)
+            self.changed[kid] = None
+        self.changed[self.owner[node]] = None
+
+    def _add(self, index: int, cost: float, kids: set[int], origin: Origin) -> None:
+        node = len(self.cost)
+        self.owner.append(index)
+        self.cost.append(cost)
+        self.kids.append(kids)
+        self.origin.append(origin)
+        self.nodes[index][node] = None
+        for kid in kids:
+            self.users[kid].add(node)
+
+    # -- rules on the whole graph --------------------------------------------------------------------------------
+
+    def _prune(self) -> list[int]:
+        """Drop what cannot be derived or reached; return the remaining classes in an order of derivation."""
+        order = self._derive()
+        known = bytearray(len(self.nodes))
+        for index in order:
+            known[index] = 1
+        reached = bytearray(len(self.nodes))
+        stack = [*self.roots]
+        while stack:
+            index = stack.pop()
+            if reached[index]:
+                continue
+            reached[index] = 1
+            for node in [*self.nodes[index]]:
+                if index in self.kids[node] or not all([known[k] for k in self.kids[node]]):
+                    self._remove(node)
+                else:
+                    stack.extend(self.kids[node])
+        for index, nodes in enumerate(self.nodes):
+            if not reached[index]:
+                for node in [*nodes]:
+                    self._remove(node)
+        return [index for index in order if reached[index]]
+
+    def _derive(self) -> list[int]:
+        owner, users = self.owner, self.users
+        missing = [-1] * len(self.cost)
+        ready = []
+        for nodes in self.nodes:
+            for node in nodes:
+                missing[node] = len(self.kids[node])
+                if not missing[node]:
+                    ready.append(node)
+        known = bytearray(len(self.nodes))
+        order = []
+        for node in ready:  # grows while it is read: breadth first
+            index = owner[node]
+            if known[index]:
+                continue
+            known[index] = 1
+            order.append(index)
+            for user in users[index]:
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.append(user)
+        return order
+
+    def _force_roots(self, order: list[int]) -> None:
+        """Free other components of needing a root; settle a root that has one node and no user."""
+        component = self._components(order)
+        stack = [*self.roots]
+        while stack:
+            index = stack.pop()
+            for user in [*self.users[index]]:
+                if component[self.owner[user]] != component[index]:
+                    self._replace_kid(user, index, ())
+            if len(self.nodes[index]) > 1:
+                continue
+            (node,) = self.nodes[index]
+            self.constant += self.cost[node]
+            self.cost[node] = 0.0
+            for kid in self.kids[node]:
+                if kid not in self.roots:
+                    self.roots[kid] = None
+                    stack.append(kid)
+            if not self.users[index]:
+                self.settled.append(self.origin[node])
+                self._remove(node)
+                del self.roots[index]
+
+    def _components(self, order: list[int]) -> list[int]:
+        successors: list[list[int]] = [[] for _ in self.nodes]
+        for index in order:
+            successors[index] = [k for n in self.nodes[index] for k in self.kids[n]]
+        return strongly_connected(successors)
+
+    def _must(self, order: list[int]) -> list[int]:
+        """For every class the classes every derivation of it contains, as bits; just itself where there are many."""
+        must = [1 << i for i in range(len(order))]
+        if len(order) > _MUST_LIMIT:
+            must = []
+        number = {index: i for i, index in enumerate(order)}
+        self.number = number
+        needs = [[[number[k] for k in self.kids[n]] for n in self.nodes[index]] for index in order]
+        everything = (1 << len(order)) - 1
+        known = [everything] * len(must)
+        stale = bool(must)
+        while stale:
+            stale = False
+            for i, own in enumerate(must):
+                common = everything
+                for kids in needs[i]:
+                    closure = 0
+                    for k in kids:
+                        closure |= known[k]
+                    common &= closure
+                    if not common:
+                        break
+                common |= own
+                if common != known[i]:
+                    known[i] = common
+                    stale = True
+        return known
+
+    def _closure(self, node: int, must: list[int]) -> int:
+        closure = 0
+        for kid in self.kids[node]:
+            closure |= must[self.number[kid]] if must else 1 << self.number[kid]
+        return closure
+
+    def _drop_dominated(self, order: list[int], must: list[int]) -> None:
+        for index in order:
+            if len(self.nodes[index]) == 1:
+                continue
+            own = 1 << self.number[index]
+            kept: list[tuple[int, int]] = []
+            closures = {node: self._closure(node, must) for node in self.nodes[index]}
+            for node in sorted(closures, key=lambda n: (self.cost[n], len(self.kids[n]), n)):
+                closure = closures[node]
+                if closure & own or self._is_dominated(node, closure, kept):
+                    self._remove(node)
+                else:
+                    kept.append((sum([1 << self.number[k] for k in self.kids[node]]), closure))
+
+    def _is_dominated(self, node: int, closure: int, kept: list[tuple[int, int]]) -> bool:
+        if self.signed:
+            direct = sum([1 << self.number[k] for k in self.kids[node]])
+            return any([needs == direct for needs, _ in kept])
+        outside = ~closure
+        return any([not needs & outside for needs, _ in kept])
+
+    def _force_must(self, must: list[int]) -> None:
+        if not must:
+            return
+        forced = 0
+        for root in self.roots:
+            forced |= must[self.number[root]]
+        for index, i in self.number.items():
+            if forced >> i & 1:
+                self.roots[index] = None
+
+    # -- rules on one class --------------------------------------------------------------------------------------
+
+    def _reduce_class(self, index: int) -> None:
+        for node in [*self.nodes[index]]:
+            if index in self.kids[node]:
+                self._remove(node)
+        if index in self.roots or not self.nodes[index] or not self.users[index]:
+            return
+        users = self.users[index]
+        first = next(iter(users))
+        lone = all([self.owner[u] == self.owner[first] for u in users])
+        if lone and self.owner[first] != index:
+            self._pull_up(index)
+        if len(self.nodes[index]) == 1:
+            self._inline(index)
+        elif len(users) == 1 and self.owner[first] != index:
+            self._merge(index, first)
+
+    def _pull_up(self, index: int) -> None:
+        least = min([self.cost[n] for n in self.nodes[index]])
+        if least == 0:
+            return
+        for node in self.nodes[index]:
+            self.cost[node] -= least
+        for user in self.users[index]:
+            self.cost[user] += least
+            self.changed[self.owner[user]] = None
+
+    def _inline(self, index: int) -> None:
+        (node,) = self.nodes[index]
+        users, kids = self.users[index], self.kids[node]
+        if self.cost[node] != 0 or (len(users) - 1) * (len(kids) - 1) > _GROWTH:
+            return
+        self.settled.append(self.origin[node])
+        for user in sorted(users):
+            self._replace_kid(user, index, kids)
+        self._remove(node)
+
+    def _merge(self, index: int, user: int) -> None:
+        nodes, kids = self.nodes[index], self.kids[user]
+        if (len(nodes) - 1) * (len(kids) - 1) > _GROWTH:
+            return
+        target = self.owner[user]
+        rest = kids - {index}
+        for node in nodes:
+            origin = (self.origin[user], self.origin[node])
+            self._add(target, self.cost[user] + self.cost[node], rest | self.kids[node], origin)
+        for node in [*nodes]:
+            self._remove(node)
+        self._remove(user)
+
+    # -- the outcome ---------------------------------------------------------------------------------------------
+
+    def result(self) -> Simplified:
+        alive = [index for index, nodes in enumerate(self.nodes) if nodes]
+        number = {index: i for i, index in enumerate(alive)}
+        nodes = [node for index in alive for node in self.nodes[index]]
+        slack = tolerance(max([abs(self.cost[n]) for n in nodes], default=0.0)) * 1e-4
+        cost = [0.0 if abs(self.cost[n]) < slack else self.cost[n] for n in nodes]
+        kids = [sorted([number[k] for k in self.kids[n]]) for n in nodes]
+        small = Problem(
+            np.array([number[self.owner[n]] for n in nodes], np.int64),
+            np.cumsum([0, *map(len, kids)]),
+            np.array([k for ks in kids for k in ks], np.int64),
+            np.array(cost, np.float64),
+            np.array([number[r] for r in self.roots], np.int64),
+            num_classes=len(alive),
+        ) if nodes else None
+        return Simplified(small, self.constant, self.original, [self.origin[n] for n in nodes], self.settled)
