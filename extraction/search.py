@@ -1,0 +1,209 @@
+"""Local search on a choice with reference counts: switches of one class's node, and repriced rebuilds of a region."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from random import Random
+from time import perf_counter
+
+from .problem import Problem
+from .solution import tolerance
+
+
+class Search:
+    """A complete choice that only ever gets cheaper.
+
+    Every derivable class has a node chosen, whether it is used or not, and the whole choice is free of cycles; so a
+    class that becomes used brings a valid derivation with it. `uses[c]` counts the roots and used nodes that need
+    class `c`; a class is used while that is positive.
+    """
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        self.problem = problem
+        self.kids = [list(dict.fromkeys(kids)) for kids in problem.children]
+        self.users: list[list[int]] = [[] for _ in range(problem.num_classes)]
+        for node, kids in enumerate(self.kids):
+            for kid in kids:
+                self.users[kid].append(node)
+        self.costs = problem.costs
+        self.owner = problem.node_class.tolist()
+        self.roots = problem.roots.tolist()
+        self.options = problem.class_nodes
+        self.excluded = problem.excluded.tolist()
+        self.random = Random(seed)
+        self.choice: list[int] = []
+        self.uses: list[int] = []
+        self.cost = math.inf
+        self.slack = tolerance(max(map(abs, self.costs)))
+
+    def start(self, choice: Sequence[int]) -> None:
+        """Take over a complete choice."""
+        self.choice = list(choice)
+        self.uses = [0] * len(self.choice)
+        self.cost = sum([self._acquire(root) for root in self.roots])
+
+    def rebuild(self, weights: list[float]) -> list[int]:
+        """The choice of cheapest trees under other node costs (none negative); it is complete and has no cycle."""
+        owner, users = self.owner, self.users
+        total = weights.copy()
+        missing = [-1 if out else len(kids) for out, kids in zip(self.excluded, self.kids, strict=True)]
+        choice = [-1] * len(users)
+        heap = [(total[n], n) for n, count in enumerate(missing) if not count]
+        heapify(heap)
+        while heap:
+            price, node = heappop(heap)
+            index = owner[node]
+            if choice[index] >= 0:
+                continue
+            choice[index] = node
+            for user in users[index]:
+                total[user] += price
+                missing[user] -= 1
+                if not missing[user] and choice[owner[user]] < 0:
+                    heappush(heap, (total[user], user))
+        return choice
+
+    # -- switching one class -------------------------------------------------------------------------------------
+
+    def descend(self, deadline: Deadline) -> None:
+        """Switch single classes while that saves something."""
+        pending = [c for c, count in enumerate(self.uses) if count and len(self.options[c]) > 1]
+        self.random.shuffle(pending)
+        queued = bytearray(len(self.uses))
+        for index in pending:
+            queued[index] = 1
+        while pending and not deadline.passed():
+            index = pending.pop()
+            queued[index] = 0
+            if not self.uses[index]:
+                continue
+            old = self.choice[index]
+            if self._improve(index):
+                for near in self._neighbours(index, old):
+                    if not queued[near] and self.uses[near] and len(self.options[near]) > 1:
+                        queued[near] = 1
+                        pending.append(near)
+
+    def _neighbours(self, index: int, old: int) -> list[int]:
+        """Classes whose best node may have changed: those that can need what is newly used or unused."""
+        changed = [index, *self.kids[old], *self.kids[self.choice[index]]]
+        return [self.owner[user] for c in changed for user in self.users[c]]
+
+    def _improve(self, index: int) -> bool:
+        """Give the class its best node; whether that saved something."""
+        old = self.choice[index]
+        freed = self._release_node(old)
+        best, best_cost = old, freed - self.slack
+        for node in self.options[index]:
+            if node != old and self.costs[node] < best_cost:
+                price = self._acquire_node(node)
+                self._release_node(node)
+                if price < best_cost and not self._reaches(node, index):
+                    best, best_cost = node, price
+        self.choice[index] = best
+        self.cost += self._acquire_node(best) - freed
+        return best != old
+
+    def _acquire(self, index: int) -> float:
+        """Count one more use of a class; what that costs."""
+        self.uses[index] += 1
+        return self._acquire_node(self.choice[index]) if self.uses[index] == 1 else 0.0
+
+    def _acquire_node(self, node: int) -> float:
+        kids, uses, choice, costs = self.kids, self.uses, self.choice, self.costs
+        price = costs[node]
+        stack = [node]
+        while stack:
+            for kid in kids[stack.pop()]:
+                if not uses[kid]:
+                    chosen = choice[kid]
+                    price += costs[chosen]
+                    stack.append(chosen)
+                uses[kid] += 1
+        return price
+
+    def _release_node(self, node: int) -> float:
+        kids, uses, choice, costs = self.kids, self.uses, self.choice, self.costs
+        price = costs[node]
+        stack = [node]
+        while stack:
+            for kid in kids[stack.pop()]:
+                uses[kid] -= 1
+                if not uses[kid]:
+                    chosen = choice[kid]
+                    price += costs[chosen]
+                    stack.append(chosen)
+        return price
+
+    def _reaches(self, node: int, target: int) -> bool:
+        """Whether the node's derivation contains the class."""
+        kids, choice = self.kids, self.choice
+        seen = {node}
+        stack = [node]
+        while stack:
+            for kid in kids[stack.pop()]:
+                if kid == target:
+                    return True
+                chosen = choice[kid]
+                if chosen not in seen:
+                    seen.add(chosen)
+                    stack.append(chosen)
+        return False
+
+    # -- rebuilding a region -------------------------------------------------------------------------------------
+
+    def kick(self, deadline: Deadline) -> bool:
+        """Reprice a random region, rebuild and descend; keep the outcome unless it is dearer. Whether it saved.
+
+        What is in use outside the region counts as paid for. Inside, some classes are made dear and some free, so
+        that several classes move together to share what none would start to use alone.
+        """
+        kept = (self.choice.copy(), self.uses.copy(), self.cost)
+        self.start(self.rebuild(self._prices(self._region())))
+        self.descend(deadline)
+        if self.cost <= kept[2] + self.slack:
+            return self.cost < kept[2] - self.slack
+        self.choice, self.uses, self.cost = kept
+        return False
+
+    def _region(self) -> list[int]:
+        """A few classes near each other: a random walk with branches along needs and users."""
+        size = self.random.choice((2, 4, 8, 16, 32))
+        found = {self.random.randrange(len(self.uses)): None}
+        for index in found.copy():
+            frontier = [index]
+            while frontier and len(found) < size:
+                here = frontier.pop(self.random.randrange(len(frontier)))
+                near = [k for n in self.options[here] for k in self.kids[n]]
+                near += [self.owner[u] for u in self.users[here]]
+                for other in self.random.sample(near, min(3, len(near))):
+                    if other not in found:
+                        found[other] = None
+                        frontier.append(other)
+        return [*found]
+
+    def _prices(self, region: list[int]) -> list[float]:
+        prices = [max(c, 0.0) for c in self.costs]
+        for index, count in enumerate(self.uses):
+            if count:
+                prices[self.choice[index]] = 0.0
+        for index in region:
+            factor = self.random.choice((0.0, 0.0, 0.5, 2.0, 8.0))
+            for node in self.options[index]:
+                prices[node] = max(self.costs[node], 0.0) * factor * self.random.uniform(0.8, 1.25)
+        return prices
+
+
+class Deadline:
+    """A moment to stop at; `math.inf` seconds never come."""
+
+    def __init__(self, clock: float) -> None:
+        self.clock = clock
+
+    def passed(self) -> bool:
+        return perf_counter() >= self.clock
+
+    def left(self) -> float:
+        return max(0.0, self.clock - perf_counter())
