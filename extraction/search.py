@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from random import Random
-from time import perf_counter
 
+from .deadline import Deadline
 from .problem import Problem
 from .solution import tolerance
 
@@ -43,6 +43,10 @@ class Search:
         self.choice = list(choice)
         self.uses = [0] * len(self.choice)
         self.cost = sum([self._acquire(root) for root in self.roots])
+
+    def used(self) -> list[int]:
+        """The choice, -1 for classes that are not used."""
+        return [node if count else -1 for node, count in zip(self.choice, self.uses, strict=True)]
 
     def rebuild(self, weights: list[float]) -> list[int]:
         """The choice of cheapest trees under other node costs (none negative); it is complete and has no cycle."""
@@ -160,8 +164,12 @@ class Search:
         What is in use outside the region counts as paid for. Inside, some classes are made dear and some free, so
         that several classes move together to share what none would start to use alone.
         """
-        kept = (self.choice.copy(), self.uses.copy(), self.cost)
-        self.start(self.rebuild(self._prices(self._region())))
+        return self.try_weights(self._prices(self._region()), deadline)
+
+    def try_weights(self, weights: list[float], deadline: Deadline) -> bool:
+        """Rebuild under other node costs and descend; keep the outcome unless it is dearer. Whether it saved."""
+        kept = (self.choice, self.uses, self.cost)
+        self.start(self.rebuild(weights))
         self.descend(deadline)
         if self.cost <= kept[2] + self.slack:
             return self.cost < kept[2] - self.slack
@@ -194,16 +202,3 @@ class Search:
             for node in self.options[index]:
                 prices[node] = max(self.costs[node], 0.0) * factor * self.random.uniform(0.8, 1.25)
         return prices
-
-
-class Deadline:
-    """A moment to stop at; `math.inf` seconds never come."""
-
-    def __init__(self, clock: float) -> None:
-        self.clock = clock
-
-    def passed(self) -> bool:
-        return perf_counter() >= self.clock
-
-    def left(self) -> float:
-        return max(0.0, self.clock - perf_counter())

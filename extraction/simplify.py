@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqsat.errors import ExtractionError
+
 from .components import strongly_connected
 from .problem import Ints, Problem
 from .solution import tolerance
@@ -60,11 +62,39 @@ def simplify(problem: Problem, keep: Iterable[bool] | None = None) -> Simplified
     - a class with one node that costs nothing is replaced by that node's children;
     - a class that one node needs is merged into that node.
 
-    `keep` may exclude nodes (bool per node) that are known not to be in any better extraction.
+    `keep` may exclude nodes (bool per node) that are known not to be in any better extraction. Raises
+    ExtractionError where no extraction remains without them.
     """
     reducer = _Reducer(problem, keep)
     reducer.run()
     return reducer.result()
+
+
+def necessary(needs: list[list[list[int]]]) -> list[int]:
+    """For every class the classes that each of its derivations contains, itself included, as bits.
+
+    `needs[i]` lists the children of each node of class `i`; numbering the classes in an order of derivation makes
+    it fast. The greatest solution of: must(c) = {c} with the intersection over nodes of the union over children.
+    """
+    everything = (1 << len(needs)) - 1
+    must = [everything] * len(needs)
+    stale = True
+    while stale:
+        stale = False
+        for i, nodes in enumerate(needs):
+            common = everything
+            for kids in nodes:
+                closure = 0
+                for k in kids:
+                    closure |= must[k]
+                common &= closure
+                if not common:
+                    break
+            common |= 1 << i
+            if common != must[i]:
+                must[i] = common
+                stale = True
+    return must
 
 
 class _Reducer:
@@ -145,6 +175,8 @@ class _Reducer:
         known = bytearray(len(self.nodes))
         for index in order:
             known[index] = 1
+        if not all([known[root] for root in self.roots]):
+            raise ExtractionError("no extraction is left")
         reached = bytearray(len(self.nodes))
         stack = [*self.roots]
         while stack:
@@ -216,32 +248,14 @@ class _Reducer:
         return strongly_connected(successors)
 
     def _must(self, order: list[int]) -> list[int]:
-        """For every class the classes every derivation of it contains, as bits; just itself where there are many."""
-        must = [1 << i for i in range(len(order))]
+        """For every class, by position in the order, the classes every derivation of it contains, as bits.
+
+        Empty where there are too many classes for that.
+        """
+        self.number = number = {index: i for i, index in enumerate(order)}
         if len(order) > _MUST_LIMIT:
-            must = []
-        number = {index: i for i, index in enumerate(order)}
-        self.number = number
-        needs = [[[number[k] for k in self.kids[n]] for n in self.nodes[index]] for index in order]
-        everything = (1 << len(order)) - 1
-        known = [everything] * len(must)
-        stale = bool(must)
-        while stale:
-            stale = False
-            for i, own in enumerate(must):
-                common = everything
-                for kids in needs[i]:
-                    closure = 0
-                    for k in kids:
-                        closure |= known[k]
-                    common &= closure
-                    if not common:
-                        break
-                common |= own
-                if common != known[i]:
-                    known[i] = common
-                    stale = True
-        return known
+            return []
+        return necessary([[[number[k] for k in self.kids[n]] for n in self.nodes[index]] for index in order])
 
     def _closure(self, node: int, must: list[int]) -> int:
         closure = 0

@@ -1,0 +1,166 @@
+"""Branch and cut: simplify, bound by the relaxation with cuts, drop what cannot be better, then branch in HiGHS."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eqsat.errors import ExtractionError
+
+from .cuts import Cuts
+from .deadline import Deadline
+from .greedy import cheapest_trees, dag, tree
+from .problem import Floats, Ints, Problem
+from .relaxation import Relaxation
+from .search import Search
+from .simplify import Simplified, simplify
+from .solution import Result, finish, tolerance
+
+_KICKS = 60  # tries of the local search before the relaxation is solved
+_SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
+
+
+def exact(
+    problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None
+) -> Result:
+    """The cheapest extraction with a proof, or the best found and a lower bound when the time is over."""
+    deadline = Deadline(seconds)
+    start = dag(problem, incumbent=tree(problem, incumbent=incumbent).choice)
+    solver = BranchAndCut(problem, start.choice, start.cost, seed)
+    message = solver.run(deadline)
+    return finish(
+        problem,
+        solver.best,
+        method="exact",
+        started=deadline.started,
+        lower_bound=solver.bound,
+        message=message,
+    )
+
+
+class BranchAndCut:
+    """The state of a proof: the best choice and its cost, the lower bound, and the chain of simplified problems."""
+
+    def __init__(self, problem: Problem, best: Ints, cost: float, seed: int) -> None:
+        self.problem = problem
+        self.best = best
+        self.cost = cost
+        self.bound = -math.inf
+        self.seed = seed
+        self.stages: list[Simplified] = []
+
+    def run(self, deadline: Deadline) -> str:
+        """Work until the optimum is proved or the time is over; what went wrong, if anything."""
+        keep = None
+        current = self.problem
+        while True:
+            try:
+                stage = simplify(current, keep)
+            except ExtractionError:
+                self.bound = self.cost
+                return ""
+            self.stages.append(stage)
+            if stage.problem is None:
+                self._offer([])
+                self.bound = self.cost
+                return ""
+            current = stage.problem
+            search = self._search(current, deadline)
+            relaxation, cuts = Relaxation(current, self.seed), Cuts(current)
+            if not self._tighten(relaxation, cuts, search, deadline):
+                return self._stopped(relaxation)
+            if self._closed():
+                return ""
+            keep = self._worth_keeping(relaxation)
+            if keep.mean() > _SHRINK:
+                return self._branch(relaxation, cuts, search, deadline)
+
+    @property
+    def constant(self) -> float:
+        return sum(stage.constant for stage in self.stages)
+
+    def _closed(self) -> bool:
+        return self.cost - self.bound <= tolerance(self.cost)
+
+    def _offer(self, choice: list[int] | Ints) -> None:
+        """Take a choice in the smallest problem if it is cheaper."""
+        full: list[int] | Ints = choice
+        for stage in reversed(self.stages):
+            full = stage.expand(full)
+        offered = finish(self.problem, full, method="", started=0.0)
+        if offered.cost < self.cost:
+            self.best, self.cost = offered.choice, offered.cost
+
+    def _raise_bound(self, small_bound: float, step: float) -> None:
+        if step and math.isfinite(small_bound):
+            small_bound = math.ceil(small_bound / step - 1e-6) * step
+        self.bound = max(self.bound, min(self.cost, self.constant + small_bound))
+
+    def _search(self, current: Problem, deadline: Deadline) -> Search:
+        search = Search(current, self.seed)
+        search.start(cheapest_trees(current)[0])
+        search.descend(deadline)
+        for _ in range(_KICKS):
+            if deadline.passed():
+                break
+            search.kick(deadline)
+        self._offer(search.used())
+        return search
+
+    def _tighten(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> bool:
+        """Solve the relaxation and cut until nothing is violated; whether it could be solved."""
+        step = granularity(relaxation.problem.cost)
+        while True:
+            if not relaxation.solve(deadline.left()):
+                return False
+            self._raise_bound(relaxation.bound, step)
+            self._round(relaxation.x, search, deadline)
+            if self._closed() or deadline.passed():
+                return True
+            violated = cuts.loops(relaxation) + cuts.closures(relaxation)
+            if not violated:
+                return True
+            relaxation.add(violated)
+
+    def _round(self, x: Floats, search: Search, deadline: Deadline) -> None:
+        """Derive a choice from a fractional solution: what the relaxation uses is cheap."""
+        if search.try_weights((np.maximum(search.problem.cost, 0.0) * (1.0 - x) + 1e-9).tolist(), deadline):
+            self._offer(search.used())
+
+    def _worth_keeping(self, relaxation: Relaxation) -> np.ndarray:
+        room = self.cost - self.constant - relaxation.bound
+        step = granularity(relaxation.problem.cost)
+        margin = 0.999 * step if step else tolerance(self.cost)
+        return ~((relaxation.x < 0.5) & (relaxation.reduced > room - margin))
+
+    def _branch(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> str:
+        step = granularity(relaxation.problem.cost)
+        relaxation.require_integers()
+        while not deadline.passed():
+            found = relaxation.branch(deadline.left(), search.used(), step)
+            self._raise_bound(relaxation.bound, step)
+            if found:
+                self._round(relaxation.x, search, deadline)
+            if self._closed():
+                return ""
+            violated = cuts.loops(relaxation) if found else []
+            if not violated:
+                break
+            relaxation.add(violated)
+        return self._stopped(relaxation)
+
+    def _stopped(self, relaxation: Relaxation) -> str:
+        if relaxation.status in ("Time limit reached", "Optimal", "Not Set"):
+            return "stopped by the time limit"
+        return f"the solver ended with {relaxation.status!r}; this is the best found so far"
+
+
+def granularity(cost: Floats) -> float:
+    """The largest number of which all costs are multiples, 0.0 where none is known."""
+    for scale in (1.0, 1000.0):
+        scaled = cost * scale
+        if np.abs(scaled).max(initial=0.0) < 2**40 and np.allclose(scaled, np.round(scaled), rtol=0, atol=1e-7):
+            return math.gcd(*np.round(scaled).astype(np.int64).tolist()) / scale
+    return 0.0

@@ -1,0 +1,147 @@
+"""Extraction as an integer program in HiGHS, first relaxed, and the inequalities that tighten it.
+
+Columns: x_n, node n is chosen, and y_c, class c is used. Rows:
+
+    y_c = sum of x_n over the nodes of c;  y_root = 1
+    sum of x_n over the nodes of class p with child c <= y_c          for all classes p, c
+    y_c <= sum of x_n over the nodes with child c                     only where costs are negative
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import highspy
+import numpy as np
+
+from eqsat.errors import ExtractionError
+
+from .problem import Floats, Ints, Problem
+
+Row = tuple[list[int], list[float]]
+"""Columns and coefficients of an inequality `... <= 0`."""
+
+
+class Relaxation:
+    """The program and its last solution.
+
+    Attributes: `x` (N,) and `y` (C,) values, `reduced` (N,) reduced costs of x, `bound`, which no integer solution
+    is below, `status` as HiGHS words it.
+    """
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        self.problem = problem
+        self.scale = 1000.0 / max(1e-300, float(np.abs(problem.cost).max()))
+        self.bound = -np.inf
+        self.status = ""
+        self.x: Floats = np.zeros(problem.num_nodes)
+        self.y: Floats = np.zeros(problem.num_classes)
+        self.reduced: Floats = np.zeros(problem.num_nodes)
+        self._highs = highspy.Highs()
+        for option, value in (("output_flag", False), ("threads", 1), ("random_seed", seed & 0x7FFFFFFF)):
+            self._highs.setOptionValue(option, value)
+        self._pass_model()
+
+    def y_column(self, index: int) -> int:
+        return self.problem.num_nodes + index
+
+    def _pass_model(self) -> None:
+        problem, n, c = self.problem, self.problem.num_nodes, self.problem.num_classes
+        lower = np.zeros(n + c)
+        lower[n + problem.roots] = 1.0
+        row, column, value, equal = self._entries()
+        order = np.lexsort((column, row))
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = n + c, int(row.max()) + 1
+        lp.col_cost_ = np.concatenate([problem.cost * self.scale, np.zeros(c)])
+        lp.col_lower_, lp.col_upper_ = lower, np.ones(n + c)
+        lp.row_lower_ = np.where(np.arange(lp.num_row_) < equal, 0.0, -highspy.kHighsInf)
+        lp.row_upper_ = np.zeros(lp.num_row_)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = np.searchsorted(row[order], np.arange(lp.num_row_ + 1)).astype(np.int32)
+        lp.a_matrix_.index_ = column[order].astype(np.int32)
+        lp.a_matrix_.value_ = value[order]
+        if self._highs.passModel(lp) == highspy.HighsStatus.kError:
+            raise ExtractionError("HiGHS refused the model")
+
+    def _entries(self) -> tuple[Ints, Ints, Floats, int]:
+        """Rows, columns and values of the matrix, and how many of the first rows are equations."""
+        problem, n, c = self.problem, self.problem.num_nodes, self.problem.num_classes
+        classes = np.arange(c)
+        user = np.repeat(np.arange(n), np.diff(problem.child_ptr))
+        pair, pair_row = np.unique(problem.node_class[user] * c + problem.child, return_inverse=True)
+        rows = [problem.node_class, classes, c + pair_row, c + np.arange(len(pair))]
+        columns = [np.arange(n), n + classes, user, n + pair % c]
+        values = [np.ones(n), -np.ones(c), np.ones(len(user)), -np.ones(len(pair))]
+        if problem.cost.min() < 0:
+            below = np.setdiff1d(classes, problem.roots)
+            number = np.full(c, -1)
+            number[below] = c + len(pair) + np.arange(len(below))
+            inner = number[problem.child] >= 0
+            rows += [number[below], number[problem.child[inner]]]
+            columns += [n + below, user[inner]]
+            values += [np.ones(len(below)), -np.ones(int(inner.sum()))]
+        return np.concatenate(rows), np.concatenate(columns), np.concatenate(values), c
+
+    def add(self, cuts: Sequence[Row]) -> None:
+        """Add inequalities."""
+        starts = np.cumsum([0, *(len(columns) for columns, _ in cuts[:-1])], dtype=np.int32)
+        index = np.array([c for columns, _ in cuts for c in columns], np.int32)
+        value = np.array([v for _, values in cuts for v in values])
+        low, high = np.full(len(cuts), -highspy.kHighsInf), np.zeros(len(cuts))
+        self._highs.addRows(len(cuts), low, high, len(index), starts, index, value)
+
+    def solve(self, seconds: float) -> bool:
+        """Solve the relaxation; whether that succeeded in the time given."""
+        solved = self._run(seconds) == highspy.HighsModelStatus.kOptimal
+        if solved:
+            self.bound = self._highs.getInfo().objective_function_value / self.scale
+            solution = self._highs.getSolution()
+            self._read(solution)
+            self.reduced = np.array(solution.col_dual[: self.problem.num_nodes]) / self.scale
+        return solved
+
+    def require_integers(self) -> None:
+        n = self.problem.num_nodes
+        kinds = np.full(n, highspy.HighsVarType.kInteger)
+        self._highs.changeColsIntegrality(n, np.arange(n, dtype=np.int32), kinds)
+        self._highs.setOptionValue("mip_rel_gap", 0.0)
+
+    def branch(self, seconds: float, start: Sequence[int], step: float) -> bool:
+        """Solve with integers, from the choice `start`; whether x now holds an integer solution.
+
+        `step`: costs of solutions differ by multiples of it (0 where unknown). `bound` is raised to what was proved.
+        """
+        gap = 0.999 * step * self.scale if step else 1e-7
+        self._highs.setOptionValue("mip_abs_gap", max(gap, 1e-7))
+        self._highs.setSolution(self._start(start))
+        status = self._run(seconds)
+        info = self._highs.getInfo()
+        self.bound = max(self.bound, info.mip_dual_bound / self.scale)
+        if status == highspy.HighsModelStatus.kInfeasible:
+            self.bound = np.inf
+        found = info.primal_solution_status == 2
+        if found:
+            self._read(self._highs.getSolution())
+        return found
+
+    def _start(self, choice: Sequence[int]) -> highspy.HighsSolution:
+        values = np.zeros(self.problem.num_nodes + self.problem.num_classes)
+        for index, node in enumerate(choice):
+            if node >= 0:
+                values[[node, self.y_column(index)]] = 1.0
+        solution = highspy.HighsSolution()
+        solution.col_value = values.tolist()
+        return solution
+
+    def _run(self, seconds: float) -> highspy.HighsModelStatus:
+        limit = self._highs.getRunTime() + seconds if np.isfinite(seconds) else highspy.kHighsInf
+        self._highs.setOptionValue("time_limit", limit)
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        self.status = self._highs.modelStatusToString(status)
+        return status
+
+    def _read(self, solution: highspy.HighsSolution) -> None:
+        values = np.array(solution.col_value)
+        self.x, self.y = values[: self.problem.num_nodes], values[self.problem.num_nodes :]
