@@ -1,0 +1,55 @@
+"""Reading the text form: the grammar is Relay's, forms 0.0.4 and 0.0.5.
+
+Beyond it: names in quotes (``%"conv.weight"``, ``@"a b"``, ``"key"=1``), escapes in strings, ``%x: ref(T)``,
+named dimensions ``?n``, attributes with a dotted name in any place, and ``attrs_type_key=None`` for a call of an
+operator without attributes. Not read: algebraic data types, generic functions, virtual devices.
+"""
+
+from __future__ import annotations
+
+from eqsat.errors import ArgumentError
+from eqsat.relay.expr import Expr
+from eqsat.relay.infer import infer_module
+from eqsat.relay.module import IRModule
+from eqsat.relay.parser.parser import Parser
+from eqsat.relay.parser.tokens import Span
+
+__all__ = ["Span", "fromtext", "parse", "parse_expr"]
+
+SOURCE_NAME = "from_string"
+
+
+def parse(source: str, source_name: str | None = SOURCE_NAME) -> IRModule:
+    """Read a module and infer its types.
+
+    Args:
+        source: the text, with its version line.
+        source_name: named by the spans of the nodes, which print as comments; None for no spans.
+
+    Raises:
+        ParseError: malformed text; the message gives line, column, what was expected and what was found.
+        TypeCheckError: types that do not check or cannot be inferred.
+    """
+    parser = _parser(source, source_name)
+    parser.version(required=True)
+    return infer_module(parser.module())
+
+
+def parse_expr(source: str, source_name: str | None = SOURCE_NAME) -> Expr:
+    """Read one expression; types are not inferred and the version line may be missing. See :func:`parse`."""
+    parser = _parser(source, source_name)
+    parser.version(required=False)
+    return parser.whole_expression()
+
+
+def fromtext(source: str, source_name: str | None = SOURCE_NAME) -> Expr | IRModule:
+    """Read whichever the text holds: a module, as :func:`parse` does, or an expression."""
+    parser = _parser(source, source_name)
+    parser.version(required=False)
+    return parse(source, source_name) if parser.next_is("def") else parse_expr(source, source_name)
+
+
+def _parser(source: str, source_name: str | None) -> Parser:
+    if not isinstance(source, str):
+        raise ArgumentError(f"the text to parse must be a string, not {source!r}")
+    return Parser(source, source_name)

@@ -1,0 +1,386 @@
+"""Parsing expressions and modules; expressions may nest without bound.
+
+The steps are procedures of :mod:`eqsat.relay.trampoline`: a yielded step is a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from eqsat.errors import OperatorError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    Let,
+    Op,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from eqsat.relay.module import IRModule
+from eqsat.relay.op.op import make_attrs
+from eqsat.relay.parser.tokens import Span, Tokens
+from eqsat.relay.parser.types import Reader
+from eqsat.relay.trampoline import Step, run
+from eqsat.relay.ty import Type
+
+_OPERATORS = {
+    "*": (12, "multiply"),
+    "/": (12, "divide"),
+    "+": (10, "add"),
+    "-": (10, "subtract"),
+    "<": (8, "less"),
+    "<=": (8, "less_equal"),
+    ">": (8, "greater"),
+    ">=": (8, "greater_equal"),
+    "==": (7, "equal"),
+    "!=": (7, "not_equal"),
+}
+"""Infix operator -> precedence and operator; all associate to the left."""
+
+_BOOLS = {"True": True, "False": False}
+_REFS: dict[str, tuple[type[Expr], int]] = {"ref": (RefCreate, 1), "ref_read": (RefRead, 1), "ref_write": (RefWrite, 2)}
+_UNSUPPORTED = {
+    "match": "pattern matching on algebraic data types is not supported",
+    "type": "type definitions are not supported",
+    "extern": "type definitions are not supported",
+}
+_ATTRIBUTE = "an attribute: key=value"
+_VERSIONS = ("0.0.4", "0.0.5")
+
+
+class Parser(Reader):
+    """Reads one text.
+
+    Args:
+        text: the text.
+        source_name: what the spans of nodes name as their source, None for no spans.
+    """
+
+    def __init__(self, text: str, source_name: str | None):
+        super().__init__(Tokens(text))
+        self.source_name = source_name
+        self.variables: dict[str, Var] = {}
+        self.temporaries: dict[str, Expr] = {}
+
+    def module(self) -> IRModule:
+        """The whole text as a module."""
+        module = IRModule()
+        while self.kinds[self.at] != "end":
+            start = self.at
+            variable, function = run(self._definition())
+            if variable in module:
+                raise self.error(f"@{variable.name_hint} is defined twice", start)
+            module[variable] = function
+        return module
+
+    def whole_expression(self) -> Expr:
+        """The whole text as one expression."""
+        expr: Expr = run(self._block())
+        self.expect("end", "the end of the text")
+        return expr
+
+    def version(self, required: bool) -> None:
+        """Step over the version line."""
+        if self.kinds[self.at] != "version" and required:
+            raise self.unexpected('the version line of a module, #[version = "0.0.5"]')
+        start = self.at
+        if self.accept("version"):
+            version = self.values[start].split('"')[1]
+            if version not in _VERSIONS:
+                raise self.error(f"version {version} of the text form is unknown; known are {_VERSIONS}", start)
+
+    def _definition(self) -> Step:
+        if not self.next_is("def"):
+            self._refuse_unsupported()
+            raise self.unexpected("'def', a function's definition")
+        self.at += 1
+        variable = self.global_var()
+        function = yield self._function()
+        return variable, function
+
+    def _spanned(self, node: Expr, at: int) -> Any:
+        if self.source_name is not None:
+            node.span = Span(self.source_name, *self.tokens.position(self.tokens.starts[at]))
+        return node
+
+    # statements
+
+    def _block(self) -> Step:
+        """Bindings and a last expression, up to where the scope ends."""
+        lets: list[tuple[int, Var, Expr]] = []
+        shadowed: list[tuple[str, Var | None]] = []
+        while True:
+            start, kind = self.at, self.kinds[self.at]
+            if kind == "temp" and self.kinds[start + 1] == "=":
+                self.at += 2
+                self.temporaries[self.values[start]] = yield self._infix()
+                self.expect(";")
+            elif self.next_is("free_var"):
+                self.at += 1
+                self._bind(self._parameter())
+                self.accept(";")
+            elif self.next_is("let"):
+                self.at += 1
+                variable = self._parameter()
+                shadowed.append(self._bind(variable))
+                self.expect("=")
+                lets.append((start, variable, (yield self._infix())))
+                self.expect(";")
+            else:
+                body: Expr = yield self._infix()
+                if not self.accept(";"):
+                    break
+                lets.append((start, Var("_"), body))
+        self._restore(shadowed)
+        for start, variable, value in reversed(lets):
+            body = self._spanned(Let(variable, value, body), start)
+        return body
+
+    def _parameter(self) -> Var:
+        start = self.at
+        name = self.expect("local", "a variable: %name")
+        if self.kinds[self.at] == "{":
+            raise self.error("virtual devices are not supported")
+        ty: Type | None = self.type() if self.accept(":") else None
+        variable: Var = self._spanned(Var(name, ty), start)
+        return variable
+
+    def _bind(self, variable: Var) -> tuple[str, Var | None]:
+        """Let the variable's name stand for it; gives what it stood for before."""
+        name = variable.name_hint
+        before = self.variables.get(name)
+        self.variables[name] = variable
+        return name, before
+
+    def _restore(self, shadowed: Iterable[tuple[str, Var | None]]) -> None:
+        for name, before in reversed(list(shadowed)):
+            if before is None:
+                del self.variables[name]
+            else:
+                self.variables[name] = before
+
+    # expressions
+
+    def _infix(self) -> Step:
+        """Operands joined by infix operators."""
+        operand = yield self._call()
+        if self.kinds[self.at] not in _OPERATORS:
+            return operand
+        operands: list[Expr] = [operand]
+        pending: list[tuple[int, str, int]] = []
+        while True:
+            level, name = _OPERATORS.get(self.kinds[self.at], (0, ""))
+            while pending and pending[-1][0] >= level:
+                _, op, at = pending.pop()
+                right = operands.pop()
+                operands[-1] = self._spanned(Call(Op.get(op), (operands[-1], right)), at)
+            if not name:
+                return operands[0]
+            pending.append((level, name, self.at))
+            self.at += 1
+            operands.append((yield self._call()))
+
+    def _call(self) -> Step:
+        """An atom and what is applied to it."""
+        start = self.at
+        node = self._leaf()
+        if node is None:
+            node = yield self._compound()
+        while True:
+            if self.accept("."):
+                index = self.expect("number", "the index of a tuple's field")
+                if not index.isdigit():
+                    raise self.error(f"{index!r} is no index; write (t.0).1 for a field of a field", self.at - 1)
+                node = self._spanned(TupleGetItem(node, int(index)), start)
+            elif self.accept("("):
+                node = yield self._application(node, start)
+            else:
+                return node
+
+    def _leaf(self) -> Any:
+        """A variable, name or constant; None, and nothing is read, when something else comes next."""
+        at = self.at
+        kind, word = self.kinds[at], self.values[at]
+        if kind == "temp" or kind == "local":
+            known: dict[str, Any] = self.temporaries if kind == "temp" else self.variables
+            node = known.get(word)
+            if node is None:
+                raise self.error(self._undefined(kind, word))
+            self.at += 1
+            return node
+        if kind == "number" or kind == "-":
+            return self._spanned(self.constant(), at)
+        if kind == "global":
+            return self.global_var()
+        if kind != "name" or word in _COMPOUND:
+            return None
+        if word in _BOOLS:
+            self.at += 1
+            return self._spanned(Constant(_BOOLS[word]), at)
+        if word == "meta":
+            return self.meta()
+        self._refuse_unsupported()
+        try:
+            op = Op.get(word)
+        except OperatorError as error:
+            raise self.error(str(error)) from None
+        self.at += 1
+        return op
+
+    def _undefined(self, kind: str, word: str) -> str:
+        if kind == "temp":
+            return f"{word} is not defined; expected a line {word} = ...; before this one"
+        return f"%{word} is not defined; expected a parameter or let of that name, or a line free_var %{word};"
+
+    def _refuse_unsupported(self) -> None:
+        if self.kinds[self.at] == "name" and self.values[self.at] in _UNSUPPORTED:
+            raise self.error(_UNSUPPORTED[self.values[self.at]])
+
+    def _compound(self) -> Step:
+        """An atom that holds expressions."""
+        start, word = self.at, self.values[self.at]
+        if self.accept("("):
+            return self._parenthesised(start)
+        if self.accept("{"):
+            return self._braced()
+        if self.kinds[start] == "name" and word == "fn":
+            self.at += 1
+            return self._function(start)
+        if self.kinds[start] == "name" and word == "if":
+            self.at += 1
+            return self._if(start)
+        if self.kinds[start] == "name" and word in _REFS:
+            self.at += 1
+            return self._reference(start, *_REFS[word])
+        raise self.unexpected("an expression")
+
+    def _braced(self) -> Step:
+        body = yield self._block()
+        self.expect("}")
+        return body
+
+    def _parenthesised(self, start: int) -> Step:
+        fields: list[Expr] = []
+        while not self.accept(")"):
+            fields.append((yield self._block()))
+            if not self.accept(","):
+                self.expect(")", "',' or ')'")
+                if len(fields) == 1:
+                    return fields[0]
+                break
+        return self._spanned(Tuple(fields), start)
+
+    def _if(self, start: int) -> Step:
+        self.expect("(")
+        cond = yield self._block()
+        self.expect(")")
+        self.expect("{")
+        true = yield self._braced()
+        if not self.next_is("else"):
+            raise self.unexpected("'else'")
+        self.at += 1
+        self.expect("{")
+        false = yield self._braced()
+        return self._spanned(If(cond, true, false), start)
+
+    def _reference(self, start: int, node: type[Expr], count: int) -> Step:
+        self.expect("(")
+        children: list[Expr] = []
+        for index in range(count):
+            if index:
+                self.expect(",")
+            children.append((yield self._block()))
+        self.expect(")")
+        return self._spanned(node(*children), start)
+
+    def _function(self, start: int | None = None) -> Step:
+        if self.kinds[self.at] == "[":
+            raise self.error("generic functions (type parameters) are not supported")
+        start = self.at if start is None else start
+        self.expect("(")
+        params: list[Var] = []
+        attrs: dict[str, Any] = {}
+        self.series(")", lambda: self._parameter_or_attribute(params, attrs))
+        ty = self.type() if self.accept("->") else None
+        shadowed = [self._bind(param) for param in params]
+        self.expect("{")
+        body = yield self._braced()
+        self._restore(shadowed)
+        return self._spanned(Function(params, body, ty, attrs=attrs), start)
+
+    def _parameter_or_attribute(self, params: list[Var], attrs: dict[str, Any]) -> None:
+        if self.kinds[self.at] == "local" and not attrs:
+            params.append(self._parameter())
+        elif self.is_attribute():
+            attrs.update([self.attribute()])
+        else:
+            raise self.unexpected(
+                "an attribute: key=value" if attrs else "a parameter: %name, or an attribute: key=value"
+            )
+
+    def _application(self, callee: Expr, start: int) -> Step:
+        """The rest of a call after its opening parenthesis."""
+        args: list[Expr] = []
+        attrs: Attrs | None = None
+        written: dict[str, Any] = {}
+        while not self.accept(")"):
+            if self.is_attribute():
+                written.update([self.attribute()])
+            elif written or attrs is not None:
+                raise self.unexpected(_ATTRIBUTE)
+            elif isinstance(arg := self._simple_argument() or (yield self._block()), Attrs):
+                attrs = arg
+            else:
+                args.append(arg)
+            if not self.accept(","):
+                self.expect(")", "',' or ')'")
+                break
+        if attrs is None:
+            attrs = self._call_attributes(callee, written, start)
+        return self._spanned(Call(callee, args, attrs), start)
+
+    def _simple_argument(self) -> Expr | None:
+        """An argument of one word, the usual case."""
+        if self.kinds[self.at + 1] in (",", ")") and self.kinds[self.at] in ("temp", "local"):
+            leaf: Expr = self._leaf()
+            return leaf
+        return None
+
+    def _call_attributes(self, callee: Expr, written: dict[str, Any], start: int) -> Attrs | None:
+        schema: Any = callee if isinstance(callee, Op) else None
+        if "attrs_type_key" in written:
+            key = written.pop("attrs_type_key")
+            if key is None:
+                return None
+            schema = Op._registry.get(key)
+            if schema is None:
+                raise self.error(f"attrs_type_key={key!r} must name the operator whose attributes these are", start)
+        if schema is None:
+            if written:
+                raise self.error(
+                    f"attributes {list(written)} of a call whose callee is no operator: expected attrs_type_key too",
+                    start,
+                )
+            return None
+        try:
+            return make_attrs(schema, written) if written else _default_attributes(schema)
+        except OperatorError as error:
+            raise self.error(str(error), start) from None
+
+
+_COMPOUND = frozenset({"fn", "if", "else", "def", "let", "free_var", *_REFS})
+
+
+@cache
+def _default_attributes(op: Op) -> Attrs | None:
+    return make_attrs(op, {})

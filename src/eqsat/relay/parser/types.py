@@ -1,0 +1,248 @@
+"""Parsing types and attribute values: small, so plain recursion with a bound on the nesting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from eqsat.errors import ParseError
+from eqsat.relay.expr import Constant, GlobalVar
+from eqsat.relay.literal import read_number, read_string, read_value
+from eqsat.relay.metadata import decode
+from eqsat.relay.parser.tokens import Tokens
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, FuncType, IncompleteType, RefType, TensorType, TupleType, Type
+
+MAX_NESTING = 100
+"""How deep types and attribute values may nest; expressions nest without bound."""
+
+_DTYPE = re.compile(r"(?:u?int|b?float|complex)\d+\w*|bool")
+_CONSTANTS = {"None": None, "nullptr": None, "True": True, "False": False}
+_T = TypeVar("_T")
+
+
+class Reader:
+    """Reads words in order; ``at`` is the index of the next one.
+
+    Args:
+        tokens: the text.
+        outer: the reader of the program, when ``tokens`` are a value inside its metadata section.
+    """
+
+    def __init__(self, tokens: Tokens, outer: Reader | None = None):
+        self.tokens = tokens
+        self.kinds, self.values = tokens.kinds, tokens.values
+        self.at = 0
+        self.globals: dict[str, GlobalVar] = {} if outer is None else outer.globals
+        self._metadata: dict[str, Any] = tokens.metadata if outer is None else outer._metadata
+        self._decoded: dict[tuple[str, int], Any] = {} if outer is None else outer._decoded
+        self._nesting: int = 0 if outer is None else outer._nesting
+
+    def error(self, message: str, at: int | None = None) -> ParseError:
+        """An error at word ``at``, the next one by default."""
+        return self.tokens.error(self.tokens.starts[self.at if at is None else at], message)
+
+    def unexpected(self, expected: str) -> ParseError:
+        """The error that the next word is not ``expected``."""
+        kind, value = self.kinds[self.at], self.values[self.at]
+        found = "the end of the text" if kind == "end" else f"%{value}" if kind == "local" else repr(value)
+        return self.error(f"expected {expected}, found {found}")
+
+    def accept(self, kind: str) -> bool:
+        """Whether the next word is of that kind; if so, step over it."""
+        if self.kinds[self.at] != kind:
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, kind: str, what: str = "") -> str:
+        """Step over a word of that kind and give its value."""
+        if self.kinds[self.at] != kind:
+            raise self.unexpected(what or repr(kind))
+        self.at += 1
+        return self.values[self.at - 1]
+
+    def next_is(self, word: str) -> bool:
+        """Whether the next word is the name ``word``."""
+        return self.kinds[self.at] == "name" and self.values[self.at] == word
+
+    def series(self, close: str, item: Callable[[], _T]) -> list[_T]:
+        """Items separated by commas, a last comma allowed, up to the word ``close``, which is stepped over."""
+        items: list[_T] = []
+        while not self.accept(close):
+            items.append(item())
+            if not self.accept(","):
+                self.expect(close, f"',' or {close!r}")
+                break
+        return items
+
+    def nested(self, read: Callable[[], _T]) -> _T:
+        """What ``read`` gives; counts the nesting."""
+        self._nesting += 1
+        if self._nesting > MAX_NESTING:
+            raise self.error(f"types and attribute values may nest {MAX_NESTING} deep at most")
+        result = read()
+        self._nesting -= 1
+        return result
+
+    def number(self) -> str:
+        """A number with its signs; several cancel each other."""
+        negative = False
+        while self.accept("-"):
+            negative = not negative
+        return "-" * negative + self.expect("number", "a number")
+
+    def constant(self) -> Constant:
+        """A number as an expression."""
+        start = self.at
+        text = self.number()
+        try:
+            return Constant(read_number(text))
+        except ValueError as error:
+            raise self.error(str(error), start) from None
+
+    # types
+
+    def type(self) -> Type:
+        """A type."""
+        return self.nested(self._type)
+
+    def _type(self) -> Type:
+        if self.accept("("):
+            return TupleType(self.series(")", self.type))
+        word = self.values[self.at] if self.kinds[self.at] == "name" else ""
+        if word == "Tensor":
+            return self._tensor()
+        if word == "fn":
+            self.at += 1
+            self.expect("(")
+            parameters = self.series(")", self.type)
+            self.expect("->")
+            return FuncType(parameters, self.type())
+        if word == "ref":
+            self.at += 1
+            self.expect("(")
+            value = self.type()
+            self.expect(")")
+            return RefType(value)
+        if word == "_":
+            self.at += 1
+            return IncompleteType()
+        return TensorType((), self._dtype())
+
+    def _tensor(self) -> TensorType:
+        self.at += 1
+        self.expect("[")
+        self.expect("(")
+        shape = self.series(")", self._dim)
+        self.expect(",")
+        dtype = self._dtype()
+        self.expect("]")
+        return TensorType(shape, dtype)
+
+    def _dtype(self) -> str:
+        if self.kinds[self.at] != "name" or not _DTYPE.fullmatch(self.values[self.at]):
+            raise self.unexpected("a type such as float32 or Tensor[(1, 2), float32]")
+        self.at += 1
+        return self.values[self.at - 1]
+
+    def _dim(self) -> Dim:
+        if self.kinds[self.at] == "unknown":
+            name = self.expect("unknown")[1:]
+            return AnyDim((read_string(name) if name.startswith('"') else name) or None)
+        start = self.at
+        value = self._read_value()
+        if not isinstance(value, int) or value < 0:
+            raise self.error("a dimension is an integer of at least 0, or ?", start)
+        return value
+
+    # attributes
+
+    def is_attribute(self) -> bool:
+        """Whether ``key =`` comes next."""
+        return self.kinds[self.at + 1] == "=" and self.kinds[self.at] in ("name", "string")
+
+    def attribute(self) -> tuple[str, Any]:
+        """``key = value``."""
+        if not self.is_attribute():
+            raise self.unexpected("an attribute: key=value")
+        key = self.values[self.at]
+        self.at += 2
+        return key, self.value()
+
+    def value(self) -> Any:
+        """An attribute's value."""
+        return self.nested(self._value)
+
+    def _value(self) -> Any:
+        kind, word = self.kinds[self.at], self.values[self.at]
+        if kind == "number" or kind == "-":
+            return self._read_value()
+        if kind == "string":
+            self.at += 1
+            return word
+        if kind == "global":
+            return self.global_var()
+        if self.accept("["):
+            return tuple(self.series("]", self.value))
+        if self.accept("("):
+            fields = self.series(")", self.value)
+            return fields[0] if len(fields) == 1 and self.kinds[self.at - 2] != "," else tuple(fields)
+        if kind == "name" and word in _CONSTANTS:
+            self.at += 1
+            return _CONSTANTS[word]
+        if self.next_is("meta"):
+            return self.meta()
+        raise self.unexpected("a value: a number, string, True, False, None, [...], @name or meta[...]")
+
+    def _read_value(self) -> int | float:
+        start = self.at
+        text = self.number()
+        try:
+            return read_value(text)
+        except ValueError as error:
+            raise self.error(str(error), start) from None
+
+    def global_var(self) -> GlobalVar:
+        """A reference to a function of the module: one object per name."""
+        name = self.expect("global", "the name of a function: @name")
+        return self.globals.setdefault(name, GlobalVar(name))
+
+    def meta(self) -> Any:
+        """``meta[kind][i]``: the value in the metadata section; the same object each time."""
+        start = self.at
+        self.at += 1
+        self.expect("[")
+        kind = self.expect("name", "the kind of a metadata entry")
+        self.expect("]")
+        self.expect("[")
+        index = self._read_value()
+        self.expect("]")
+        entries = self._metadata.get(kind)
+        if not isinstance(entries, list) or not isinstance(index, int) or not 0 <= index < len(entries):
+            raise self.error(
+                f"meta[{kind}][{index}] is not in the metadata section; print with astext(), not str(), to have one",
+                start,
+            )
+        if (kind, index) not in self._decoded:
+            self._decoded[kind, index] = self._decode(kind, index, entries[index], start)
+        return self._decoded[kind, index]
+
+    def _decode(self, kind: str, index: int, entry: Any, start: int) -> Any:
+        try:
+            return self.nested(lambda: decode(kind, entry, self._inner_value, self._inner_type))
+        except ValueError as error:
+            raise self.error(f"metadata entry {kind}[{index}] {error}", start) from None
+
+    def _inner_value(self, text: str) -> Any:
+        return self._whole(text, Reader.value)
+
+    def _inner_type(self, text: str) -> Type:
+        return self._whole(text, Reader.type)
+
+    def _whole(self, text: str, read: Callable[[Reader], _T]) -> _T:
+        reader = Reader(Tokens(text), self)
+        result = read(reader)
+        reader.expect("end", "the end of the entry")
+        return result

@@ -1,0 +1,329 @@
+"""The text form of expressions and modules, as Relay prints it; :mod:`eqsat.relay.parser` reads it back.
+
+A node has a line of its own, ``%N = ...;``, unless it is the last expression of a scope and used once.
+Lines go where :mod:`eqsat.relay.scopes` says. Nothing is lost but the attributes of modules, spans'
+extents and the sharing of constants that print as literals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain, count
+from typing import Any
+
+from eqsat.errors import ArgumentError
+from eqsat.relay.attrs import freeze
+from eqsat.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Op,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from eqsat.relay.literal import key_text, name_text, scalar_text
+from eqsat.relay.metadata import MetadataWriter
+from eqsat.relay.module import IRModule
+from eqsat.relay.op.op import REQUIRED
+from eqsat.relay.scopes import Layout, Scope
+from eqsat.relay.trampoline import Step, run
+from eqsat.relay.ty import Type
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a version of the form does its own way.
+
+    Args:
+        free_var_end: what ends the line of a free variable.
+        typed: the kinds of nodes whose type is told in a comment.
+        meta_comments: how often the type of a constant in the metadata section is told.
+        sort_attributes: whether a function's attributes are in order of their names.
+        omitted: last line of a text that leaves a metadata section out.
+    """
+
+    free_var_end: str
+    typed: tuple[type[Expr], ...]
+    meta_comments: int
+    sort_attributes: bool
+    omitted: str
+
+
+VERSIONS = {
+    "0.0.5": Style(";", (Constant, Call, Var, Function, Tuple, TupleGetItem), 1, False, ""),
+    "0.0.4": Style(
+        "",
+        (Constant, Call),
+        2,
+        True,
+        "// meta data omitted. you can use show_meta_data=True to include meta data\n",
+    ),
+}
+
+
+def astext(
+    obj: Expr | IRModule,
+    show_meta_data: bool = True,
+    annotate: Callable[[Expr], str] | None = None,
+    version: str = "0.0.5",
+) -> str:
+    """The text of ``obj`` with its version line.
+
+    Args:
+        obj: an expression or a module.
+        show_meta_data: whether values without literal are added as a metadata section; without it the
+            text cannot be read back when it refers to any.
+        annotate: gives the comment put after each node (with its comment marks) instead of its type.
+        version: of the form, ``"0.0.5"`` or the older ``"0.0.4"``.
+    """
+    return f'#[version = "{version}"]\n{_text(obj, show_meta_data, annotate, version)}'
+
+
+def pretty(obj: Expr | IRModule, version: str = "0.0.5") -> str:
+    """The text of ``obj`` without version line and metadata section; see :func:`astext`."""
+    return _text(obj, False, None, version)
+
+
+def _text(obj: Expr | IRModule, show_meta_data: bool, annotate: Callable[[Expr], str] | None, version: str) -> str:
+    if version not in VERSIONS:
+        raise ArgumentError(f"version {version!r} of the text form is unknown; known are {list(VERSIONS)}")
+    printer = _Printer(VERSIONS[version], annotate)
+    text = printer.module(obj) if isinstance(obj, IRModule) else printer.expression(obj)
+    if not printer.metadata:
+        return text
+    return f"{text}\n" + (f"#[metadata]\n{printer.metadata.text()}" if show_meta_data else printer.style.omitted)
+
+
+class _Printer:
+    """State of one text: names, numbers and metadata are shared by all functions of a module."""
+
+    def __init__(self, style: Style, annotate: Callable[[Expr], str] | None):
+        self.style = style
+        self.annotate = annotate
+        self.metadata = MetadataWriter()
+        self.numbers = count()
+        self.taken: dict[str, int] = {}
+        self.types: dict[Type, str] = {}
+
+    def module(self, module: IRModule) -> str:
+        functions = sorted((variable.name_hint, function) for variable, function in module.functions.items())
+        return "\n".join(f"{self.definition(name, function)}\n" for name, function in functions)
+
+    def definition(self, name: str, function: Function) -> str:
+        self._start(function)
+        run(self._function(function, f"def @{name_text(name)}"))
+        return self.text[function]
+
+    def expression(self, root: Expr) -> str:
+        self._start(root)
+        run(self._visit(root))
+        last = self._use(root, last=True)
+        return self.layout.top.newline.join([*self.layout.top.lines, last])
+
+    def _start(self, root: Expr) -> None:
+        self.layout = Layout(root)
+        self.text: dict[Expr, str] = {}
+        self.free: dict[Var, str] = {}
+        self.lined: set[Expr] = set()
+
+    def _visit(self, node: Expr) -> Step:
+        """Fill in ``text`` for ``node``: what stands for it at its first use."""
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise ArgumentError(f"the text form has no {type(node).__name__} nodes")
+        return rule(self, node)
+
+    def _use(self, node: Expr, last: bool = False) -> str:
+        """What stands for ``node`` where it is used; ``last``: as the last expression of a scope."""
+        text = self.text[node]
+        kind = type(node)
+        if kind is Var:
+            if node in self.free:
+                line = f"free_var {self.free.pop(node)}{self.style.free_var_end}"
+                self.layout.place[node].lines.append(line)
+            return text
+        if kind is Op or kind is GlobalVar or node in self.lined:
+            return text
+        text += self._comment(node)
+        if kind is Constant:
+            return text
+        if last and self.layout.is_unique(node):
+            return text
+        name = self.text[node] = f"%{next(self.numbers)}"
+        self.layout.place[node].lines.append(f"{name} = {text};")
+        self.lined.add(node)
+        return name
+
+    def _comment(self, node: Expr) -> str:
+        if self.annotate is not None:
+            return self.annotate(node)
+        ty, span = node._checked_type, node.span
+        if (ty is None and span is None) or not isinstance(node, self.style.typed):
+            return ""
+        told = ([] if ty is None else [f"ty={self._type(ty)}"]) + ([] if span is None else [f"span={span}"])
+        return f" /* {' '.join(told)} */"
+
+    def _type(self, ty: Type) -> str:
+        text = self.types.get(ty)
+        if text is None:
+            text = self.types[ty] = str(ty)
+        return text
+
+    def _define(self, variable: Var) -> str:
+        """Name ``variable`` and give its defining occurrence."""
+        name = self.text[variable] = f"%{name_text(self._unique(variable.name_hint))}"
+        declared = "" if variable.type_annotation is None else f": {self._type(variable.type_annotation)}"
+        return name + declared + self._comment(variable)
+
+    def _unique(self, hint: str) -> str:
+        name = base = hint if hint[:1].isalpha() else f"v{hint}"
+        while name in self.taken:
+            self.taken[base] += 1
+            name = f"{base}{self.taken[base]}"
+        self.taken[name] = 0
+        return name
+
+    def _children(self, nodes: tuple[Expr, ...]) -> Step:
+        for node in nodes:
+            if node not in self.text:
+                yield self._visit(node)
+
+    def _var(self, node: Var) -> Step:
+        self.free[node] = self._define(node)
+        yield from ()
+
+    def _constant(self, node: Constant) -> Step:
+        literal = scalar_text(node.data)
+        if literal is None:
+            literal = self.metadata.reference(node) + self._comment(node) * (self.style.meta_comments - 1)
+        self.text[node] = literal
+        yield from ()
+
+    def _op(self, node: Op) -> Step:
+        self.text[node] = node.name
+        yield from ()
+
+    def _global_var(self, node: GlobalVar) -> Step:
+        self.text[node] = f"@{name_text(node.name_hint)}"
+        yield from ()
+
+    def _call(self, call: Call) -> Step:
+        yield from self._children((call.op, *call.args))
+        inside = [self._use(arg) for arg in call.args]
+        inside += self._call_attributes(call)
+        self.text[call] = f"{self._use(call.op)}({', '.join(inside)})"
+
+    def _tuple(self, node: Tuple) -> Step:
+        yield from self._children(node.fields)
+        fields = ", ".join([self._use(field) for field in node.fields])
+        self.text[node] = f"({fields},)" if len(node.fields) == 1 else f"({fields})"
+
+    def _tuple_get_item(self, node: TupleGetItem) -> Step:
+        yield from self._children((node.tuple_value,))
+        self.text[node] = f"{self._use(node.tuple_value)}.{node.index}"
+
+    def _ref(self, node: Expr) -> Step:
+        yield from self._children(node.children())
+        keyword = {RefCreate: "ref", RefRead: "ref_read", RefWrite: "ref_write"}[type(node)]
+        self.text[node] = f"{keyword}({', '.join([self._use(child) for child in node.children()])})"
+
+    def _if(self, node: If) -> Step:
+        yield from self._children((node.cond,))
+        cond = self._use(node.cond)
+        true, false = self.layout.inner[node]
+        then = yield self._body(node.true_branch, true)
+        otherwise = yield self._body(node.false_branch, false)
+        self.text[node] = f"if ({cond}) {then} else {otherwise}"
+
+    def _function(self, function: Function, head: str = "fn ") -> Step:
+        inside = [self._define(param) for param in function.params]
+        names = sorted(function.attrs) if self.style.sort_attributes else function.attrs
+        inside += [self._attribute(name, function.attrs[name]) for name in names]
+        result = "" if function.ret_type is None else f"-> {self._type(function.ret_type)} "
+        body = yield self._body(function.body, *self.layout.inner[function])
+        self.text[function] = f"{head}({', '.join(inside)}) {result}{body}"
+
+    def _body(self, last: Expr, scope: Scope) -> Step:
+        """A scope in braces."""
+        yield from self._children((last,))
+        result = self._use(last, last=True)
+        newline = scope.newline
+        return f"{{{newline}{newline.join([*scope.lines, result])}{newline[:-2]}}}"
+
+    def _let(self, let: Let) -> Step:
+        """A chain of lets; in parentheses unless it ends a scope."""
+        in_place = self.layout.is_last(let)
+        outer = self.layout.inner[let][0]
+        parts = [] if in_place else [outer.lines]
+        node: Expr = let
+        while isinstance(node, Let) and (node is let or self.layout.is_last(node)):
+            variable = self._define(node.var)
+            yield from self._children((node.value,))
+            parts += [[f"let {variable} = {self._use(node.value, last=True)};"], self.layout.inner[node][1].lines]
+            node = node.body
+        yield from self._children((node,))
+        result = self._use(node, last=True)
+        text = outer.newline.join([*chain.from_iterable(parts), result])
+        self.text[let] = text if in_place else f"({outer.newline}{text}{outer.newline[:-2]})"
+
+    def _call_attributes(self, call: Call) -> list[str]:
+        attrs, op = call.attrs, call.op
+        if attrs is None:
+            return ["attrs_type_key=None"] if isinstance(op, Op) and op.fields else []
+        schema = Op._registry.get(attrs.type_key)
+        if schema is None or set(attrs) != {field.name for field in schema.fields}:
+            return [self.metadata.reference(attrs)]
+        untold = _untold(schema)
+        told = [
+            self._attribute(name, value)
+            for name, value in attrs.items()
+            if name not in untold or freeze(value) != untold[name]
+        ]
+        return told if op is schema else [*told, self._attribute("attrs_type_key", schema.name)]
+
+    def _attribute(self, name: str, value: Any) -> str:
+        return f"{key_text(name)}={self.metadata.attribute(value)}"
+
+
+@cache
+def _untold(op: Op) -> dict[str, object]:
+    """Attribute -> frozen value at which it is not told.
+
+    As in Relay that is the default as declared, before conversion: padding (0, 0), stored as (0, 0, 0, 0),
+    is told.
+    """
+    untold: dict[str, object] = {}
+    for field in op.fields:
+        if field.default is REQUIRED or field.told:
+            continue
+        declared = freeze(replace(field, convert=None)(field.default))
+        if declared == freeze(field(field.default)):
+            untold[field.name] = declared
+    return untold
+
+
+_RULES: dict[type[Expr], Callable[[_Printer, Any], Step]] = {
+    Call: _Printer._call,
+    Constant: _Printer._constant,
+    Function: _Printer._function,
+    GlobalVar: _Printer._global_var,
+    If: _Printer._if,
+    Let: _Printer._let,
+    Op: _Printer._op,
+    RefCreate: _Printer._ref,
+    RefRead: _Printer._ref,
+    RefWrite: _Printer._ref,
+    Tuple: _Printer._tuple,
+    TupleGetItem: _Printer._tuple_get_item,
+    Var: _Printer._var,
+}
