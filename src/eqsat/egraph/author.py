@@ -1,0 +1,131 @@
+"""How rules are written: the functions that :mod:`eqsat.rules` offers to authors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from eqsat.egraph.check import check_rewrite, subpatterns
+from eqsat.egraph.rule import (
+    Compute,
+    Guard,
+    Like,
+    PythonRule,
+    Ref,
+    Refusal,
+    Rewrite,
+    RuleSet,
+    Soundness,
+)
+from eqsat.errors import RuleError
+from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.expr import Expr
+
+
+def attrs_of(pattern: DFPattern) -> Ref:
+    """The attributes of the call that ``pattern``, a call pattern of the left side, matched (Attrs or None)."""
+    return Ref("attrs", pattern)
+
+
+def type_of(pattern: DFPattern) -> Ref:
+    """The type of what ``pattern`` matched. Where it is not known the rule does not apply."""
+    return Ref("type", pattern)
+
+
+def value_of(pattern: DFPattern) -> Ref:
+    """The NumPy array of the constant that ``pattern`` matched. Where there is none the rule does not apply."""
+    return Ref("value", pattern)
+
+
+def refuse(reason: str) -> Refusal:
+    """Return this from a rule, guard or computation to leave a match alone; refusals are counted by reason."""
+    return Refusal(reason)
+
+
+def when(holds: Callable[..., Any], *refs: Ref) -> Guard:
+    """A guard. ``holds`` gets what ``refs`` refer to, and returns a truth value or a refusal."""
+    return Guard(holds, refs)
+
+
+def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
+    """An attribute value or constant computed from the match.
+
+    Args:
+        function: gets what ``refs`` refer to; returns the value of the attribute it stands for, or, as an
+            argument, a NumPy array for a constant; or a refusal. Called once per distinct arguments.
+        refs: what it needs of the match.
+    """
+    return Compute(function, refs)
+
+
+def like(call: DFPattern, *args: Any, **changes: Any) -> Like:
+    """The call that ``call`` matched, over other arguments, with some attributes changed.
+
+    Args:
+        call: a call pattern of the left side.
+        args: the new arguments.
+        changes: attribute values, constant or :func:`compute`.
+    """
+    return Like(call, args, changes)
+
+
+def rewrite(name: str, lhs: Any, rhs: Any, *guards: Guard, soundness: Soundness = Soundness.EXACT) -> Rewrite:
+    """A rule that reads as an equation: ``rewrite("add-zero", x + zero, x)``.
+
+    Args:
+        name: unique name.
+        lhs: a pattern, or a tuple of patterns matched together.
+        rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
+        guards: conditions made by :func:`when`.
+        soundness: what it keeps; by default every bit.
+
+    Raises:
+        RuleError: no pattern on the left, a right side or guard that uses what the left does not match.
+    """
+    roots = lhs if isinstance(lhs, tuple) else (lhs,)
+    templates = rhs if isinstance(rhs, tuple) else (rhs,)
+    for root in roots:
+        if not isinstance(root, DFPattern):
+            raise RuleError(f"rule {name}: the left side must be a pattern, not {root!r}")
+    if len(templates) not in (1, len(roots)):
+        raise RuleError(f"rule {name}: {len(roots)} patterns on the left and {len(templates)} templates on the right")
+    result = Rewrite(name, roots, templates, guards, soundness)
+    check_rewrite(result)
+    return result
+
+
+def birewrite(name: str, lhs: Any, rhs: Any, *guards: Guard, soundness: Soundness = Soundness.EXACT) -> RuleSet:
+    """The equation in both directions: two rules, ``name`` and ``name-back``."""
+    forth = rewrite(name, lhs, rhs, *guards, soundness=soundness)
+    back = rewrite(f"{name}-back", rhs, lhs, *guards, soundness=soundness)
+    return RuleSet(name, (forth, back))
+
+
+def rule(
+    name: str, lhs: DFPattern, soundness: Soundness = Soundness.ROUNDING
+) -> Callable[[Callable[..., Any]], PythonRule]:
+    """A rule whose right side is a Python function, as a decorator of it.
+
+    The function's parameters are labels of patterns in ``lhs``; each receives the typed expression that its
+    pattern matched. It returns an expression, or ``refuse(reason)``.
+
+    Args:
+        name: unique name.
+        lhs: the pattern.
+        soundness: what it keeps.
+    """
+    labelled = {pattern.label: pattern for pattern in subpatterns(lhs) if pattern.label is not None}
+
+    def decorate(function: Callable[..., Any]) -> PythonRule:
+        parameters = list(inspect.signature(function).parameters)
+        for parameter in parameters:
+            if parameter not in labelled:
+                raise RuleError(f"rule {name}: no pattern of the left side is labelled {parameter!r}: {list(labelled)}")
+
+        def apply(root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Any:
+            return function(*(node_map[labelled[parameter]][0] for parameter in parameters))
+
+        return PythonRule(name, lhs, apply, soundness)
+
+    return decorate

@@ -1,0 +1,72 @@
+"""From a choice of e-nodes back to a Relay graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.lower import Lowered
+from eqsat.egraph.python_rules import build_node
+from eqsat.egraph.snapshot import Snapshot
+from eqsat.relay.analysis import free_vars
+from eqsat.relay.expr import Expr, Function, Let
+from eqsat.relay.visitor import substitute
+
+
+def build_expr(snapshot: Snapshot, choice: Sequence[int] | NDArray[np.int64], root: int) -> Expr:
+    """The graph that ``choice`` describes.
+
+    Args:
+        snapshot: the e-graph.
+        choice: class -> index of its chosen e-node; acyclic, and complete from ``root`` on.
+        root: class of the whole.
+    """
+    chosen = np.asarray(choice).tolist()
+    built: dict[int, Expr] = {}
+    stack = [root]
+    while stack:
+        of = stack[-1]
+        if of in built:
+            stack.pop()
+            continue
+        node = chosen[of]
+        children = snapshot.children(node)
+        missing = [child for child in children if child not in built]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        built[of] = _node(snapshot, node, [built[child] for child in children])
+        if built[of]._checked_type is None:
+            built[of]._checked_type = snapshot.class_type[of]
+    return built[root]
+
+
+def _node(snapshot: Snapshot, node: int, children: list[Expr]) -> Expr:
+    symbol = snapshot.symbols[snapshot.node_symbol[node]]
+    atom = snapshot.atoms[snapshot.node_atom[node]]
+    expr = build_node(symbol, atom, children)
+    if isinstance(expr, (Function, Let)):
+        captured: dict[Expr, Expr] = dict(zip(free_vars(expr), children, strict=True))
+        return substitute(expr, {old: new for old, new in captured.items() if old is not new})
+    return expr
+
+
+def input_choice(snapshot: Snapshot, lowered: Lowered) -> NDArray[np.int64]:
+    """The choice that describes the input graph itself: class -> e-node, -1 where the input has none.
+
+    Where rules made classes of the input one, the node that was lowered first stands for them: its children
+    were lowered before it, so the choice is acyclic, and no dearer than the input.
+    """
+    starts, child = snapshot.child_start.tolist(), snapshot.child.tolist()
+    heads = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
+    nodes = {(*head, *child[starts[node] : starts[node + 1]]): node for node, head in enumerate(heads)}
+    class_of = snapshot.handle_class.tolist()
+    choice = np.full(snapshot.class_count, -1, dtype=np.int64)
+    for handle, symbol, atom, children in lowered.nodes:
+        of = class_of[handle]
+        if choice[of] < 0:
+            choice[of] = nodes[(of, symbol, atom, *[class_of[below] for below in children])]
+    return choice

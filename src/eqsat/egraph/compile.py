@@ -1,0 +1,311 @@
+"""Rules become engine rules, one alternative of their pattern at a time, when their symbols exist.
+
+A rewrite without Python parts is one engine rule. One with guards or computed values is two: the first puts
+each match aside and asks the question, the second acts on the matches whose question has an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.query import Head, Query, QueryCompiler
+from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
+from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
+from eqsat.errors import EqsatError, RuleError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import (
+    AttrPattern,
+    CallPattern,
+    DFPattern,
+    ExprPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+)
+from eqsat.relay.expr import Constant, Op
+from eqsat.relay.op.op import make_attrs
+
+Refuse = Callable[[str, str], None]
+"""Told of each refusal: rule name and reason."""
+
+
+class RewriteCompiler:
+    """Keeps the engine rules of one rewrite up to date with the symbols of an e-graph.
+
+    Args:
+        egraph: where the rule runs.
+        rule: the rule.
+        index: distinguishes the tables of this rule from others'.
+        refuse: told of each refusal.
+    """
+
+    def __init__(self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse):
+        self.egraph = egraph
+        self.rule = rule
+        self.refuse = refuse
+        self.ruleset = f"rule{index}"
+        self.apply_ruleset = f"apply{index}"
+        self.asks = False
+        self._compiled: set[tuple[str, ...]] = set()
+        egraph.engine.command(f"(ruleset {self.ruleset})")
+        egraph.engine.command(f"(ruleset {self.apply_ruleset})")
+
+    def update(self) -> bool:
+        """Add engine rules for the alternatives that newly known symbols allow; whether there were any."""
+        queries = QueryCompiler(self.egraph, self.rule.name).queries(self.rule.lhs)
+        new = [query for query in queries if query.premises not in self._compiled]
+        for query in new:
+            self._compiled.add(query.premises)
+            self._add(query, len(self._compiled))
+        return bool(new)
+
+    def _add(self, query: Query, number: int) -> None:
+        query = self._distinct_roots(query)
+        action = _Action(self.egraph, self.rule, query)
+        action.build()
+        name = f"{self.ruleset}_{number}"
+        premises = " ".join((*query.premises, *action.premises))
+        actions = " ".join(action.actions)
+        command = self.egraph.engine.command
+        if not action.asks:
+            command(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
+            return
+        self.asks = True
+        keys = " ".join(action.keys)
+        self.egraph.question(name, len(action.keys), len(action.sites), self._answer(action))
+        columns = dict.fromkeys(action.used_classes(), "Expr") | dict.fromkeys(action.used_atoms(), "i64")
+        columns |= dict.fromkeys(action.keys, "i64")
+        command(f"(relation {name}_match ({' '.join(columns.values())}))")
+        match = f"({name}_match {' '.join(columns)})"
+        command(f'(rule ({premises}) ({match} ({name}_ask {keys})) :ruleset {self.ruleset} :name "{name} ask")')
+        answers = " ".join([*action.keys, *action.sites])
+        command(
+            f'(rule ({match} ({name}_is {answers})) ({actions}) :ruleset {self.apply_ruleset} :name "{name} apply")'
+        )
+
+    def _distinct_roots(self, query: Query) -> Query:
+        roots = [query.classes[root] for root in self.rule.lhs]
+        pairs = [f"(!= {a} {b})" for i, a in enumerate(roots) for b in roots[i + 1 :]]
+        return query.where(*pairs)
+
+    def _answer(self, action: _Action) -> Callable[..., Sequence[int] | None]:
+        def answer(*ids: int) -> Sequence[int] | None:
+            values = dict(zip(action.keys, ids, strict=True))
+            try:
+                return self._decide(action, values)
+            except EqsatError as error:
+                self.refuse(self.rule.name, str(error))
+            except Exception as error:
+                raise RuleError(f"rule {self.rule.name}: its Python part failed: {error!r}") from error
+            return None
+
+        return answer
+
+    def _decide(self, action: _Action, values: dict[str, int]) -> Sequence[int] | None:
+        for guard in self.rule.when:
+            verdict = guard.holds(*(action.value(ref, values) for ref in guard.refs))
+            if not verdict:
+                self.refuse(self.rule.name, verdict.reason if isinstance(verdict, Refusal) else "guard")
+                return None
+        atoms = []
+        for make in action.sites.values():
+            made = make(values)
+            if isinstance(made, Refusal):
+                self.refuse(self.rule.name, made.reason)
+                return None
+            atoms.append(made)
+        return atoms
+
+
+@dataclass
+class _Action:
+    """The right side of a rule for one query: engine actions, and what must be asked first."""
+
+    egraph: EGraph
+    rule: Rewrite
+    query: Query
+    premises: list[str] = field(default_factory=list)
+    actions: list[str] = field(default_factory=list)
+    keys: dict[str, tuple[str, DFPattern]] = field(default_factory=dict)
+    sites: dict[str, Callable[[dict[str, int]], Any]] = field(default_factory=dict)
+    built: dict[DFPattern, str] = field(default_factory=dict)
+
+    @property
+    def asks(self) -> bool:
+        return bool(self.rule.when or self.sites)
+
+    def build(self) -> None:
+        for guard in self.rule.when:
+            for ref in guard.refs:
+                self.key(ref)
+        results = [self.template(template) for template in self.rule.rhs]
+        roots = [self.query.classes[root] for root in self.rule.lhs]
+        if len(results) < len(roots):
+            (whole,) = results
+            results = [self.project(whole, index) for index in range(len(roots))]
+        for root, result in zip(roots, results, strict=True):
+            self.equate(root, result)
+
+    def equate(self, root: str, result: str) -> None:
+        """Union; a matched class needs proof that it has the root's very type, a new node is typed later."""
+        if result in self.query.classes.values():
+            exact = self.egraph.exact_types
+            self.premises += [
+                f"(= same_{root} (ty {root}))",
+                f"(= same_{root} (ty {result}))",
+                f"({exact} same_{root})",
+            ]
+        self.actions.append(f"(union {root} {result})")
+
+    def template(self, template: Any) -> str:
+        """The variable that holds the class of a right-side term."""
+        if template in self.query.classes:
+            return self.query.classes[template]
+        if template not in self.built:
+            self.built[template] = self.node(template)
+        return self.built[template]
+
+    def node(self, template: Any) -> str:
+        if isinstance(template, Compute):
+            return self.constant(self.site(lambda values: self.computed_constant(template, values), template.refs))
+        if isinstance(template, Like):
+            return self.like(template)
+        if isinstance(template, AttrPattern):
+            return self.call(template.pattern, dict(template.attrs))
+        if isinstance(template, CallPattern):
+            return self.call(template, {})
+        if isinstance(template, TuplePattern) and template.fields is not None:
+            atom = self.egraph.atom("tuple", "tuple", None)
+            return self.make("tuple", None, str(atom), [self.template(item) for item in template.fields])
+        if isinstance(template, TupleGetItemPattern) and template.index is not None:
+            return self.project(self.template(template.tuple), template.index)
+        if isinstance(template, ExprPattern) and isinstance(template.expr, Constant):
+            atom = self.egraph.atom("constant", constant_key(template.expr), template.expr)
+            return self.constant(str(atom))
+        raise RuleError(
+            f"rule {self.rule.name}: the right side uses a {type(template).__name__} that the left side"
+            " does not match in every alternative"
+        )
+
+    def call(self, pattern: Any, given: dict[str, Any]) -> str:
+        op = pattern.op.expr if isinstance(pattern.op, ExprPattern) else None
+        if not isinstance(op, Op) or pattern.args is None:
+            raise RuleError(f"rule {self.rule.name}: a call on the right side needs a known operator and arguments")
+        atom = self.attributes(op, given, lambda changes: make_attrs(op, changes), ())
+        return self.make("call", op, atom, [self.template(arg) for arg in pattern.args])
+
+    def like(self, template: Like) -> str:
+        head = self.head(template.call)
+        op = self.egraph.symbols[head.symbol].op
+        if op is None:
+            raise RuleError(f"rule {self.rule.name}: like() needs a matched call")
+        children = [self.template(arg) for arg in template.args]
+        if not template.changes:
+            return self.make("call", op, head.atom, children)
+        ref = Ref("attrs", template.call)
+        self.key(ref)
+
+        def make(changes: dict[str, Any], old: Attrs | None = None) -> Attrs | None:
+            return make_attrs(op, {**(old or {}), **changes})
+
+        return self.make("call", op, self.attributes(op, template.changes, make, (ref,)), children)
+
+    def attributes(
+        self, op: Op, given: dict[str, Any], make: Callable[..., Attrs | None], refs: tuple[Ref, ...]
+    ) -> str:
+        """The atom of a new call's attributes: known now, or computed per match."""
+        computed = {name: value for name, value in given.items() if isinstance(value, Compute)}
+        if not computed and not refs:
+            return str(self.intern_attrs(make(given)))
+
+        def compute(values: dict[str, int]) -> Any:
+            changes = dict(given)
+            for name, template in computed.items():
+                changes[name] = self.run(template, values)
+                if isinstance(changes[name], Refusal):
+                    return changes[name]
+            return self.intern_attrs(make(changes, *(self.value(ref, values) for ref in refs)))
+
+        return self.site(compute, tuple(ref for template in computed.values() for ref in template.refs))
+
+    def intern_attrs(self, attrs: Attrs | None) -> int:
+        return self.egraph.atom("call", attrs_key(attrs), attrs)
+
+    def computed_constant(self, template: Compute, values: dict[str, int]) -> Any:
+        result = self.run(template, values)
+        if isinstance(result, Refusal):
+            return result
+        constant = Constant(np.asarray(result))
+        return self.egraph.atom("constant", constant_key(constant), constant)
+
+    def run(self, template: Compute, values: dict[str, int]) -> Any:
+        return template.function(*(self.value(ref, values) for ref in template.refs))
+
+    def site(self, compute: Callable[[dict[str, int]], Any], refs: Sequence[Ref]) -> str:
+        for ref in refs:
+            self.key(ref)
+        variable = f"s{len(self.sites)}"
+        self.sites[variable] = compute
+        return variable
+
+    def make(self, kind: str, op: Op | None, atom: str, children: list[str]) -> str:
+        index = self.egraph.symbol(Symbol(kind, op, len(children)))
+        variable = f"r{len(self.built)}_{len(self.actions)}"
+        self.actions.append(f"(let {variable} (n{index} {' '.join((atom, *children))}))")
+        self.actions.append(f"(new {variable})")
+        return variable
+
+    def constant(self, atom: str) -> str:
+        variable = self.make("constant", None, atom, [])
+        self.actions += [f"(set (val {variable}) {atom})", f"(isc {variable})"]
+        return variable
+
+    def project(self, of: str, index: int) -> str:
+        atom = self.egraph.atom("project", ("project", index), index)
+        return self.make("project", None, str(atom), [of])
+
+    def head(self, pattern: DFPattern) -> Head:
+        head = self.query.heads.get(pattern)
+        if head is None:
+            raise RuleError(f"rule {self.rule.name}: it asks for the attributes of a pattern that matched no call")
+        return head
+
+    def key(self, ref: Ref) -> str:
+        """The variable that holds the id of what ``ref`` refers to."""
+        if ref.pattern not in self.query.classes:
+            raise RuleError(f"rule {self.rule.name}: it refers to a pattern that the left side does not match")
+        variable = self.query.classes[ref.pattern]
+        if ref.kind == "attrs":
+            name = self.head(ref.pattern).atom
+        else:
+            table = {"type": "ty", "value": "val"}[ref.kind]
+            name = f"{table}_{variable}"
+            if name not in self.keys:
+                self.premises.append(f"(= {name} ({table} {variable}))")
+        self.keys[name] = (ref.kind, ref.pattern)
+        return name
+
+    def value(self, ref: Ref, values: dict[str, int]) -> Any:
+        index = values[self.key(ref)]
+        if ref.kind == "type":
+            return self.egraph.types[index]
+        value = self.egraph.atoms[index].value
+        return value.data.numpy() if ref.kind == "value" else value
+
+    def used_classes(self) -> list[str]:
+        """Class variables of the match that the actions mention, in order."""
+        text = set(" ".join(self.actions).replace("(", " ").replace(")", " ").split())
+        found = dict.fromkeys(self.query.classes.values()) | {
+            child: None for head in self.query.heads.values() for child in head.children
+        }
+        return [variable for variable in found if variable in text]
+
+    def used_atoms(self) -> list[str]:
+        """Atom variables of the match that the actions mention, in order."""
+        text = set(" ".join(self.actions).replace("(", " ").replace(")", " ").split())
+        atoms = dict.fromkeys(head.atom for head in self.query.heads.values())
+        return [atom for atom in atoms if atom in text]

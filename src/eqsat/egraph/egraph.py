@@ -1,0 +1,215 @@
+"""The e-graph: what the engine's tables mean, and how rows get into them.
+
+Tables, all keyed by an engine class ``Expr`` or by integers:
+
+    N(handle)               the class of a handle; handles are the only names of classes that last
+    n<k>(atom, children...) the e-nodes of symbol k; value: their class
+    ty(class)               type id, where it is known
+    val(class)              atom id of the constant (or tuple of constants) a class equals, where known
+    isc(class)              the class is computable from constants alone
+    new(class)              made by a rule, type not yet asked for
+    p<j>(id)                ids that satisfy a predicate (on attributes, constants, variables or types)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from eqsat.egraph.engine import Engine
+from eqsat.egraph.symbols import Atom, Interner, Symbol
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
+
+Answer = Callable[..., Sequence[int] | None]
+
+
+class EGraph:
+    """An e-graph that holds typed tensor expressions."""
+
+    def __init__(self) -> None:
+        self.engine = Engine()
+        self.symbols: Interner[Symbol] = Interner()
+        self.atoms: Interner[Atom] = Interner()
+        self.types: Interner[Type] = Interner()
+        self.handle_count = 0
+        self._rows: dict[str, list[tuple[int, ...]]] = {}
+        self._predicates: dict[Hashable, tuple[str, str, Callable[[Any], bool]]] = {}
+        self._questions: dict[str, Answer] = {}
+        self._asked: dict[str, set[tuple[int, ...]]] = {}
+        self._on_symbol: list[Callable[[int, Symbol], None]] = []
+        for command in _SCHEMA:
+            self.engine.command(command)
+        self._exact = self.predicate("type", "exact", is_exact)
+
+    # ---- what e-nodes are made of
+
+    def symbol(self, symbol: Symbol) -> int:
+        """The index k of a symbol; its table ``n<k>`` is declared when it is new."""
+        known = len(self.symbols)
+        index = self.symbols.intern(symbol, symbol)
+        if index == known:
+            self._declare(index, symbol.arity)
+            for hook in self._on_symbol:
+                hook(index, symbol)
+        return index
+
+    def on_symbol(self, hook: Callable[[int, Symbol], None]) -> None:
+        """Call ``hook(index, symbol)`` for every symbol there is and will be."""
+        self._on_symbol.append(hook)
+        for index in range(len(self.symbols)):
+            hook(index, self.symbols[index])
+
+    def atom(self, kind: str, key: Hashable, value: Any) -> int:
+        """The id of an atom; predicates on atoms of its kind are evaluated when it is new."""
+        known = len(self.atoms)
+        index = self.atoms.intern(key, Atom(kind, value))
+        if index == known:
+            self._evaluate(kind, value, index)
+        return index
+
+    def type_id(self, ty: Type) -> int:
+        """The id of a type; predicates on types are evaluated when it is new."""
+        known = len(self.types)
+        index = self.types.intern(ty, ty)
+        if index == known:
+            self._evaluate("type", ty, index)
+        return index
+
+    def predicate(self, kind: str, key: Hashable, holds: Callable[[Any], bool]) -> str:
+        """The name of the table of ids of ``kind`` (``type`` or an atom's kind) whose object satisfies ``holds``.
+
+        Predicates of equal ``key`` are one.
+        """
+        if (kind, key) not in self._predicates:
+            table = f"p{len(self._predicates)}"
+            self.engine.command(f"(relation {table} (i64))")
+            self._predicates[kind, key] = (kind, table, holds)
+            if kind == "type":
+                candidates = [(index, self.types[index]) for index in range(len(self.types))]
+            else:
+                atoms = [(index, self.atoms[index]) for index in range(len(self.atoms))]
+                candidates = [(index, atom.value) for index, atom in atoms if atom.kind == kind]
+            self._rows.setdefault(table, []).extend((index,) for index, value in candidates if holds(value))
+        return self._predicates[kind, key][1]
+
+    @property
+    def exact_types(self) -> str:
+        """Table of the types whose equality means that two values have one shape and dtype."""
+        return self._exact
+
+    # ---- rows
+
+    def add(self, symbol: int, atom: int, children: Sequence[int] = (), type_id: int | None = None) -> int:
+        """A new handle, of the class of this e-node over the classes of other handles (after :meth:`flush`)."""
+        handle = self.handle_count
+        self.handle_count += 1
+        if type_id is None:
+            self._rows.setdefault(f"u{symbol}", []).append((handle, atom, *children))
+        else:
+            self._rows.setdefault(f"t{symbol}", []).append((handle, atom, type_id, *children))
+        return handle
+
+    def union(self, left: int, right: int) -> None:
+        """Make the classes of two handles one (after :meth:`flush`)."""
+        self._rows.setdefault("un", []).append((left, right))
+
+    def flush(self) -> bool:
+        """Put what was added into the engine; whether there was anything."""
+        if not self._rows:
+            return False
+        for table, rows in self._rows.items():
+            if rows:
+                self.engine.insert(table, rows)
+        self._rows = {}
+        self.engine.run("load")
+        self.engine.run("unload")
+        return True
+
+    def node_count(self) -> int:
+        """How many e-nodes there are."""
+        sizes = self.engine.sizes()
+        return sum(sizes[f"n{index}"] for index in range(len(self.symbols)))
+
+    # ---- questions that Python answers, each distinct one once
+
+    def question(self, name: str, keys: int, answers: int, answer: Answer) -> None:
+        """Declare tables ``<name>_ask`` (``keys`` columns) and ``<name>_is`` (keys, then ``answers`` columns).
+
+        Rules put rows into the first; :meth:`settle_questions` calls ``answer(*keys)`` once for each distinct
+        row and puts what it gives into the second; None means that there is no answer.
+        """
+        columns = " ".join(["i64"] * keys)
+        variables = " ".join(f"k{i}" for i in range(keys))
+        self.engine.command(f"(relation {name}_ask ({columns}))")
+        self.engine.command(f"(relation {name}_is ({columns}{' i64' * answers}))")
+        ask = f"({name}_ask {variables})"
+        self.engine.command(f'(rule ({ask}) ((delete {ask})) :ruleset answered :name "answered {name}")')
+        self._questions[name] = answer
+        self._asked[name] = set()
+
+    def settle_questions(self) -> bool:
+        """Answer every open question; whether there was a new one."""
+        sizes = self.engine.sizes()
+        new = False
+        for name, answer in self._questions.items():
+            if sizes[f"{name}_ask"]:
+                asked = self._asked[name]
+                for keys in self.engine.integers(f"{name}_ask"):
+                    if keys not in asked:
+                        asked.add(keys)
+                        new = True
+                        answers = answer(*keys)
+                        if answers is not None:
+                            self._rows.setdefault(f"{name}_is", []).append((*keys, *answers))
+        if new or any(sizes[f"{name}_ask"] for name in self._questions):
+            self.engine.run("answered")
+        self.flush()
+        return new
+
+    def _declare(self, index: int, arity: int) -> None:
+        command = self.engine.command
+        children = [f"c{i}" for i in range(arity)]
+        command(f"(constructor n{index} (i64{' Expr' * arity}) Expr)")
+        node = f"(n{index} a{''.join(f' (N {child})' for child in children)})"
+        for table, extra, action in ((f"u{index}", "", ""), (f"t{index}", " t", "(set (ty e) t)")):
+            columns = f"i a{extra} {' '.join(children)}"
+            command(f"(relation {table} (i64 i64{' i64' if extra else ''}{' i64' * arity}))")
+            load = f"(let e {node}) (union (N i) e) {action} {_LEAF_FACTS.get(self.symbols[index].kind, '')}"
+            command(f'(rule (({table} {columns})) ({load}) :ruleset load :name "load {table}")')
+            command(
+                f'(rule (({table} {columns})) ((delete ({table} {columns}))) :ruleset unload :name "unload {table}")'
+            )
+
+    def _evaluate(self, kind: str, value: Any, index: int) -> None:
+        for wanted, table, holds in self._predicates.values():
+            if wanted == kind and holds(value):
+                self._rows.setdefault(table, []).append((index,))
+
+
+_SCHEMA = (
+    "(sort Expr)",
+    "(ruleset load)",
+    "(ruleset unload)",
+    "(ruleset facts)",
+    "(ruleset answered)",
+    "(constructor N (i64) Expr :unextractable)",
+    "(function ty (Expr) i64 :merge (max old new))",
+    "(function val (Expr) i64 :merge (min old new))",
+    "(relation isc (Expr))",
+    "(relation new (Expr))",
+    "(relation un (i64 i64))",
+    '(rule ((un i j)) ((union (N i) (N j))) :ruleset load :name "load un")',
+    '(rule ((un i j)) ((delete (un i j))) :ruleset unload :name "unload un")',
+)
+
+_LEAF_FACTS = {"constant": "(set (val e) a) (isc e)"}
+
+
+def is_exact(ty: Type) -> bool:
+    """Whether two values of this type surely have one shape: no dimension is unknown without a name."""
+    if isinstance(ty, TensorType):
+        return all(not isinstance(dim, AnyDim) or dim.name is not None for dim in ty.shape)
+    if isinstance(ty, TupleType):
+        return all(map(is_exact, ty.fields))
+    return not isinstance(ty, IncompleteType)

@@ -1,0 +1,129 @@
+"""The one module that talks to egglog.
+
+The engine is used as a database: tables declared by text, rows of integers inserted in bulk from a file,
+rules run one ruleset at a time, rows read back. Works on egglog 13.2 and 14.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import egglog.bindings as egglog
+
+from eqsat.errors import EngineError
+
+_SPAN = egglog.RustSpan("eqsat", 0, 0)
+_SHARED_MEMORY = "/dev/shm"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of a ruleset did.
+
+    Args:
+        matches: how many matches its rules had.
+        updated: whether anything in the database changed.
+    """
+
+    matches: int
+    updated: bool
+
+
+class Engine:
+    """One egglog database. After an :class:`EngineError` it can no longer be used."""
+
+    def __init__(self) -> None:
+        self._egraph = egglog.EGraph()
+        memory = _SHARED_MEMORY if os.path.isdir(_SHARED_MEMORY) else None
+        self._folder = tempfile.TemporaryDirectory(prefix="eqsat-", dir=memory)
+        self._facts = os.path.join(self._folder.name, "facts")
+
+    def command(self, text: str) -> list[Any]:
+        """Run one command given as egglog text. (One a call: the engine keeps a copy of each text.)"""
+        with _engine_errors(text):
+            return self._run(*self._egraph.parse_program(text))
+
+    def insert(self, table: str, rows: Iterable[Sequence[int]]) -> None:
+        """Add rows to a table whose columns are all i64."""
+        with open(self._facts, "w", encoding="ascii") as file:
+            file.write("\n".join(["\t".join(map(str, row)) for row in rows]) + "\n")
+        with _engine_errors(table):
+            self._run(egglog.Input(_SPAN, table, self._facts))
+
+    def integers(self, table: str) -> list[tuple[int, ...]]:
+        """The rows of a relation whose columns are all i64, sorted: cheap when they are few."""
+        with _engine_errors(table):
+            self._run(
+                *self._egraph.parse_program(f'(print-function {table} 100000000 :file "{self._facts}" :mode csv)')
+            )
+        with open(self._facts, encoding="ascii") as file:
+            # a line reads: name,column,...,column,(name column ...)
+            return sorted(tuple(map(int, line.split(",")[1:-1])) for line in file if line.strip())
+
+    def run(self, ruleset: str) -> Run:
+        """Search and apply the rules of ``ruleset`` once."""
+        with _engine_errors(ruleset):
+            (output,) = self._run(egglog.RunSchedule(egglog.Run(_SPAN, egglog.RunConfig(ruleset))))
+        report = output.report
+        return Run(sum(report.num_matches_per_rule.values()), report.updated)
+
+    def saturate(self, ruleset: str) -> bool:
+        """Run ``ruleset`` until it changes nothing; whether it changed anything."""
+        run = egglog.Run(_SPAN, egglog.RunConfig(ruleset))
+        with _engine_errors(ruleset):
+            (output,) = self._run(egglog.RunSchedule(egglog.Saturate(_SPAN, run)))
+        return bool(output.report.updated)
+
+    def sizes(self) -> dict[str, int]:
+        """Rows of each table."""
+        with _engine_errors("print-size"):
+            (output,) = self._run(egglog.PrintSize(_SPAN, None))
+        return dict(output.sizes)
+
+    def freeze(self) -> Frozen:
+        """The state now, to read rows from."""
+        with _engine_errors("freeze"):
+            return Frozen(self._egraph.freeze().functions, self._egraph.value_to_i64)
+
+    def _run(self, *commands: Any) -> list[Any]:
+        return self._egraph.run_program(*commands)  # type: ignore[no-any-return]
+
+
+class Frozen:
+    """The rows of every table at one moment. Classes are hashable values that mean nothing in another one."""
+
+    def __init__(self, functions: dict[str, Any], to_int: Any):
+        self._functions = functions
+        self.to_int = to_int
+
+    def rows(self, table: str) -> list[Any]:
+        """Rows of a table, each with ``inputs`` (its columns) and ``output``."""
+        return self._functions[table].rows if table in self._functions else []
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Reading back makes many small objects at once; the collector would only walk them in vain."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def _engine_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, EngineError):
+        raise
+    except BaseException as error:  # Rust panics are no Exceptions
+        raise EngineError(f"the e-graph engine failed on {what[:200]}: {error}") from error

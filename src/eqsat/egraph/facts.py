@@ -1,0 +1,184 @@
+"""Facts that follow from e-nodes: types, constness, and values of small constant expressions.
+
+The engine derives them by rules over ids; what an operator's own relation or kernel must decide is a
+question to Python, asked once per distinct ``(operator, attributes, argument ids)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.symbols import Symbol, constant_key
+from eqsat.errors import EqsatError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import Constant, Op
+from eqsat.relay.infer import call_type
+from eqsat.relay.interpreter import evaluate_op
+from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
+
+MAX_ARITY = 32
+"""Constness is not derived through e-nodes with more children: a join that wide costs more than it tells."""
+
+
+def node_type(symbol: Symbol, value: Any, children: Sequence[Type]) -> Type | None:
+    """The type of an e-node from its children's types, None when it cannot be told.
+
+    Args:
+        symbol: its head.
+        value: the value of its atom.
+        children: types of its children.
+
+    Raises:
+        TypeCheckError: the children do not fit the operator.
+    """
+    if symbol.kind == "call" and symbol.op is not None:
+        ty = call_type(symbol.op, value, list(children))
+        return None if isinstance(ty, IncompleteType) else ty
+    if symbol.kind == "tuple":
+        return TupleType(children)
+    if symbol.kind == "project":
+        (of,) = children
+        return of.fields[value] if isinstance(of, TupleType) and value < len(of.fields) else None
+    if symbol.kind == "if":
+        return children[1]
+    return None
+
+
+class TypeFacts:
+    """Finds the type of every class that a rule made (table ``new``)."""
+
+    def __init__(self, egraph: EGraph):
+        self.egraph = egraph
+        egraph.on_symbol(self._cover)
+
+    def _cover(self, index: int, symbol: Symbol) -> None:
+        if symbol.kind not in ("call", "tuple", "project", "if") or symbol.arity > MAX_ARITY:
+            return
+        egraph, name = self.egraph, f"ty{index}"
+        children = [f"c{i}" for i in range(symbol.arity)]
+        types = " ".join(f"t{i}" for i in range(symbol.arity))
+        egraph.question(name, 1 + symbol.arity, 1, lambda atom, *ids: self._answer(symbol, atom, ids))
+        command = egraph.engine.command
+        command(f"(relation {name}_of (Expr i64{' i64' * symbol.arity}))")
+        known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
+        command(
+            f"(rule ((new e) (= e (n{index} a {' '.join(children)})){known})"
+            f' (({name}_of e a {types}) ({name}_ask a {types})) :ruleset facts :name "{name} ask")'
+        )
+        command(
+            f"(rule (({name}_of e a {types}) ({name}_is a {types} t)) ((set (ty e) t) (delete (new e)))"
+            f' :ruleset facts :name "{name}")'
+        )
+
+    def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
+        egraph = self.egraph
+        try:
+            ty = node_type(symbol, egraph.atoms[atom].value, [egraph.types[index] for index in ids])
+        except EqsatError:
+            return None  # the node is ill-typed: it stays without a type and no rule that asks for one sees it
+        return None if ty is None else (egraph.type_id(ty),)
+
+
+def is_foldable(symbol: Symbol) -> bool:
+    """Whether an e-node of this symbol over constants is itself a constant."""
+    if symbol.kind == "call" and symbol.op is not None:
+        return symbol.op.kernel is not None and not symbol.op.get_attr("TOpIsStateful")
+    return symbol.kind in ("tuple", "project")
+
+
+class ConstantFacts:
+    """Constness of classes and, with ``limit``, values of small constant expressions (constant folding).
+
+    Args:
+        egraph: where.
+        limit: fold e-nodes whose result has at most this many elements; 0 folds nothing. Larger constant
+            expressions stay symbolic and are evaluated only if they are extracted.
+    """
+
+    def __init__(self, egraph: EGraph, limit: int):
+        self.egraph = egraph
+        self.limit = limit
+        egraph.on_symbol(self._cover)
+
+    def _cover(self, index: int, symbol: Symbol) -> None:
+        if not is_foldable(symbol) or not 0 < symbol.arity <= MAX_ARITY:
+            return
+        children = [f"c{i}" for i in range(symbol.arity)]
+        node = f"(= e (n{index} a {' '.join(children)}))"
+        constant = "".join(f" (isc {child})" for child in children)
+        command = self.egraph.engine.command
+        command(f'(rule ({node}{constant}) ((isc e)) :ruleset facts :name "isc {index}")')
+        if self.limit:
+            self._cover_values(index, symbol, node, children)
+
+    def _cover_values(self, index: int, symbol: Symbol, node: str, children: list[str]) -> None:
+        egraph, name = self.egraph, f"fold{index}"
+        values = " ".join(f"v{i}" for i in range(symbol.arity))
+        known = "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
+        egraph.question(name, 1 + symbol.arity, 1, lambda atom, *ids: self._answer(symbol, atom, ids))
+        command = egraph.engine.command
+        command(f'(rule ({node}{known}) (({name}_ask a {values})) :ruleset facts :name "{name} ask")')
+        constant = egraph.symbol(Symbol("constant", None, 0))
+        is_tuple = egraph.predicate("tuple value", "any", lambda value: True)
+        is_tensor = egraph.predicate("constant", "any", lambda value: True)
+        answer = f"{node}{known} ({name}_is a {values} v)"
+        command(
+            f"(rule ({answer} ({is_tensor} v)) ((union e (n{constant} v)) (set (val e) v) (isc e))"
+            f' :ruleset facts :name "{name}")'
+        )
+        command(f'(rule ({answer} ({is_tuple} v)) ((set (val e) v)) :ruleset facts :name "{name} tuple")')
+
+    def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
+        egraph = self.egraph
+        value, arguments = egraph.atoms[atom].value, [egraph.atoms[index] for index in ids]
+        if symbol.kind == "tuple":
+            return (egraph.atom("tuple value", ("tuple value", *ids), tuple(ids)),)
+        if symbol.kind == "project":
+            fields = arguments[0].value
+            return (fields[value],) if isinstance(fields, tuple) and value < len(fields) else None
+        if symbol.op is None or not self._is_small(symbol.op, value, ids):
+            return None
+        try:
+            result = evaluate_op(symbol.op, value, [self._array(index) for index in ids])
+        except EqsatError:
+            return None
+        return None if result is None else (self._intern(result),)
+
+    def _is_small(self, op: Op, attrs: Attrs | None, ids: Sequence[int]) -> bool:
+        try:
+            ty = call_type(op, attrs, [self._type(index) for index in ids])
+        except EqsatError:
+            return False
+        return _elements(ty) <= self.limit
+
+    def _type(self, index: int) -> Type:
+        atom = self.egraph.atoms[index]
+        if atom.kind == "tuple value":
+            return TupleType([self._type(field) for field in atom.value])
+        return TensorType(atom.value.data.shape, atom.value.data.dtype)
+
+    def _array(self, index: int) -> Any:
+        atom = self.egraph.atoms[index]
+        if atom.kind == "tuple value":
+            return tuple(self._array(field) for field in atom.value)
+        return atom.value.data.numpy()
+
+    def _intern(self, result: Any) -> int:
+        if isinstance(result, tuple):
+            ids = tuple(self._intern(field) for field in result)
+            return self.egraph.atom("tuple value", ("tuple value", *ids), ids)
+        constant = Constant(np.asarray(result))
+        return self.egraph.atom("constant", constant_key(constant), constant)
+
+
+def _elements(ty: Type) -> float:
+    """Number of elements of a value of type ``ty``, infinite when it cannot be told."""
+    if isinstance(ty, TupleType):
+        return sum(map(_elements, ty.fields))
+    if not isinstance(ty, TensorType) or any(not isinstance(dim, int) for dim in ty.shape):
+        return float("inf")
+    return float(np.prod([int(dim) for dim in ty.shape], initial=1))

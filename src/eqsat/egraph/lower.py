@@ -1,0 +1,108 @@
+"""Lowering: a Relay graph becomes rows of the e-graph, one iteration of the engine whatever its depth.
+
+Lets are dissolved (sharing is what an e-graph is), functions are opaque e-nodes over what they capture:
+no bound variable is ever a class of its own outside its binder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
+from eqsat.errors import ArgumentError
+from eqsat.relay.analysis import free_vars
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.ty import IncompleteType, Type
+from eqsat.relay.visitor import post_order
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Where the nodes of a graph are in the e-graph.
+
+    Args:
+        handles: node -> handle, in the order the nodes were lowered.
+        root: handle of the whole graph.
+        nodes: handle, symbol, atom and children's handles of each e-node added, children first.
+    """
+
+    handles: dict[Expr, int]
+    root: int
+    nodes: list[tuple[int, int, int, list[int]]]
+
+
+def region_children(node: Expr) -> tuple[Expr, ...]:
+    """The sub-expressions that are evaluated in the same region as ``node``."""
+    if is_opaque(node):
+        return tuple(free_vars(node))
+    if isinstance(node, Let):
+        return (node.value, node.body)
+    if isinstance(node, Call) and isinstance(node.op, Op):
+        return node.args
+    return node.children()
+
+
+def is_opaque(node: Expr) -> bool:
+    """Whether a node is one e-node with all that is inside: functions, and lets of recursive ones."""
+    if isinstance(node, Let) and isinstance(node.value, Function):
+        return node.var in free_vars(node.value)
+    return isinstance(node, Function)
+
+
+def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping[Expr, int] | None = None) -> Lowered:
+    """Add the graph ``root`` to the e-graph (after ``egraph.flush()``).
+
+    Args:
+        egraph: where to.
+        root: the graph.
+        types: type of each node, as far as known.
+        known: nodes that have a handle already; they are not looked into.
+
+    Raises:
+        ArgumentError: a node that an e-graph cannot hold (mutable references).
+    """
+    handles: dict[Expr, int] = dict(known or {})
+    nodes: list[tuple[int, int, int, list[int]]] = []
+    order = post_order(root, stop=handles, children=region_children)
+    bound = {node.var: node.value for node in order if isinstance(node, Let) and not is_opaque(node)}
+    for node in order:
+        if isinstance(node, Let) and node.var in bound:
+            handles[node] = handles[node.body]
+        elif isinstance(node, Var) and node in bound:
+            handles[node] = handles[bound[node]]
+        else:
+            kind, op, atom = _head(egraph, node)
+            children = [handles[child] for child in region_children(node)]
+            ty = types.get(node)
+            type_id = None if ty is None or isinstance(ty, IncompleteType) else egraph.type_id(ty)
+            symbol = egraph.symbol(Symbol(kind, op, len(children)))
+            handles[node] = handle = egraph.add(symbol, atom, children, type_id)
+            nodes.append((handle, symbol, atom, children))
+    return Lowered(handles, handles[root], nodes)
+
+
+def _head(egraph: EGraph, node: Expr) -> tuple[str, Op | None, int]:
+    """Kind, operator and atom of the e-node for ``node``."""
+    if isinstance(node, Call):
+        if isinstance(node.op, Op):
+            return "call", node.op, egraph.atom("call", attrs_key(node.attrs), node.attrs)
+        return "apply", None, egraph.atom("apply", ("apply", attrs_key(node.attrs)), node.attrs)
+    if isinstance(node, Var):
+        return "var", None, egraph.atom("var", ("var", node), node)
+    if isinstance(node, Constant):
+        return "constant", None, egraph.atom("constant", constant_key(node), node)
+    if isinstance(node, Tuple):
+        return "tuple", None, egraph.atom("tuple", "tuple", None)
+    if isinstance(node, TupleGetItem):
+        return "project", None, egraph.atom("project", ("project", node.index), node.index)
+    if isinstance(node, If):
+        return "if", None, egraph.atom("if", "if", None)
+    if isinstance(node, (Function, Let)):
+        return "function", None, egraph.atom("function", ("function", node), node)
+    if isinstance(node, GlobalVar):
+        return "global", None, egraph.atom("global", ("global", node.name_hint), node)
+    if isinstance(node, Op):
+        return "operator", node, egraph.atom("operator", "operator", None)
+    raise ArgumentError(f"an e-graph cannot hold {type(node).__name__} nodes: effects have an order")

@@ -1,0 +1,272 @@
+"""Rules whose right side is Python: matches are read out, expressions are built, results are added in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.lower import lower
+from eqsat.egraph.query import Query, QueryCompiler
+from eqsat.egraph.rule import PythonRule, Refusal
+from eqsat.egraph.snapshot import take_snapshot
+from eqsat.egraph.symbols import Atom, Symbol
+from eqsat.errors import EqsatError, RuleError, TypeCheckError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import CallPattern, ConstantPattern, DFPattern
+from eqsat.relay.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
+from eqsat.relay.infer import extend_types
+from eqsat.relay.interpreter import evaluate
+from eqsat.relay.ty import Type
+
+
+class Names:
+    """An expression for every class: the input graph's own nodes first, built ones for what rules made.
+
+    Args:
+        egraph: whose classes.
+        types: type of every expression here; grows with them.
+    """
+
+    def __init__(self, egraph: EGraph, types: dict[Expr, Type]):
+        self.egraph = egraph
+        self.types = types
+        self.exprs: dict[int, Expr] = {}
+        self.handles: dict[Expr, int] = {}
+        self._constants: dict[int, Constant] = {}
+        command = egraph.engine.command
+        command("(function hd (Expr) i64 :merge (min old new))")
+        command("(ruleset names)")
+        command('(rule ((= e (N i))) ((set (hd e) i)) :ruleset names :name "names")')
+
+    def add(self, handles: dict[Expr, int]) -> None:
+        """Learn expressions that were lowered."""
+        for expr, handle in handles.items():
+            if handle not in self.exprs:
+                self.exprs[handle] = expr
+                if expr._checked_type is None and expr in self.types:
+                    expr._checked_type = self.types[expr]
+        self.handles.update(handles)
+
+    def name_all(self) -> None:
+        """Give a handle to every class that a native rule made, and an expression to the handle."""
+        egraph, snapshot = self.egraph, take_snapshot(self.egraph)
+        handle_of = {int(c): h for h, c in reversed(list(enumerate(snapshot.handle_class))) if h in self.exprs}
+        waiting: dict[int, list[int]] = {}
+        todo = []
+        for node, of in enumerate(snapshot.node_class.tolist()):
+            if of not in handle_of:
+                missing = next((c for c in snapshot.children(node) if c not in handle_of), None)
+                if missing is None:
+                    todo.append(node)
+                else:
+                    waiting.setdefault(missing, []).append(node)
+        todo.reverse()
+        while todo:
+            node = todo.pop()
+            of = int(snapshot.node_class[node])
+            children = snapshot.children(node)
+            missing = next((c for c in children if c not in handle_of), None)
+            if of in handle_of:
+                continue
+            if missing is not None:
+                waiting.setdefault(missing, []).append(node)
+                continue
+            symbol = int(snapshot.node_symbol[node])
+            atom = int(snapshot.node_atom[node])
+            below = [handle_of[c] for c in children]
+            expr = build_node(snapshot.symbols[symbol], snapshot.atoms[atom], [self.exprs[h] for h in below])
+            expr._checked_type = snapshot.class_type[of]
+            if expr._checked_type is not None:
+                self.types[expr] = expr._checked_type
+            handle_of[of] = handle = egraph.add(symbol, atom, below)
+            self.exprs[handle], self.handles[expr] = expr, handle
+            todo += reversed(waiting.pop(of, []))
+        egraph.flush()
+
+    def constant(self, handle: int) -> Constant:
+        """The constant that a handle's class equals."""
+        expr = self.exprs[handle]
+        if isinstance(expr, Constant):
+            return expr
+        if handle not in self._constants:
+            constant = self._constants[handle] = Constant(evaluate(expr))
+            constant._checked_type = expr._checked_type
+            self.handles[constant] = handle
+            if constant._checked_type is not None:
+                self.types[constant] = constant._checked_type
+        return self._constants[handle]
+
+
+def build_node(symbol: Symbol, atom: Atom, children: list[Expr]) -> Expr:
+    """The expression of an e-node over expressions for its children."""
+    if symbol.kind == "call" and symbol.op is not None:
+        return Call(symbol.op, children, atom.value)
+    if symbol.kind == "tuple":
+        return Tuple(children)
+    if symbol.kind == "project":
+        return TupleGetItem(children[0], atom.value)
+    if symbol.kind == "if":
+        return If(*children)
+    if symbol.kind == "apply":
+        attrs: Attrs | None = atom.value
+        return Call(children[0], children[1:], attrs)
+    expr: Expr = atom.value if symbol.kind != "operator" else symbol.op
+    return expr
+
+
+@dataclass(frozen=True)
+class _Alternative:
+    query: Query
+    table: str
+    columns: dict[str, str]
+    """variable of a class or atom -> column variable"""
+
+
+class PythonRuleRunner:
+    """Keeps the match tables of one Python rule and applies it.
+
+    Args:
+        egraph: where.
+        rule: the rule.
+        index: distinguishes its tables.
+        names: expressions of classes.
+        refuse: told of each refusal: rule name and reason.
+    """
+
+    def __init__(self, egraph: EGraph, rule: PythonRule, index: int, names: Names, refuse: Callable[[str, str], None]):
+        self.egraph = egraph
+        self.rule = rule
+        self.names = names
+        self.refuse = refuse
+        self.ruleset = f"rule{index}"
+        self.matches = 0
+        self._alternatives: dict[tuple[str, ...], _Alternative] = {}
+        self._seen: set[tuple[str, tuple[int, ...]]] = set()
+        egraph.engine.command(f"(ruleset {self.ruleset})")
+
+    def update(self) -> bool:
+        """Add match tables for the alternatives that newly known symbols allow; whether there were any."""
+        queries = QueryCompiler(self.egraph, self.rule.name).queries([self.rule.lhs])
+        new = [query for query in queries if query.premises not in self._alternatives]
+        for query in new:
+            self._alternatives[query.premises] = self._declare(query, len(self._alternatives))
+        return bool(new)
+
+    def apply(self) -> bool:
+        """Apply the rule to every match not seen before (after a run of its ruleset); whether it did anything.
+
+        Raises:
+            RuleError: the rule's function fails or returns something of another type than the match.
+        """
+        changed = False
+        for alternative in self._alternatives.values():
+            for row in self.egraph.engine.integers(alternative.table):
+                if (alternative.table, row) not in self._seen:
+                    self._seen.add((alternative.table, row))
+                    self.matches += 1
+                    changed |= self._apply(alternative, dict(zip(alternative.columns, row, strict=True)))
+        self.egraph.flush()
+        return changed
+
+    def _declare(self, query: Query, number: int) -> _Alternative:
+        table = f"{self.ruleset}_{number}_match"
+        root = query.classes[self.rule.lhs]
+        inner = {query.classes[pattern] for pattern in query.heads} - {root}
+        classes = dict.fromkeys([root, *query.classes.values()])
+        classes |= {child: None for head in query.heads.values() for child in head.children}
+        columns = {name: f"h_{name}" for name in classes if name not in inner}
+        atoms = dict.fromkeys(head.atom for head in query.heads.values())
+        named = " ".join(f"(= h_{name} (hd {name}))" for name in columns)
+        columns |= {name: name for name in atoms}
+        command = self.egraph.engine.command
+        command(f"(relation {table} ({' '.join(['i64'] * len(columns))}))")
+        command(
+            f"(rule ({' '.join(query.premises)} {named}) (({table} {' '.join(columns.values())}))"
+            f' :ruleset {self.ruleset} :name "{table}")'
+        )
+        return _Alternative(query, table, columns)
+
+    def _apply(self, alternative: _Alternative, values: dict[str, int]) -> bool:
+        query = alternative.query
+        root, node_map = self._rebuild(query, values)
+        try:
+            result = self.rule.apply(root, node_map)
+        except EqsatError:
+            raise
+        except Exception as error:
+            raise RuleError(f"rule {self.rule.name} failed on {_brief(root)}: {error!r}") from error
+        if isinstance(result, Refusal):
+            self.refuse(self.rule.name, result.reason)
+            return False
+        if not isinstance(result, Expr):
+            raise RuleError(f"rule {self.rule.name} returned {result!r} for {_brief(root)}: return an expression")
+        if result is root:
+            return False
+        self._add(values[query.classes[self.rule.lhs]], root, result)
+        return True
+
+    def _add(self, handle: int, root: Expr, result: Expr) -> None:
+        types = self.names.types
+        try:
+            extend_types(types, result)
+        except TypeCheckError as error:
+            raise RuleError(f"rule {self.rule.name} made a graph that does not type-check: {error}") from error
+        expected, found = root._checked_type, types.get(result)
+        if expected is not None and found != expected:
+            raise RuleError(
+                f"rule {self.rule.name} would join a class of type {expected} with one of type {found}:"
+                " a rule must keep the type"
+            )
+        lowered = lower(self.egraph, result, types, self.names.handles)
+        self.names.add(lowered.handles)
+        self.egraph.union(handle, lowered.root)
+
+    def _rebuild(self, query: Query, values: dict[str, int]) -> tuple[Expr, dict[DFPattern, list[Expr]]]:
+        """The matched expression and what each pattern matched in it."""
+        heads = {query.classes[pattern]: head for pattern, head in query.heads.items()}
+        constants = {query.classes[p] for p in query.classes if isinstance(p, ConstantPattern)}
+        built: dict[str, Expr] = {}
+        stack = [query.classes[self.rule.lhs]]
+        stack += [variable for variable in query.classes.values() if variable not in stack]
+        stack.reverse()
+        while stack:
+            variable = stack[-1]
+            head = heads.get(variable)
+            missing = [] if head is None else [child for child in head.children if child not in built]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if variable in built:
+                continue
+            if head is None:
+                handle = values[variable]
+                names = self.names
+                built[variable] = names.constant(handle) if variable in constants else names.exprs[handle]
+            else:
+                built[variable] = self._node(head.symbol, values[head.atom], [built[c] for c in head.children])
+        root = built[query.classes[self.rule.lhs]]
+        if root._checked_type is None:
+            root._checked_type = self.names.exprs[values[query.classes[self.rule.lhs]]]._checked_type
+        node_map = {pattern: [built[variable]] for pattern, variable in query.classes.items()}
+        for pattern in query.heads:
+            if isinstance(pattern, CallPattern):
+                call = node_map[pattern][0]
+                if isinstance(call, Call):
+                    node_map[pattern.op] = [call.op]
+        return root, node_map
+
+    def _node(self, symbol: int, atom: int, children: list[Expr]) -> Expr:
+        expr = build_node(self.egraph.symbols[symbol], self.egraph.atoms[atom], children)
+        try:
+            extend_types(self.names.types, expr)
+        except TypeCheckError:
+            return expr
+        expr._checked_type = self.names.types[expr]
+        return expr
+
+
+def _brief(expr: Expr) -> str:
+    text = " ".join(str(expr).split())
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,373 @@
+"""Patterns become queries: every way in which a class of the e-graph can match.
+
+A query is a list of egglog premises. Where Relay's matcher commits to its first choice (the side of an
+alternative, the order of a commutative call, an association), each choice is a query of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.symbols import constant_key
+from eqsat.errors import PatternError, RuleError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import (
+    AltPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataTypePattern,
+    DFPattern,
+    ExprPattern,
+    IfPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    VarPattern,
+    WildcardPattern,
+)
+from eqsat.relay.dataflow_pattern.attributes import has_attributes
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.structural import structural_equal
+from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.visitor import post_order
+
+MAX_QUERIES = 1024
+"""Most alternatives that one rule may have."""
+
+_COMMUTATIVE = ("add", "multiply")
+
+
+class Head(NamedTuple):
+    """The e-node that a pattern matched: index of its symbol, variable of its atom, those of its children."""
+
+    symbol: int
+    atom: str
+    children: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Query:
+    """One way to match.
+
+    Args:
+        premises: egglog facts, joined.
+        classes: pattern -> variable of the class it matched.
+        heads: pattern -> e-node it matched, for patterns of calls, tuples and so on.
+        count: how many variables are in use.
+    """
+
+    premises: tuple[str, ...] = ()
+    classes: Mapping[DFPattern, str] = field(default_factory=dict)
+    heads: Mapping[DFPattern, Head] = field(default_factory=dict)
+    count: int = 0
+
+    def fresh(self, prefix: str, number: int = 1) -> tuple[list[str], Query]:
+        """New variables, and the query that knows them."""
+        names = [f"{prefix}{self.count + i}" for i in range(number)]
+        return names, replace(self, count=self.count + number)
+
+    def where(self, *premises: str) -> Query:
+        """This query with more premises."""
+        return replace(self, premises=self.premises + premises)
+
+    def bind(self, pattern: DFPattern, variable: str, head: Head | None = None) -> Query:
+        """This query with what ``pattern`` matched."""
+        heads = self.heads if head is None else {**self.heads, pattern: head}
+        return replace(self, classes={**self.classes, pattern: variable}, heads=heads)
+
+
+class QueryCompiler:
+    """Expands the patterns of one rule over the symbols that an e-graph has now.
+
+    Args:
+        egraph: whose symbols and predicates are used. No symbol is declared: a pattern over one that is
+            not there cannot match yet.
+        rule: its name, for messages.
+    """
+
+    def __init__(self, egraph: EGraph, rule: str):
+        self.egraph = egraph
+        self.rule = rule
+        self.symbols: dict[tuple[str, Op | None], list[int]] = {}
+        for index in range(len(egraph.symbols)):
+            symbol = egraph.symbols[index]
+            self.symbols.setdefault((symbol.kind, symbol.op), []).append(index)
+
+    def queries(self, roots: Iterable[DFPattern]) -> list[Query]:
+        """All ways to match the root patterns together; the variable of root ``i`` is in ``classes``."""
+        found = [Query()]
+        for root in roots:
+            step = []
+            for query in found:
+                (variable,), opened = query.fresh("e")
+                step += self._match(root, variable, opened)
+            found = step
+            if len(found) > MAX_QUERIES:
+                raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
+        distinct = {query.premises: query for query in found}
+        return list(distinct.values())
+
+    def _match(self, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
+        if pattern in query.classes:
+            return [_equate(query, variable, query.classes[pattern])]
+        method = _METHODS.get(_kind(pattern))
+        if method is None:
+            raise RuleError(
+                f"rule {self.rule}: a {type(pattern).__name__} speaks of one graph and cannot be matched in an"
+                " e-graph: use relay.dataflow_pattern.rewrite, or a rule without it"
+            )
+        return [
+            found if pattern in found.classes else found.bind(pattern, variable)
+            for found in method(self, pattern, variable, query)
+        ]
+
+    def _all(self, patterns: Iterable[DFPattern], variables: Iterable[str], query: Query) -> list[Query]:
+        found = [query]
+        for pattern, variable in zip(patterns, variables, strict=True):
+            found = [deeper for one in found for deeper in self._match(pattern, variable, one)]
+            if len(found) > MAX_QUERIES:
+                raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
+        return found
+
+    def _node(self, pattern: DFPattern, variable: str, index: int, query: Query) -> tuple[Head, Query]:
+        """The premise that ``variable`` holds an e-node of symbol ``index``."""
+        (atom,), query = query.fresh("a")
+        children, query = query.fresh("c", self.egraph.symbols[index].arity)
+        head = Head(index, atom, tuple(children))
+        query = query.where(f"(= {variable} (n{index} {' '.join((atom, *children))}))")
+        return head, query.bind(pattern, variable, head)
+
+    # ---- one method per pattern class
+
+    def _wildcard(self, pattern: WildcardPattern, variable: str, query: Query) -> list[Query]:
+        if pattern.pattern is not None:
+            raise RuleError(f"rule {self.rule}: recursive patterns (redirect_to) cannot be matched in an e-graph")
+        return [query]
+
+    def _constant(self, pattern: ConstantPattern, variable: str, query: Query) -> list[Query]:
+        if pattern.predicate is None:
+            return [query.where(f"(isc {variable})")]
+        table = self.egraph.predicate("constant", pattern.predicate, lambda c: pattern.predicate(c.data.numpy()))
+        (value,), query = query.fresh("v")
+        return [query.where(f"(= {value} (val {variable}))", f"({table} {value})")]
+
+    def _var(self, pattern: VarPattern, variable: str, query: Query) -> list[Query]:
+        found = []
+        for index in self.symbols.get(("var", None), []):
+            head, one = self._node(pattern, variable, index, query)
+            if pattern.name:
+                one = one.where(f"({self._named_var(pattern.name)} {head.atom})")
+            found.append(one)
+        return found
+
+    def _named_var(self, name: str) -> str:
+        return self.egraph.predicate("var", ("named", name), lambda var: bool(var.name_hint == name))
+
+    def _expr(self, pattern: ExprPattern, variable: str, query: Query) -> list[Query]:
+        expr: Expr = pattern.expr
+        if isinstance(expr, Constant):
+            atom = self.egraph.atom("constant", constant_key(expr), expr)
+            return [query.where(f"(= {atom} (val {variable}))")]
+        if isinstance(expr, Var):
+            table = self.egraph.predicate("var", ("same", expr.vid), lambda var: bool(var.vid is expr.vid))
+            found = []
+            for index in self.symbols.get(("var", None), []):
+                head, one = self._node(pattern, variable, index, query)
+                found.append(one.where(f"({table} {head.atom})"))
+            return found
+        if isinstance(expr, Op):
+            raise RuleError(f"rule {self.rule}: {expr.name} is matched as a value: call the pattern, is_op(..)(..)")
+        return self._match(_as_pattern(expr), variable, query)
+
+    def _call(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
+        found = self._as_written(pattern, variable, query)
+        for other in _reassociations(pattern):
+            found += [one.bind(pattern, variable) for one in self._as_written(other, variable, query)]
+        return found
+
+    def _as_written(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
+        found: list[Query] = []
+        for op in self._operators(pattern.op):
+            for index in self.symbols.get(("call", op), []):
+                found += self._call_of(pattern, variable, index, query)
+        return found
+
+    def _call_of(self, pattern: CallPattern, variable: str, index: int, query: Query) -> list[Query]:
+        head, opened = self._node(pattern, variable, index, query)
+        if pattern.args is None:
+            return [opened]
+        if len(pattern.args) != len(head.children):
+            return []
+        found = self._all(pattern.args, head.children, opened)
+        if _named(pattern) in _COMMUTATIVE and len(pattern.args) == 2:
+            found += self._all(tuple(reversed(pattern.args)), head.children, opened)
+        return found
+
+    def _operators(self, pattern: DFPattern) -> list[Op]:
+        """The operators, of those in the e-graph, that a pattern in callee position matches."""
+        if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op):
+            return [pattern.expr]
+        if isinstance(pattern, AltPattern):
+            left = self._operators(pattern.left)
+            return left + [op for op in self._operators(pattern.right) if op not in left]
+        if isinstance(pattern, AttrPattern):
+            return [op for op in self._operators(pattern.pattern) if has_attributes(op, pattern.attrs)]
+        if isinstance(pattern, WildcardPattern):
+            return [op for kind, op in self.symbols if kind == "call" and op is not None]
+        raise RuleError(
+            f"rule {self.rule}: a call of a {type(pattern).__name__} cannot be matched in an e-graph:"
+            " functions are opaque there"
+        )
+
+    def _alt(self, pattern: AltPattern, variable: str, query: Query) -> list[Query]:
+        return self._match(pattern.left, variable, query) + self._match(pattern.right, variable, query)
+
+    def _attr(self, pattern: AttrPattern, variable: str, query: Query) -> list[Query]:
+        found = []
+        for one in self._match(pattern.pattern, variable, query):
+            head = one.heads.get(_unwrap(pattern.pattern))
+            if head is None:
+                raise RuleError(f"rule {self.rule}: has_attr needs a call pattern inside, not a leaf")
+            op = self.egraph.symbols[head.symbol].op
+            if op is None:
+                continue
+            found.append(one.where(f"({self._has(op, pattern.attrs)} {head.atom})").bind(pattern, variable, head))
+        return found
+
+    def _has(self, op: Op, wanted: Attrs) -> str:
+        def holds(attrs: Attrs | None) -> bool:
+            try:
+                return has_attributes(Call(op, (), attrs), wanted)
+            except PatternError:  # not comparable: an error on a graph, no match among many
+                return False
+
+        return self.egraph.predicate("call", ("attrs", op, wanted.key), holds)
+
+    def _tuple(self, pattern: TuplePattern, variable: str, query: Query) -> list[Query]:
+        found = []
+        for index in self.symbols.get(("tuple", None), []):
+            head, opened = self._node(pattern, variable, index, query)
+            if pattern.fields is None:
+                found.append(opened)
+            elif len(pattern.fields) == len(head.children):
+                found += self._all(pattern.fields, head.children, opened)
+        return found
+
+    def _project(self, pattern: TupleGetItemPattern, variable: str, query: Query) -> list[Query]:
+        found = []
+        for index in self.symbols.get(("project", None), []):
+            head, opened = self._node(pattern, variable, index, query)
+            if pattern.index is not None and pattern.index >= 0:
+                opened = opened.where(f"({self._field(pattern.index)} {head.atom})")
+            found += self._match(pattern.tuple, head.children[0], opened)
+        return found
+
+    def _field(self, wanted: int) -> str:
+        return self.egraph.predicate("project", wanted, lambda field: bool(field == wanted))
+
+    def _if(self, pattern: IfPattern, variable: str, query: Query) -> list[Query]:
+        found = []
+        for index in self.symbols.get(("if", None), []):
+            head, opened = self._node(pattern, variable, index, query)
+            found += self._all((pattern.cond, pattern.true_branch, pattern.false_branch), head.children, opened)
+        return found
+
+    def _typed(self, pattern: TypePattern | DataTypePattern | ShapePattern, variable: str, query: Query) -> list[Query]:
+        wanted, holds = _type_test(pattern)
+        table = self.egraph.predicate("type", wanted, holds)
+        found = []
+        for one in self._match(pattern.pattern, variable, query):
+            (ty,), one = one.fresh("t")
+            found.append(one.where(f"(= {ty} (ty {variable}))", f"({table} {ty})"))
+        return found
+
+
+_METHODS = {
+    WildcardPattern: QueryCompiler._wildcard,
+    ConstantPattern: QueryCompiler._constant,
+    VarPattern: QueryCompiler._var,
+    ExprPattern: QueryCompiler._expr,
+    CallPattern: QueryCompiler._call,
+    AltPattern: QueryCompiler._alt,
+    AttrPattern: QueryCompiler._attr,
+    TuplePattern: QueryCompiler._tuple,
+    TupleGetItemPattern: QueryCompiler._project,
+    IfPattern: QueryCompiler._if,
+    TypePattern: QueryCompiler._typed,
+    DataTypePattern: QueryCompiler._typed,
+    ShapePattern: QueryCompiler._typed,
+}
+
+
+def _kind(pattern: DFPattern) -> type[DFPattern]:
+    return next((cls for cls in type(pattern).__mro__ if cls in _METHODS), DFPattern)
+
+
+def _equate(query: Query, left: str, right: str) -> Query:
+    return query if left == right else query.where(f"(= {left} {right})")
+
+
+def _named(pattern: DFPattern) -> str | None:
+    """The operator's name when a call pattern's callee is exactly an operator."""
+    return pattern.named.name if isinstance(pattern, CallPattern) and pattern.named is not None else None
+
+
+def _unwrap(pattern: DFPattern) -> DFPattern:
+    while isinstance(pattern, (TypePattern, DataTypePattern, ShapePattern)):
+        pattern = pattern.pattern
+    return pattern
+
+
+def _reassociations(pattern: CallPattern) -> list[CallPattern]:
+    """Relay's two re-associations: (a*b)/c as a*(b/c) and b*(a/c), and a*(b/c) as (b*a)/c."""
+    args = pattern.args
+    if args is None or len(args) != 2:
+        return []
+    if _named(pattern) == "divide" and _named(args[0]) == "multiply" and len(args[0].args or ()) == 2:
+        product, divisor = args
+        return [
+            CallPattern(product.op, [product.args[1 - i], CallPattern(pattern.op, [product.args[i], divisor])])
+            for i in (0, 1)
+        ]
+    if _named(pattern) == "multiply":
+        return [
+            CallPattern(args[i].op, [CallPattern(pattern.op, [args[i].args[0], args[1 - i]]), args[i].args[1]])
+            for i in (0, 1)
+            if _named(args[i]) == "divide" and len(args[i].args or ()) == 2
+        ]
+    return []
+
+
+def _as_pattern(expr: Expr) -> DFPattern:
+    """A compound expression as the pattern that matches exactly it."""
+    made: dict[Expr, DFPattern] = {}
+    for node in post_order(expr):
+        if isinstance(node, Call) and isinstance(node.op, Op):
+            call: DFPattern = CallPattern(made[node.op], [made[arg] for arg in node.args])
+            made[node] = AttrPattern(call, node.attrs) if node.attrs else call
+        elif isinstance(node, Tuple):
+            made[node] = TuplePattern([made[item] for item in node.fields])
+        elif isinstance(node, TupleGetItem):
+            made[node] = TupleGetItemPattern(made[node.tuple_value], node.index)
+        else:
+            made[node] = ExprPattern(node)
+    return made[expr]
+
+
+def _type_test(pattern: TypePattern | DataTypePattern | ShapePattern) -> tuple[object, object]:
+    if isinstance(pattern, TypePattern):
+        return ("is", pattern.type), lambda ty: bool(structural_equal(pattern.type, ty))
+    if isinstance(pattern, DataTypePattern):
+        dtype = pattern.dtype
+        return ("dtype", dtype), lambda ty: isinstance(ty, TensorType) and ty.dtype == dtype
+    shape = tuple(pattern.shape)
+
+    def has_shape(ty: Type) -> bool:
+        return isinstance(ty, TensorType) and tuple(ty.shape) == shape
+
+    return ("shape", shape), has_shape

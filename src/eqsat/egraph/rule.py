@@ -1,0 +1,216 @@
+"""Rules as data: what they match, what they equate it to, under which conditions.
+
+Left sides are patterns of :mod:`eqsat.relay.dataflow_pattern`, right sides the same: on a right side a call
+pattern builds a call, a pattern that the left side matched stands for what it matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+from eqsat.errors import RuleError
+from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback
+from eqsat.relay.expr import Expr
+
+
+class Soundness(Enum):
+    """What a rule keeps of the value it rewrites."""
+
+    EXACT = "exact"
+    """Every bit."""
+    ROUNDING = "rounding"
+    """The real-number value: floats may round differently."""
+    FINITE = "finite"
+    """The real-number value where no NaN or infinity takes part."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Something of what a pattern matched, given to Python: ``kind`` is ``attrs``, ``type`` or ``value``."""
+
+    kind: str
+    pattern: DFPattern
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a Python part of a rule returns when the rule does not apply, with the reason."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition: ``holds(*refs)`` is true of the match; asked once per distinct arguments."""
+
+    holds: Callable[..., Any]
+    refs: tuple[Ref, ...]
+
+
+class Template(DFPattern):
+    """A part of a right side that is no pattern by itself; base class."""
+
+
+class Compute(Template):
+    """A right-side value that Python computes from the match; see :func:`eqsat.egraph.author.compute`."""
+
+    def __init__(self, function: Callable[..., Any], refs: tuple[Ref, ...]):
+        super().__init__()
+        self.function = function
+        self.refs = refs
+
+
+class Like(Template):
+    """A right-side call with the operator and attributes of a matched call; see :func:`eqsat.egraph.author.like`."""
+
+    def __init__(self, call: DFPattern, args: Sequence[DFPattern], changes: dict[str, Any]):
+        super().__init__()
+        self.call = call
+        self.args = tuple(args)
+        self.changes = changes
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """``lhs`` equals ``rhs`` wherever ``when`` holds; runs natively in the engine.
+
+    Args:
+        name: unique in a run.
+        lhs: one pattern, or several that are matched together (a join).
+        rhs: what they equal: one template for one pattern; for several, as many, or one whose value is
+            the tuple of them.
+        when: guards.
+        soundness: what it keeps.
+    """
+
+    name: str
+    lhs: tuple[DFPattern, ...]
+    rhs: tuple[Any, ...]
+    when: tuple[Guard, ...] = ()
+    soundness: Soundness = Soundness.EXACT
+
+
+@dataclass(frozen=True)
+class PythonRule:
+    """``lhs`` equals what ``apply`` makes of a match.
+
+    Args:
+        name: unique in a run.
+        lhs: the pattern.
+        apply: called with the matched root (an expression rebuilt from the match, typed) and a node map
+            (pattern -> list of one expression); returns an expression of the same type, None or a refusal.
+        soundness: what it keeps.
+    """
+
+    name: str
+    lhs: DFPattern
+    apply: Callable[[Expr, dict[DFPattern, list[Expr]]], Any]
+    soundness: Soundness = Soundness.ROUNDING
+
+
+@dataclass(frozen=True)
+class FoldConstants:
+    """Constant expressions equal their values, computed by the interpreter.
+
+    Args:
+        name: unique in a run.
+        limit: largest result, in elements, that is computed during saturation. Larger ones stay symbolic
+            (they still count as constants) and are computed once, if they are extracted.
+    """
+
+    name: str = "fold-constants"
+    limit: int = 1024
+    soundness: Soundness = Soundness.EXACT
+
+
+Rule: TypeAlias = Rewrite | PythonRule | FoldConstants
+
+
+def from_callback(callback: DFPatternCallback) -> PythonRule:
+    """A Relay callback as a rule; ``pre`` and ``post`` are the matched expression, typed."""
+    if callback.pattern is None:
+        raise RuleError(f"{type(callback).__name__} has no pattern: set self.pattern in its __init__")
+
+    def apply(root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Any:
+        return callback.callback(root, root, node_map)
+
+    return PythonRule(type(callback).__name__, callback.pattern, apply)
+
+
+class RuleSet:
+    """Named rules in no order. Sets add up with ``+``; a set iterates over its rules.
+
+    Args:
+        name: for messages and the command line.
+        rules: rules, sets and Relay callbacks.
+    """
+
+    def __init__(self, name: str, rules: Iterable[Any] = ()):
+        self.name = name
+        self.rules: tuple[Rule, ...] = tuple(flatten(rules))
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __add__(self, other: Any) -> RuleSet:
+        others = other if isinstance(other, RuleSet) else RuleSet("", flatten([other]))
+        return RuleSet(f"{self.name}+{others.name}".strip("+"), (*self.rules, *others.rules))
+
+    def __radd__(self, other: Any) -> RuleSet:
+        return self if other == 0 else RuleSet("", flatten([other])) + self
+
+    def only(self, *names: str) -> RuleSet:
+        """The rules of these names; raises RuleError for a name that is not there."""
+        self._check(names)
+        return RuleSet(self.name, [rule for rule in self.rules if rule.name in names])
+
+    def without(self, *names: str) -> RuleSet:
+        """All rules but those of these names; raises RuleError for a name that is not there."""
+        self._check(names)
+        return RuleSet(self.name, [rule for rule in self.rules if rule.name not in names])
+
+    def sound(self, *classes: Soundness) -> RuleSet:
+        """The rules of these soundness classes."""
+        return RuleSet(self.name, [rule for rule in self.rules if rule.soundness in classes])
+
+    def _check(self, names: Sequence[str]) -> None:
+        known = {rule.name for rule in self.rules}
+        for name in names:
+            if name not in known:
+                raise RuleError(f"rule set {self.name!r} has no rule {name!r}; it has {sorted(known)}")
+
+    def __repr__(self) -> str:
+        return f"RuleSet({self.name!r}, {len(self.rules)} rules)"
+
+
+def flatten(rules: Any) -> list[Rule]:
+    """The rules of an iterable of rules, rule sets and Relay callbacks (or of a single one), each once.
+
+    Raises:
+        RuleError: something that is none of these, or two different rules of one name.
+    """
+    if isinstance(rules, (Rewrite, PythonRule, FoldConstants, DFPatternCallback)):
+        rules = (rules,)
+    named: dict[str, Rule] = {}
+    for item in rules:
+        if isinstance(item, (Rewrite, PythonRule, FoldConstants)):
+            found: list[Rule] = [item]
+        elif isinstance(item, DFPatternCallback):
+            found = [from_callback(item)]
+        elif isinstance(item, Iterable):
+            found = flatten(item)
+        else:
+            raise RuleError(f"{item!r} is no rule, rule set or DFPatternCallback")
+        for one in found:
+            if named.setdefault(one.name, one) is not one:
+                raise RuleError(f"two different rules are named {one.name!r}: rename one")
+    return list(named.values())

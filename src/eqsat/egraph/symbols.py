@@ -1,0 +1,76 @@
+"""What e-nodes are made of: symbols (kind, operator, arity) and interned atoms (attributes, leaves, types).
+
+The engine holds integers only. Everything an e-node says beside its children is one integer, the id of an
+atom; each symbol is a table of its own, each type an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import Constant, Op
+
+T = TypeVar("T")
+
+CONTENT_LIMIT = 64 << 20
+"""Bytes up to which constants are interned by content; larger ones by identity of their data."""
+
+
+class Symbol(NamedTuple):
+    """The head of an e-node.
+
+    ``kind`` is one of ``call`` (of ``op``), ``tuple``, ``project``, ``if``, ``var``, ``constant``,
+    ``function`` (children: what it captures), ``apply`` (first child: the callee) and ``global``.
+    """
+
+    kind: str
+    op: Op | None
+    arity: int
+
+    @property
+    def name(self) -> str:
+        """For messages and reports."""
+        return self.op.name if self.op is not None else self.kind
+
+
+class Interner(Generic[T]):
+    """Objects by small integers: equal keys, equal ids, in order of first appearance."""
+
+    def __init__(self) -> None:
+        self._ids: dict[Hashable, int] = {}
+        self._objects: list[T] = []
+
+    def intern(self, key: Hashable, obj: T) -> int:
+        """The id of ``key``; ``obj`` becomes its object when it is new."""
+        index = self._ids.setdefault(key, len(self._objects))
+        if index == len(self._objects):
+            self._objects.append(obj)
+        return index
+
+    def __getitem__(self, index: int) -> T:
+        return self._objects[index]
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
+class Atom(NamedTuple):
+    """What an e-node says beside its children; ``kind`` as in :class:`Symbol`, or ``tuple value``."""
+
+    kind: str
+    value: Any
+
+
+def attrs_key(attrs: Attrs | None) -> Hashable:
+    """Equal for equal attributes."""
+    return ("call", None if attrs is None else attrs.key)
+
+
+def constant_key(constant: Constant) -> Hashable:
+    """Equal for constants of equal dtype, shape and bytes (up to :data:`CONTENT_LIMIT`)."""
+    data = constant.data
+    if data.nbytes > CONTENT_LIMIT:
+        return ("constant", id(data))
+    return ("constant", data.digest())
