@@ -1,8 +1,20 @@
 """Operators: ``relay.op.add``, ``relay.op.nn.conv2d`` and so on build calls."""
 
+from eqsat.relay.op import annotation as annotation
+from eqsat.relay.op import contrib as contrib
+from eqsat.relay.op import create, index, reduce, tensor, transform
 from eqsat.relay.op import nn as nn
 from eqsat.relay.op import op as op
+from eqsat.relay.op.create import *  # noqa: F403 - each module lists its operators
+from eqsat.relay.op.index import *  # noqa: F403
 from eqsat.relay.op.op import get, register_op_attr
-from eqsat.relay.op.tensor import add, divide, less, multiply, sqrt, subtract, tanh
+from eqsat.relay.op.reduce import *  # noqa: F403
+from eqsat.relay.op.tensor import *  # noqa: F403
+from eqsat.relay.op.transform import *  # noqa: F403
 
-__all__ = ["add", "divide", "get", "less", "multiply", "register_op_attr", "sqrt", "subtract", "tanh"]
+__all__ = ["annotation", "get", "nn", "register_op_attr"]
+__all__ += create.__all__
+__all__ += index.__all__
+__all__ += reduce.__all__
+__all__ += tensor.__all__
+__all__ += transform.__all__

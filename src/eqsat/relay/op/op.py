@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsat.errors import ArgumentError, OperatorError
 from eqsat.relay.attrs import Attrs, normalize
-from eqsat.relay.expr import Call, Expr, Op, TupleWrapper, build_foreign
+from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleWrapper, build_foreign
 from eqsat.relay.ty import Type
 
 get = Op.get
@@ -55,12 +55,14 @@ class Field:
         default: value when a call does not give one; :data:`REQUIRED` when it must. None stands for
             "not set" whatever the kind.
         convert: applied to a given value before it is stored, e.g. to make a pair of an int.
+        told: whether the text form tells the value even when it is the default: Relay declares none.
     """
 
     name: str
     kind: str = "any"
     default: Any = REQUIRED
     convert: Callable[[Any], Any] | None = None
+    told: bool = False
 
     def __call__(self, value: Any) -> Any:
         """The stored form of ``value``; raises TypeError or ValueError when it is not of this kind."""
@@ -264,6 +266,27 @@ class Builder:
 
     def __repr__(self) -> str:
         return f"<builder of {self.op.name}{self.__signature__}>"
+
+
+def is_operand(value: Any) -> bool:
+    """Whether ``value`` can be a tensor argument: an expression, pattern or rule template."""
+    return isinstance(value, Expr) or hasattr(value, "build_call")
+
+
+def tuple_of(fields: Any) -> Any:
+    """A tuple argument from a sequence of operands; what is no sequence is given back.
+
+    With a pattern or template among the fields its method ``build_tuple(fields)`` builds the tuple.
+    """
+    if not isinstance(fields, (list, tuple)):
+        return fields.astuple() if isinstance(fields, TupleWrapper) else fields
+    for field in fields:
+        if not isinstance(field, Expr):
+            build = getattr(field, "build_tuple", None)
+            if build is None:
+                raise ArgumentError(f"a field of a tuple argument must be an expression, not {field!r}")
+            return build(fields)
+    return Tuple(fields)
 
 
 def _default_of(op: Op, name: str) -> Any:

@@ -1,4 +1,8 @@
-"""Elementwise and broadcasting operators."""
+"""Elementwise and broadcasting operators.
+
+Integers: ``divide``, ``trunc_divide``, ``mod`` and ``trunc_mod`` truncate toward zero, ``floor_divide`` and
+``floor_mod`` round down; a division by zero gives 0. Functions such as ``exp`` give the argument's dtype.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.relay.op.op import OpPattern, define
-from eqsat.relay.op.types import broadcast, compare, same_type
+from eqsat.relay.op.error_function import erf as _erf
+from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.types import broadcast, compare, predicate, same_type
 
 ELEMWISE, BROADCAST = OpPattern.ELEMWISE, OpPattern.BROADCAST
+
+
+def _unary(name: str, function: Callable[..., Any], onnx: str | None = None) -> Builder:
+    """An elementwise operator whose result has the argument's dtype, whatever NumPy promotes to."""
+
+    def kernel(attrs: Any, data: Any) -> Any:
+        return function(data).astype(data.dtype, copy=False)
+
+    return define(name, "data", infer=same_type, kernel=kernel, kind=ELEMWISE, onnx=onnx)
+
+
+def _predicate(name: str, function: Callable[..., Any], onnx: str | None = None) -> Builder:
+    return define(name, "data", infer=predicate, kernel=_plain(function), kind=ELEMWISE, onnx=onnx)
+
+
+def _binary(name: str, function: Callable[..., Any], onnx: str | None = None) -> Builder:
+    return define(name, "lhs rhs", infer=broadcast, kernel=_plain(function), kind=BROADCAST, onnx=onnx)
+
+
+def _compare(name: str, function: Callable[..., Any], onnx: str | None = None) -> Builder:
+    return define(name, "lhs rhs", infer=compare, kernel=_plain(function), kind=BROADCAST, onnx=onnx)
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,10 +44,187 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda attrs, *arrays: function(*arrays)
 
 
-sqrt = define("sqrt", "data", infer=same_type, kernel=_plain(np.sqrt), kind=ELEMWISE, onnx="Sqrt")
-tanh = define("tanh", "data", infer=same_type, kernel=_plain(np.tanh), kind=ELEMWISE, onnx="Tanh")
-add = define("add", "lhs rhs", infer=broadcast, kernel=_plain(np.add), kind=BROADCAST, onnx="Add")
-subtract = define("subtract", "lhs rhs", infer=broadcast, kernel=_plain(np.subtract), kind=BROADCAST, onnx="Sub")
-multiply = define("multiply", "lhs rhs", infer=broadcast, kernel=_plain(np.multiply), kind=BROADCAST, onnx="Mul")
-divide = define("divide", "lhs rhs", infer=broadcast, kernel=_plain(np.divide), kind=BROADCAST, onnx="Div")
-less = define("less", "lhs rhs", infer=compare, kernel=_plain(np.less), kind=BROADCAST, onnx="Less")
+def is_float(array: Any) -> bool:
+    """Whether the elements are floating-point numbers, bfloat16 included."""
+    return array.dtype.kind not in "biu"
+
+
+def truncated_divide(lhs: Any, rhs: Any) -> Any:
+    """Quotient; of integers rounded toward zero."""
+    if is_float(lhs):
+        return np.divide(lhs, rhs)
+    return np.floor_divide(lhs - np.fmod(lhs, rhs), rhs)
+
+
+def _power(lhs: Any, rhs: Any) -> Any:
+    if is_float(lhs) or lhs.dtype.kind != "i":
+        return np.power(lhs, rhs)
+    inverse = np.where(np.abs(lhs) == 1, np.power(lhs, np.abs(rhs)), 0).astype(lhs.dtype)  # 1 / n truncated
+    return np.where(rhs < 0, inverse, np.power(lhs, np.maximum(rhs, 0)))
+
+
+def sigmoid_of(data: Any) -> Any:
+    """1 / (1 + e^-x), without overflow."""
+    small = np.exp(-np.abs(data))
+    return np.where(data >= 0, 1, small).astype(data.dtype, copy=False) / (1 + small)
+
+
+def _fast_exp(data: Any) -> Any:
+    return np.exp(np.clip(data, -88.3762626647950, 88.3762626647949))
+
+
+def _bitwise_not(data: Any) -> Any:
+    return np.logical_not(data) if data.dtype == bool else np.bitwise_not(data)
+
+
+abs = _unary("abs", np.abs, "Abs")
+acos = _unary("acos", np.arccos, "Acos")
+acosh = _unary("acosh", np.arccosh, "Acosh")
+asin = _unary("asin", np.arcsin, "Asin")
+asinh = _unary("asinh", np.arcsinh, "Asinh")
+atan = _unary("atan", np.arctan, "Atan")
+atanh = _unary("atanh", np.arctanh, "Atanh")
+bitwise_not = _unary("bitwise_not", _bitwise_not, "BitwiseNot")
+ceil = _unary("ceil", np.ceil, "Ceil")
+copy = _unary("copy", np.copy, "Identity")
+cos = _unary("cos", np.cos, "Cos")
+cosh = _unary("cosh", np.cosh, "Cosh")
+erf = _unary("erf", _erf, "Erf")
+exp = _unary("exp", np.exp, "Exp")
+floor = _unary("floor", np.floor, "Floor")
+log = _unary("log", np.log, "Log")
+log2 = _unary("log2", np.log2)
+log10 = _unary("log10", np.log10)
+negative = _unary("negative", np.negative, "Neg")
+round = _unary("round", np.rint, "Round")
+rsqrt = _unary("rsqrt", lambda data: 1 / np.sqrt(data))
+sigmoid = _unary("sigmoid", sigmoid_of, "Sigmoid")
+sign = _unary("sign", np.sign, "Sign")
+sin = _unary("sin", np.sin, "Sin")
+sinh = _unary("sinh", np.sinh, "Sinh")
+sqrt = _unary("sqrt", np.sqrt, "Sqrt")
+tan = _unary("tan", np.tan, "Tan")
+tanh = _unary("tanh", np.tanh, "Tanh")
+trunc = _unary("trunc", np.trunc)
+
+fast_erf = _unary("fast_erf", _erf)
+fast_exp = _unary("fast_exp", _fast_exp)
+fast_tanh = _unary("fast_tanh", np.tanh)
+
+isfinite = _predicate("isfinite", np.isfinite)
+isinf = _predicate("isinf", np.isinf)
+isnan = _predicate("isnan", np.isnan, "IsNaN")
+logical_not = _predicate("logical_not", np.logical_not, "Not")
+
+add = _binary("add", np.add, "Add")
+subtract = _binary("subtract", np.subtract, "Sub")
+multiply = _binary("multiply", np.multiply, "Mul")
+divide = _binary("divide", truncated_divide, "Div")
+trunc_divide = _binary("trunc_divide", lambda lhs, rhs: np.trunc(truncated_divide(lhs, rhs)).astype(lhs.dtype))
+floor_divide = _binary("floor_divide", np.floor_divide)
+mod = _binary("mod", np.fmod)
+trunc_mod = _binary("trunc_mod", np.fmod)
+floor_mod = _binary("floor_mod", np.mod)
+power = _binary("power", _power, "Pow")
+maximum = _binary("maximum", np.maximum, "Max")
+minimum = _binary("minimum", np.minimum, "Min")
+bitwise_and = _binary("bitwise_and", np.bitwise_and, "BitwiseAnd")
+bitwise_or = _binary("bitwise_or", np.bitwise_or, "BitwiseOr")
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "BitwiseXor")
+left_shift = _binary("left_shift", np.left_shift)
+right_shift = _binary("right_shift", np.right_shift)
+
+equal = _compare("equal", np.equal, "Equal")
+not_equal = _compare("not_equal", np.not_equal)
+less = _compare("less", np.less, "Less")
+less_equal = _compare("less_equal", np.less_equal, "LessOrEqual")
+greater = _compare("greater", np.greater, "Greater")
+greater_equal = _compare("greater_equal", np.greater_equal, "GreaterOrEqual")
+logical_and = _compare("logical_and", np.logical_and, "And")
+logical_or = _compare("logical_or", np.logical_or, "Or")
+logical_xor = _compare("logical_xor", np.logical_xor, "Xor")
+
+
+def clip_to(data: Any, low: float, high: float) -> Any:
+    """``data`` limited to [low, high] intersected with the range of its dtype."""
+    if not is_float(data):
+        info = np.iinfo(data.dtype)
+        low, high = (int(min(max(np.trunc(bound), info.min), info.max)) for bound in (low, high))
+    return np.minimum(np.maximum(data, data.dtype.type(low)), data.dtype.type(high))
+
+
+clip = define(
+    "clip",
+    "a",
+    Field("a_min", "float"),
+    Field("a_max", "float"),
+    infer=same_type,
+    kernel=lambda attrs, data: clip_to(data, attrs.a_min, attrs.a_max),
+    kind=ELEMWISE,
+)
+
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "clip",
+    "copy",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "erf",
+    "exp",
+    "fast_erf",
+    "fast_exp",
+    "fast_tanh",
+    "floor",
+    "floor_divide",
+    "floor_mod",
+    "greater",
+    "greater_equal",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log2",
+    "log10",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "not_equal",
+    "power",
+    "right_shift",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "trunc_divide",
+    "trunc_mod",
+]  # fmt: skip

@@ -1,13 +1,17 @@
-"""Type relations that many operators share."""
+"""Type relations and dimension arithmetic that many operators share.
+
+Dimensions are ints or ``Any``: arithmetic on an unknown dimension gives an unnamed unknown one, except
+where the result is that very dimension.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, TensorType, Type
+from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 
 
 def tensor(ty: Type) -> TensorType:
@@ -17,9 +21,96 @@ def tensor(ty: Type) -> TensorType:
     return ty
 
 
+def tensors(ty: Type) -> tuple[TensorType, ...]:
+    """The fields of ``ty``, which must be a tuple of tensors with at least one field."""
+    if not isinstance(ty, TupleType) or not ty.fields:
+        raise TypeCheckError(f"needs a tuple of tensors, not {ty}")
+    return tuple(map(tensor, ty.fields))
+
+
+def ranked(ty: Type, rank: int, what: str = "the argument") -> TensorType:
+    """``ty``, which must be a tensor of ``rank`` dimensions."""
+    result = tensor(ty)
+    if len(result.shape) != rank:
+        raise TypeCheckError(f"{what} must have {rank} dimensions, not {len(result.shape)}")
+    return result
+
+
+def axis_index(axis: int, rank: int) -> int:
+    """``axis`` counted from the front; negative ones count from the back."""
+    if not -rank <= axis < rank:
+        raise TypeCheckError(f"axis {axis} is out of range for {rank} dimensions")
+    return axis % rank
+
+
+def axes_indices(axes: int | Iterable[int] | None, rank: int, exclude: bool = False) -> tuple[int, ...]:
+    """Distinct axes counted from the front, in the order given; None stands for all of them.
+
+    With ``exclude`` the axes that are not given.
+    """
+    if axes is None:
+        return () if exclude else tuple(range(rank))
+    indices = tuple(axis_index(axis, rank) for axis in ((axes,) if isinstance(axes, int) else axes))
+    if len(set(indices)) < len(indices):
+        raise TypeCheckError(f"axes {axes} name one axis twice")
+    return tuple(axis for axis in range(rank) if axis not in indices) if exclude else indices
+
+
+def unify(a: Dim, b: Dim, what: str = "dimensions") -> Dim:
+    """The dimension that both are: the known one, else the named one."""
+    if a == b:
+        return a
+    if isinstance(a, AnyDim):
+        return a if isinstance(b, AnyDim) and a.name is not None else b
+    if isinstance(b, AnyDim):
+        return a
+    raise TypeCheckError(f"{what} {a} and {b} must be equal")
+
+
+def add_dims(*dims: Dim) -> Dim:
+    """The sum; an unknown dimension plus zero is itself."""
+    unknown = [dim for dim in dims if isinstance(dim, AnyDim)]
+    known = sum(dim for dim in dims if isinstance(dim, int))
+    if not unknown:
+        return known
+    return unknown[0] if len(unknown) == 1 and known == 0 else AnyDim()
+
+
+def multiply_dims(*dims: Dim) -> Dim:
+    """The product; an unknown dimension times one is itself, anything times zero is zero."""
+    unknown = [dim for dim in dims if isinstance(dim, AnyDim)]
+    known = 1
+    for dim in dims:
+        if isinstance(dim, int):
+            known *= dim
+    if not unknown or known == 0:
+        return known
+    return unknown[0] if len(unknown) == 1 and known == 1 else AnyDim()
+
+
+def map_dim(function: Callable[[int], int], dim: Dim) -> Dim:
+    """``function`` of a known dimension, unknown of an unknown one."""
+    return function(dim) if isinstance(dim, int) else AnyDim()
+
+
+def size(ty: Type) -> float:
+    """Number of elements of a tensor or of all tensors of a tuple; unknown dimensions count as one."""
+    if isinstance(ty, TupleType):
+        return sum(map(size, ty.fields))
+    total = 1.0
+    for dim in tensor(ty).shape:
+        total *= dim if isinstance(dim, int) else 1
+    return total
+
+
 def same_type(attrs: Any, args: Sequence[Type]) -> Type:
     """The first argument's type: elementwise operators of one argument."""
     return tensor(args[0])
+
+
+def predicate(attrs: Any, args: Sequence[Type]) -> Type:
+    """A bool tensor of the first argument's shape."""
+    return TensorType(tensor(args[0]).shape, "bool")
 
 
 def broadcast_shape(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -45,14 +136,21 @@ def _broadcast_dim(a: Dim, b: Dim) -> Dim:
     raise TypeCheckError(f"dimensions {a} and {b} do not broadcast")
 
 
+def check_dtype(*types: TensorType) -> str:
+    """The dtype that all of ``types`` have."""
+    for ty in types[1:]:
+        if ty.dtype != types[0].dtype:
+            raise TypeCheckError(f"the arguments differ in dtype: {types[0].dtype} and {ty.dtype}")
+    return types[0].dtype
+
+
 def broadcast(attrs: Any, args: Sequence[Type]) -> Type:
     """Arithmetic on two tensors of one dtype, broadcast as NumPy does."""
     left, right = map(tensor, args)
-    if left.dtype != right.dtype:
-        raise TypeCheckError(f"the arguments differ in dtype: {left.dtype} and {right.dtype}")
+    dtype = check_dtype(left, right)
     if left.shape == right.shape:
         return left
-    return TensorType(broadcast_shape(left.shape, right.shape), left.dtype)
+    return TensorType(broadcast_shape(left.shape, right.shape), dtype)
 
 
 def compare(attrs: Any, args: Sequence[Type]) -> Type:

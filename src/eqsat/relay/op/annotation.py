@@ -1,0 +1,38 @@
+"""Marks on values that passes read; all of them are the identity on data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.ty import Type
+
+
+def _identity_type(attrs: Any, args: Any) -> Type:
+    ty: Type = args[0]
+    return ty
+
+
+def _mark(name: str, *fields: Field) -> Builder:
+    return define(
+        f"annotation.{name}",
+        "data",
+        *fields,
+        infer=_identity_type,
+        kernel=lambda attrs, data: data,
+        kind=OpPattern.OPAQUE,
+        flops=lambda attrs, args, ty: 0.0,
+    )
+
+
+compiler_begin = _mark("compiler_begin", Field("compiler", "str"))
+compiler_end = _mark("compiler_end", Field("compiler", "str"))
+stop_fusion = _mark("stop_fusion")
+checkpoint = _mark("checkpoint")
+bitpack_start = _mark("bitpack_start")
+bitpack_end = _mark("bitpack_end")
+cast_hint = _mark("cast_hint", Field("dtype", "dtype"))
+
+__all__ = [
+    "bitpack_end", "bitpack_start", "cast_hint", "checkpoint", "compiler_begin", "compiler_end", "stop_fusion",
+]  # fmt: skip

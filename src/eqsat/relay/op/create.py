@@ -1,0 +1,114 @@
+"""Operators that make tensors: constants of a shape, fills, ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.expr import const
+from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.types import check_dtype, ranked, same_type, tensor
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import TensorType, Type
+
+SHAPE, DTYPE = Field("shape", "ints"), Field("dtype", "dtype")
+
+
+def _filled(attrs: Any, args: Sequence[Type]) -> Type:
+    return TensorType(attrs.shape, attrs.dtype)
+
+
+def _full_type(attrs: Any, args: Sequence[Type]) -> Type:
+    value = ranked(args[0], 0, "fill_value")
+    return TensorType(attrs.shape or (), attrs.dtype or value.dtype)
+
+
+def _full_like_type(attrs: Any, args: Sequence[Type]) -> Type:
+    ranked(args[1], 0, "fill_value")
+    return tensor(args[0])
+
+
+zeros = define(
+    "zeros",
+    "",
+    SHAPE,
+    DTYPE,
+    infer=_filled,
+    kernel=lambda attrs: np.zeros(attrs.shape, attrs.dtype),
+    kind=OpPattern.ELEMWISE,
+)
+ones = define(
+    "ones",
+    "",
+    SHAPE,
+    DTYPE,
+    infer=_filled,
+    kernel=lambda attrs: np.ones(attrs.shape, attrs.dtype),
+    kind=OpPattern.ELEMWISE,
+)
+full = define(
+    "full",
+    "fill_value",
+    Field("shape", "ints", ()),
+    Field("dtype", "dtype", ""),
+    infer=_full_type,
+    kernel=lambda attrs, value: np.full(attrs.shape, value, attrs.dtype or value.dtype),
+    kind=OpPattern.ELEMWISE,
+)
+zeros_like = define(
+    "zeros_like", "data", infer=same_type, kernel=lambda attrs, data: np.zeros_like(data), kind=OpPattern.ELEMWISE
+)
+ones_like = define(
+    "ones_like", "data", infer=same_type, kernel=lambda attrs, data: np.ones_like(data), kind=OpPattern.ELEMWISE
+)
+full_like = define(
+    "full_like",
+    "data fill_value",
+    infer=_full_like_type,
+    kernel=lambda attrs, data, value: np.full(data.shape, value, data.dtype),
+    kind=OpPattern.ELEMWISE,
+)
+
+
+def _arange_type(attrs: Any, args: Sequence[Type]) -> Type:
+    check_dtype(*(ranked(ty, 0) for ty in args))
+    return TensorType((AnyDim(),), attrs.dtype)
+
+
+_arange = define(
+    "arange",
+    "start stop step",
+    Field("dtype", "dtype", "float32"),
+    infer=_arange_type,
+    kernel=lambda attrs, start, stop, step: _steps(start, stop, step).astype(attrs.dtype),
+    kind=OpPattern.OPAQUE,
+)
+
+
+def _steps(start: Any, stop: Any, step: Any) -> Any:
+    """start, start + step, ... up to but without stop, in the arguments' dtype."""
+    if step == 0:
+        raise TypeCheckError("the step must not be 0")
+    count = max(0, int(np.ceil((float(stop) - float(start)) / float(step))))
+    return start + np.arange(count, dtype=start.dtype) * step
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: str = "float32") -> Any:
+    """Evenly spaced values in [start, stop): scalars as expressions or numbers, ``start`` alone is the stop.
+
+    The length is known to type inference only after constant folding.
+    """
+    if stop is None:
+        start, stop = 0, start
+    first, last, step = (_scalar(value, dtype) for value in (start, stop, 1 if step is None else step))
+    return _arange(first, last, step, dtype=dtype)
+
+
+def _scalar(value: Any, dtype: str) -> Any:
+    return const(value, dtype) if isinstance(value, (int, float, np.generic)) else value
+
+
+__all__ = ["arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]

@@ -1,0 +1,164 @@
+"""Operators that select elements: slices, gathers, conditionals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import EvaluationError, TypeCheckError
+from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, tensor, unify
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, TensorType, Type
+
+INJECTIVE = OpPattern.INJECTIVE
+
+
+def _where_type(attrs: Any, args: Sequence[Type]) -> Type:
+    condition, x, y = map(tensor, args)
+    shape = broadcast_shape(condition.shape, broadcast_shape(x.shape, y.shape))
+    return TensorType(shape, check_dtype(x, y))
+
+
+where = define(
+    "where",
+    "condition x y",
+    infer=_where_type,
+    kernel=lambda attrs, condition, x, y: np.where(condition.astype(bool, copy=False), x, y),
+    kind=OpPattern.BROADCAST,
+    onnx="Where",
+)
+
+# ---- strided slices
+
+
+def slice_bounds(attrs: Any, rank: int) -> list[tuple[int, int | None, int | None, int]]:
+    """(axis, begin, end, stride) of every axis that ``strided_slice`` attributes name; None is open."""
+    axes = range(rank) if attrs.axes is None else axes_indices(attrs.axes, rank)
+    begin, end = attrs.begin, attrs.end
+    strides = attrs.strides or (1,)
+    if attrs.axes is not None and len(begin) != len(attrs.axes):
+        raise TypeCheckError(f"begin {begin} and axes {attrs.axes} differ in length")
+    if len(begin) > rank or len(end) > len(begin):
+        raise TypeCheckError(f"begin {begin} and end {end} do not fit {rank} dimensions")
+    if attrs.slice_mode not in ("end", "size"):
+        raise TypeCheckError(f"slice_mode must be 'end' or 'size', not {attrs.slice_mode!r}")
+    bounds = []
+    for index, (axis, first) in enumerate(zip(axes, begin, strict=False)):
+        stride = strides[index] if index < len(strides) else strides[0] if len(strides) == 1 else 1
+        last = end[index] if index < len(end) else None
+        if attrs.slice_mode == "size":
+            stride = 1
+            last = None if last is None or last < 0 else first + last
+        if stride == 0:
+            raise TypeCheckError("a stride must not be 0")
+        bounds.append((axis, first, last, stride))
+    return bounds
+
+
+def clamp_slice(begin: int | None, end: int | None, stride: int, dim: int) -> slice:
+    """The Python slice for Relay's begin and end: negative ones count from the back, then both are clamped."""
+    low, high = (0, dim) if stride > 0 else (-1, dim - 1)
+    first = (low if stride > 0 else high) if begin is None else begin + dim if begin < 0 else begin
+    last = (high if stride > 0 else low) if end is None else end + dim if end < 0 else end
+    first, last = min(max(first, low), high), min(max(last, low), high)
+    return slice(first, None if last < 0 else last, stride)
+
+
+def _slice_dim(begin: int | None, end: int | None, stride: int, dim: Dim) -> Dim:
+    if isinstance(dim, int):
+        return len(range(dim)[clamp_slice(begin, end, stride, dim)])
+    whole = begin == 0 and stride == 1 and (end is None or end >= 2**31 - 1)
+    return dim if whole else AnyDim()
+
+
+def _strided_slice_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    shape = list(data.shape)
+    for axis, begin, end, stride in slice_bounds(attrs, len(shape)):
+        shape[axis] = _slice_dim(begin, end, stride, shape[axis])
+    return TensorType(shape, data.dtype)
+
+
+def slices(attrs: Any, shape: Sequence[int]) -> tuple[slice, ...]:
+    """The index that ``strided_slice`` attributes mean on an array of ``shape``."""
+    index = [slice(None)] * len(shape)
+    for axis, begin, end, stride in slice_bounds(attrs, len(shape)):
+        index[axis] = clamp_slice(begin, end, stride, shape[axis])
+    return tuple(index)
+
+
+strided_slice = define(
+    "strided_slice",
+    "data",
+    Field("begin", "ints"),
+    Field("end", "ints"),
+    Field("strides", "ints", (1,)),
+    Field("axes", "ints", None),
+    Field("slice_mode", "str", "end"),
+    infer=_strided_slice_type,
+    kernel=lambda attrs, data: data[slices(attrs, data.shape)],
+    kind=INJECTIVE,
+)
+
+# ---- gathers
+
+
+def _take_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, indices = map(tensor, args)
+    if attrs.mode not in ("clip", "wrap", "fast"):
+        raise TypeCheckError(f"mode must be 'clip', 'wrap' or 'fast', not {attrs.mode!r}")
+    if attrs.axis is None:
+        return TensorType(indices.shape, data.dtype)
+    axis = axis_index(attrs.axis, len(data.shape))
+    batch = axis_index(attrs.batch_dims, len(indices.shape) + 1)
+    if batch > axis:
+        raise TypeCheckError(f"batch_dims {attrs.batch_dims} reach beyond axis {attrs.axis}")
+    for index in range(batch):
+        unify(data.shape[index], indices.shape[index], "batch dimensions")
+    return TensorType((*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1 :]), data.dtype)
+
+
+def _take(attrs: Any, data: Any, indices: Any) -> Any:
+    if attrs.axis is None:
+        data, axis, batch = data.reshape(-1), 0, 0
+    else:
+        axis = axis_index(attrs.axis, data.ndim)
+        batch = axis_index(attrs.batch_dims, indices.ndim + 1)
+    indices = bounded(indices, data.shape[axis], attrs.mode)
+    if batch == 0:
+        return np.take(data, indices, axis)
+    lead, middle, tail = data.shape[:batch], data.shape[batch:axis], data.shape[axis + 1 :]
+    wanted = indices.reshape(*lead, *(1,) * len(middle), -1, *(1,) * len(tail))
+    taken = np.take_along_axis(data, wanted, axis)
+    return taken.reshape(*lead, *middle, *indices.shape[batch:], *tail)
+
+
+def bounded(indices: Any, dim: int, mode: str) -> Any:
+    """``indices`` into an axis of size ``dim``: clamped (``clip``), modulo (``wrap``), or checked (``fast``)."""
+    indices = indices.astype(np.int64, copy=False)
+    if indices.size and dim == 0:
+        raise EvaluationError("an index into an axis without elements")
+    if mode == "wrap":
+        return np.mod(indices, max(dim, 1))
+    if mode == "clip":
+        return np.clip(indices, 0, max(dim - 1, 0))
+    if indices.size and (indices.min() < -dim or indices.max() >= dim):
+        raise EvaluationError(f"an index is out of range for an axis of size {dim}")
+    return indices
+
+
+take = define(
+    "take",
+    "data indices",
+    Field("axis", "int", None),
+    Field("batch_dims", "int", 0),
+    Field("mode", "str", "clip"),
+    infer=_take_type,
+    kernel=_take,
+    kind=INJECTIVE,
+)
+
+__all__ = ["strided_slice", "take", "where"]

@@ -1,0 +1,131 @@
+"""Operators of networks that move data: padding, flattening, dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.expr import const
+from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.types import add_dims, multiply_dims, ranked, tensor
+from eqsat.relay.ty import TensorType, TupleType, Type
+
+
+def _batch_flatten_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    if not data.shape:
+        raise TypeCheckError("needs at least one dimension")
+    return TensorType((data.shape[0], multiply_dims(*data.shape[1:])), data.dtype)
+
+
+batch_flatten = define(
+    "nn.batch_flatten",
+    "data",
+    infer=_batch_flatten_type,
+    kernel=lambda attrs, data: data.reshape(len(data), int(np.prod(data.shape[1:], dtype=np.int64))),
+    kind=OpPattern.INJECTIVE,
+)
+
+# ---- padding
+
+
+def padded_type(data: TensorType, widths: Sequence[Sequence[int]]) -> TensorType:
+    """``data`` grown by ``widths`` (before, after) along each axis; negative widths crop."""
+    if len(widths) != len(data.shape) or any(len(width) != 2 for width in widths):
+        raise TypeCheckError(f"pad_width {widths} must give (before, after) for each of {len(data.shape)} dimensions")
+    shape = [add_dims(dim, *width) for dim, width in zip(data.shape, widths, strict=True)]
+    if any(isinstance(dim, int) and dim < 0 for dim in shape):
+        raise TypeCheckError(f"pad_width {widths} crops more than there is")
+    return TensorType(shape, data.dtype)
+
+
+def _pad_type(attrs: Any, args: Sequence[Type]) -> Type:
+    if attrs.pad_mode not in _MODES:
+        raise TypeCheckError(f"pad_mode must be one of {_MODES}, not {attrs.pad_mode!r}")
+    ranked(args[1], 0, "pad_value")
+    return padded_type(tensor(args[0]), attrs.pad_width)
+
+
+_MODES = ("constant", "edge", "reflect")
+
+
+def _pad(attrs: Any, data: Any, value: Any) -> Any:
+    grow = [(max(before, 0), max(after, 0)) for before, after in attrs.pad_width]
+    crop = tuple(
+        slice(max(-before, 0), dim + max(before, 0) + min(after, 0) + max(after, 0))
+        for (before, after), dim in zip(attrs.pad_width, data.shape, strict=True)
+    )
+    if attrs.pad_mode == "constant":
+        return np.pad(data, grow, constant_values=value.astype(data.dtype))[crop]
+    return np.pad(data, grow, mode=attrs.pad_mode)[crop]
+
+
+_pad_call = define(
+    "nn.pad",
+    "data pad_value",
+    Field("pad_width"),
+    Field("pad_mode", "str", "constant"),
+    infer=_pad_type,
+    kernel=_pad,
+    kind=OpPattern.INJECTIVE,
+)
+
+
+def pad(data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Any:
+    """``data`` with ``pad_width`` ((before, after) per axis) elements added at the ends of its axes.
+
+    Args:
+        data: the tensor.
+        pad_width: pairs of ints; negative ones crop.
+        pad_value: what is added in mode ``constant``: a number (taken as float32) or a scalar expression.
+        pad_mode: ``constant``, ``edge`` or ``reflect``.
+    """
+    value = const(float(pad_value)) if isinstance(pad_value, (int, float, np.generic)) else pad_value
+    return _pad_call(data, value, pad_width, pad_mode)
+
+
+def _mirror_pad_type(attrs: Any, args: Sequence[Type]) -> Type:
+    if attrs.mode not in ("SYMMETRIC", "REFLECT"):
+        raise TypeCheckError(f"mode must be 'SYMMETRIC' or 'REFLECT', not {attrs.mode!r}")
+    return padded_type(tensor(args[0]), attrs.pad_width)
+
+
+mirror_pad = define(
+    "nn.mirror_pad",
+    "data",
+    Field("pad_width"),
+    Field("mode", "str", "SYMMETRIC"),
+    infer=_mirror_pad_type,
+    kernel=lambda attrs, data: np.pad(data, attrs.pad_width, mode=attrs.mode.lower()),
+    kind=OpPattern.INJECTIVE,
+)
+
+# ---- dropout
+
+
+def _dropout_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    return TupleType([data, data])
+
+
+dropout_raw = define(
+    "nn.dropout",
+    "data",
+    Field("rate", "float", 0.5),
+    infer=_dropout_type,
+    kernel=lambda attrs, data: (data, np.ones_like(data)),
+    kind=OpPattern.OPAQUE,
+    outputs=2,
+)
+"""Inference: the data and a mask of ones."""
+
+
+def dropout(data: Any, rate: float = 0.5) -> Any:
+    """The data output of :data:`dropout_raw`."""
+    return dropout_raw(data, rate)[0]
+
+
+__all__ = ["batch_flatten", "dropout", "dropout_raw", "mirror_pad", "pad"]

@@ -1,0 +1,225 @@
+"""Normalisations. Statistics of float16 data are computed in float32; the result has the data's dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.reduce import accumulator
+from eqsat.relay.op.types import axes_indices, axis_index, ranked, size, tensor, unify
+from eqsat.relay.ty import TensorType, TupleType, Type
+
+EPSILON = Field("epsilon", "float", 1e-5)
+CENTER, SCALE = Field("center", "bool", True), Field("scale", "bool", True)
+
+
+def deduce_per_channel(attrs: Any, args: Sequence[Type | None]) -> Sequence[Type | None]:
+    """Vectors of the data's size along ``axis`` for all arguments after the data."""
+    data = args[0]
+    if not isinstance(data, TensorType):
+        return args
+    vector = TensorType((data.shape[axis_index(attrs.axis, len(data.shape))],), data.dtype)
+    return [data, *(vector if arg is None else arg for arg in args[1:])]
+
+
+def _channel_vectors(axis: int, args: Sequence[Type]) -> TensorType:
+    """The data's type, after checking that all other arguments are vectors along its ``axis``."""
+    data = tensor(args[0])
+    channels = data.shape[axis_index(axis, len(data.shape))]
+    for arg in args[1:]:
+        unify(channels, ranked(arg, 1, "a parameter").shape[0], "channels of data and a parameter:")
+    return data
+
+
+def _on_axis(vector: Any, data: Any, axis: int) -> Any:
+    """``vector`` shaped to broadcast along ``axis`` of ``data``."""
+    shape = [1] * data.ndim
+    shape[axis] = -1
+    return vector.reshape(shape)
+
+
+def normalized(data: Any, axes: tuple[int, ...], epsilon: float) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) over ``axes``, in the accumulating dtype."""
+    wide = data.astype(accumulator(data.dtype), copy=False)
+    centred = wide - np.mean(wide, axis=axes, keepdims=True)
+    variance = np.mean(centred * centred, axis=axes, keepdims=True)
+    return centred / np.sqrt(variance + wide.dtype.type(epsilon))
+
+
+def _scaled(attrs: Any, values: Any, gamma: Any, beta: Any, axis: int, dtype: Any) -> Any:
+    """``values * gamma + beta`` along ``axis``, as far as ``attrs`` ask for them."""
+    if attrs.scale:
+        values = values * _on_axis(gamma, values, axis)
+    if attrs.center:
+        values = values + _on_axis(beta, values, axis)
+    return values.astype(dtype, copy=False)
+
+
+# ---- statistics given
+
+
+def _bias_add_type(attrs: Any, args: Sequence[Type]) -> Type:
+    return _channel_vectors(attrs.axis, args)
+
+
+bias_add = define(
+    "nn.bias_add",
+    "data bias",
+    Field("axis", "int", 1),
+    infer=_bias_add_type,
+    deduce=deduce_per_channel,
+    kernel=lambda attrs, data, bias: data + _on_axis(bias, data, attrs.axis),
+    kind=OpPattern.BROADCAST,
+)
+
+
+def _batch_norm_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = _channel_vectors(attrs.axis, args)
+    return TupleType([data, args[3], args[4]])
+
+
+def _batch_norm(attrs: Any, data: Any, gamma: Any, beta: Any, mean: Any, var: Any) -> Any:
+    wide = data.astype(accumulator(data.dtype), copy=False)
+    factor = 1 / np.sqrt(var.astype(wide.dtype) + wide.dtype.type(attrs.epsilon))
+    if attrs.scale:
+        factor = factor * gamma
+    shift = -mean * factor
+    if attrs.center:
+        shift = shift + beta
+    out = wide * _on_axis(factor, data, attrs.axis) + _on_axis(shift, data, attrs.axis)
+    return out.astype(data.dtype, copy=False), mean, var
+
+
+batch_norm = define(
+    "nn.batch_norm",
+    "data gamma beta moving_mean moving_var",
+    Field("axis", "int", 1),
+    EPSILON,
+    CENTER,
+    SCALE,
+    infer=_batch_norm_type,
+    deduce=deduce_per_channel,
+    kernel=_batch_norm,
+    kind=OpPattern.OUT_ELEMWISE_FUSABLE,
+    outputs=3,
+    flops=lambda attrs, args, ty: 2 * size(args[0]),
+)
+"""Inference: the statistics given are used, and handed through as outputs 1 and 2."""
+
+# ---- statistics of the data
+
+
+def _layer_norm(attrs: Any, data: Any, gamma: Any, beta: Any) -> Any:
+    values = normalized(data, (attrs.axis,), attrs.epsilon)
+    return _scaled(attrs, values, gamma, beta, attrs.axis, data.dtype)
+
+
+def _instance_norm(attrs: Any, data: Any, gamma: Any, beta: Any) -> Any:
+    channel = axis_index(attrs.axis, data.ndim)
+    axes = tuple(axis for axis in range(1, data.ndim) if axis != channel)
+    return _scaled(attrs, normalized(data, axes, attrs.epsilon), gamma, beta, channel, data.dtype)
+
+
+def _group_norm_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = _channel_vectors(attrs.axis, args)
+    channels = data.shape[axis_index(attrs.axis, len(data.shape))]
+    if attrs.num_groups < 1 or (isinstance(channels, int) and channels % attrs.num_groups):
+        raise TypeCheckError(f"{channels} channels cannot be divided into {attrs.num_groups} groups")
+    return data
+
+
+def _group_norm(attrs: Any, data: Any, gamma: Any, beta: Any) -> Any:
+    channel = axis_index(attrs.axis, data.ndim)
+    split = (*data.shape[:channel], attrs.num_groups, -1, *data.shape[channel + 1 :])
+    axes = tuple(axis for axis in range(1, data.ndim + 1) if axis != channel)
+    values = normalized(data.reshape(split), axes, attrs.epsilon).reshape(data.shape)
+    return _scaled(attrs, values, gamma, beta, channel, data.dtype)
+
+
+def _norm(name: str, kernel: Any, infer: Any, *fields: Field) -> Any:
+    return define(
+        f"nn.{name}",
+        "data gamma beta",
+        *fields,
+        infer=infer,
+        deduce=deduce_per_channel,
+        kernel=kernel,
+        flops=lambda attrs, args, ty: 8 * size(args[0]),
+    )
+
+
+def _per_channel_type(attrs: Any, args: Sequence[Type]) -> Type:
+    return _channel_vectors(attrs.axis, args)
+
+
+layer_norm = _norm("layer_norm", _layer_norm, _per_channel_type, Field("axis", "int", -1), EPSILON, CENTER, SCALE)
+instance_norm = _norm(
+    "instance_norm", _instance_norm, _per_channel_type, Field("axis", "int", 1), EPSILON, CENTER, SCALE
+)
+group_norm = _norm(
+    "group_norm",
+    _group_norm,
+    _group_norm_type,
+    Field("num_groups", "int"),
+    Field("axis", "int", 1),
+    EPSILON,
+    CENTER,
+    SCALE,
+)
+
+
+def _l2_type(attrs: Any, args: Sequence[Type]) -> Type:
+    axes_indices(attrs.axis, len(tensor(args[0]).shape))
+    return args[0]
+
+
+def _l2_normalize(attrs: Any, data: Any) -> Any:
+    wide = data.astype(accumulator(data.dtype), copy=False)
+    axes = axes_indices(attrs.axis, data.ndim)
+    squares = np.sum(wide * wide, axis=axes, keepdims=True)
+    return (wide / np.sqrt(np.maximum(squares, wide.dtype.type(attrs.eps)))).astype(data.dtype, copy=False)
+
+
+l2_normalize = define(
+    "nn.l2_normalize",
+    "data",
+    Field("eps", "float"),
+    Field("axis", "ints", None),
+    infer=_l2_type,
+    kernel=_l2_normalize,
+    flops=lambda attrs, args, ty: 3 * size(args[0]),
+)
+
+
+def _lrn(attrs: Any, data: Any) -> Any:
+    """x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta."""
+    wide = data.astype(accumulator(data.dtype), copy=False)
+    axis, reach = axis_index(attrs.axis, data.ndim), attrs.size // 2
+    squares = np.moveaxis(wide * wide, axis, 0)
+    sums = np.concatenate([np.zeros_like(squares[:1]), np.cumsum(squares, axis=0, dtype=np.float64)])
+    channels = np.arange(len(squares))
+    high = np.minimum(channels + attrs.size - reach, len(squares))
+    windows = sums[high] - sums[np.maximum(channels - reach, 0)]
+    scale = attrs.bias + attrs.alpha / attrs.size * np.moveaxis(windows, 0, axis)
+    return (wide / scale**attrs.beta).astype(data.dtype, copy=False)
+
+
+lrn = define(
+    "nn.lrn",
+    "data",
+    Field("size", "int", 5),
+    Field("axis", "int", 1),
+    Field("bias", "float", 2.0),
+    Field("alpha", "float", 1e-5),
+    Field("beta", "float", 0.75),
+    infer=lambda attrs, args: _channel_vectors(attrs.axis, args),
+    kernel=_lrn,
+    kind=OpPattern.OPAQUE,
+    flops=lambda attrs, args, ty: 6 * size(ty),
+)
+
+__all__ = ["batch_norm", "bias_add", "group_norm", "instance_norm", "l2_normalize", "layer_norm", "lrn"]

@@ -1,0 +1,240 @@
+"""Pooling. Windows, padding and layouts follow :mod:`eqsat.relay.op.nn.conv`.
+
+``ceil_mode`` rounds the number of windows up; a window may then reach beyond the padded end, and such places
+count neither for the maximum nor, without ``count_include_pad``, for the average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from eqsat.relay.op.layout import layout_change
+from eqsat.relay.op.nn.window import both_sides, channels_first, extent, pad_spatial, per_axis, taps
+from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.reduce import accumulator, lowest
+from eqsat.relay.op.tensor import is_float, truncated_divide
+from eqsat.relay.op.types import size, tensor
+from eqsat.relay.ty import Dim, TensorType, Type
+
+
+def _attributes(rank: int, *more: Field) -> list[Field]:
+    ones, each = (1,) * rank, per_axis(rank)
+    return [
+        Field("pool_size", "ints", ones, each),
+        Field("strides", "ints", ones, each),
+        Field("dilation", "ints", ones, each),
+        Field("padding", "ints", (0,) * rank, both_sides(rank)),
+        Field("layout", "str", channels_first(rank)),
+        Field("out_layout", "str", ""),
+        Field("ceil_mode", "bool", False),
+        *more,
+    ]
+
+
+def _windows(attrs: Any, shape: Sequence[Dim], rank: int) -> tuple[Dim, ...]:
+    """The number of windows along each spatial axis of ``shape`` (N, C, spatial...)."""
+    pads = [attrs.padding[axis] + attrs.padding[rank + axis] for axis in range(rank)]
+    return tuple(
+        extent(*axis, attrs.ceil_mode)
+        for axis in zip(shape[2:], attrs.pool_size, attrs.strides, attrs.dilation, pads, strict=True)
+    )
+
+
+def pool_type(attrs: Any, args: Sequence[Type], rank: int) -> TensorType:
+    """The type of pooling the first argument."""
+    data = tensor(args[0])
+    shape = layout_change(attrs.layout, channels_first(rank)).shape(data.shape)
+    back = layout_change(channels_first(rank), attrs.out_layout or attrs.layout)
+    return TensorType(back.shape((*shape[:2], *_windows(attrs, shape, rank))), data.dtype)
+
+
+def _padded(attrs: Any, data: Any, out: Sequence[int], value: Any) -> Any:
+    """``data`` padded so that all windows lie within."""
+    rank = len(out)
+    ends = [
+        max(end, stride * (count - 1) + (tap - 1) * step + 1 - dim - begin)
+        for begin, end, stride, count, tap, step, dim in zip(
+            attrs.padding[:rank],
+            attrs.padding[rank:],
+            attrs.strides,
+            out,
+            attrs.pool_size,
+            attrs.dilation,
+            data.shape[2:],
+            strict=True,
+        )
+    ]
+    return pad_spatial(data, attrs.padding[:rank], ends, value)
+
+
+def _fold(attrs: Any, data: Any, out: Sequence[int], start: Any, function: Callable[..., Any]) -> Any:
+    """All elements of every window folded by ``function``, a binary ufunc, from ``start``."""
+    padded = _padded(attrs, data, out, start)
+    result = np.full((*data.shape[:2], *out), start, data.dtype)
+    for _, window in taps(attrs.pool_size, attrs.strides, attrs.dilation, out):
+        function(result, padded[window], out=result)
+    return result
+
+
+def _max_windows(attrs: Any, data: Any, out: Sequence[int]) -> Any:
+    return _fold(attrs, data, out, lowest(data.dtype), np.maximum)
+
+
+def _average_windows(attrs: Any, data: Any, out: Sequence[int]) -> Any:
+    wide = data.astype(accumulator(data.dtype) if is_float(data) else np.int64, copy=False)
+    total = _fold(attrs, wide, out, wide.dtype.type(0), np.add)
+    if attrs.count_include_pad:
+        count: Any = np.asarray(prod(attrs.pool_size), wide.dtype)
+    else:
+        count = np.maximum(_fold(attrs, np.ones((1, 1, *data.shape[2:]), wide.dtype), out, 0, np.add), 1)
+    return truncated_divide(total, count).astype(data.dtype, copy=False)
+
+
+def _pool(name: str, rank: int, reduce: Callable[..., Any], *more: Field) -> Builder:
+    def kernel(attrs: Any, data: Any) -> Any:
+        values = layout_change(attrs.layout, channels_first(rank))(data)
+        out = _windows(attrs, values.shape, rank)
+        return layout_change(channels_first(rank), attrs.out_layout or attrs.layout)(reduce(attrs, values, out))
+
+    return define(
+        f"nn.{name}{rank}d",
+        "data",
+        *_attributes(rank, *more),
+        infer=lambda attrs, args: pool_type(attrs, args, rank),
+        kernel=kernel,
+        kind=OpPattern.OUT_ELEMWISE_FUSABLE,
+        flops=lambda attrs, args, ty: size(ty) * prod(attrs.pool_size),
+    )
+
+
+_PADDED = Field("count_include_pad", "bool", False)
+max_pool1d, max_pool2d, max_pool3d = (_pool("max_pool", rank, _max_windows) for rank in (1, 2, 3))
+avg_pool1d, avg_pool2d, avg_pool3d = (_pool("avg_pool", rank, _average_windows, _PADDED) for rank in (1, 2, 3))
+
+
+# ---- adaptive and global pooling
+
+
+def _regions(dim: int, count: int) -> list[slice]:
+    """``count`` windows that cover an axis of size ``dim`` as evenly as integers allow."""
+    return [slice(i * dim // count, -(-(i + 1) * dim // count)) for i in range(count)]
+
+
+def _adaptive(name: str, rank: int, maximum: bool) -> Builder:
+    canonical = channels_first(rank)
+
+    def counts(attrs: Any, spatial: Sequence[Dim]) -> tuple[Dim, ...]:
+        return tuple(spatial) if attrs.output_size is None else tuple(attrs.output_size)
+
+    def infer(attrs: Any, args: Sequence[Type]) -> Type:
+        data = tensor(args[0])
+        shape = layout_change(attrs.layout, canonical).shape(data.shape)
+        back = layout_change(canonical, attrs.out_layout or attrs.layout)
+        return TensorType(back.shape((*shape[:2], *counts(attrs, shape[2:]))), data.dtype)
+
+    def kernel(attrs: Any, data: Any) -> Any:
+        values = layout_change(attrs.layout, canonical)(data)
+        out: Any = counts(attrs, values.shape[2:])
+        pooled = _max_regions(values, out) if maximum else _average_regions(values, out)
+        return layout_change(canonical, attrs.out_layout or attrs.layout)(pooled).astype(data.dtype, copy=False)
+
+    return define(
+        f"nn.adaptive_{name}{rank}d",
+        "data",
+        Field("output_size", "ints", None, per_axis(rank)),
+        Field("layout", "str", canonical),
+        Field("out_layout", "str", ""),
+        infer=infer,
+        kernel=kernel,
+        kind=OpPattern.OUT_ELEMWISE_FUSABLE,
+        flops=lambda attrs, args, ty: size(args[0]),
+    )
+
+
+def _fold_regions(values: Any, out: Sequence[int], fold: Callable[..., Any]) -> Any:
+    """One axis after the other: windows of different axes are independent."""
+    for axis, count in enumerate(out, 2):
+        at = (slice(None),) * axis
+        parts = [fold(values[(*at, region)], axis) for region in _regions(values.shape[axis], count)]
+        values = np.concatenate(parts, axis)
+    return values
+
+
+def _max_regions(values: Any, out: Sequence[int]) -> Any:
+    start = lowest(values.dtype)
+    return _fold_regions(values, out, lambda region, axis: np.max(region, axis=axis, keepdims=True, initial=start))
+
+
+def _average_regions(values: Any, out: Sequence[int]) -> Any:
+    wide = values.astype(accumulator(values.dtype) if is_float(values) else np.int64, copy=False)
+    total = _fold_regions(wide, out, lambda region, axis: np.sum(region, axis=axis, keepdims=True))
+    ones = np.ones((1, 1, *values.shape[2:]), wide.dtype)
+    count = _fold_regions(ones, out, lambda region, axis: np.sum(region, axis=axis, keepdims=True))
+    return truncated_divide(total, count)
+
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
+    _adaptive("max_pool", rank, maximum=True) for rank in (1, 2, 3)
+)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
+    _adaptive("avg_pool", rank, maximum=False) for rank in (1, 2, 3)
+)
+
+
+def _global(name: str, maximum: bool) -> Builder:
+    def infer(attrs: Any, args: Sequence[Type]) -> Type:
+        data = tensor(args[0])
+        shape = layout_change(attrs.layout, "NCHW").shape(data.shape)
+        return TensorType(layout_change("NCHW", attrs.out_layout or attrs.layout).shape((*shape[:2], 1, 1)), data.dtype)
+
+    def kernel(attrs: Any, data: Any) -> Any:
+        values = layout_change(attrs.layout, "NCHW")(data)
+        pooled = _max_regions(values, (1, 1)) if maximum else _average_regions(values, (1, 1))
+        return layout_change("NCHW", attrs.out_layout or attrs.layout)(pooled).astype(data.dtype, copy=False)
+
+    return define(
+        f"nn.{name}",
+        "data",
+        Field("layout", "str", "NCHW"),
+        Field("out_layout", "str", ""),
+        infer=infer,
+        kernel=kernel,
+        kind=OpPattern.OUT_ELEMWISE_FUSABLE,
+        flops=lambda attrs, args, ty: size(args[0]),
+    )
+
+
+global_max_pool2d = _global("global_max_pool2d", True)
+global_avg_pool2d = _global("global_avg_pool2d", False)
+
+
+def global_avg_pool1d(data: Any, layout: str = "NCW", out_layout: str = "") -> Any:
+    """The average over the spatial axis."""
+    return adaptive_avg_pool1d(data, (1,), layout, out_layout)
+
+
+def global_avg_pool3d(data: Any, layout: str = "NCDHW", out_layout: str = "") -> Any:
+    """The average over the three spatial axes."""
+    return adaptive_avg_pool3d(data, (1, 1, 1), layout, out_layout)
+
+
+def global_max_pool1d(data: Any, layout: str = "NCW", out_layout: str = "") -> Any:
+    """The maximum over the spatial axis."""
+    return adaptive_max_pool1d(data, (1,), layout, out_layout)
+
+
+def global_max_pool3d(data: Any, layout: str = "NCDHW", out_layout: str = "") -> Any:
+    """The maximum over the three spatial axes."""
+    return adaptive_max_pool3d(data, (1, 1, 1), layout, out_layout)
+
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "global_avg_pool1d", "global_avg_pool2d",
+    "global_avg_pool3d", "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "max_pool1d", "max_pool2d",
+    "max_pool3d",
+]  # fmt: skip

@@ -1,0 +1,87 @@
+"""Sliding windows: padding conventions and extents that convolutions and pools share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim
+
+SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def channels_first(rank: int) -> str:
+    """``NCW``, ``NCHW`` or ``NCDHW``."""
+    return f"NC{SPATIAL[rank]}"
+
+
+def per_axis(rank: int) -> Callable[[Any], tuple[Any, ...]]:
+    """Converter of an attribute with one value per spatial axis; a single one counts for all."""
+
+    def convert(value: Any) -> tuple[Any, ...]:
+        values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+        if len(values) == 1:
+            return values * rank
+        if len(values) != rank:
+            raise ValueError(f"needs {rank} values")
+        return values
+
+    return convert
+
+
+def both_sides(rank: int) -> Callable[[Any], tuple[Any, ...]]:
+    """Converter of padding: one value, one per axis, or two per axis: all the begins, then all the ends."""
+
+    def convert(value: Any) -> tuple[Any, ...]:
+        values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+        if len(values) == 1:
+            return values * (2 * rank)
+        if len(values) == rank:
+            return values * 2
+        if len(values) != 2 * rank:
+            raise ValueError(f"needs 1, {rank} or {2 * rank} values")
+        return values
+
+    return convert
+
+
+def extent(dim: Dim, kernel: Dim, stride: int, dilation: int, padding: int, ceil: bool = False) -> Dim:
+    """How many windows fit an axis of size ``dim`` with ``padding`` added in all."""
+    if not isinstance(kernel, int):
+        return AnyDim()
+    reach = (kernel - 1) * dilation + 1
+    if stride < 1 or dilation < 1:
+        raise TypeCheckError(f"stride {stride} and dilation {dilation} must be positive")
+    if isinstance(dim, AnyDim):
+        return dim if stride == 1 and padding == reach - 1 else AnyDim()
+    room = dim + padding - reach
+    if room < 0:
+        raise TypeCheckError(f"a window of {reach} does not fit an axis of {dim} padded by {padding}")
+    return (room + (stride - 1 if ceil else 0)) // stride + 1
+
+
+def pad_spatial(data: Any, begins: Sequence[int], ends: Sequence[int], value: Any) -> Any:
+    """``data`` (N, C, spatial...) with its spatial axes padded by ``value``; negative padding crops."""
+    if not any(begins) and not any(ends):
+        return data
+    widths = [(0, 0), (0, 0), *zip(begins, ends, strict=True)]
+    grown = np.pad(data, [(max(b, 0), max(e, 0)) for b, e in widths], constant_values=value)
+    return grown[tuple(slice(max(-b, 0), d - max(-e, 0)) for (b, e), d in zip(widths, grown.shape, strict=True))]
+
+
+def taps(
+    kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int], out: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    """For every position in the kernel, its index and where it reads (N, C, spatial...) for all windows."""
+    for index in product(*map(range, kernel)):
+        starts = [tap * step for tap, step in zip(index, dilation, strict=True)]
+        spans = [
+            slice(start, start + stride * (count - 1) + 1, stride) if count else slice(0, 0)
+            for start, stride, count in zip(starts, strides, out, strict=True)
+        ]
+        yield index, (slice(None), slice(None), *spans)

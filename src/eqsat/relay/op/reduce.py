@@ -1,0 +1,192 @@
+"""Reductions. ``axis`` None is all axes, ``exclude`` takes the axes not given.
+
+Sums of float16 are accumulated in float32; integers keep their dtype, a mean of integers truncates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.tensor import is_float, sqrt, truncated_divide
+from eqsat.relay.op.types import axes_indices, size, tensor
+from eqsat.relay.ty import Dim, TensorType, Type
+
+AXIS, KEEPDIMS, EXCLUDE = Field("axis", "ints", None), Field("keepdims", "bool", False), Field("exclude", "bool", False)
+
+
+def accumulator(dtype: Any) -> Any:
+    """The dtype in which sums of ``dtype`` are accumulated."""
+    return np.float32 if dtype == np.float16 else dtype
+
+
+def mean_over(data: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
+    """The mean over ``axes`` in the data's dtype."""
+    if is_float(data):
+        return np.mean(data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype)).astype(data.dtype)
+    total = np.sum(data, axis=axes, keepdims=keepdims, dtype=data.dtype)
+    count = np.prod([data.shape[axis] for axis in axes], dtype=np.int64)
+    return truncated_divide(np.asarray(total), count.astype(data.dtype)).astype(data.dtype)
+
+
+def _sum(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return np.sum(data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype)).astype(data.dtype)
+
+
+def _prod(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return np.prod(data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype)).astype(data.dtype)
+
+
+def lowest(dtype: Any) -> Any:
+    """The identity of maximum: -inf or the smallest integer of ``dtype``."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return np.False_
+    return dtype.type(np.iinfo(dtype).min) if dtype.kind in "iu" else dtype.type(-np.inf)
+
+
+def highest(dtype: Any) -> Any:
+    """The identity of minimum."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return np.True_
+    return dtype.type(np.iinfo(dtype).max) if dtype.kind in "iu" else dtype.type(np.inf)
+
+
+def _max(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return np.max(data, axis=axes, keepdims=keepdims, initial=lowest(data.dtype))
+
+
+def _min(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return np.min(data, axis=axes, keepdims=keepdims, initial=highest(data.dtype))
+
+
+def reduced_shape(attrs: Any, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """What is left of ``shape`` after the reduction that ``attrs`` describe."""
+    axes = axes_indices(attrs.axis, len(shape), attrs.exclude)
+    if attrs.keepdims:
+        return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
+def _reduction(
+    name: str, function: Callable[[Any, tuple[int, ...], bool], Any], dtype: str | None = None, *more: Field
+) -> Builder:
+    def infer(attrs: Any, args: Sequence[Type]) -> Type:
+        data = tensor(args[0])
+        return TensorType(reduced_shape(attrs, data.shape), dtype or data.dtype)
+
+    def kernel(attrs: Any, data: Any) -> Any:
+        return function(data, axes_indices(attrs.axis, data.ndim, attrs.exclude), attrs.keepdims)
+
+    return define(name, "data", AXIS, KEEPDIMS, EXCLUDE, *more, infer=infer, kernel=kernel, kind=OpPattern.COMM_REDUCE)
+
+
+sum = _reduction("sum", _sum)
+prod = _reduction("prod", _prod)
+mean = _reduction("mean", mean_over)
+max = _reduction("max", _max)
+min = _reduction("min", _min)
+all = _reduction("all", lambda data, axes, keepdims: np.all(data, axis=axes, keepdims=keepdims), "bool")
+any = _reduction("any", lambda data, axes, keepdims: np.any(data, axis=axes, keepdims=keepdims), "bool")
+
+
+def _arg_reduction(name: str, find: Callable[..., Any]) -> Builder:
+    def infer(attrs: Any, args: Sequence[Type]) -> Type:
+        return TensorType(reduced_shape(attrs, tensor(args[0]).shape), "int32")
+
+    def kernel(attrs: Any, data: Any) -> Any:
+        axes = axes_indices(attrs.axis, data.ndim, attrs.exclude)
+        kept = [axis for axis in range(data.ndim) if axis not in axes]
+        rows = np.transpose(data, [*kept, *axes]).reshape(*(data.shape[axis] for axis in kept), -1)
+        if rows.shape[-1] == 0:
+            raise TypeCheckError("the axes reduced have no elements")
+        if attrs.select_last_index:
+            found = rows.shape[-1] - 1 - find(rows[..., ::-1], axis=-1)
+        else:
+            found = find(rows, axis=-1)
+        shape = reduced_shape(attrs, data.shape)
+        return np.reshape(found, shape).astype(np.int32)
+
+    last = Field("select_last_index", "bool", False)
+    return define(name, "data", AXIS, KEEPDIMS, EXCLUDE, last, infer=infer, kernel=kernel, kind=OpPattern.COMM_REDUCE)
+
+
+argmax = _arg_reduction("argmax", np.argmax)
+argmin = _arg_reduction("argmin", np.argmin)
+
+
+def _variance_kernel(attrs: Any, data: Any, mean: Any) -> Any:
+    axes = axes_indices(attrs.axis, data.ndim, attrs.exclude)
+    deviation = data.astype(accumulator(data.dtype), copy=False) - mean
+    count = np.prod([data.shape[axis] for axis in axes], dtype=np.int64) - int(attrs.unbiased)
+    total = np.sum(deviation * deviation, axis=axes, keepdims=attrs.keepdims)
+    return np.divide(total, count).astype(data.dtype)
+
+
+def _variance_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, _ = map(tensor, args)
+    return TensorType(reduced_shape(attrs, data.shape), data.dtype)
+
+
+_variance = define(
+    "variance",
+    "data mean",
+    AXIS,
+    KEEPDIMS,
+    EXCLUDE,
+    Field("unbiased", "bool", False),
+    infer=_variance_type,
+    kernel=_variance_kernel,
+    kind=OpPattern.COMM_REDUCE,
+    flops=lambda attrs, args, ty: 3 * size(args[0]),
+)
+
+
+def variance(
+    data: object,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
+    with_mean: object = None,
+) -> object:
+    """Variance over ``axis``: the mean of squared distances from ``with_mean``, by default the mean.
+
+    ``unbiased`` divides by one less than the count. ``with_mean`` must broadcast with ``data``.
+    """
+    centre = mean(data, axis, True, exclude) if with_mean is None else with_mean
+    return _variance(data, centre, axis, keepdims, exclude, unbiased)
+
+
+def std(
+    data: object,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
+) -> object:
+    """Standard deviation: the square root of :func:`variance`."""
+    return sqrt(variance(data, axis, keepdims, exclude, unbiased))
+
+
+def mean_variance(
+    data: object,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
+) -> tuple[object, object]:
+    """The mean and the variance, as two expressions."""
+    centre = mean(data, axis, True, exclude)
+    found = _variance(data, centre, axis, keepdims, exclude, unbiased)
+    return (centre if keepdims else mean(data, axis, keepdims, exclude)), found
+
+
+__all__ = [
+    "all", "any", "argmax", "argmin", "max", "mean", "mean_variance", "min", "prod", "std", "sum", "variance",
+]  # fmt: skip

@@ -1,0 +1,124 @@
+"""The shape codes of ``reshape``: one resolver for static and unknown dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.op.types import multiply_dims, unify
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim
+
+
+def resolve_reshape(shape: Sequence[Dim], codes: Sequence[int], allowzero: bool = False) -> tuple[Dim, ...]:
+    """The shape that ``reshape(newshape=codes)`` gives a tensor of ``shape``.
+
+    Codes: a positive size; 0 copies the input's dimension (with ``allowzero`` it is a size); -1 takes what is
+    left over, at most once; -2 copies all remaining dimensions; -3 merges the next two; -4 splits the next
+    one into the two codes that follow, one of which may be -1.
+
+    Raises:
+        TypeCheckError: the codes do not fit the shape.
+    """
+    out: list[Dim] = []
+    infer_at: int | None = None
+    source = 0
+
+    def take() -> Dim:
+        nonlocal source
+        if source >= len(shape):
+            raise TypeCheckError(f"newshape {tuple(codes)} uses more dimensions than {_text(shape)} has")
+        source += 1
+        return shape[source - 1]
+
+    position = 0
+    while position < len(codes):
+        code = codes[position]
+        position += 1
+        if code > 0 or (code == 0 and allowzero):
+            out.append(code)
+            source += 1
+        elif code == 0:
+            out.append(take())
+        elif code == -1:
+            if infer_at is not None:
+                raise TypeCheckError(f"newshape {tuple(codes)} has -1 twice")
+            infer_at = len(out)
+            out.append(1)
+            source += 1
+        elif code == -2:
+            out.extend(shape[source:])
+            source = max(source, len(shape))
+        elif code == -3:
+            out.append(multiply_dims(take(), take()))
+        elif code == -4:
+            if position + 2 > len(codes):
+                raise TypeCheckError(f"newshape {tuple(codes)}: -4 must be followed by two sizes")
+            out.extend(_split(take(), codes[position], codes[position + 1]))
+            position += 2
+        else:
+            raise TypeCheckError(f"newshape {tuple(codes)}: {code} is no shape code")
+    if infer_at is None:
+        _check_sizes(shape, out)
+    else:
+        out[infer_at] = _left_over(shape, [*out[:infer_at], *out[infer_at + 1 :]])
+    return tuple(out)
+
+
+def _split(dim: Dim, first: int, second: int) -> tuple[Dim, Dim]:
+    if first == -1 and second == -1:
+        raise TypeCheckError("-4 may be followed by one -1, not two")
+    known = second if first == -1 else first
+    if known <= 0:
+        raise TypeCheckError(f"-4 must be followed by positive sizes or one -1, not {first}, {second}")
+    rest = _divide(dim, known, f"dimension {dim}")
+    if first == -1:
+        return rest, second
+    return first, unify(rest, second) if second != -1 else rest
+
+
+def _divide(total: Dim, by: int, what: str) -> Dim:
+    if isinstance(total, AnyDim):
+        return total if by == 1 else AnyDim()
+    if total % by:
+        raise TypeCheckError(f"{what} is not divisible by {by}")
+    return total // by
+
+
+def _left_over(shape: Sequence[Dim], others: Sequence[Dim]) -> Dim:
+    """What -1 stands for: elements of ``shape`` over those of ``others``, named dimensions cancelled."""
+    numerator, denominator = list(shape), []
+    for dim in others:
+        if isinstance(dim, AnyDim) and dim.name is not None and dim in numerator:
+            numerator.remove(dim)
+        else:
+            denominator.append(dim)
+    known_over, known_under = _known(numerator), _known(denominator)
+    unknown_over = [dim for dim in numerator if isinstance(dim, AnyDim)]
+    if any(isinstance(dim, AnyDim) for dim in denominator):
+        return AnyDim()
+    if known_under == 0:
+        if unknown_over or known_over:
+            raise TypeCheckError(f"{_text(shape)} cannot be reshaped to {_text(others)} and -1")
+        return 0
+    if not unknown_over:
+        return _divide(known_over, known_under, f"the size of {_text(shape)}")
+    return unknown_over[0] if len(unknown_over) == 1 and known_over == known_under else AnyDim()
+
+
+def _check_sizes(shape: Sequence[Dim], new: Sequence[Dim]) -> None:
+    if any(isinstance(dim, AnyDim) for dim in (*shape, *new)):
+        return
+    if _known(shape) != _known(new):
+        raise TypeCheckError(f"{_text(shape)} cannot be reshaped to {_text(new)}: the sizes differ")
+
+
+def _known(dims: Sequence[Dim]) -> int:
+    product = 1
+    for dim in dims:
+        product *= dim if isinstance(dim, int) else 1
+    return product
+
+
+def _text(shape: Sequence[Dim]) -> str:
+    return f"({', '.join(map(str, shape))})"

@@ -1,0 +1,378 @@
+"""Operators that change dtype, shape or order of elements without computing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.op.op import Field, OpPattern, define, tuple_of
+from eqsat.relay.op.shape import resolve_reshape
+from eqsat.relay.op.types import (
+    add_dims,
+    axes_indices,
+    axis_index,
+    broadcast_shape,
+    check_dtype,
+    multiply_dims,
+    tensor,
+    tensors,
+    unify,
+)
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, TensorType, TupleType, Type
+
+INJECTIVE, BROADCAST = OpPattern.INJECTIVE, OpPattern.BROADCAST
+
+
+def _reshaped(infer: Any) -> Any:
+    """A kernel that reshapes the data to the shape ``infer(attrs, types of the arrays)`` finds."""
+
+    def kernel(attrs: Any, *arrays: Any) -> Any:
+        types = [TensorType(array.shape, array.dtype.name) for array in arrays]
+        return np.reshape(arrays[0], infer(attrs, types).shape)
+
+    return kernel
+
+
+# ---- dtype
+
+cast = define(
+    "cast",
+    "data",
+    Field("dtype", "dtype"),
+    infer=lambda attrs, args: TensorType(tensor(args[0]).shape, attrs.dtype),
+    kernel=lambda attrs, data: data.astype(attrs.dtype, copy=False),
+    kind=OpPattern.ELEMWISE,
+)
+cast_like = define(
+    "cast_like",
+    "data dtype_like",
+    infer=lambda attrs, args: TensorType(tensor(args[0]).shape, tensor(args[1]).dtype),
+    kernel=lambda attrs, data, like: data.astype(like.dtype, copy=False),
+    kind=OpPattern.ELEMWISE,
+)
+
+
+def _reinterpret_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    if np.dtype(data.dtype).itemsize != np.dtype(attrs.dtype).itemsize:
+        raise TypeCheckError(f"{data.dtype} and {attrs.dtype} differ in width")
+    return TensorType(data.shape, attrs.dtype)
+
+
+reinterpret = define(
+    "reinterpret",
+    "data",
+    Field("dtype", "dtype"),
+    infer=_reinterpret_type,
+    kernel=lambda attrs, data: np.ascontiguousarray(data).view(attrs.dtype).reshape(data.shape),
+    kind=OpPattern.ELEMWISE,
+)
+
+# ---- shape
+
+
+def _reshape_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+    data = tensor(args[0])
+    return TensorType(resolve_reshape(data.shape, attrs.newshape, attrs.allowzero), data.dtype)
+
+
+def _reverse_reshape_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+    data = tensor(args[0])
+    return TensorType(resolve_reshape(data.shape[::-1], attrs.newshape[::-1])[::-1], data.dtype)
+
+
+def _reshape_like_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+    data, like = map(tensor, args)
+    lhs_end = len(data.shape) if attrs.lhs_end is None else axis_end(attrs.lhs_end, len(data.shape))
+    rhs_end = len(like.shape) if attrs.rhs_end is None else axis_end(attrs.rhs_end, len(like.shape))
+    lhs_begin, rhs_begin = axis_end(attrs.lhs_begin, len(data.shape)), axis_end(attrs.rhs_begin, len(like.shape))
+    shape = (*data.shape[:lhs_begin], *like.shape[rhs_begin:rhs_end], *data.shape[lhs_end:])
+    if all(isinstance(dim, int) for dim in (*shape, *data.shape)) and math.prod(shape) != math.prod(data.shape):  # type: ignore[arg-type]
+        raise TypeCheckError(f"{data} cannot be reshaped to {TensorType(shape, data.dtype)}: the sizes differ")
+    return TensorType(shape, data.dtype)
+
+
+def axis_end(axis: int, rank: int) -> int:
+    """A position between axes, 0 to ``rank``; negative ones count from the back."""
+    if not -rank <= axis <= rank:
+        raise TypeCheckError(f"axis {axis} is out of range for {rank} dimensions")
+    return axis + rank if axis < 0 else axis
+
+
+reshape = define(
+    "reshape",
+    "data",
+    Field("newshape", "ints"),
+    Field("allowzero", "bool", False),
+    infer=_reshape_type,
+    kernel=_reshaped(_reshape_type),
+    kind=INJECTIVE,
+)
+contrib_reverse_reshape = define(
+    "contrib_reverse_reshape",
+    "data",
+    Field("newshape", "ints"),
+    infer=_reverse_reshape_type,
+    kernel=_reshaped(_reverse_reshape_type),
+    kind=INJECTIVE,
+)
+reshape_like = define(
+    "reshape_like",
+    "data shape_like",
+    Field("lhs_begin", "int", 0),
+    Field("lhs_end", "int", None),
+    Field("rhs_begin", "int", 0),
+    Field("rhs_end", "int", None),
+    infer=_reshape_like_type,
+    kernel=_reshaped(_reshape_like_type),
+    kind=INJECTIVE,
+)
+
+
+def _expand_dims_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+    data = tensor(args[0])
+    rank = len(data.shape)
+    if not -rank - 1 <= attrs.axis <= rank:
+        raise TypeCheckError(f"axis {attrs.axis} is out of range for {rank} dimensions and a new one")
+    axis = attrs.axis if attrs.axis >= 0 else attrs.axis + rank + 1
+    return TensorType((*data.shape[:axis], *(1,) * attrs.num_newaxis, *data.shape[axis:]), data.dtype)
+
+
+def _squeeze_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+    data = tensor(args[0])
+    if attrs.axis is None:
+        return TensorType([dim for dim in data.shape if dim != 1], data.dtype)
+    axes = axes_indices(attrs.axis, len(data.shape))
+    for axis in axes:
+        unify(data.shape[axis], 1, f"axis {axis} to squeeze:")
+    return TensorType([dim for axis, dim in enumerate(data.shape) if axis not in axes], data.dtype)
+
+
+expand_dims = define(
+    "expand_dims",
+    "data",
+    Field("axis", "int"),
+    Field("num_newaxis", "int", 1),
+    infer=_expand_dims_type,
+    kernel=_reshaped(_expand_dims_type),
+    kind=BROADCAST,
+)
+squeeze = define(
+    "squeeze", "data", Field("axis", "ints", None), infer=_squeeze_type, kernel=_reshaped(_squeeze_type), kind=INJECTIVE
+)
+
+# ---- order
+
+
+def _transpose_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    if attrs.axes is None:
+        return TensorType(data.shape[::-1], data.dtype)
+    axes = axes_indices(attrs.axes, len(data.shape))
+    if len(axes) != len(data.shape):
+        raise TypeCheckError(f"axes {attrs.axes} do not permute {len(data.shape)} dimensions")
+    return TensorType([data.shape[axis] for axis in axes], data.dtype)
+
+
+def _reverse_type(attrs: Any, args: Sequence[Type]) -> Type:
+    axis_index(attrs.axis, len(tensor(args[0]).shape))
+    return args[0]
+
+
+transpose = define(
+    "transpose",
+    "data",
+    Field("axes", "ints", None),
+    infer=_transpose_type,
+    kernel=lambda attrs, data: np.transpose(data, attrs.axes),
+    kind=INJECTIVE,
+)
+reverse = define(
+    "reverse",
+    "data",
+    Field("axis", "int"),
+    infer=_reverse_type,
+    kernel=lambda attrs, data: np.flip(data, attrs.axis),
+    kind=INJECTIVE,
+)
+
+# ---- joining and splitting
+
+
+def concatenated_shape(shapes: Sequence[Sequence[Dim]], axis: int) -> tuple[Dim, ...]:
+    """The shape of tensors of ``shapes`` joined along ``axis`` (from the front)."""
+    result = list(shapes[0])
+    for shape in shapes[1:]:
+        if len(shape) != len(result):
+            raise TypeCheckError("the fields differ in their number of dimensions")
+        for index, dim in enumerate(shape):
+            if index != axis:
+                result[index] = unify(result[index], dim, f"dimension {index}:")
+    result[axis] = add_dims(*(shape[axis] for shape in shapes))
+    return tuple(result)
+
+
+def _concatenate_type(attrs: Any, args: Sequence[Type]) -> Type:
+    fields = tensors(args[0])
+    axis = axis_index(attrs.axis, len(fields[0].shape))
+    return TensorType(concatenated_shape([field.shape for field in fields], axis), check_dtype(*fields))
+
+
+def _stack_type(attrs: Any, args: Sequence[Type]) -> Type:
+    fields = tensors(args[0])
+    shape = list(fields[0].shape)
+    for field in fields[1:]:
+        if len(field.shape) != len(shape):
+            raise TypeCheckError("the fields differ in their number of dimensions")
+        shape = [unify(a, b) for a, b in zip(shape, field.shape, strict=True)]
+    shape.insert(axis_index(attrs.axis, len(shape) + 1), len(fields))
+    return TensorType(shape, check_dtype(*fields))
+
+
+def _tuple_argument(bound: dict[str, Any]) -> None:
+    bound["data"] = tuple_of(bound["data"])
+
+
+concatenate = define(
+    "concatenate",
+    "data",
+    Field("axis", "int", 0),
+    infer=_concatenate_type,
+    kernel=lambda attrs, fields: np.concatenate(fields, attrs.axis),
+    kind=INJECTIVE,
+    prepare=_tuple_argument,
+)
+stack = define(
+    "stack",
+    "data",
+    Field("axis", "int", 0),
+    infer=_stack_type,
+    kernel=lambda attrs, fields: np.stack(fields, attrs.axis),
+    kind=INJECTIVE,
+    prepare=_tuple_argument,
+)
+
+
+def _sections(attrs: Any) -> int:
+    where = attrs.indices_or_sections
+    return where if isinstance(where, int) else len(where) + 1
+
+
+def _split_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    axis = axis_index(attrs.axis, len(data.shape))
+    parts = _parts(attrs.indices_or_sections, data.shape[axis])
+    shapes = [(*data.shape[:axis], part, *data.shape[axis + 1 :]) for part in parts]
+    return TupleType([TensorType(shape, data.dtype) for shape in shapes])
+
+
+def _parts(where: Any, dim: Dim) -> list[Dim]:
+    """Sizes of the parts of an axis of size ``dim``."""
+    if isinstance(where, int):
+        if where < 1 or (isinstance(dim, int) and dim % where):
+            raise TypeCheckError(f"dimension {dim} cannot be split into {where} equal parts")
+        return [dim // where if isinstance(dim, int) else (dim if where == 1 else AnyDim())] * where
+    ends = [*where, dim]
+    if any(b < a for a, b in zip((0, *where), where, strict=False)) or (
+        isinstance(dim, int) and where and where[-1] > dim
+    ):
+        raise TypeCheckError(f"indices {where} do not ascend within dimension {dim}")
+    return [
+        end - begin if isinstance(end, int) else (end if begin == 0 else AnyDim())
+        for begin, end in zip((0, *where), ends, strict=True)
+    ]
+
+
+split = define(
+    "split",
+    "data",
+    Field("indices_or_sections"),
+    Field("axis", "int", 0),
+    infer=_split_type,
+    kernel=lambda attrs, data: tuple(np.split(data, attrs.indices_or_sections, attrs.axis)),
+    kind=INJECTIVE,
+    outputs=_sections,
+)
+
+# ---- repeating
+
+
+def _broadcast_to_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    return TensorType(_broadcast_to_shape(data.shape, attrs.shape), data.dtype)
+
+
+def _broadcast_to_shape(shape: Sequence[Dim], to: Sequence[Dim]) -> Sequence[Dim]:
+    result = broadcast_shape(shape, to)
+    if len(result) != len(to) or any(
+        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(result, to, strict=True)
+    ):
+        raise TypeCheckError(f"shape {tuple(shape)} does not broadcast to {tuple(to)}")
+    return to
+
+
+def _broadcast_to_like_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, like = map(tensor, args)
+    return TensorType(_broadcast_to_shape(data.shape, like.shape), data.dtype)
+
+
+broadcast_to = define(
+    "broadcast_to",
+    "data",
+    Field("shape", "ints"),
+    infer=_broadcast_to_type,
+    kernel=lambda attrs, data: np.broadcast_to(data, attrs.shape),
+    kind=BROADCAST,
+)
+broadcast_to_like = define(
+    "broadcast_to_like",
+    "data broadcast_type",
+    infer=_broadcast_to_like_type,
+    kernel=lambda attrs, data, like: np.broadcast_to(data, like.shape),
+    kind=BROADCAST,
+)
+
+
+def _repeat_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    axis = axis_index(attrs.axis, len(data.shape))
+    shape = list(data.shape)
+    shape[axis] = multiply_dims(shape[axis], attrs.repeats)
+    return TensorType(shape, data.dtype)
+
+
+def _tile_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    rank = max(len(data.shape), len(attrs.reps))
+    shape = (1,) * (rank - len(data.shape)) + data.shape
+    reps = (1,) * (rank - len(attrs.reps)) + attrs.reps
+    return TensorType(list(map(multiply_dims, shape, reps)), data.dtype)
+
+
+repeat = define(
+    "repeat",
+    "data",
+    Field("repeats", "int"),
+    Field("axis", "int"),
+    infer=_repeat_type,
+    kernel=lambda attrs, data: np.repeat(data, attrs.repeats, attrs.axis),
+    kind=BROADCAST,
+)
+tile = define(
+    "tile",
+    "data",
+    Field("reps", "ints"),
+    infer=_tile_type,
+    kernel=lambda attrs, data: np.tile(data, attrs.reps),
+    kind=BROADCAST,
+)
+
+__all__ = [
+    "broadcast_to", "broadcast_to_like", "cast", "cast_like", "concatenate", "contrib_reverse_reshape", "expand_dims",
+    "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "split", "squeeze", "stack", "tile", "transpose",
+]  # fmt: skip
