@@ -1,10 +1,21 @@
 """eqsat: equality saturation for tensor-compiler graphs, with Relay's pattern language."""
 
-from eqsat import nd, relay
+from eqsat import nd, parser, relay, transform
 from eqsat.errors import EqsatError
+from eqsat.registry import get_global_func, register_func
 from eqsat.relay import IRModule
 
 TVMError = EqsatError
 """The name that programs written for TVM catch."""
 
-__all__ = ["EqsatError", "IRModule", "TVMError", "nd", "relay"]
+__all__ = [
+    "EqsatError",
+    "IRModule",
+    "TVMError",
+    "get_global_func",
+    "nd",
+    "parser",
+    "register_func",
+    "relay",
+    "transform",
+]

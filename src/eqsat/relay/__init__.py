@@ -23,8 +23,10 @@ from eqsat.relay.expr import (
 from eqsat.relay.module import IRModule
 from eqsat.relay.op import *  # noqa: F403 - relay.add is relay.op.add
 from eqsat.relay.op import nn
+from eqsat.relay.parser import Span, fromtext, parse, parse_expr
 from eqsat.relay.ty import Any, FuncType, IncompleteType, RefType, TensorType, TupleType, Type
 from eqsat.relay.visitor import ExprMutator, ExprVisitor
+from eqsat.relay import transform  # isort: skip - it needs all of the above
 
 __all__ = [
     "Any",
@@ -45,6 +47,7 @@ __all__ = [
     "RefRead",
     "RefType",
     "RefWrite",
+    "Span",
     "TensorType",
     "Tuple",
     "TupleGetItem",
@@ -55,8 +58,12 @@ __all__ = [
     "analysis",
     "const",
     "expr",
+    "fromtext",
     "nn",
     "op",
+    "transform",
+    "parse",
+    "parse_expr",
     "ty",
     "var",
 ]

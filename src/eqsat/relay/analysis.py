@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from eqsat.relay.expr import Expr, Function, Let, Var
+from eqsat.relay.regions import AnnotatedRegion as AnnotatedRegion
+from eqsat.relay.regions import AnnotatedRegionSet as AnnotatedRegionSet
 from eqsat.relay.visitor import post_order
 
 

@@ -1,0 +1,48 @@
+"""Functions that users register by name and passes look up, such as ``relay.ext.<target>.optimize``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from eqsat.errors import ArgumentError
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+
+def register_func(func_name: str, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
+    """Register a function under a name, directly or as a decorator.
+
+    Args:
+        func_name: the name.
+        f: the function; left out, the decorated function is it.
+        override: whether to replace a function registered under the name before.
+
+    Raises:
+        ArgumentError: the name is taken and ``override`` is false.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        if func_name in _FUNCTIONS and not override:
+            raise ArgumentError(f"a function is already registered as {func_name!r}: pass override=True to replace it")
+        _FUNCTIONS[func_name] = function
+        return function
+
+    return register if f is None else register(f)
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
+    """The function registered under ``name``; None when there is none and ``allow_missing`` is true.
+
+    Raises:
+        ArgumentError: there is none and ``allow_missing`` is false.
+    """
+    function = _FUNCTIONS.get(name)
+    if function is None and not allow_missing:
+        raise ArgumentError(f"no function is registered as {name!r}")
+    return function
+
+
+def remove_global_func(name: str) -> None:
+    """Forget the function registered under ``name``, if there is one."""
+    _FUNCTIONS.pop(name, None)

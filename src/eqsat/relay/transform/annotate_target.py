@@ -1,0 +1,217 @@
+"""AnnotateTarget: mark which operators which external compiler takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eqsat.errors import ArgumentError, PassError
+from eqsat.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    Let,
+    Op,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from eqsat.relay.infer import infer_module
+from eqsat.relay.module import IRModule
+from eqsat.relay.regions import target_of
+from eqsat.relay.transform.annotation import DEFAULT_TARGET, begin, end, is_begin, is_end
+from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo
+from eqsat.relay.transform.merge_composite import PatternTable, merge_composite
+from eqsat.relay.visitor import post_order, rebuild, rewrite_post_order, substitute
+
+MATCHED_FOR = "MatchedFor"
+"""Attribute of a function that a pattern table made: the target. It does not outlive the pass."""
+
+
+def AnnotateTarget(
+    targets: str | Sequence[str],
+    include_non_call_ops: bool = True,
+    pattern_table: PatternTable | Mapping[str, PatternTable] | None = None,
+) -> Pass:
+    """Put ``compiler_begin`` before and ``compiler_end`` behind every operator, for the target that takes it.
+
+    A target takes an operator whose attribute ``target.<name>`` is a function that holds of the call (which
+    is typed), and composite functions named ``<name>.…``; the rest gets the target "default".
+
+    Args:
+        targets: names of targets; the first that takes an operator gets it.
+        include_non_call_ops: whether tuples, projections and references join the target of their operands.
+        pattern_table: what to take without any operator attribute or composite function: each match of a
+            pattern becomes one region of the target. Entries are those of :func:`MergeComposite`, earlier
+            ones first; with several targets, a mapping from target to its table.
+
+    Raises:
+        PassError: a target's predicate fails or gives no bool.
+    """
+    names = [targets] if isinstance(targets, str) else [str(target) for target in targets]
+    tables = _tables(names, pattern_table)
+
+    def transform(function: Function, mod: IRModule, context: PassContext) -> Function:
+        matched = function
+        for target, table in tables.items():
+            matched = merge_composite(matched, mod, table, {MATCHED_FOR: target})
+        annotated = _Annotator(names, include_non_call_ops).run(matched)
+        return _inline_matches(annotated) if tables else annotated
+
+    annotate = FunctionPass(transform, PassInfo(0, "AnnotateTarget"))
+    return Pass(lambda mod, context: annotate(infer_module(mod)), annotate.info)
+
+
+def _tables(targets: list[str], tables: PatternTable | Mapping[str, PatternTable] | None) -> dict[str, PatternTable]:
+    if tables is None:
+        return {}
+    if isinstance(tables, Mapping):
+        unknown = [target for target in tables if target not in targets]
+        if unknown:
+            raise ArgumentError(f"pattern_table names target {unknown[0]!r}; the targets are {targets}")
+        return {target: tables[target] for target in targets if target in tables}
+    if len(targets) != 1:
+        raise ArgumentError(f"with several targets {targets}, pattern_table must map each to its table")
+    return {targets[0]: tables}
+
+
+class _Annotator:
+    def __init__(self, targets: Sequence[str], include_non_call_ops: bool):
+        self.targets = targets
+        self.include_non_call_ops = include_non_call_ops
+        self.target_by_node: dict[Expr, str] = {}
+
+    def run(self, function: Function) -> Function:
+        new: dict[Expr, Expr] = {}
+        for node in post_order(function, children=_children_to_annotate):
+            new[node] = self._visit(node, rebuild(node, new))
+        annotated = new[function]
+        return annotated if isinstance(annotated, Function) else function
+
+    def _visit(self, old: Expr, new: Expr) -> Expr:
+        if isinstance(new, Call) and isinstance(old, Call):
+            return self._call(old, new)
+        if isinstance(new, (Tuple, TupleGetItem, RefCreate, RefRead, RefWrite)):
+            return self._non_call(new)
+        if isinstance(new, Let):
+            return new.with_children((self._ended(new.value), new.var, self._ended(new.body)))
+        if isinstance(new, If):
+            return new.with_children([self._ended(child) for child in new.children()])
+        if isinstance(new, Function) and not _is_composite(new):
+            return new.with_children((*new.params, self._ended(new.body)))
+        return new
+
+    def _call(self, old: Call, new: Call) -> Expr:
+        if is_begin(new):
+            return new
+        if is_end(new):
+            return self._existing_end(new)
+        if old.args and is_begin(old.args[0]) and target_of(old.args[0]) != DEFAULT_TARGET:
+            return new
+        if isinstance(old.op, Var) and not self.include_non_call_ops:
+            return new.with_children((new.op, *map(self._ended, new.args)))
+        target = self._choose(old)
+        annotated = Call(new.op, self._enter(new.args, target), new.attrs, span=new.span)
+        annotated._checked_type = new._checked_type
+        self.target_by_node[annotated] = target
+        return annotated
+
+    def _existing_end(self, new: Call) -> Expr:
+        """An end that an earlier run made: kept, unless what was the default's has found a target."""
+        (value,) = new.args
+        target = self.target_by_node.setdefault(value, target_of(new))
+        return new if target == target_of(new) else end(value, target)
+
+    def _non_call(self, new: Expr) -> Expr:
+        children = new.children()
+        if not self.include_non_call_ops:
+            return new.with_children([self._ended(child) for child in children])
+        if not children:
+            return new
+        # fields without a target of their own count as the default's
+        found = dict.fromkeys(self._target_of_operand(child) for child in children)
+        target = next(iter(found)) if len(found) == 1 else DEFAULT_TARGET
+        annotated = new.with_children(self._enter(children, target))
+        self.target_by_node[annotated] = target
+        return annotated
+
+    def _target_of_operand(self, operand: Expr) -> str:
+        if is_begin(operand):
+            return target_of(operand)
+        return self.target_by_node.get(operand, DEFAULT_TARGET)
+
+    def _enter(self, operands: Sequence[Expr], target: str) -> list[Expr]:
+        entered: list[Expr] = []
+        for operand in operands:
+            if is_begin(operand):
+                if target_of(operand) != DEFAULT_TARGET:
+                    entered.append(operand)
+                    continue
+                operand = operand.args[0]
+            entered.append(begin(self._ended(operand), target))
+        return entered
+
+    def _ended(self, value: Expr) -> Expr:
+        """``value``, behind an end when it has a target; a call without arguments counts as an input."""
+        target = self.target_by_node.get(value)
+        is_input = isinstance(value, (Call, Tuple)) and len(value.children()) == isinstance(value, Call)
+        return value if target is None or is_input else end(value, target)
+
+    def _choose(self, call: Call) -> str:
+        if isinstance(call.op, Function):
+            return self._of_composite(call.op)
+        if isinstance(call.op, Op):
+            for target in self.targets:
+                if _takes(target, call.op, call):
+                    return target
+        return DEFAULT_TARGET
+
+    def _of_composite(self, function: Function) -> str:
+        if MATCHED_FOR in function.attrs:
+            return str(function.attrs[MATCHED_FOR])
+        prefix, dot, _ = str(function.attrs.get("Composite", "")).partition(".")
+        return prefix if dot and prefix in self.targets else DEFAULT_TARGET
+
+
+def _is_composite(function: Function) -> bool:
+    return "Composite" in function.attrs
+
+
+def _children_to_annotate(node: Expr) -> Sequence[Expr]:
+    return () if isinstance(node, Function) and _is_composite(node) else node.children()
+
+
+def _takes(target: str, op: Op, call: Call) -> bool:
+    predicate = op.get_attr(f"target.{target}")
+    if predicate is None:
+        return False
+    answer = predicate(call) if callable(predicate) else predicate
+    if not isinstance(answer, (bool, int)):
+        raise PassError(f"the predicate target.{target} of {op.name} must give a bool, not {answer!r}")
+    return bool(answer)
+
+
+def _inline_matches(function: Function) -> Function:
+    """Replace calls of the functions a pattern table made by their bodies, which enter the region anew."""
+
+    def visit(old: Expr, new: Expr) -> Expr:
+        if isinstance(new, Call) and isinstance(new.op, Function) and MATCHED_FOR in new.op.attrs:
+            return _inlined(new.op, new.args, str(new.op.attrs[MATCHED_FOR]))
+        return new
+
+    inlined = rewrite_post_order(function, visit)
+    return inlined if isinstance(inlined, Function) else function
+
+
+def _inlined(function: Function, args: Sequence[Expr], target: str) -> Expr:
+    """The body over ``args``, which are begins; what else it reads enters the region too."""
+    inputs: dict[Expr, Expr] = dict(zip(function.params, args, strict=True))
+    for node in post_order(function.body, stop=function.params):
+        is_source = isinstance(node, Call) and not node.args
+        if is_source or isinstance(node, (Constant, Var)):
+            inputs[node] = begin(node, target)
+    return substitute(function.body, inputs)

@@ -1,0 +1,276 @@
+"""Passes: functions from module to module, with the names and ways of ``tvm.transform``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from eqsat.errors import ArgumentError, PassError
+from eqsat.relay.expr import Function
+from eqsat.relay.infer import infer_module
+from eqsat.relay.module import IRModule
+
+
+@dataclass(frozen=True)
+class PassInfo:
+    """What a pass is.
+
+    Args:
+        opt_level: the level from which on a Sequential runs it.
+        name: its name.
+        required: names of passes of :mod:`eqsat.relay.transform` that a Sequential runs before it.
+    """
+
+    opt_level: int
+    name: str
+    required: tuple[str, ...] = ()
+
+
+_CONFIG_KINDS: dict[str, type] = {}
+
+
+def register_config_option(key: str, kind: type) -> None:
+    """Make ``key`` known to :class:`PassContext`; its values must be of type ``kind``."""
+    _CONFIG_KINDS[key] = kind
+
+
+class PassContext:
+    """Settings in force while passes run, used as a context manager.
+
+    Args:
+        opt_level: a Sequential skips passes of a higher level.
+        required_pass: names of passes that a Sequential runs whatever their level.
+        disabled_pass: names of passes that a Sequential skips.
+        config: options of single passes, such as ``{"relay.FuseOps.max_depth": 16}``.
+
+    Raises:
+        PassError: an option that no pass has, or whose value is of the wrong type.
+    """
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Iterable[str] | None = None,
+        disabled_pass: Iterable[str] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ):
+        self.opt_level = opt_level
+        self.required_pass = tuple(required_pass or ())
+        self.disabled_pass = tuple(disabled_pass or ())
+        self.config = dict(config or {})
+        for key, value in self.config.items():
+            _check_option(key, value)
+
+    def enables(self, info: PassInfo) -> bool:
+        """Whether a Sequential runs the pass."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or self.opt_level >= info.opt_level
+
+    def __enter__(self) -> PassContext:
+        _CONTEXTS.set((*_CONTEXTS.get(), self))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _CONTEXTS.set(_CONTEXTS.get()[:-1])
+
+    @staticmethod
+    def current() -> PassContext:
+        """The innermost context that is entered; one of level 2 when none is."""
+        entered = _CONTEXTS.get()
+        return entered[-1] if entered else PassContext()
+
+    @staticmethod
+    def list_configs() -> dict[str, type]:
+        """Every known option with the type of its values."""
+        return dict(_CONFIG_KINDS)
+
+
+_CONTEXTS: ContextVar[tuple[PassContext, ...]] = ContextVar("pass contexts", default=())
+
+
+def _check_option(key: str, value: Any) -> None:
+    kind = _CONFIG_KINDS.get(key)
+    if kind is None:
+        raise PassError(f"no pass has the option {key!r}; known are {sorted(_CONFIG_KINDS)}")
+    if not isinstance(value, kind):
+        raise PassError(f"option {key!r} takes a value of type {kind.__name__}, not {value!r}")
+
+
+ModuleTransform = Callable[[IRModule, PassContext], IRModule]
+FunctionTransform = Callable[[Function, IRModule, PassContext], Function]
+
+
+class Pass:
+    """A function from module to module; the module given is not changed.
+
+    Args:
+        transform: ``transform(module, context)`` gives the new module.
+        info: what the pass is.
+    """
+
+    def __init__(self, transform: ModuleTransform, info: PassInfo):
+        self._transform = transform
+        self.info = info
+
+    def __call__(self, mod: IRModule) -> IRModule:
+        """Run the pass; raises ArgumentError for anything but a module, PassError when it gives none."""
+        if not isinstance(mod, IRModule):
+            hint = "; wrap it by IRModule.from_expr" if hasattr(mod, "children") else ""
+            raise ArgumentError(f"pass {self.info.name} takes an IRModule, not {mod!r}{hint}")
+        result = self._transform(mod.copy(), PassContext.current())
+        if not isinstance(result, IRModule):
+            raise PassError(f"pass {self.info.name} gave {result!r} instead of an IRModule")
+        return result
+
+    def __repr__(self) -> str:
+        return f"<pass {self.info.name}>"
+
+
+class FunctionPass(Pass):
+    """A pass that works on each function alone; types are inferred anew after it.
+
+    Functions that belong to external compilers (attribute ``Compiler`` or ``Extern``) and those that
+    ask to be left alone (``SkipOptimization``) are passed over.
+
+    Args:
+        transform: ``transform(function, module, context)`` gives the new function.
+        info: what the pass is.
+    """
+
+    def __init__(self, transform: FunctionTransform, info: PassInfo):
+        super().__init__(self._each_function, info)
+        self._transform_function = transform
+
+    def _each_function(self, mod: IRModule, context: PassContext) -> IRModule:
+        result = mod.copy()
+        for name, function in optimizable(mod):
+            new = self._transform_function(function, mod, context)
+            if not isinstance(new, Function):
+                raise PassError(f"pass {self.info.name} made {new!r} of function {name!r} instead of a Function")
+            result[name] = new
+        return infer_module(result)
+
+
+def optimizable(mod: IRModule) -> list[tuple[str, Function]]:
+    """The functions of ``mod``, with their names, that passes may change."""
+    named = [(variable.name_hint, function) for variable, function in mod.functions.items()]
+    return [(name, function) for name, function in named if not _is_left_alone(function)]
+
+
+def _is_left_alone(function: Function) -> bool:
+    attrs = function.attrs
+    return "Compiler" in attrs or "Extern" in attrs or bool(attrs.get("SkipOptimization"))
+
+
+class Sequential(Pass):
+    """Passes one after the other.
+
+    Args:
+        passes: the passes.
+        opt_level: the level from which on an enclosing Sequential runs this one.
+        name: its name.
+        required: names of passes to run before it.
+    """
+
+    def __init__(
+        self,
+        passes: Sequence[Pass] | None = None,
+        opt_level: int = 0,
+        name: str = "sequential",
+        required: Sequence[str] | None = None,
+    ):
+        super().__init__(self._each_pass, PassInfo(opt_level, name, tuple(required or ())))
+        self.passes = list(passes or ())
+        for item in self.passes:
+            if not isinstance(item, Pass):
+                hint = "; call it to make the pass" if callable(item) else ""
+                raise ArgumentError(f"a Sequential takes passes, not {item!r}{hint}")
+
+    def _each_pass(self, mod: IRModule, context: PassContext) -> IRModule:
+        for item in self.passes:
+            if not context.enables(item.info):
+                continue
+            for required in item.info.required:
+                mod = _pass_named(required)(mod)
+            mod = item(mod)
+        return mod
+
+
+def _pass_named(name: str) -> Pass:
+    make = getattr(import_module("eqsat.relay.transform"), name, None)
+    made = make() if callable(make) else None
+    if not isinstance(made, Pass):
+        raise PassError(f"a required pass is not known: {name!r}")
+    return made
+
+
+def module_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+) -> Any:
+    """Make a pass of a function ``f(mod, context) -> mod``, or of a class with ``transform_module``.
+
+    Args:
+        pass_func: the function or class; left out, the result is a decorator for it. Of a class it makes
+            a class: its instances are the passes.
+        opt_level: see :class:`PassInfo`; must be given.
+        name: name of the pass, by default the function's.
+        required: see :class:`PassInfo`.
+    """
+    return _decorate(pass_func, opt_level, name, required, Pass, "transform_module")
+
+
+def function_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+) -> Any:
+    """Like :func:`module_pass` for ``f(function, mod, context) -> function`` or ``transform_function``."""
+    return _decorate(pass_func, opt_level, name, required, FunctionPass, "transform_function")
+
+
+def _decorate(
+    pass_func: Any,
+    opt_level: int | None,
+    name: str | None,
+    required: Sequence[str] | None,
+    kind: type[Pass] | type[FunctionPass],
+    method: str,
+) -> Any:
+    if opt_level is None:
+        raise ArgumentError("a pass needs an opt_level")
+
+    def make(func: Any) -> Any:
+        info = PassInfo(opt_level, name or func.__name__, tuple(required or ()))
+        if not inspect.isclass(func):
+            return kind(func, info)
+        if not hasattr(func, method):
+            raise ArgumentError(f"pass class {func.__name__} has no method {method}")
+        return _pass_class(func, info, kind, method)
+
+    return make if pass_func is None else make(pass_func)
+
+
+def _pass_class(cls: type, info: PassInfo, kind: Any, method: str) -> type:
+    """A class of passes whose instances do what an instance of ``cls`` does by ``method``."""
+
+    class DecoratedPass(kind):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any):
+            self._instance = cls(*args, **kwargs)
+            super().__init__(getattr(self._instance, method), info)
+
+        def __getattr__(self, attribute: str) -> Any:
+            return getattr(self.__dict__["_instance"], attribute)
+
+    DecoratedPass.__name__ = DecoratedPass.__qualname__ = cls.__name__
+    DecoratedPass.__doc__ = cls.__doc__
+    DecoratedPass.__module__ = cls.__module__
+    return DecoratedPass
