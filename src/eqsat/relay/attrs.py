@@ -66,9 +66,11 @@ class Attrs(Mapping[str, Any]):
 
 
 def normalize(value: Any) -> Any:
-    """``value`` with sequences as tuples and NumPy scalars as Python ones."""
+    """``value`` with lists as tuples, also inside dicts, and NumPy scalars as Python ones."""
     if isinstance(value, (list, tuple)):
         return tuple(normalize(item) for item in value)
+    if isinstance(value, dict):
+        return {name: normalize(item) for name, item in value.items()}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.dtype):

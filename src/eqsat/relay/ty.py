@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TypeAlias, TypeGuard
 
@@ -152,7 +153,10 @@ class IncompleteType(Type):
 
 
 def _dim_text(dim: Dim) -> str:
-    return "?" if isinstance(dim, Any) else str(int(dim))
+    if not isinstance(dim, Any):
+        return str(int(dim))
+    name = dim.name or ""
+    return f"?{name}" if not name or (name.isascii() and name.isidentifier()) else f"?{json.dumps(name)}"
 
 
 def is_static(ty: Type | None) -> TypeGuard[TensorType]:

@@ -95,7 +95,7 @@ strided_slice = define(
     "data",
     Field("begin", "ints"),
     Field("end", "ints"),
-    Field("strides", "ints", (1,)),
+    Field("strides", "ints", (1,), told=True),
     Field("axes", "ints", None),
     Field("slice_mode", "str", "end"),
     infer=_strided_slice_type,

@@ -187,7 +187,7 @@ def _reverse_type(attrs: Any, args: Sequence[Type]) -> Type:
 transpose = define(
     "transpose",
     "data",
-    Field("axes", "ints", None),
+    Field("axes", "ints", None, told=True),
     infer=_transpose_type,
     kernel=lambda attrs, data: np.transpose(data, attrs.axes),
     kind=INJECTIVE,

@@ -71,7 +71,7 @@ def deduce_dense_weight(attrs: Any, args: Sequence[Type | None]) -> Sequence[Typ
 dense = define(
     "nn.dense",
     "data weight",
-    Field("units", "int", None),
+    Field("units", "int", None, told=True),
     OUT_DTYPE,
     infer=dense_type,
     deduce=deduce_dense_weight,
@@ -115,7 +115,7 @@ def _deduce_matmul(attrs: Any, args: Sequence[Type | None]) -> Sequence[Type | N
 matmul = define(
     "nn.matmul",
     "tensor_a tensor_b",
-    Field("units", "int", None),
+    Field("units", "int", None, told=True),
     OUT_DTYPE,
     Field("transpose_a", "bool", False),
     Field("transpose_b", "bool", False),
@@ -147,7 +147,7 @@ batch_matmul = define(
     "tensor_a tensor_b",
     OUT_DTYPE,
     Field("transpose_a", "bool", False),
-    Field("transpose_b", "bool", True),
+    Field("transpose_b", "bool", True, told=True),
     infer=batch_matmul_type,
     kernel=lambda attrs, a, b: multiply_matrices(
         _turned(a, attrs.transpose_a), _turned(b, attrs.transpose_b), attrs.out_dtype or a.dtype

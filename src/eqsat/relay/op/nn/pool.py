@@ -24,7 +24,7 @@ from eqsat.relay.ty import Dim, TensorType, Type
 def _attributes(rank: int, *more: Field) -> list[Field]:
     ones, each = (1,) * rank, per_axis(rank)
     return [
-        Field("pool_size", "ints", ones, each),
+        Field("pool_size", "ints", ones, each, told=True),
         Field("strides", "ints", ones, each),
         Field("dilation", "ints", ones, each),
         Field("padding", "ints", (0,) * rank, both_sides(rank)),
