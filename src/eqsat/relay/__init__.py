@@ -1,6 +1,6 @@
 """The IR: a Relay-style graph of typed tensor operators."""
 
-from eqsat.relay import analysis, expr, op, ty
+from eqsat.relay import analysis, build_module, dataflow_pattern, expr, op, ty
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -26,7 +26,6 @@ from eqsat.relay.op import nn
 from eqsat.relay.parser import Span, fromtext, parse, parse_expr
 from eqsat.relay.ty import Any, FuncType, IncompleteType, RefType, TensorType, TupleType, Type
 from eqsat.relay.visitor import ExprMutator, ExprVisitor
-from eqsat.relay import transform  # isort: skip - it needs all of the above
 
 __all__ = [
     "Any",
@@ -56,14 +55,16 @@ __all__ = [
     "Type",
     "Var",
     "analysis",
+    "build_module",
     "const",
+    "dataflow_pattern",
     "expr",
     "fromtext",
     "nn",
     "op",
-    "transform",
     "parse",
     "parse_expr",
+    "transform",
     "ty",
     "var",
 ]
