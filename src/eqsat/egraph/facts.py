@@ -16,6 +16,7 @@ from eqsat.egraph.symbols import Symbol, constant_key
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
+from eqsat.relay.fold import is_pure, nbytes
 from eqsat.relay.infer import call_type
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
@@ -86,7 +87,7 @@ class TypeFacts:
 def is_foldable(symbol: Symbol) -> bool:
     """Whether an e-node of this symbol over constants is itself a constant."""
     if symbol.kind == "call" and symbol.op is not None:
-        return symbol.op.kernel is not None and not symbol.op.get_attr("TOpIsStateful")
+        return is_pure(symbol.op)
     return symbol.kind in ("tuple", "project")
 
 
@@ -95,7 +96,7 @@ class ConstantFacts:
 
     Args:
         egraph: where.
-        limit: fold e-nodes whose result has at most this many elements; 0 folds nothing. Larger constant
+        limit: fold e-nodes whose result has at most this many bytes; 0 folds nothing. Larger constant
             expressions stay symbolic and are evaluated only if they are extracted.
     """
 
@@ -153,7 +154,7 @@ class ConstantFacts:
             ty = call_type(op, attrs, [self._type(index) for index in ids])
         except EqsatError:
             return False
-        return _elements(ty) <= self.limit
+        return nbytes(ty) <= self.limit
 
     def _type(self, index: int) -> Type:
         atom = self.egraph.atoms[index]
@@ -173,12 +174,3 @@ class ConstantFacts:
             return self.egraph.atom("tuple value", ("tuple value", *ids), ids)
         constant = Constant(np.asarray(result))
         return self.egraph.atom("constant", constant_key(constant), constant)
-
-
-def _elements(ty: Type) -> float:
-    """Number of elements of a value of type ``ty``, infinite when it cannot be told."""
-    if isinstance(ty, TupleType):
-        return sum(map(_elements, ty.fields))
-    if not isinstance(ty, TensorType) or any(not isinstance(dim, int) for dim in ty.shape):
-        return float("inf")
-    return float(np.prod([int(dim) for dim in ty.shape], initial=1))

@@ -120,12 +120,12 @@ class FoldConstants:
 
     Args:
         name: unique in a run.
-        limit: largest result, in elements, that is computed during saturation. Larger ones stay symbolic
+        limit: largest result, in bytes, that is computed during saturation. Larger ones stay symbolic
             (they still count as constants) and are computed once, if they are extracted.
     """
 
     name: str = "fold-constants"
-    limit: int = 1024
+    limit: int = 4096
     soundness: Soundness = Soundness.EXACT
 
 

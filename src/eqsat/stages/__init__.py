@@ -1,0 +1,33 @@
+"""Stages: saturation and extraction joined into one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from eqsat.egraph.report import Limits
+from eqsat.relay.expr import Expr
+from eqsat.relay.module import IRModule
+from eqsat.stages.extraction import CostModel, Extraction, extract
+from eqsat.stages.saturation import Saturation, saturate
+
+Source = TypeVar("Source", Expr, IRModule)
+
+
+def optimize(
+    source: Source,
+    rules: Iterable[Any] | None = None,
+    limits: Limits | None = None,
+    cost_model: CostModel | None = None,
+    method: str = "auto",
+) -> Source:
+    """Saturate and extract in one call: the same kind of thing comes back as was given.
+
+    Args and errors: as :func:`saturate` and :func:`extract`.
+    """
+    extraction = extract(saturate(source, rules, limits), cost_model, method)
+    result: Any = extraction.module if isinstance(source, IRModule) else extraction.expr
+    return result  # type: ignore[no-any-return]
+
+
+__all__ = ["Extraction", "Limits", "Saturation", "extract", "optimize", "saturate"]

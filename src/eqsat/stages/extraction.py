@@ -1,0 +1,180 @@
+"""Extraction from a saturation: the cheapest graph under a cost model."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.build import build_expr, input_choice
+from eqsat.egraph.report import Report
+from eqsat.egraph.snapshot import Snapshot
+from eqsat.errors import ExtractionError
+from eqsat.extraction import METHODS, CostNode, OpCount, Problem, Result, dag_cost
+from eqsat.relay.expr import Expr, Function
+from eqsat.relay.fold import fold_constants
+from eqsat.relay.module import IRModule
+from eqsat.stages.saturation import Region, Saturation
+
+CostModel = Callable[[CostNode], float]
+
+
+@dataclass
+class Extraction:
+    """The chosen graph and what is known of its cost.
+
+    Args:
+        source: what was given to saturate.
+        results: one extractor's result for each region.
+        exprs: the chosen body of each region, constants folded.
+        input_cost: cost of the input graph under the same model.
+        report: the saturation's report with the times of extraction added.
+    """
+
+    source: Expr | IRModule
+    regions: list[Region]
+    results: list[Result]
+    exprs: list[Expr]
+    input_cost: float
+    report: Report = field(repr=False)
+
+    @property
+    def cost(self) -> float:
+        """DAG cost of the chosen graph, in the cost model's unit."""
+        return math.fsum(result.cost for result in self.results)
+
+    @property
+    def lower_bound(self) -> float:
+        """No graph in the e-graph costs less."""
+        return math.fsum(result.lower_bound for result in self.results)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the choice is proved cheapest."""
+        return all(result.optimal for result in self.results)
+
+    @property
+    def expr(self) -> Expr:
+        """The chosen graph: an expression or function, as was given."""
+        if isinstance(self.source, IRModule):
+            raise ExtractionError("a module was saturated: its result is .module")
+        if not self.regions:
+            return self.source
+        ((region, expr),) = zip(self.regions, self.exprs, strict=True)
+        return _rewrap(region, expr)
+
+    @property
+    def module(self) -> IRModule:
+        """The chosen module; a bare expression or function becomes ``main``."""
+        if not isinstance(self.source, IRModule):
+            return IRModule.from_expr(self.expr)
+        module = self.source.copy()
+        for region, expr in zip(self.regions, self.exprs, strict=True):
+            if region.name is not None:
+                function = _rewrap(region, expr)
+                if isinstance(function, Function):
+                    module[region.name] = function
+        return module
+
+
+def extract(
+    saturation: Saturation, cost_model: CostModel | None = None, method: str = "auto", seconds: float = 10.0
+) -> Extraction:
+    """Choose the cheapest graph that a saturation found.
+
+    Args:
+        saturation: the result of ``saturate``.
+        cost_model: cost of one e-node, by default ``OpCount()``; see :mod:`eqsat.extraction.cost`. E-nodes
+            computable from constants alone are costed with ``constant=True``.
+        method: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
+        seconds: time budget of the methods that have one, for each function.
+
+    Raises:
+        ExtractionError: an unknown method, or a cost model that fails or gives no number.
+    """
+    if method not in METHODS:
+        raise ExtractionError(f"there is no extraction method {method!r}: choose one of {', '.join(METHODS)}")
+    model = cost_model if cost_model is not None else OpCount()
+    results, exprs, input_cost = [], [], 0.0
+    report = saturation.report
+    for region in saturation.regions:
+        start = time.perf_counter()
+        problem = as_problem(region.snapshot, region.root, model)
+        incumbent = input_choice(region.snapshot, region.runner.lowered)
+        input_cost += dag_cost(problem, incumbent)
+        result = METHODS[method](problem, incumbent=incumbent, seconds=seconds)
+        report.add_seconds("extract", time.perf_counter() - start)
+        start = time.perf_counter()
+        expr = build_expr(region.snapshot, result.choice, region.root)
+        exprs.append(fold_constants(expr))
+        results.append(result)
+        report.add_seconds("build", time.perf_counter() - start)
+    return Extraction(saturation.source, saturation.regions, results, exprs, input_cost, report)
+
+
+def as_problem(snapshot: Snapshot, root: int, model: CostModel) -> Problem:
+    """The extraction problem of an e-graph under a cost model."""
+    ops = [snapshot.symbols[symbol].name for symbol in snapshot.node_symbol.tolist()]
+    return Problem(
+        snapshot.node_class,
+        snapshot.child_start,
+        snapshot.child,
+        node_costs(snapshot, model),
+        np.asarray([root]),
+        subsumed=_needless(snapshot),
+        num_classes=snapshot.class_count,
+        ops=ops,
+    )
+
+
+def node_costs(snapshot: Snapshot, model: CostModel) -> NDArray[np.float64]:
+    """Cost of each e-node; the model is asked once per distinct (operator, attributes, types)."""
+    types, constant = snapshot.class_type, snapshot.constant.tolist()
+    starts, child = snapshot.child_start.tolist(), snapshot.child.tolist()
+    memo: dict[object, float] = {}
+    costs = np.empty(snapshot.node_count)
+    rows = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
+    for node, (of, symbol, atom) in enumerate(rows):
+        arg_types = tuple([types[c] for c in child[starts[node] : starts[node + 1]]])
+        key = (symbol, atom, arg_types, types[of], constant[of])
+        cost = memo.get(key)
+        if cost is None:
+            head = snapshot.symbols[symbol]
+            attrs = snapshot.atoms[atom].value if head.kind == "call" else None
+            view = CostNode(head.name, attrs, arg_types, types[of], constant[of])
+            cost = memo[key] = _ask(model, view)
+        costs[node] = cost
+    return costs
+
+
+def _ask(model: CostModel, node: CostNode) -> float:
+    try:
+        cost = float(model(node))
+    except Exception as error:
+        raise ExtractionError(f"the cost model failed on {node.op}: {error!r}") from error
+    if not math.isfinite(cost):
+        raise ExtractionError(f"the cost model gives {cost} for {node.op}: costs must be finite")
+    return cost
+
+
+def _needless(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """E-nodes that compute what is at hand as a constant."""
+    kinds = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
+    is_leaf = kinds[snapshot.node_symbol]
+    has_leaf = np.zeros(snapshot.class_count, dtype=bool)
+    has_leaf[snapshot.node_class[is_leaf]] = True
+    return has_leaf[snapshot.node_class] & ~is_leaf
+
+
+def _rewrap(region: Region, body: Expr) -> Expr:
+    function: Any = region.function
+    if function is None:
+        return body
+    if body is function.body:
+        return region.function or body
+    return Function(function.params, body, function.ret_type, function.type_params, function.attrs)
