@@ -1,8 +1,24 @@
 """Extraction: the cheapest graph in an e-graph."""
 
+from .anytime import EXTRACTORS, auto, extract
+from .branch_and_cut import exact
 from .greedy import dag, tree
 from .gym import read_gym, write_gym
+from .local_search import local
 from .problem import Problem
 from .solution import Result, dag_cost
 
-__all__ = ["Problem", "Result", "dag", "dag_cost", "read_gym", "tree", "write_gym"]
+__all__ = [
+    "EXTRACTORS",
+    "Problem",
+    "Result",
+    "auto",
+    "dag",
+    "dag_cost",
+    "exact",
+    "extract",
+    "local",
+    "read_gym",
+    "tree",
+    "write_gym",
+]

@@ -40,6 +40,7 @@ class Relaxation:
         self._highs = highspy.Highs()
         for option, value in (("output_flag", False), ("threads", 1), ("random_seed", seed & 0x7FFFFFFF)):
             self._highs.setOptionValue(option, value)
+        self._highs.HandleUserInterrupt = True
         self._pass_model()
 
     def y_column(self, index: int) -> int:
@@ -137,7 +138,14 @@ class Relaxation:
     def _run(self, seconds: float) -> highspy.HighsModelStatus:
         limit = self._highs.getRunTime() + seconds if np.isfinite(seconds) else highspy.kHighsInf
         self._highs.setOptionValue("time_limit", limit)
-        self._highs.run()
+        self._highs.startSolve()
+        try:
+            while not self._highs.wait(0.1)[0]:
+                pass
+        except KeyboardInterrupt:
+            self._highs.cancelSolve()
+            self._highs.wait()
+            raise
         status = self._highs.getModelStatus()
         self.status = self._highs.modelStatusToString(status)
         return status

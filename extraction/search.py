@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from random import Random
 
+import numpy as np
+
 from .deadline import Deadline
-from .problem import Problem
+from .problem import Floats, Problem
 from .solution import tolerance
+
+
+def cost_above_least(problem: Problem) -> Floats:
+    """Costs as non-negative prices: where a class has negative ones, what a node costs above the least of them."""
+    least = np.zeros(problem.num_classes)
+    np.minimum.at(least, problem.node_class, problem.cost)
+    return problem.cost - least[problem.node_class]
 
 
 class Search:
@@ -36,6 +45,7 @@ class Search:
         self.choice: list[int] = []
         self.uses: list[int] = []
         self.cost = math.inf
+        self.base = cost_above_least(problem)
         self.slack = tolerance(max(map(abs, self.costs)))
 
     def start(self, choice: Sequence[int]) -> None:
@@ -193,12 +203,12 @@ class Search:
         return [*found]
 
     def _prices(self, region: list[int]) -> list[float]:
-        prices = [max(c, 0.0) for c in self.costs]
+        prices = self.base.tolist()
         for index, count in enumerate(self.uses):
             if count:
                 prices[self.choice[index]] = 0.0
         for index in region:
             factor = self.random.choice((0.0, 0.0, 0.5, 2.0, 8.0))
             for node in self.options[index]:
-                prices[node] = max(self.costs[node], 0.0) * factor * self.random.uniform(0.8, 1.25)
+                prices[node] = self.base.item(node) * factor * self.random.uniform(0.8, 1.25)
         return prices

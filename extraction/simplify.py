@@ -17,6 +17,7 @@ Origin = int | tuple["Origin", "Origin"]
 """A node of the original problem, or two that are chosen together."""
 
 _MUST_LIMIT = 20_000  # classes up to which the sets of necessary classes (bits: the square of it) are kept
+_STEPS = 20  # classes looked at in one round, per class: a cycle cut off from the roots would pass costs round for ever
 _GROWTH = 32  # child entries a step may add to remove one class
 
 
@@ -123,10 +124,12 @@ class _Reducer:
     def run(self) -> None:
         size = -1
         self.changed = dict.fromkeys(range(len(self.nodes)))
-        while size != (size := self._size()):
+        while size != (size := self._size()) or self.changed:
             order = self._prune()
             self._force_roots(order)
-            while self.changed:
+            for _ in range(_STEPS * len(order)):
+                if not self.changed:
+                    break
                 index, _ = self.changed.popitem()
                 self._reduce_class(index)
             order = self._prune()

@@ -5,35 +5,58 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from eqsat.errors import ExtractionError
 
 from .cuts import Cuts
 from .deadline import Deadline
-from .greedy import cheapest_trees, dag, tree
+from .greedy import dag, tree
+from .local_search import improve
 from .problem import Floats, Ints, Problem
 from .relaxation import Relaxation
 from .search import Search
 from .simplify import Simplified, simplify
 from .solution import Result, finish, tolerance
 
-_KICKS = 60  # tries of the local search before the relaxation is solved
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
 
 
 def exact(
     problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None
 ) -> Result:
-    """The cheapest extraction with a proof, or the best found and a lower bound when the time is over."""
+    """The cheapest extraction with a proof, or the best found and a lower bound when the time is over.
+
+    Ctrl-C returns the best so far.
+    """
+    return prove(problem, "exact", seconds, seed, incumbent, patience=30, share=0.1)
+
+
+def prove(
+    problem: Problem,
+    method: str,
+    seconds: float,
+    seed: int,
+    incumbent: ArrayLike | None,
+    *,
+    patience: int,
+    share: float,
+) -> Result:
+    """Greedy, local search, then branch and cut.
+
+    The local search gives up after `patience` kicks that save nothing, or after that `share` of the time left.
+    """
     deadline = Deadline(seconds)
     start = dag(problem, incumbent=tree(problem, incumbent=incumbent).choice)
-    solver = BranchAndCut(problem, start.choice, start.cost, seed)
-    message = solver.run(deadline)
+    solver = BranchAndCut(problem, start, seed, patience, share)
+    try:
+        message = solver.run(deadline)
+    except KeyboardInterrupt:
+        message = "interrupted"
     return finish(
         problem,
         solver.best,
-        method="exact",
+        method=method,
         started=deadline.started,
         lower_bound=solver.bound,
         message=message,
@@ -43,12 +66,14 @@ def exact(
 class BranchAndCut:
     """The state of a proof: the best choice and its cost, the lower bound, and the chain of simplified problems."""
 
-    def __init__(self, problem: Problem, best: Ints, cost: float, seed: int) -> None:
+    def __init__(self, problem: Problem, start: Result, seed: int, patience: int, share: float) -> None:
         self.problem = problem
-        self.best = best
-        self.cost = cost
+        self.best = start.choice
+        self.cost = start.cost
         self.bound = -math.inf
         self.seed = seed
+        self.patience = patience
+        self.share = share
         self.stages: list[Simplified] = []
 
     def run(self, deadline: Deadline) -> str:
@@ -100,13 +125,10 @@ class BranchAndCut:
 
     def _search(self, current: Problem, deadline: Deadline) -> Search:
         search = Search(current, self.seed)
-        search.start(cheapest_trees(current)[0])
-        search.descend(deadline)
-        for _ in range(_KICKS):
-            if deadline.passed():
-                break
-            search.kick(deadline)
-        self._offer(search.used())
+        try:
+            improve(search, deadline.within(self.share * deadline.left()), self.patience)
+        finally:
+            self._offer(search.used())
         return search
 
     def _tighten(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> bool:
@@ -126,10 +148,11 @@ class BranchAndCut:
 
     def _round(self, x: Floats, search: Search, deadline: Deadline) -> None:
         """Derive a choice from a fractional solution: what the relaxation uses is cheap."""
-        if search.try_weights((np.maximum(search.problem.cost, 0.0) * (1.0 - x) + 1e-9).tolist(), deadline):
+        weights = (search.base + 0.01 * search.base.mean() + 1e-9) * (1.0 - np.clip(x, 0.0, 1.0))
+        if search.try_weights((weights + 1e-12).tolist(), deadline):
             self._offer(search.used())
 
-    def _worth_keeping(self, relaxation: Relaxation) -> np.ndarray:
+    def _worth_keeping(self, relaxation: Relaxation) -> NDArray[np.bool_]:
         room = self.cost - self.constant - relaxation.bound
         step = granularity(relaxation.problem.cost)
         margin = 0.999 * step if step else tolerance(self.cost)

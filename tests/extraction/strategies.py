@@ -1,0 +1,39 @@
+"""Random extraction problems, and the optimum by trying every choice."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+from hypothesis import strategies as st
+
+from eqsat.errors import ExtractionError
+from eqsat.extraction import Problem, dag_cost
+
+Classes = list[list[tuple[float, list[int]]]]
+
+
+@st.composite
+def problems(draw: st.DrawFn, least_cost: int = 0, max_classes: int = 7) -> Problem:
+    """E-graphs with cycles, shared classes, several roots; costs are quarters from `least_cost` to 4."""
+    size = draw(st.integers(1, max_classes))
+    cost = st.integers(4 * least_cost, 16).map(lambda quarters: quarters / 4)
+    children: Any = st.lists(st.integers(0, size - 1), max_size=3)
+    classes: Classes = draw(st.lists(st.lists(st.tuples(cost, children), max_size=3), min_size=size, max_size=size))
+    anchor = draw(st.integers(0, size - 1))
+    classes[anchor] = [*classes[anchor], (draw(cost), [])]
+    known = Problem.from_lists(classes, [anchor]).derivable.nonzero()[0].tolist()
+    roots = draw(st.lists(st.sampled_from(known), min_size=1, max_size=3))
+    return Problem.from_lists(classes, roots)
+
+
+def optimum(problem: Problem) -> float:
+    """The least DAG cost, by trying every choice."""
+    best = math.inf
+    for choice in itertools.product(*[nodes or [-1] for nodes in problem.class_nodes]):
+        try:
+            best = min(best, dag_cost(problem, choice))
+        except ExtractionError:
+            continue
+    return best

@@ -1,0 +1,58 @@
+"""Every extractor against all choices, on random e-graphs with cycles."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eqsat.extraction import EXTRACTORS, Problem, dag_cost
+from eqsat.extraction.cuts import Cuts
+from eqsat.extraction.relaxation import Relaxation
+from eqsat.extraction.simplify import simplify
+from eqsat.extraction.solution import walk
+
+from .strategies import optimum, problems
+
+SIGNED = problems(least_cost=-2)
+
+
+def solve(method: str, problem: Problem):
+    limits = {"seconds": 0.2} if method in ("local", "auto") else {}
+    return EXTRACTORS[method](problem, **limits)
+
+
+@pytest.mark.parametrize("method", EXTRACTORS)
+@settings(max_examples=40, deadline=None)
+@given(problem=problems() | SIGNED)
+def test_a_result_is_an_extraction_and_priced_right(method: str, problem: Problem) -> None:
+    result = solve(method, problem)
+    used = walk(problem, result.choice)  # raises on a cycle or a gap
+    assert (result.choice >= 0).sum() == len(used)
+    assert result.cost == pytest.approx(dag_cost(problem, result.choice))
+    best = optimum(problem)
+    assert result.lower_bound <= best + 1e-9
+    assert result.cost >= best - 1e-9
+    if result.optimal:
+        assert result.cost == pytest.approx(best)
+
+
+@settings(max_examples=400, deadline=None)
+@given(problem=problems() | SIGNED)
+def test_exact_finds_the_optimum_and_proves_it(problem: Problem) -> None:
+    result = EXTRACTORS["exact"](problem)
+    assert result.cost == pytest.approx(optimum(problem))
+    assert result.optimal
+
+
+@settings(max_examples=400, deadline=None)
+@given(problem=problems() | SIGNED)
+def test_simplify_keeps_the_optimum_and_maps_back(problem: Problem) -> None:
+    small = simplify(problem)
+    if small.problem is None:
+        least, choice = 0.0, []
+    else:
+        result = EXTRACTORS["exact"](small.problem)
+        least, choice = optimum(small.problem), result.choice.tolist()
+    assert small.constant + least == pytest.approx(optimum(problem))
+    assert dag_cost(problem, small.expand(choice)) == pytest.approx(optimum(problem))
