@@ -1,0 +1,103 @@
+"""Partitioning: matches of a pattern become calls of functions of their own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import PatternError
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.groups import PARTITIONED, Group, find_groups
+from eqsat.relay.dataflow_pattern.language import DFPattern, FunctionPattern
+from eqsat.relay.dataflow_pattern.rewriter import replace_groups
+from eqsat.relay.expr import Call, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.visitor import post_order, rebuild
+
+
+def partition(
+    pattern: DFPattern,
+    expr: Expr,
+    attrs: Mapping[str, Any] | None = None,
+    check: Callable[[Expr], Any] = lambda _: True,
+) -> Expr:
+    """``expr`` with every match of ``pattern`` made a call of a function literal.
+
+    What wildcards and other leaves matched becomes an argument, except for constants matched by
+    ``is_constant()`` or ``is_expr(constant)``, which stay inside, as do variables that a let inside binds.
+
+    Args:
+        pattern: the pattern.
+        expr: the graph; it stays as it is.
+        attrs: attributes of the functions, besides ``PartitionedFromPattern``, which lists the operators.
+        check: called with the root of each match; False leaves the match as it is.
+
+    Raises:
+        PatternError: the check gives neither a bool nor an int.
+    """
+    if not isinstance(pattern, DFPattern) or not isinstance(expr, Expr):
+        raise PatternError(f"partition needs a pattern and an expression, not {pattern!r} and {expr!r}")
+    if isinstance(pattern, FunctionPattern):
+        warnings.warn("Partioning a Function that isn't called doesn't make sense, skipping", stacklevel=2)
+        return expr
+    graph = DataflowGraph(expr)
+
+    def carve(group: Group, post: Expr, new: dict[Expr, Expr]) -> Expr:
+        if not _passes(check, group.root):
+            return post
+        closed = _close_binders(group, graph)
+        if closed is None:
+            return post
+        return Call(_function(closed, attrs or {}), [new.get(node, node) for node in closed.inputs])
+
+    return replace_groups(graph, find_groups(pattern, graph), carve)
+
+
+def _passes(check: Callable[[Expr], Any], root: Expr) -> bool:
+    verdict = check(root)
+    if not isinstance(verdict, (bool, int, np.bool_, np.integer)):
+        raise PatternError(f"the check of a partition must give a bool, not {verdict!r}")
+    return bool(verdict)
+
+
+def _close_binders(group: Group, graph: DataflowGraph) -> Group | None:
+    """``group`` with the variables that it binds inside; None when an argument would need one of them."""
+    inside = set(group.interior)
+    binders = [node for node in group.interior if type(node) is Let or type(node) is Function]
+    bound = {variable for node in binders for variable in _variables(node)}
+    if not bound:
+        return group
+    inputs = [node for node in group.inputs if node not in bound]
+    inside |= bound
+    if any(user not in inside for variable in bound for user in graph.users.get(variable, ())):
+        return None
+    return Group(group.root, group.bound, inputs, post_order(group.root, stop=inputs), group.number)
+
+
+def _variables(binder: Expr) -> tuple[Var, ...]:
+    if isinstance(binder, Function):
+        return binder.params
+    return (binder.var,) if isinstance(binder, Let) else ()
+
+
+def _function(group: Group, attrs: Mapping[str, Any]) -> Function:
+    params = [Var(f"FunctionVar_{group.number}_{k}") for k in range(len(group.inputs))]
+    new: dict[Expr, Expr] = dict(zip(group.inputs, params, strict=True))
+    name = []
+    for node in group.interior:
+        new[node] = rebuild(node, new)
+        name.append(_label(node))
+    return Function(params, new[group.root], attrs={PARTITIONED: "".join(name), **attrs})
+
+
+def _label(node: Expr) -> str:
+    if isinstance(node, Call):
+        return f"{node.op.name}_" if isinstance(node.op, Op) else "Call_"
+    if isinstance(node, TupleGetItem):
+        return f"TupleGetItem{node.index}_"
+    return _LABELS.get(type(node), "")
+
+
+_LABELS: dict[type[Expr], str] = {Function: "Function", If: "If_", Let: "Let_", Tuple: "Tuple_"}

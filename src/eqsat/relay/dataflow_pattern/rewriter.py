@@ -1,0 +1,151 @@
+"""Rewriting: callbacks replace the matches of their patterns until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eqsat.errors import RewriteError
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.groups import Group, find_groups
+from eqsat.relay.dataflow_pattern.language import DFPattern
+from eqsat.relay.dataflow_pattern.matcher import NodeMap
+from eqsat.relay.expr import Expr, TupleWrapper
+from eqsat.relay.infer import infer_type
+from eqsat.relay.module import IRModule
+from eqsat.relay.structural import structural_equal
+
+PASS_LIMIT = 100
+"""Rewriting that has not settled after so many passes of a callback is an error."""
+
+_GROWTH_LIMIT = 100
+_GROWTH_FREE = 100_000
+
+
+class DFPatternCallback:
+    """A pattern and what to put in the place of its matches. Subclasses set ``pattern`` in ``__init__``.
+
+    Args:
+        require_type: infer types before each pass, so that ``pre`` and what is below have checked types.
+        rewrite_once: stop after the first pass that changes something.
+    """
+
+    pattern: DFPattern | None = None
+    require_type = False
+    rewrite_once = False
+
+    def __init__(self, require_type: bool = False, rewrite_once: bool = False):
+        self.require_type = require_type
+        self.rewrite_once = rewrite_once
+
+    def rewrite(self, expr: Expr) -> Expr:
+        """``expr`` rewritten by this callback alone."""
+        return rewrite(self, expr)
+
+    def callback(self, pre: Expr, post: Expr, node_map: NodeMap) -> Expr:
+        """What replaces a match.
+
+        Args:
+            pre: the root of the match.
+            post: the same over operands that are rewritten already; return it to leave the match alone.
+            node_map: what each sub-pattern that took part matched, rewritten; a list, of one expression
+                except for the patterns on a dominator's path and in recursive patterns.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define callback(pre, post, node_map)")
+
+
+def rewrite(
+    callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: Expr, mod: IRModule | None = None
+) -> Expr:
+    """``expr`` rewritten by all callbacks, in passes in their order, until none changes anything.
+
+    Args:
+        callbacks: one or several.
+        expr: the graph; it stays as it is.
+        mod: where functions called in ``expr`` are found when types are inferred.
+
+    Raises:
+        RewriteError: a callback has no pattern or gives no expression, or rewriting does not end.
+    """
+    active = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
+    for callback in active:
+        _check_callback(callback)
+    if not isinstance(expr, Expr):
+        raise RewriteError(f"rewrite works on expressions, not {expr!r}")
+    limit = _GROWTH_FREE + _GROWTH_LIMIT * len(DataflowGraph(expr).order)
+    for _ in range(PASS_LIMIT):
+        before = expr
+        for callback in list(active):
+            last = expr
+            expr = _one_pass(callback, expr, mod, limit)
+            if callback.rewrite_once and not _same(last, expr):
+                active.remove(callback)
+        if _same(before, expr):
+            return expr
+    raise RewriteError("Observed 100 rewrite passes, possible conflicting passes?")
+
+
+def _same(before: Expr, after: Expr) -> bool:
+    return before is after or structural_equal(before, after, map_free_vars=True)
+
+
+def _check_callback(callback: Any) -> None:
+    if not isinstance(callback, DFPatternCallback):
+        raise RewriteError(f"rewrite needs DFPatternCallbacks, not {callback!r}")
+    if not isinstance(callback.pattern, DFPattern):
+        raise RewriteError(f"{type(callback).__name__} has no pattern: set self.pattern in __init__")
+
+
+def _one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None, limit: int) -> Expr:
+    assert callback.pattern is not None
+    if callback.require_type:
+        expr = infer_type(expr, mod)
+    graph = DataflowGraph(expr)
+    if len(graph.order) > limit:
+        raise RewriteError(
+            f"rewriting made a graph of {len(graph.order)} nodes before a pass of {type(callback).__name__}: "
+            "callbacks whose results contain their own pattern grow without end; pass rewrite_once=True"
+        )
+    groups = find_groups(callback.pattern, graph)
+    return replace_groups(graph, groups, lambda group, post, new: _result(callback, group, post, new))
+
+
+def _result(callback: DFPatternCallback, group: Group, post: Expr, new: dict[Expr, Expr]) -> Expr:
+    node_map = {pattern: [new.get(node, node) for node in nodes] for pattern, nodes in group.bound.items()}
+    result = callback.callback(group.root, post, node_map)
+    if isinstance(result, TupleWrapper):
+        result = result.astuple()
+    if not isinstance(result, Expr):
+        hint = ": return post to leave the match alone" if result is None else ""
+        raise RewriteError(f"the callback of {type(callback).__name__} gave {result!r}, not an expression{hint}")
+    return result
+
+
+def replace_groups(
+    graph: DataflowGraph, groups: dict[Expr, Group], replace: Callable[[Group, Expr, dict[Expr, Expr]], Expr]
+) -> Expr:
+    """The graph with the root of every group replaced, inputs before users, sharing kept.
+
+    Args:
+        graph: the graph.
+        groups: its groups by root.
+        replace: called with a group, its root over rewritten operands, and what became of every node
+            that changed; gives the root's replacement.
+    """
+    if not groups:
+        return graph.root
+    new: dict[Expr, Expr] = {}
+    changed = new.keys()
+    for node in graph.order:
+        children = node.children()
+        post = node
+        if not changed.isdisjoint(children):
+            post = new[node] = node.with_children([new.get(child, child) for child in children])
+        group = groups.get(node)
+        if group is not None:
+            result = replace(group, post, new)
+            if result is not node:
+                new[node] = result
+            else:
+                new.pop(node, None)
+    return new.get(graph.root, graph.root)
