@@ -1,6 +1,6 @@
 """eqsat: equality saturation for tensor-compiler graphs, with Relay's pattern language."""
 
-from eqsat import nd, parser, relay, transform
+from eqsat import ir, nd, parser, relay, tir, transform
 from eqsat.errors import EqsatError
 from eqsat.registry import get_global_func, register_func
 from eqsat.relay import IRModule
@@ -13,9 +13,11 @@ __all__ = [
     "IRModule",
     "TVMError",
     "get_global_func",
+    "ir",
     "nd",
     "parser",
     "register_func",
     "relay",
+    "tir",
     "transform",
 ]

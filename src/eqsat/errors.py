@@ -31,6 +31,10 @@ class PatternError(EqsatError):
     """A pattern that is misused or cannot be matched."""
 
 
+class StructuralMismatchError(EqsatError, ValueError):
+    """Two graphs that were asserted to be structurally equal are not."""
+
+
 class RewriteError(EqsatError):
     """A rewrite callback that misbehaves, or rewriting that does not end."""
 
