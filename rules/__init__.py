@@ -1,0 +1,53 @@
+"""Rules: what equals what. One module per subject, each rule one readable equation.
+
+``default`` is the set that ``eqsat.saturate`` uses; ``sets`` names every set for the command line.
+"""
+
+from eqsat.egraph.author import (
+    attrs_of,
+    birewrite,
+    compute,
+    constants,
+    like,
+    refuse,
+    rewrite,
+    rule,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
+from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Soundness
+from eqsat.rules.algebra import algebra
+from eqsat.rules.linear import linear
+from eqsat.rules.normalization import normalization
+from eqsat.rules.shape import shape
+
+fold = RuleSet("fold", [FoldConstants()])
+
+default = RuleSet("default", [fold, algebra, shape, linear, normalization])
+
+sets: dict[str, RuleSet] = {each.name: each for each in (default, fold, algebra, shape, linear, normalization)}
+
+__all__ = [
+    "FoldConstants",
+    "PythonRule",
+    "Rewrite",
+    "RuleSet",
+    "Soundness",
+    "attrs_of",
+    "birewrite",
+    "compute",
+    "constants",
+    "default",
+    "fold",
+    "like",
+    "refuse",
+    "rewrite",
+    "rule",
+    "sets",
+    "type_of",
+    "value_of",
+    "variables",
+    "when",
+]

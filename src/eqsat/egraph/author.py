@@ -19,7 +19,7 @@ from eqsat.egraph.rule import (
     Soundness,
 )
 from eqsat.errors import RuleError
-from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.dataflow_pattern import DFPattern, is_constant, wildcard
 from eqsat.relay.expr import Expr
 
 
@@ -129,3 +129,13 @@ def rule(
         return PythonRule(name, lhs, apply, soundness)
 
     return decorate
+
+
+def variables(labels: str) -> list[DFPattern]:
+    """Wildcards labelled by the words of ``labels``: ``x, y = variables("x y")``."""
+    return [wildcard(label=label) for label in labels.split()]
+
+
+def constants(labels: str) -> list[DFPattern]:
+    """Patterns of any constant, labelled by the words of ``labels``; constant expressions count as constants."""
+    return [is_constant(label=label) for label in labels.split()]

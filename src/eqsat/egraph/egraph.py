@@ -8,7 +8,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
     val(class)              atom id of the constant (or tuple of constants) a class equals, where known
     isc(class)              the class is computable from constants alone
     new(class)              made by a rule, type not yet asked for
-    p<j>(id)                ids that satisfy a predicate (on attributes, constants, variables or types)
+    holds_<j>(id)               ids that satisfy a predicate (on attributes, constants, variables or types)
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class EGraph:
         Predicates of equal ``key`` are one.
         """
         if (kind, key) not in self._predicates:
-            table = f"p{len(self._predicates)}"
+            table = f"holds_{len(self._predicates)}"
             self.engine.command(f"(relation {table} (i64))")
             self._predicates[kind, key] = (kind, table, holds)
             if kind == "type":
@@ -105,9 +105,9 @@ class EGraph:
         handle = self.handle_count
         self.handle_count += 1
         if type_id is None:
-            self._rows.setdefault(f"u{symbol}", []).append((handle, atom, *children))
+            self._rows.setdefault(f"untyped_{symbol}", []).append((handle, atom, *children))
         else:
-            self._rows.setdefault(f"t{symbol}", []).append((handle, atom, type_id, *children))
+            self._rows.setdefault(f"typed_{symbol}", []).append((handle, atom, type_id, *children))
         return handle
 
     def union(self, left: int, right: int) -> None:
@@ -172,7 +172,7 @@ class EGraph:
         children = [f"c{i}" for i in range(arity)]
         command(f"(constructor n{index} (i64{' Expr' * arity}) Expr)")
         node = f"(n{index} a{''.join(f' (N {child})' for child in children)})"
-        for table, extra, action in ((f"u{index}", "", ""), (f"t{index}", " t", "(set (ty e) t)")):
+        for table, extra, action in ((f"untyped_{index}", "", ""), (f"typed_{index}", " t", "(set (ty e) t)")):
             columns = f"i a{extra} {' '.join(children)}"
             command(f"(relation {table} (i64 i64{' i64' if extra else ''}{' i64' * arity}))")
             load = f"(let e {node}) (union (N i) e) {action} {_LEAF_FACTS.get(self.symbols[index].kind, '')}"

@@ -39,6 +39,8 @@ def node_type(symbol: Symbol, value: Any, children: Sequence[Type]) -> Type | No
     if symbol.kind == "call" and symbol.op is not None:
         ty = call_type(symbol.op, value, list(children))
         return None if isinstance(ty, IncompleteType) else ty
+    if symbol.kind == "constant":
+        return TensorType(value.data.shape, value.data.dtype)
     if symbol.kind == "tuple":
         return TupleType(children)
     if symbol.kind == "project":
@@ -57,7 +59,7 @@ class TypeFacts:
         egraph.on_symbol(self._cover)
 
     def _cover(self, index: int, symbol: Symbol) -> None:
-        if symbol.kind not in ("call", "tuple", "project", "if") or symbol.arity > MAX_ARITY:
+        if symbol.kind not in ("call", "constant", "tuple", "project", "if") or symbol.arity > MAX_ARITY:
             return
         egraph, name = self.egraph, f"ty{index}"
         children = [f"c{i}" for i in range(symbol.arity)]

@@ -150,9 +150,10 @@ class QueryCompiler:
         return [query]
 
     def _constant(self, pattern: ConstantPattern, variable: str, query: Query) -> list[Query]:
-        if pattern.predicate is None:
+        holds = pattern.predicate
+        if holds is None:
             return [query.where(f"(isc {variable})")]
-        table = self.egraph.predicate("constant", pattern.predicate, lambda c: pattern.predicate(c.data.numpy()))
+        table = self.egraph.predicate("constant", holds, lambda constant: holds(constant.data.numpy()))
         (value,), query = query.fresh("v")
         return [query.where(f"(= {value} (val {variable}))", f"({table} {value})")]
 

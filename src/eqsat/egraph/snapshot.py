@@ -83,8 +83,7 @@ def _read(egraph: EGraph) -> Snapshot:
             node_class.append(number(row.output, known()))
             inputs = row.inputs
             node_atom.append(to_int(inputs[0]))
-            for value in inputs[1:]:
-                child.append(number(value, known()))
+            child += [number(value, known()) for value in inputs[1:]]
     class_type: list[Type | None] = [None] * len(numbers)
     for row in frozen.rows("ty"):
         (value,) = row.inputs

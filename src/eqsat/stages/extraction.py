@@ -15,7 +15,8 @@ from eqsat.egraph.build import build_expr, input_choice
 from eqsat.egraph.report import Report
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ExtractionError
-from eqsat.extraction import METHODS, CostNode, OpCount, Problem, Result, dag_cost
+from eqsat import extraction
+from eqsat.extraction import CostNode, OpCount, Problem, Result, dag_cost
 from eqsat.relay.expr import Expr, Function
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.module import IRModule
@@ -97,8 +98,6 @@ def extract(
     Raises:
         ExtractionError: an unknown method, or a cost model that fails or gives no number.
     """
-    if method not in METHODS:
-        raise ExtractionError(f"there is no extraction method {method!r}: choose one of {', '.join(METHODS)}")
     model = cost_model if cost_model is not None else OpCount()
     results, exprs, input_cost = [], [], 0.0
     report = saturation.report
@@ -107,7 +106,7 @@ def extract(
         problem = as_problem(region.snapshot, region.root, model)
         incumbent = input_choice(region.snapshot, region.runner.lowered)
         input_cost += dag_cost(problem, incumbent)
-        result = METHODS[method](problem, incumbent=incumbent, seconds=seconds)
+        result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
         expr = build_expr(region.snapshot, result.choice, region.root)
