@@ -17,9 +17,7 @@ from .problem import Problem
 from .solution import Result
 
 
-def auto(
-    problem: Problem, *, seconds: float = 5.0, seed: int = 0, incumbent: ArrayLike | None = None
-) -> Result:
+def auto(problem: Problem, *, seconds: float = 5.0, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
     """Greedy at once, then local search, then a proof, on what time is left.
 
     The result is never dearer than `tree`, `dag` or the incumbent. Without a clock that strikes it depends on the seed

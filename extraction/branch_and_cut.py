@@ -14,7 +14,7 @@ from .deadline import Deadline
 from .greedy import dag, tree
 from .local_search import improve
 from .problem import Floats, Ints, Problem
-from .relaxation import Relaxation
+from .relaxation import Relaxation, SolverFailure
 from .search import Search
 from .simplify import Simplified, simplify
 from .solution import Result, finish, tolerance
@@ -22,9 +22,7 @@ from .solution import Result, finish, tolerance
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
 
 
-def exact(
-    problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None
-) -> Result:
+def exact(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
     """The cheapest extraction with a proof, or the best found and a lower bound when the time is over.
 
     Ctrl-C returns the best so far.
@@ -53,6 +51,8 @@ def prove(
         message = solver.run(deadline)
     except KeyboardInterrupt:
         message = "interrupted"
+    except SolverFailure as error:
+        message = f"{error}; this is the best found before"
     return finish(
         problem,
         solver.best,
@@ -177,7 +177,7 @@ class BranchAndCut:
     def _stopped(self, relaxation: Relaxation) -> str:
         if relaxation.status in ("Time limit reached", "Optimal", "Not Set"):
             return "stopped by the time limit"
-        return f"the solver ended with {relaxation.status!r}; this is the best found so far"
+        return f"HiGHS ended with {relaxation.status!r}; this is the best found before"
 
 
 def granularity(cost: Floats) -> float:

@@ -87,7 +87,7 @@ class Cuts:
         for index, component in zip(rest, strongly_connected(needs_of), strict=True):
             groups.setdefault(component, []).append(index)
         parts = [g for g in groups.values() if len(g) > 1]
-        return parts if len(parts) == 1 and len(parts[0]) == len(rest) or not rest else [*parts, rest]
+        return parts if parts == [rest] or not rest else [*parts, rest]
 
     def _collect(
         self,
@@ -99,10 +99,7 @@ class Cuts:
     ) -> None:
         inside = set(unfounded)
         outer = [
-            n
-            for c in unfounded
-            for n in self.problem.class_nodes[c]
-            if inside.isdisjoint(self.problem.children[n])
+            n for c in unfounded for n in self.problem.class_nodes[c] if inside.isdisjoint(self.problem.children[n])
         ]
         support = sum([x[n] for n in outer])
         for index in unfounded:

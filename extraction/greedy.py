@@ -14,9 +14,7 @@ from .problem import Floats, Problem
 from .solution import Result, finish
 
 
-def tree(
-    problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None
-) -> Result:
+def tree(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
     """Cheapest tree (a class reached twice is paid twice): exact for trees where no cost is negative.
 
     Knuth's generalisation of Dijkstra's algorithm, O(E log N). `seconds` and `seed` change nothing.
@@ -26,9 +24,7 @@ def tree(
     return finish(problem, choice, method="tree", started=started, incumbent=incumbent)
 
 
-def dag(
-    problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None
-) -> Result:
+def dag(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
     """Greedy on sets: each class takes the node whose set of needed classes is cheapest, shared ones paid once.
 
     Classes are settled in the order in which their cheapest trees are, so a choice never runs in a cycle; a second
@@ -51,7 +47,7 @@ def cheapest_trees(problem: Problem) -> tuple[list[int], list[int]]:
     With negative costs the strongly connected components are settled one after another, so the result is exact
     for graphs without cycles and still free of cycles otherwise.
     """
-    children, parents, costs = problem.children, problem.parents, problem.costs
+    parents, costs = problem.parents, problem.costs
     owner = problem.node_class.tolist()
     rank = components(problem) if min(costs) < 0 else [0] * problem.num_classes
     missing = np.diff(problem.child_ptr).tolist()
@@ -90,33 +86,27 @@ Words = list[int]
 def cheapest_sets(problem: Problem, choice: list[int], order: list[int]) -> tuple[list[int], list[float]]:
     """For every class the node whose needed classes cost least together, and that cost.
 
-    Only nodes whose children come earlier in `order` are considered; those in `choice` must be among them. Sets are bit words over positions in `order`; two candidates
-    are compared by what one needs and the other does not, so rounding never hides a small difference.
+    Only nodes whose children come earlier in `order` are considered; those in `choice` must be among them. Sets are
+    bit words over positions in `order`; two candidates are compared by what one needs and the other does not, so
+    rounding never hides a small difference.
     """
     children, costs, class_nodes = problem.children, problem.costs, problem.class_nodes
     choice = choice.copy()
-    position = [-1] * problem.num_classes
+    position = [len(order)] * problem.num_classes
     price = np.zeros(len(order) + _WIDTH)
     sets: list[Words] = [[]] * problem.num_classes
     set_cost = [0.0] * problem.num_classes
     for here, index in enumerate(order):
-        position[index] = here
+        nodes = class_nodes[index] if len(class_nodes[index]) > 1 else [choice[index]]
         best, needs = -1, [0]
-        seen: dict[tuple[int, ...], float] = {}
-        for node in class_nodes[index] if len(class_nodes[index]) > 1 else [choice[index]]:
-            kids = children[node]
-            if any([position[c] < 0 or c == index for c in kids]):
-                continue
-            key = tuple(sorted(kids))
-            if seen.get(key, math.inf) <= costs[node]:
-                continue
-            seen[key] = costs[node]
-            candidate = _union([sets[c] for c in kids])
+        for node in _ready(nodes, here, position, problem):
+            candidate = _union([sets[c] for c in children[node]])
             if best < 0 or costs[node] - costs[best] + _difference(candidate, needs, price) < 0:
                 best, needs = node, candidate
         choice[index] = best
         base = max(children[best], key=set_cost.__getitem__, default=index)
         set_cost[index] = costs[best] + set_cost[base] + max(0.0, _difference(needs, sets[base], price))
+        position[index] = here
         price[here] = costs[best]
         word, bit = divmod(here, _WIDTH)
         needs.extend([0] * (word + 1 - len(needs)))
@@ -125,11 +115,26 @@ def cheapest_sets(problem: Problem, choice: list[int], order: list[int]) -> tupl
     return choice, set_cost
 
 
+def _ready(nodes: list[int], here: int, position: list[int], problem: Problem) -> list[int]:
+    """Nodes all of whose children are settled; of those with the same children the cheapest."""
+    if len(nodes) == 1:
+        return nodes
+    children, costs = problem.children, problem.costs
+    cheapest: dict[tuple[int, ...], int] = {}
+    for node in nodes:
+        places = sorted([position[c] for c in children[node]])
+        if not places or places[-1] < here:
+            key = tuple(places)
+            if key not in cheapest or costs[node] < costs[cheapest[key]]:
+                cheapest[key] = node
+    return [*cheapest.values()]
+
+
 def _union(sets: list[Words]) -> Words:
     """A new set; words equal to one of the given are the same object, so equal parts are stored once."""
     if not sets:
         return []
-    result = list(max(sets, key=len))
+    result = max(sets, key=lambda words: len(words)).copy()
     for other in sets:
         for i, word in enumerate(other):
             kept = result[i]

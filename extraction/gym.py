@@ -44,7 +44,7 @@ def _load(path: Path) -> Any:
         data = path.read_bytes()
         return json.loads(lzma.decompress(data) if path.suffix == ".xz" else data)
     except (OSError, lzma.LZMAError) as error:
-        raise ExtractionError(f"cannot be read: {error}") from error
+        raise ExtractionError(f"cannot be read: {getattr(error, "strerror", None) or error}") from error
     except (ValueError, RecursionError) as error:
         raise ExtractionError(f"is not JSON: {error}") from error
 
@@ -100,8 +100,10 @@ def _nodes(problem: Problem) -> dict[str, dict[str, Any]]:
     for n, children in enumerate(problem.children):
         missing = [c for c in children if c not in first]
         if missing:
-            raise ExtractionError(f"{problem.node_name(n)} has as a child {problem.class_name(missing[0])}, "
-                                  "which has no node: the format cannot say that")
+            raise ExtractionError(
+                f"{problem.node_name(n)} has as a child {problem.class_name(missing[0])}, "
+                "which has no node: the format cannot say that"
+            )
         nodes[ids[n]] = {
             "op": problem.ops[n] if problem.ops is not None else "",
             "cost": problem.costs[n],

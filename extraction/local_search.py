@@ -52,9 +52,7 @@ def local(
     except KeyboardInterrupt:
         message = "interrupted"
     choice = stage.expand(search.used())
-    return finish(
-        problem, choice, method="local", started=deadline.started, incumbent=start.choice, message=message
-    )
+    return finish(problem, choice, method="local", started=deadline.started, incumbent=start.choice, message=message)
 
 
 def improve(search: Search, deadline: Deadline, patience: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,10 @@ class Problem:
     @classmethod
     def from_lists(cls, classes: Sequence[Iterable[tuple[float, Iterable[int]]]], roots: ArrayLike) -> Problem:
         """The problem whose class ``i`` holds the nodes ``classes[i]``, each a (cost, child classes) pair."""
-        node_class, cost, child, ptr = [], [], [], [0]
+        node_class: list[int] = []
+        cost: list[float] = []
+        child: list[int] = []
+        ptr = [0]
         for index, nodes in enumerate(classes):
             for price, children in nodes:
                 node_class.append(index)
@@ -95,7 +99,7 @@ class Problem:
     def children(self) -> list[list[int]]:
         """Child classes of every node, as lists."""
         flat, ptr = self.child.tolist(), self.child_ptr.tolist()
-        return [flat[a:b] for a, b in zip(ptr, ptr[1:], strict=False)]
+        return [flat[a:b] for a, b in pairwise(ptr)]
 
     @cached_property
     def class_nodes(self) -> list[list[int]]:
@@ -112,7 +116,8 @@ class Problem:
     @cached_property
     def costs(self) -> list[float]:
         """The costs as a list: single items of a list are read several times faster than those of an array."""
-        return self.cost.tolist()
+        costs: list[float] = self.cost.tolist()
+        return costs
 
     @property
     def excluded(self) -> NDArray[np.bool_]:

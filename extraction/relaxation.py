@@ -22,6 +22,10 @@ Row = tuple[list[int], list[float]]
 """Columns and coefficients of an inequality `... <= 0`."""
 
 
+class SolverFailure(ExtractionError):
+    """HiGHS failed; what was found before is still good."""
+
+
 class Relaxation:
     """The program and its last solution.
 
@@ -63,7 +67,7 @@ class Relaxation:
         lp.a_matrix_.index_ = column[order].astype(np.int32)
         lp.a_matrix_.value_ = value[order]
         if self._highs.passModel(lp) == highspy.HighsStatus.kError:
-            raise ExtractionError("HiGHS refused the model")
+            raise SolverFailure("HiGHS refused the model")
 
     def _entries(self) -> tuple[Ints, Ints, Floats, int]:
         """Rows, columns and values of the matrix, and how many of the first rows are equations."""
@@ -94,7 +98,7 @@ class Relaxation:
 
     def solve(self, seconds: float) -> bool:
         """Solve the relaxation; whether that succeeded in the time given."""
-        solved = self._run(seconds) == highspy.HighsModelStatus.kOptimal
+        solved: bool = self._run(seconds) == highspy.HighsModelStatus.kOptimal
         if solved:
             self.bound = self._highs.getInfo().objective_function_value / self.scale
             solution = self._highs.getSolution()
@@ -121,7 +125,7 @@ class Relaxation:
         self.bound = max(self.bound, info.mip_dual_bound / self.scale)
         if status == highspy.HighsModelStatus.kInfeasible:
             self.bound = np.inf
-        found = info.primal_solution_status == 2
+        found: bool = info.primal_solution_status == 2
         if found:
             self._read(self._highs.getSolution())
         return found
@@ -138,15 +142,17 @@ class Relaxation:
     def _run(self, seconds: float) -> highspy.HighsModelStatus:
         limit = self._highs.getRunTime() + seconds if np.isfinite(seconds) else highspy.kHighsInf
         self._highs.setOptionValue("time_limit", limit)
-        self._highs.startSolve()
         try:
+            self._highs.startSolve()
             while not self._highs.wait(0.1)[0]:
                 pass
         except KeyboardInterrupt:
             self._highs.cancelSolve()
             self._highs.wait()
             raise
-        status = self._highs.getModelStatus()
+        except Exception as error:
+            raise SolverFailure(f"HiGHS failed: {error}") from error
+        status: highspy.HighsModelStatus = self._highs.getModelStatus()
         self.status = self._highs.modelStatusToString(status)
         return status
 

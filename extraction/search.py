@@ -203,7 +203,7 @@ class Search:
         return [*found]
 
     def _prices(self, region: list[int]) -> list[float]:
-        prices = self.base.tolist()
+        prices: list[float] = self.base.tolist()
         for index, count in enumerate(self.uses):
             if count:
                 prices[self.choice[index]] = 0.0

@@ -178,7 +178,7 @@ class _Reducer:
         known = bytearray(len(self.nodes))
         for index in order:
             known[index] = 1
-        if not all([known[root] for root in self.roots]):
+        if not all(known[root] for root in self.roots):
             raise ExtractionError("no extraction is left")
         reached = bytearray(len(self.nodes))
         stack = [*self.roots]
@@ -188,7 +188,7 @@ class _Reducer:
                 continue
             reached[index] = 1
             for node in [*self.nodes[index]]:
-                if index in self.kids[node] or not all([known[k] for k in self.kids[node]]):
+                if index in self.kids[node] or not all(known[k] for k in self.kids[node]):
                     self._remove(node)
                 else:
                     stack.extend(self.kids[node])
@@ -283,9 +283,9 @@ class _Reducer:
     def _is_dominated(self, node: int, closure: int, kept: list[tuple[int, int]]) -> bool:
         if self.signed:
             direct = sum([1 << self.number[k] for k in self.kids[node]])
-            return any([needs == direct for needs, _ in kept])
+            return any(needs == direct for needs, _ in kept)
         outside = ~closure
-        return any([not needs & outside for needs, _ in kept])
+        return any(not needs & outside for needs, _ in kept)
 
     def _force_must(self, must: list[int]) -> None:
         if not must:
@@ -307,7 +307,7 @@ class _Reducer:
             return
         users = self.users[index]
         first = next(iter(users))
-        lone = all([self.owner[u] == self.owner[first] for u in users])
+        lone = all(self.owner[u] == self.owner[first] for u in users)
         if lone and self.owner[first] != index:
             self._pull_up(index)
         if len(self.nodes[index]) == 1:
@@ -357,12 +357,16 @@ class _Reducer:
         slack = tolerance(max([abs(self.cost[n]) for n in nodes], default=0.0)) * 1e-4
         cost = [0.0 if abs(self.cost[n]) < slack else self.cost[n] for n in nodes]
         kids = [sorted([number[k] for k in self.kids[n]]) for n in nodes]
-        small = Problem(
-            np.array([number[self.owner[n]] for n in nodes], np.int64),
-            np.cumsum([0, *map(len, kids)]),
-            np.array([k for ks in kids for k in ks], np.int64),
-            np.array(cost, np.float64),
-            np.array([number[r] for r in self.roots], np.int64),
-            num_classes=len(alive),
-        ) if nodes else None
+        small = (
+            Problem(
+                np.array([number[self.owner[n]] for n in nodes], np.int64),
+                np.cumsum([0, *map(len, kids)]),
+                np.array([k for ks in kids for k in ks], np.int64),
+                np.array(cost, np.float64),
+                np.array([number[r] for r in self.roots], np.int64),
+                num_classes=len(alive),
+            )
+            if nodes
+            else None
+        )
         return Simplified(small, self.constant, self.original, [self.origin[n] for n in nodes], self.settled)

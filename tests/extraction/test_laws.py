@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from eqsat.extraction import EXTRACTORS, Problem, dag_cost
-from eqsat.extraction.cuts import Cuts
-from eqsat.extraction.relaxation import Relaxation
 from eqsat.extraction.simplify import simplify
 from eqsat.extraction.solution import walk
 

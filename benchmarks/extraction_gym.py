@@ -1,0 +1,166 @@
+"""Extractors on extraction-gym files: cost against the best known, time of the greedy ones against plain fixpoints.
+
+    python benchmarks/extraction_gym.py --data DIR [--seconds 5] [--exact-seconds 60] [FILTER]
+
+DIR holds `.json` or `.json.xz` files, at any depth. A `known_costs.tsv` there names, for each `file`, the `best_known`
+cost, whether it is `proven` to be optimal, and the microseconds of the published Rust extractors.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from eqsat.extraction import Problem, Result, auto, dag, exact, read_gym, tree
+from eqsat.extraction.solution import tolerance
+
+T = TypeVar("T")
+
+
+@dataclass
+class Row:
+    """What was measured on one file; times in seconds."""
+
+    name: str
+    known: dict[str, str]
+    greedy: float
+    auto: Result
+    exact: Result | None
+    tree_seconds: float
+    dag_seconds: float
+    tree_fixpoint: float
+    dag_fixpoint: float | None
+
+    @property
+    def best_known(self) -> float:
+        return float(self.known.get("best_known") or "nan")
+
+
+def tree_fixpoint(problem: Problem, limit: float) -> bool:
+    """The plain way: sweep over all nodes, in the order given, until no class gets cheaper."""
+    children, owner, cost = problem.children, problem.node_class.tolist(), problem.costs
+    best = [math.inf] * problem.num_classes
+    end = time.perf_counter() + limit
+    changed = True
+    while changed and time.perf_counter() < end:
+        changed = False
+        for node, kids in enumerate(children):
+            price = cost[node] + sum(best[k] for k in kids)
+            if price < best[owner[node]]:
+                best[owner[node]] = price
+                changed = True
+    return not changed
+
+
+def dag_fixpoint(problem: Problem, limit: float) -> bool:
+    """The plain way: the same sweep with a dictionary of needed classes and their costs for every class."""
+    children, owner, cost = problem.children, problem.node_class.tolist(), problem.costs
+    needs: list[dict[int, float] | None] = [None] * problem.num_classes
+    total = [math.inf] * problem.num_classes
+    end = time.perf_counter() + limit
+    changed = True
+    while changed:
+        changed = False
+        for node, kids in enumerate(children):
+            sets = [needs[k] for k in kids]
+            index = owner[node]
+            if time.perf_counter() > end:
+                return False
+            if any(s is None or index in s for s in sets):
+                continue
+            union = {index: cost[node]}
+            for members in sets:
+                union.update(members or {})
+            price = sum(union.values())
+            if price < total[index]:
+                needs[index], total[index] = union, price
+                changed = True
+    return True
+
+
+def measure(path: Path, known: dict[str, str], seconds: float, exact_seconds: float, limit: float) -> Row:
+    problem = read_gym(path)
+    cheapest_tree, tree_seconds = timed(lambda: tree(problem))
+    cheapest_dag, dag_seconds = timed(lambda: dag(problem))
+    _, tree_plain = timed(lambda: tree_fixpoint(problem, limit))
+    settled, dag_plain = timed(lambda: dag_fixpoint(problem, limit))
+    greedy = min(cheapest_tree.cost, cheapest_dag.cost)
+    proof = exact(problem, seconds=exact_seconds) if exact_seconds else None
+    budgeted = auto(problem, seconds=seconds)
+    plain = dag_plain if settled else None
+    return Row(path.name, known, greedy, budgeted, proof, tree_seconds, dag_seconds, tree_plain, plain)
+
+
+def timed(run: Callable[[], T]) -> tuple[T, float]:
+    started = time.perf_counter()
+    value = run()
+    return value, time.perf_counter() - started
+
+
+def report(row: Row) -> str:
+    proof = row.exact or row.auto
+    mark = "=" if math.isclose(row.auto.cost, row.best_known, rel_tol=1e-5) else " "
+    return (
+        f"{row.name[:44]:44} auto {row.auto.cost:11.7g} {mark} known {row.best_known:11.7g}  greedy {row.greedy:10.6g}"
+        f"  bound {proof.lower_bound:11.7g} {'proved' if proof.optimal else 'open  '} {proof.seconds:6.2f} s"
+        f"  tree {row.tree_seconds * 1e3:6.1f} ms  dag {row.dag_seconds * 1e3:7.1f} ms"
+    )
+
+
+def summary(rows: list[Row]) -> Iterator[str]:
+    positive = [r for r in rows if r.best_known > 0]
+    if positive:
+        ratios = [math.log(r.auto.cost / r.best_known) for r in positive]
+        yield f"auto / best known, geometric mean over {len(positive)} graphs: {math.exp(statistics.mean(ratios)):.6f}"
+    above = [r.name for r in rows if r.auto.cost > r.greedy + tolerance(r.greedy)]
+    yield f"auto above the better greedy: {above or 'never'}"
+    proofs = [r.exact for r in rows if r.exact is not None and r.known.get("proven", "") != "no"]
+    if proofs:
+        done = [p.seconds for p in proofs if p.optimal]
+        middle = statistics.median(done) if done else math.nan
+        yield f"proved {len(done)} of {len(proofs)} that are known to be provable; median {middle:.3f} s"
+    plain = sum(r.tree_fixpoint for r in rows)
+    yield f"tree / plain fixpoint: {sum(r.tree_seconds for r in rows) / plain:.3f} (both over all files)"
+    settled = [r for r in rows if r.dag_fixpoint is not None]
+    plain = sum(r.dag_fixpoint or 0.0 for r in settled)
+    ours = sum(r.dag_seconds for r in settled)
+    yield f"dag / plain fixpoint: {ours / plain:.3f} (over {len(settled)} files on which the fixpoint ended in time)"
+    for ours, column in (("tree_seconds", "rust_tree_us"), ("dag_seconds", "rust_greedydag_us")):
+        timed_rows = [r for r in rows if r.known.get(column)]
+        if timed_rows:
+            rust = sum(float(r.known[column]) for r in timed_rows) / 1e6
+            here = sum(getattr(r, ours) for r in timed_rows)
+            yield f"{ours.split('_')[0]}: {here:.3f} s; {column} as recorded: {rust:.3f} s"
+
+
+@click.command()
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
+@click.option("--seconds", default=5.0, show_default=True, help="Budget of auto for each file.")
+@click.option("--exact-seconds", default=60.0, show_default=True, help="Budget of exact; 0 leaves it out.")
+@click.option("--limit", default=10.0, show_default=True, help="Seconds after which a plain fixpoint is given up.")
+@click.argument("pattern", default="")
+def main(data: Path, seconds: float, exact_seconds: float, limit: float, pattern: str) -> None:
+    table = data / "known_costs.tsv"
+    known = {}
+    if table.exists():
+        with table.open() as lines:
+            known = {row["file"]: row for row in csv.DictReader(lines, delimiter="\t")}
+    rows = []
+    for path in sorted([*data.rglob("*.json"), *data.rglob("*.json.xz")]):
+        if pattern in str(path):
+            rows.append(measure(path, known.get(path.name, {}), seconds, exact_seconds, limit))
+            click.echo(report(rows[-1]))
+    for line in summary(rows):
+        click.echo(line)
+
+
+if __name__ == "__main__":
+    main()
