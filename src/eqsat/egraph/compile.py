@@ -159,6 +159,9 @@ class _Action:
                 f"(= same_{root} (ty {result}))",
                 f"({exact} same_{root})",
             ]
+        typed = f"(new {result})"
+        if typed in self.actions:
+            self.actions.remove(typed)  # it has its root's type
         self.actions.append(f"(union {root} {result})")
 
     def template(self, template: Any) -> str:

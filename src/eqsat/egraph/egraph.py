@@ -25,7 +25,10 @@ Answer = Callable[..., Sequence[int] | None]
 
 
 class EGraph:
-    """An e-graph that holds typed tensor expressions."""
+    """An e-graph that holds typed tensor expressions.
+
+    ``commutative`` names the operators whose operands a rule of the run swaps: queries need not.
+    """
 
     def __init__(self) -> None:
         self.engine = Engine()
@@ -33,6 +36,7 @@ class EGraph:
         self.atoms: Interner[Atom] = Interner()
         self.types: Interner[Type] = Interner()
         self.handle_count = 0
+        self.commutative: frozenset[str] = frozenset()
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self._predicates: dict[Hashable, tuple[str, str, Callable[[Any], bool]]] = {}
         self._questions: dict[str, Answer] = {}

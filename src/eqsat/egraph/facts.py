@@ -73,7 +73,7 @@ class TypeFacts:
             f' (({name}_of e a {types}) ({name}_ask a {types})) :ruleset facts :name "{name} ask")'
         )
         command(
-            f"(rule (({name}_of e a {types}) ({name}_is a {types} t)) ((set (ty e) t) (delete (new e)))"
+            f"(rule (({name}_of e a {types}) ({name}_is a {types} t)) ((set (ty e) t))"
             f' :ruleset facts :name "{name}")'
         )
 

@@ -93,6 +93,7 @@ class QueryCompiler:
     def __init__(self, egraph: EGraph, rule: str):
         self.egraph = egraph
         self.rule = rule
+        self.commuted = [name for name in _COMMUTATIVE if name not in egraph.commutative]
         self.symbols: dict[tuple[str, Op | None], list[int]] = {}
         for index in range(len(egraph.symbols)):
             symbol = egraph.symbols[index]
@@ -205,7 +206,7 @@ class QueryCompiler:
         if len(pattern.args) != len(head.children):
             return []
         found = self._all(pattern.args, head.children, opened)
-        if _named(pattern) in _COMMUTATIVE and len(pattern.args) == 2:
+        if _named(pattern) in self.commuted and len(pattern.args) == 2:
             found += self._all(tuple(reversed(pattern.args)), head.children, opened)
         return found
 

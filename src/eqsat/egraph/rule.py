@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from eqsat.errors import RuleError
-from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback
+from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, DFPatternCallback, WildcardPattern
 from eqsat.relay.expr import Expr
 
 
@@ -214,3 +214,15 @@ def flatten(rules: Any) -> list[Rule]:
             if named.setdefault(one.name, one) is not one:
                 raise RuleError(f"two different rules are named {one.name!r}: rename one")
     return list(named.values())
+
+
+def swapped_operator(rule: Rule) -> str | None:
+    """The name of the operator of which ``rule`` is the commutative law, None when it is another rule."""
+    if not isinstance(rule, Rewrite) or rule.when or len(rule.lhs) != 1 or len(rule.rhs) != 1:
+        return None
+    (left,), (right,) = rule.lhs, rule.rhs
+    if not isinstance(left, CallPattern) or not isinstance(right, CallPattern) or left.named is None:
+        return None
+    plain = all(isinstance(arg, WildcardPattern) and not arg.children() for arg in left.args or ())
+    swapped = left.args is not None and right.args == left.args[::-1] and len(set(left.args)) == 2
+    return left.named.name if plain and swapped and left.named is right.named else None

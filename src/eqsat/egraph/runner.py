@@ -12,7 +12,7 @@ from eqsat.egraph.facts import ConstantFacts, TypeFacts
 from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.python_rules import Names, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report
-from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule
+from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, swapped_operator
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
 
@@ -65,6 +65,7 @@ class Runner:
         self.root = root
         self.types = types
         fold = [rule.limit for rule in rules if isinstance(rule, FoldConstants)]
+        self.egraph.commutative = frozenset(filter(None, map(swapped_operator, rules)))
         TypeFacts(self.egraph)
         ConstantFacts(self.egraph, max(fold, default=0))
         self.names = Names(self.egraph, types) if any(isinstance(rule, PythonRule) for rule in rules) else None
