@@ -2,16 +2,28 @@
 
 from .anytime import EXTRACTORS, auto, extract
 from .branch_and_cut import exact
+from .cost import Bytes, CostModel, CostNode, Flops, OpCount, Roofline, Storage
+from .devices import Device
 from .greedy import dag, tree
 from .gym import read_gym, write_gym
 from .local_search import local
+from .measured import Measured
 from .problem import Problem
 from .solution import Result, dag_cost
 
 __all__ = [
     "EXTRACTORS",
+    "Bytes",
+    "CostModel",
+    "CostNode",
+    "Device",
+    "Flops",
+    "Measured",
+    "OpCount",
     "Problem",
     "Result",
+    "Roofline",
+    "Storage",
     "auto",
     "dag",
     "dag_cost",

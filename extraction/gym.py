@@ -44,7 +44,7 @@ def _load(path: Path) -> Any:
         data = path.read_bytes()
         return json.loads(lzma.decompress(data) if path.suffix == ".xz" else data)
     except (OSError, lzma.LZMAError) as error:
-        raise ExtractionError(f"cannot be read: {getattr(error, "strerror", None) or error}") from error
+        raise ExtractionError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except (ValueError, RecursionError) as error:
         raise ExtractionError(f"is not JSON: {error}") from error
 
