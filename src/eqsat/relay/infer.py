@@ -47,7 +47,18 @@ def infer_types(root: Expr, module: IRModule | None = None, env: Mapping[Var, Ty
         TypeCheckError: naming operator, arguments and types when a call does not type-check, or the
             variable whose type nothing decides.
     """
-    return _Inferencer(module or IRModule(), env or {}).run(root)
+    types: dict[Expr, Type] = {}
+    _Inferencer(module or IRModule(), env or {}, types).run(root)
+    return types
+
+
+def extend_types(types: dict[Expr, Type], root: Expr) -> None:
+    """Add the types of ``root`` and all below it to ``types``; nodes that are in it are not looked into.
+
+    Raises:
+        TypeCheckError: as :func:`infer_types`.
+    """
+    _Inferencer(IRModule(), {}, types).run(root)
 
 
 def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
@@ -77,9 +88,9 @@ def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
 def infer_module(module: IRModule) -> IRModule:
     """A copy of ``module`` with every function inferred, callees before callers."""
     typed = IRModule(attrs=module.attrs)
-    for name in _callees_first(module):
+    for name in callees_first(module):
         typed[name] = module[name]
-    for name in _callees_first(module):
+    for name in callees_first(module):
         function = infer_type(module[name], typed)
         if isinstance(function, Function):
             typed[name] = function
@@ -89,7 +100,8 @@ def infer_module(module: IRModule) -> IRModule:
     return result
 
 
-def _callees_first(module: IRModule) -> list[GlobalVar]:
+def callees_first(module: IRModule) -> list[GlobalVar]:
+    """The GlobalVars of all functions, those a function calls before its own."""
     order: dict[str, None] = {}
     opened: set[str] = set()
     stack = [variable.name_hint for variable in reversed(module.get_global_vars())]
@@ -114,22 +126,20 @@ class _Binding(Expr):
 
 
 class _Inferencer:
-    def __init__(self, module: IRModule, env: Mapping[Var, Type]):
+    def __init__(self, module: IRModule, env: Mapping[Var, Type], types: dict[Expr, Type]):
         self.module = module
-        self.types: dict[Expr, Type] = {}
+        self.types = types
         self.var_types: dict[Var, Type] = dict(env)
         self.memo: dict[object, Type] = {}
 
-    def run(self, root: Expr) -> dict[Expr, Type]:
-        order = _schedule(root)
-        pending = self._sweep(order)
+    def run(self, root: Expr) -> None:
+        """Type ``root`` and what is below it, down to nodes that are typed already."""
+        pending = self._sweep(_schedule(root, self.types))
         while pending:
             left = self._sweep(pending)
             if len(left) == len(pending):
                 raise TypeCheckError(self._why(left[0]))
             pending = left
-        # deduced variables were visited before their types were known
-        return {node: self.types[node] for node in order if not isinstance(node, (Op, _Binding))}
 
     def _sweep(self, order: list[Expr]) -> list[Expr]:
         """Type what can be typed of ``order``; the rest, in order, is returned."""
@@ -139,7 +149,7 @@ class _Inferencer:
             ty = self._type_of(node)
             if ty is None:
                 left.append(node)
-            else:
+            elif not isinstance(node, (Op, _Binding)):
                 types[node] = ty
         return left
 
@@ -294,12 +304,13 @@ _RULES: dict[type[Expr], Callable[[_Inferencer, Any], Type | None]] = {
 }
 
 
-def _schedule(root: Expr) -> list[Expr]:
-    """Post-order, but arguments before a callee that is a function: they decide its parameters."""
+def _schedule(root: Expr, known: Mapping[Expr, Type]) -> list[Expr]:
+    """Post-order of what is not ``known``, but arguments before a callee that is a function: they decide its
+    parameters."""
     order: list[Expr] = []
     opened: set[Expr] = set()
     done: set[Expr] = set()
-    stack = [root]
+    stack = [] if root in known else [root]
     while stack:
         node = stack[-1]
         if node not in done and node not in opened:
@@ -307,7 +318,7 @@ def _schedule(root: Expr) -> list[Expr]:
             children: Sequence[Expr] = node.children()
             if type(node) is Call and type(node.op) is Function:
                 children = (*node.args, _Binding(node), node.op)
-            stack.extend(child for child in reversed(children) if child not in done)
+            stack.extend(child for child in reversed(children) if child not in done and child not in known)
             continue
         stack.pop()
         if node not in done:

@@ -14,7 +14,7 @@ def _identity_type(attrs: Any, args: Any) -> Type:
 
 
 def _mark(name: str, *fields: Field) -> Builder:
-    return define(
+    builder = define(
         f"annotation.{name}",
         "data",
         *fields,
@@ -23,6 +23,8 @@ def _mark(name: str, *fields: Field) -> Builder:
         kind=OpPattern.OPAQUE,
         flops=lambda attrs, args, ty: 0.0,
     )
+    builder.op.attr_map["TNonComputational"] = True
+    return builder
 
 
 compiler_begin = _mark("compiler_begin", Field("compiler", "str"))

@@ -10,22 +10,37 @@ from eqsat.relay.transform.base import (
     function_pass,
     module_pass,
 )
+from eqsat.relay.transform.dead_code_elimination import DeadCodeElimination
+from eqsat.relay.transform.defuse_ops import DefuseOps
+from eqsat.relay.transform.eliminate_common_subexpr import EliminateCommonSubexpr
+from eqsat.relay.transform.fold_constant import FoldConstant
+from eqsat.relay.transform.fuse_ops import FuseOps
 from eqsat.relay.transform.infer_type import InferType
+from eqsat.relay.transform.inline import Inline, RemoveUnusedFunctions
 from eqsat.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from eqsat.relay.transform.merge_composite import MergeComposite
 from eqsat.relay.transform.partition_graph import PartitionGraph
+from eqsat.relay.transform.to_graph_normal_form import ToGraphNormalForm
 
 __all__ = [
     "AnnotateTarget",
+    "DeadCodeElimination",
+    "DefuseOps",
+    "EliminateCommonSubexpr",
+    "FoldConstant",
     "FunctionPass",
+    "FuseOps",
     "InferType",
+    "Inline",
     "MergeCompilerRegions",
     "MergeComposite",
     "PartitionGraph",
     "Pass",
     "PassContext",
     "PassInfo",
+    "RemoveUnusedFunctions",
     "Sequential",
+    "ToGraphNormalForm",
     "function_pass",
     "module_pass",
 ]

@@ -1,0 +1,110 @@
+"""FoldConstant: what depends on constants alone is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import EvaluationError
+from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var, const
+from eqsat.relay.infer import infer_module
+from eqsat.relay.interpreter import evaluate_op
+from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
+from eqsat.relay.ty import is_static
+from eqsat.relay.visitor import post_order, rebuild
+
+_NEVER_FOLDED = ("device_copy", "ndarray_size", "shape_of")
+
+
+def FoldConstant(fold_qnn: bool = False) -> Pass:
+    """Evaluate operators over constants, shapes that are known, branches on and projections of constants.
+
+    An operator without arguments is kept: it says in a few words what may be a large constant. So are the
+    insides of primitive functions.
+
+    Args:
+        fold_qnn: whether to evaluate quantized operators too.
+    """
+    fold = FunctionPass(lambda function, mod, context: _Folder(fold_qnn).run(function), PassInfo(2, "FoldConstant"))
+    return Pass(lambda mod, context: fold(infer_module(mod)), fold.info)
+
+
+class _Folder:
+    def __init__(self, fold_qnn: bool):
+        self.fold_qnn = fold_qnn
+
+    def run(self, function: Function) -> Function:
+        order = post_order(function, children=lambda node: () if _is_primitive(node) else node.children())
+        bound = {node.var: node.value for node in order if isinstance(node, Let)}
+        new: dict[Expr, Expr] = {}
+        for node in order:
+            value = new.get(bound[node]) if isinstance(node, Var) and node in bound else None
+            new[node] = value if isinstance(value, Constant) else self._folded(node, _rebuild(node, new))
+        folded = new[function]
+        return folded if isinstance(folded, Function) else function
+
+    def _folded(self, old: Expr, new: Expr) -> Expr:
+        if isinstance(new, Call):
+            return self._call(old, new)
+        if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
+            return new.tuple_value.fields[new.index]
+        if isinstance(new, If) and isinstance(new.cond, Constant):
+            return new.true_branch if bool(new.cond.data.numpy()) else new.false_branch
+        return new
+
+    def _call(self, old: Expr, new: Call) -> Expr:
+        op = new.op
+        if not isinstance(op, Op):
+            return new
+        if op.name in ("shape_of", "ndarray_size"):
+            return _known_shape(old, new)
+        if not new.args or not self._may_fold(op) or not all(map(_is_constant, new.args)):
+            return new
+        try:
+            return _expression(evaluate_op(op, new.attrs, [_value(arg) for arg in new.args]))
+        except EvaluationError:
+            return new
+
+    def _may_fold(self, op: Op) -> bool:
+        if op.kernel is None or op.get_attr("TOpIsStateful") or op.get_attr("TNonComputational"):
+            return False
+        return op.name not in _NEVER_FOLDED and (self.fold_qnn or not op.name.startswith("qnn."))
+
+
+def _rebuild(node: Expr, new: dict[Expr, Expr]) -> Expr:
+    """``node`` over ``new`` operands; a let whose variable became a constant is its body."""
+    if isinstance(node, Let) and isinstance(new[node.var], Constant):
+        return new[node.body]
+    return rebuild(node, new)
+
+
+def _is_primitive(node: Expr) -> bool:
+    return isinstance(node, Function) and bool(node.attrs.get("Primitive"))
+
+
+def _is_constant(expr: Expr) -> bool:
+    if isinstance(expr, Tuple):
+        return all(isinstance(field, Constant) for field in expr.fields)
+    return isinstance(expr, Constant)
+
+
+def _value(expr: Expr) -> Any:
+    if isinstance(expr, Tuple):
+        return tuple(_value(field) for field in expr.fields)
+    return expr.data.numpy() if isinstance(expr, Constant) else None
+
+
+def _expression(value: Any) -> Expr:
+    return Tuple([_expression(item) for item in value]) if isinstance(value, tuple) else Constant(np.asarray(value))
+
+
+def _known_shape(old: Expr, new: Call) -> Expr:
+    """The shape or number of elements of the argument, where type inference found them."""
+    ty = old.children()[1]._checked_type
+    if not is_static(ty):
+        return new
+    shape = np.array(ty.concrete_shape, dtype=np.int64)
+    dtype = "int32" if new.attrs is None else new.attrs.get("dtype") or "int32"
+    name = new.op.name if isinstance(new.op, Op) else ""
+    return const(shape.prod() if name == "ndarray_size" else shape, str(dtype))

@@ -1,0 +1,210 @@
+"""FuseOps: neighbouring operators become one primitive function (T. Chen et al., TVM, 2018, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.infer import infer_module
+from eqsat.relay.module import IRModule
+from eqsat.relay.op.op import OpPattern
+from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo, register_config_option
+from eqsat.relay.transform.fusion_graph import FusionGraph, stays
+from eqsat.relay.visitor import post_order, rebuild
+
+MAX_FUSED = 256
+"""How many operators a group may hold unless ``relay.FuseOps.max_depth`` says otherwise."""
+
+register_config_option("relay.FuseOps.max_depth", int)
+register_config_option("relay.FuseOps.link_params", bool)
+
+_RESHAPES = ("contrib_reverse_reshape", "expand_dims", "nn.batch_flatten", "reshape", "squeeze")
+
+
+def FuseOps(fuse_opt_level: int = -1) -> Pass:
+    """Group operators that can be computed together into functions with attribute ``Primitive``.
+
+    Options of the context: ``relay.FuseOps.max_depth``, the greatest size of a group;
+    ``relay.FuseOps.link_params``, whether constants stay inside the functions instead of being passed.
+
+    Args:
+        fuse_opt_level: 0 makes each operator a function of its own; -1 takes the context's level.
+    """
+
+    def transform(function: Function, mod: IRModule, context: PassContext) -> Function:
+        level = context.opt_level if fuse_opt_level == -1 else fuse_opt_level
+        graph = FusionGraph(function)
+        groups = _Groups(graph, context.config.get("relay.FuseOps.max_depth", MAX_FUSED))
+        if level > 0:
+            groups.fuse()
+        return _Fuser(graph, groups, context.config.get("relay.FuseOps.link_params", False)).run(function)
+
+    fuse = FunctionPass(transform, PassInfo(0, "FuseOps"))
+    return Pass(lambda mod, context: fuse(infer_module(mod)), fuse.info)
+
+
+class _Phase(Enum):
+    ANCHORS = auto()  # convolutions and the like take what follows them
+    INJECTIVE = auto()
+    TUPLES = auto()  # tuples inside of a group take their injective fields
+
+
+class _Groups:
+    """Which nodes are computed together: a union-find whose roots are the groups' results."""
+
+    def __init__(self, graph: FusionGraph, max_fused: int):
+        self.graph = graph
+        self.max_fused = max_fused
+        self.kinds = list(graph.kinds)
+        self._parent = list(range(len(graph.nodes)))
+        self._size = [1] * len(graph.nodes)
+
+    def root(self, number: int) -> int:
+        """The number of the node that gives the result of the group of ``number``."""
+        parent = self._parent
+        root = number
+        while parent[root] != root:
+            root = parent[root]
+        while parent[number] != root:
+            parent[number], number = root, parent[number]
+        return root
+
+    def fuse(self) -> None:
+        for phase in _Phase:
+            for number, meet in enumerate(self.graph.meet):
+                if meet is not None:
+                    self._try(number, meet, phase)
+
+    def _try(self, number: int, meet: int, phase: _Phase) -> None:
+        allowed = self._condition(number, meet, phase)
+        path = None if allowed is None else self._path(number, meet, allowed)
+        for node in path or ():
+            self._unite(node, meet)
+
+    def _condition(self, number: int, meet: int, phase: _Phase) -> Callable[[int, bool], bool] | None:
+        """What a group on the way (its kind, whether it is the last) must be for fusion; None: no fusion."""
+        kind, path_kind = self.kinds[number], self.graph.path_kind[number]
+        if phase is _Phase.TUPLES:
+            into_tuple = self.kinds[meet] == OpPattern.TUPLE and self.kinds[self.root(meet)] <= OpPattern.INJECTIVE
+            return _all_injective if kind <= OpPattern.INJECTIVE and into_tuple else None
+        if self.kinds[meet] == OpPattern.TUPLE or self.root(number) == self.root(meet):
+            return None
+        if kind == OpPattern.OUT_ELEMWISE_FUSABLE:
+            starts = phase is _Phase.ANCHORS and path_kind == OpPattern.ELEMWISE
+            return _all_broadcast if starts else None
+        if kind <= OpPattern.BROADCAST:
+            return _into_compute if path_kind <= OpPattern.COMM_REDUCE else None
+        if kind in (OpPattern.INJECTIVE, OpPattern.TUPLE):
+            return _all_injective if phase is _Phase.INJECTIVE and path_kind <= OpPattern.INJECTIVE else None
+        return None
+
+    def _path(self, number: int, meet: int, allowed: Callable[[int, bool], bool]) -> list[int] | None:
+        """The nodes from ``number`` on all ways up to ``meet``; None when one is not allowed or they are too many."""
+        path = [number]
+        seen = {number, meet}
+        size = self._size[self.root(meet)] + self._size[number]
+        for node in path:
+            if size > self.max_fused:
+                return None
+            for user, _ in self.graph.users[node]:
+                if user in seen and user != meet:
+                    continue
+                if not allowed(self.kinds[self.root(user)], user == meet):
+                    return None
+                if user not in seen:
+                    seen.add(user)
+                    path.append(user)
+                    size += self._size[user]
+        return path
+
+    def _unite(self, number: int, meet: int) -> None:
+        child, parent = self.root(number), self.root(meet)
+        if child == parent:
+            return
+        self._parent[child] = parent
+        self._size[parent] += self._size[child]
+        if self.kinds[child] == OpPattern.OUT_ELEMWISE_FUSABLE:
+            self.kinds[parent] = max(self.kinds[parent], OpPattern.OUT_ELEMWISE_FUSABLE)
+
+
+def _all_broadcast(kind: int, last: bool) -> bool:
+    return kind <= OpPattern.BROADCAST
+
+
+def _all_injective(kind: int, last: bool) -> bool:
+    return kind <= OpPattern.INJECTIVE
+
+
+def _into_compute(kind: int, last: bool) -> bool:
+    return kind <= (OpPattern.OUT_ELEMWISE_FUSABLE if last else OpPattern.INJECTIVE)
+
+
+class _Fuser:
+    """Makes a function of each group."""
+
+    def __init__(self, graph: FusionGraph, groups: _Groups, link_params: bool):
+        self.number = graph.number
+        self.groups = groups
+        self.link_params = link_params
+        self.new: dict[Expr, Expr] = {}
+        self.inputs: dict[int, dict[Expr, Var]] = {}
+
+    def run(self, function: Function) -> Function:
+        for node in post_order(function, children=lambda node: () if stays(node) else node.children()):
+            self.new[node] = self._visit(node)
+        fused = self.new[function]
+        return fused if isinstance(fused, Function) else function
+
+    def _visit(self, node: Expr) -> Expr:
+        if isinstance(node, Call) and isinstance(node.op, Op):
+            if node.op.get_attr("TNonComputational"):
+                return rebuild(node, self.new)
+            group = self._group(node)
+            call = node.with_children([node.op, *self._operands(node.args, group)])
+            return self._call(node, call, group) if self._is_result(node, group) else call
+        if isinstance(node, Tuple):
+            group = self._group(node)
+            if self._is_result(node, group):
+                return rebuild(node, self.new)
+            return node.with_children(self._operands(node.fields, group))
+        if isinstance(node, TupleGetItem):
+            return self._projection(node)
+        return rebuild(node, self.new)
+
+    def _projection(self, node: TupleGetItem) -> Expr:
+        group = self._group(node)
+        is_result = self._is_result(node, group)
+        if is_result and self._group(node.tuple_value) != group:
+            return rebuild(node, self.new)
+        projection = node.with_children(self._operands(node.children(), group))
+        return self._call(node, projection, group) if is_result else projection
+
+    def _group(self, node: Expr) -> int:
+        number = self.number.get(node)
+        return -1 if number is None else self.groups.root(number)
+
+    def _is_result(self, node: Expr, group: int) -> bool:
+        return self.number[node] == group
+
+    def _operands(self, operands: Sequence[Expr], group: int) -> list[Expr]:
+        """What stands for ``operands`` inside the group's function."""
+        return [self._operand(operand, group) for operand in operands]
+
+    def _operand(self, operand: Expr, group: int) -> Expr:
+        new = self.new[operand]
+        linked = self.link_params and isinstance(new, Constant)
+        if linked or self._group(operand) == group:
+            return new
+        inputs = self.inputs.setdefault(group, {})
+        if new not in inputs:
+            inputs[new] = Var(f"p{len(inputs)}", operand.checked_type)
+        return inputs[new]
+
+    def _call(self, node: Expr, body: Expr, group: int) -> Call:
+        inputs = self.inputs.pop(group, {})
+        calls = [inner for inner in post_order(body) if isinstance(inner, Call)]
+        attrs = {"Primitive": int(bool(calls))}
+        if calls and all(isinstance(call.op, Op) and call.op.name in _RESHAPES for call in calls):
+            attrs["relay.reshape_only"] = 1
+        return Call(Function(list(inputs.values()), body, node.checked_type, attrs=attrs), list(inputs))
