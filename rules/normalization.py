@@ -60,4 +60,3 @@ normalization = RuleSet(
         ),
     ],
 )
-

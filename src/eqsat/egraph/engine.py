@@ -92,7 +92,8 @@ class Engine:
             return Frozen(self._egraph.freeze().functions, self._egraph.value_to_i64)
 
     def _run(self, *commands: Any) -> list[Any]:
-        return self._egraph.run_program(*commands)  # type: ignore[no-any-return]
+        outputs: list[Any] = self._egraph.run_program(*commands)
+        return outputs
 
 
 class Frozen:

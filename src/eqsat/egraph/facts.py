@@ -73,8 +73,7 @@ class TypeFacts:
             f' (({name}_of e a {types}) ({name}_ask a {types})) :ruleset facts :name "{name} ask")'
         )
         command(
-            f"(rule (({name}_of e a {types}) ({name}_is a {types} t)) ((set (ty e) t))"
-            f' :ruleset facts :name "{name}")'
+            f'(rule (({name}_of e a {types}) ({name}_is a {types} t)) ((set (ty e) t)) :ruleset facts :name "{name}")'
         )
 
     def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.lower import lower
@@ -111,8 +112,8 @@ def build_node(symbol: Symbol, atom: Atom, children: list[Expr]) -> Expr:
     if symbol.kind == "apply":
         attrs: Attrs | None = atom.value
         return Call(children[0], children[1:], attrs)
-    expr: Expr = atom.value if symbol.kind != "operator" else symbol.op
-    return expr
+    expr: Any = symbol.op if symbol.kind == "operator" else atom.value
+    return expr  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

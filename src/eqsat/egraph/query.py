@@ -6,9 +6,9 @@ alternative, the order of a commutative call, an association), each choice is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.symbols import constant_key
@@ -289,7 +289,7 @@ class QueryCompiler:
         return found
 
 
-_METHODS = {
+_METHODS: dict[type[DFPattern], Callable[..., list[Query]]] = {
     WildcardPattern: QueryCompiler._wildcard,
     ConstantPattern: QueryCompiler._constant,
     VarPattern: QueryCompiler._var,
@@ -325,24 +325,27 @@ def _unwrap(pattern: DFPattern) -> DFPattern:
     return pattern
 
 
+def _binary(pattern: DFPattern, name: str) -> tuple[CallPattern, DFPattern, DFPattern] | None:
+    """A call pattern of the named operator and its two argument patterns, None when it is no such pattern."""
+    if not isinstance(pattern, CallPattern) or _named(pattern) != name or len(pattern.args or ()) != 2:
+        return None
+    left, right = pattern.args or ()
+    return pattern, left, right
+
+
 def _reassociations(pattern: CallPattern) -> list[CallPattern]:
-    """Relay's two re-associations: (a*b)/c as a*(b/c) and b*(a/c), and a*(b/c) as (b*a)/c."""
-    args = pattern.args
-    if args is None or len(args) != 2:
-        return []
-    if _named(pattern) == "divide" and _named(args[0]) == "multiply" and len(args[0].args or ()) == 2:
-        product, divisor = args
-        return [
-            CallPattern(product.op, [product.args[1 - i], CallPattern(pattern.op, [product.args[i], divisor])])
-            for i in (0, 1)
-        ]
-    if _named(pattern) == "multiply":
-        return [
-            CallPattern(args[i].op, [CallPattern(pattern.op, [args[i].args[0], args[1 - i]]), args[i].args[1]])
-            for i in (0, 1)
-            if _named(args[i]) == "divide" and len(args[i].args or ()) == 2
-        ]
-    return []
+    """Relay's two re-associations: (a*b)/c as b*(a/c) and a*(b/c), and a*(b/c) as (b*a)/c."""
+    found = []
+    if (quotient := _binary(pattern, "divide")) and (product := _binary(quotient[1], "multiply")):
+        call, *factors = product
+        for first, second in (factors, factors[::-1]):
+            found.append(CallPattern(call.op, [second, CallPattern(pattern.op, [first, quotient[2]])]))
+    if product := _binary(pattern, "multiply"):
+        for inner, other in (product[1:], product[:0:-1]):
+            if quotient := _binary(inner, "divide"):
+                call, numerator, divisor = quotient
+                found.append(CallPattern(call.op, [CallPattern(pattern.op, [numerator, other]), divisor]))
+    return found
 
 
 def _as_pattern(expr: Expr) -> DFPattern:
@@ -361,7 +364,7 @@ def _as_pattern(expr: Expr) -> DFPattern:
     return made[expr]
 
 
-def _type_test(pattern: TypePattern | DataTypePattern | ShapePattern) -> tuple[object, object]:
+def _type_test(pattern: TypePattern | DataTypePattern | ShapePattern) -> tuple[Hashable, Callable[[Any], bool]]:
     if isinstance(pattern, TypePattern):
         return ("is", pattern.type), lambda ty: bool(structural_equal(pattern.type, ty))
     if isinstance(pattern, DataTypePattern):

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqsat import extraction
 from eqsat.egraph.build import build_expr, input_choice
 from eqsat.egraph.report import Report
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ExtractionError
-from eqsat import extraction
-from eqsat.extraction import CostNode, OpCount, Problem, Result, dag_cost
+from eqsat.extraction import CostNode, OpCount, Problem, Result
 from eqsat.relay.expr import Expr, Function
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.module import IRModule
@@ -105,7 +105,7 @@ def extract(
         start = time.perf_counter()
         problem = as_problem(region.snapshot, region.root, model)
         incumbent = input_choice(region.snapshot, region.runner.lowered)
-        input_cost += dag_cost(problem, incumbent)
+        input_cost += input_graph_cost(region, model)
         result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
@@ -139,16 +139,35 @@ def node_costs(snapshot: Snapshot, model: CostModel) -> NDArray[np.float64]:
     costs = np.empty(snapshot.node_count)
     rows = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
     for node, (of, symbol, atom) in enumerate(rows):
-        arg_types = tuple([types[c] for c in child[starts[node] : starts[node + 1]]])
-        key = (symbol, atom, arg_types, types[of], constant[of])
+        children = child[starts[node] : starts[node + 1]]
+        key = (symbol, atom, types[of], constant[of], *[types[c] for c in children])
         cost = memo.get(key)
         if cost is None:
-            head = snapshot.symbols[symbol]
-            attrs = snapshot.atoms[atom].value if head.kind == "call" else None
-            view = CostNode(head.name, attrs, arg_types, types[of], constant[of])
-            cost = memo[key] = _ask(model, view)
+            cost = memo[key] = _ask(model, _view(snapshot, symbol, atom, of, children))
         costs[node] = cost
     return costs
+
+
+def input_graph_cost(region: Region, model: CostModel) -> float:
+    """Cost of the graph as it was lowered: equal nodes once, what rules found equal apart."""
+    snapshot, lowered = region.snapshot, region.runner.lowered
+    same: dict[tuple[int, ...], int] = {}
+    stands_for: dict[int, int] = {}
+    total = 0.0
+    for handle, symbol, atom, children in lowered.nodes:
+        below = [stands_for[child] for child in children]
+        stands_for[handle] = first = same.setdefault((symbol, atom, *below), handle)
+        if first == handle:
+            classes = snapshot.handle_class[[handle, *children]].tolist()
+            total += _ask(model, _view(snapshot, symbol, atom, classes[0], classes[1:]))
+    return total
+
+
+def _view(snapshot: Snapshot, symbol: int, atom: int, of: int, children: list[int]) -> CostNode:
+    head = snapshot.symbols[symbol]
+    attrs = snapshot.atoms[atom].value if head.kind == "call" else None
+    arg_types = tuple([snapshot.class_type[child] for child in children])
+    return CostNode(head.name, attrs, arg_types, snapshot.class_type[of], bool(snapshot.constant[of]))
 
 
 def _ask(model: CostModel, node: CostNode) -> float:
@@ -167,7 +186,8 @@ def _needless(snapshot: Snapshot) -> NDArray[np.bool_]:
     is_leaf = kinds[snapshot.node_symbol]
     has_leaf = np.zeros(snapshot.class_count, dtype=bool)
     has_leaf[snapshot.node_class[is_leaf]] = True
-    return has_leaf[snapshot.node_class] & ~is_leaf
+    needless: NDArray[np.bool_] = has_leaf[snapshot.node_class] & ~is_leaf
+    return needless
 
 
 def _rewrap(region: Region, body: Expr) -> Expr:
