@@ -35,7 +35,7 @@ from eqsat.relay.literal import key_text, name_text, scalar_text
 from eqsat.relay.metadata import MetadataWriter
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import REQUIRED
-from eqsat.relay.scopes import Layout, Scope
+from eqsat.relay.scopes import Layout, Rope, Scope
 from eqsat.relay.trampoline import Step, run
 from eqsat.relay.ty import Type
 
@@ -122,17 +122,17 @@ class _Printer:
     def definition(self, name: str, function: Function) -> str:
         self._start(function)
         run(self._function(function, f"def @{name_text(name)}"))
-        return self.text[function]
+        return _flat(self.text[function])
 
     def expression(self, root: Expr) -> str:
         self._start(root)
         run(self._visit(root))
         last = self._use(root, last=True)
-        return self.layout.top.newline.join([*self.layout.top.lines, last])
+        return _flat(_lines([*self.layout.top.lines, last], "\n"))
 
     def _start(self, root: Expr) -> None:
         self.layout = Layout(root)
-        self.text: dict[Expr, str] = {}
+        self.text: dict[Expr, Any] = {}
         self.free: dict[Var, str] = {}
         self.lined: set[Expr] = set()
 
@@ -143,8 +143,8 @@ class _Printer:
             raise ArgumentError(f"the text form has no {type(node).__name__} nodes")
         return rule(self, node)
 
-    def _use(self, node: Expr, last: bool = False) -> str:
-        """What stands for ``node`` where it is used; ``last``: as the last expression of a scope."""
+    def _use(self, node: Expr, last: bool = False) -> Any:
+        """What stands for ``node`` where it is used; a string unless it is there as the ``last`` of a scope."""
         text = self.text[node]
         kind = type(node)
         if kind is Var:
@@ -154,13 +154,14 @@ class _Printer:
             return text
         if kind is Op or kind is GlobalVar or node in self.lined:
             return text
-        text += self._comment(node)
+        comment = self._comment(node)
         if kind is Constant:
-            return text
+            return text + comment
         if last and self.layout.is_unique(node):
-            return text
+            return [text, comment]
         name = self.text[node] = f"%{next(self.numbers)}"
-        self.layout.place[node].lines.append(f"{name} = {text};")
+        line: Rope = f"{name} = {text}{comment};" if isinstance(text, str) else [f"{name} = ", text, comment, ";"]
+        self.layout.place[node].lines.append(line)
         self.lined.add(node)
         return name
 
@@ -230,7 +231,10 @@ class _Printer:
 
     def _tuple_get_item(self, node: TupleGetItem) -> Step:
         yield from self._children((node.tuple_value,))
-        self.text[node] = f"{self._use(node.tuple_value)}.{node.index}"
+        value = self._use(node.tuple_value)
+        if isinstance(node.tuple_value, Constant):  # 1.0 would be a number
+            value = f"({value})"
+        self.text[node] = f"{value}.{node.index}"
 
     def _ref(self, node: Expr) -> Step:
         yield from self._children(node.children())
@@ -243,7 +247,7 @@ class _Printer:
         true, false = self.layout.inner[node]
         then = yield self._body(node.true_branch, true)
         otherwise = yield self._body(node.false_branch, false)
-        self.text[node] = f"if ({cond}) {then} else {otherwise}"
+        self.text[node] = [f"if ({cond}) ", then, " else ", otherwise]
 
     def _function(self, function: Function, head: str = "fn ") -> Step:
         inside = [self._define(param) for param in function.params]
@@ -251,30 +255,31 @@ class _Printer:
         inside += [self._attribute(name, function.attrs[name]) for name in names]
         result = "" if function.ret_type is None else f"-> {self._type(function.ret_type)} "
         body = yield self._body(function.body, *self.layout.inner[function])
-        self.text[function] = f"{head}({', '.join(inside)}) {result}{body}"
+        self.text[function] = [f"{head}({', '.join(inside)}) {result}", body]
 
     def _body(self, last: Expr, scope: Scope) -> Step:
         """A scope in braces."""
         yield from self._children((last,))
         result = self._use(last, last=True)
         newline = scope.newline
-        return f"{{{newline}{newline.join([*scope.lines, result])}{newline[:-2]}}}"
+        return ["{", newline, *_lines([*scope.lines, result], newline), newline[:-2], "}"]
 
     def _let(self, let: Let) -> Step:
         """A chain of lets; in parentheses unless it ends a scope."""
         in_place = self.layout.is_last(let)
         outer = self.layout.inner[let][0]
-        parts = [] if in_place else [outer.lines]
+        parts: list[list[Rope]] = [] if in_place else [outer.lines]
         node: Expr = let
         while isinstance(node, Let) and (node is let or self.layout.is_last(node)):
             variable = self._define(node.var)
             yield from self._children((node.value,))
-            parts += [[f"let {variable} = {self._use(node.value, last=True)};"], self.layout.inner[node][1].lines]
+            parts += [[[f"let {variable} = ", self._use(node.value, last=True), ";"]], self.layout.inner[node][1].lines]
             node = node.body
         yield from self._children((node,))
         result = self._use(node, last=True)
-        text = outer.newline.join([*chain.from_iterable(parts), result])
-        self.text[let] = text if in_place else f"({outer.newline}{text}{outer.newline[:-2]})"
+        newline = outer.newline
+        text = _lines([*chain.from_iterable(parts), result], newline)
+        self.text[let] = text if in_place else ["(", newline, *text, newline[:-2], ")"]
 
     def _call_attributes(self, call: Call) -> list[str]:
         attrs, op = call.attrs, call.op
@@ -293,6 +298,25 @@ class _Printer:
 
     def _attribute(self, name: str, value: Any) -> str:
         return f"{key_text(name)}={self.metadata.attribute(value)}"
+
+
+def _lines(lines: list[Rope], newline: str) -> list[Rope]:
+    """The lines with ``newline`` between them."""
+    joined: list[Rope] = [newline] * (2 * len(lines) - 1)
+    joined[::2] = lines
+    return joined
+
+
+def _flat(rope: Rope) -> str:
+    parts: list[str] = []
+    stack = [rope]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, str):
+            parts.append(top)
+        else:
+            stack.extend(reversed(top))
+    return "".join(parts)
 
 
 @cache

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from eqsat.relay.expr import Expr, Function, If, Let
 from eqsat.relay.visitor import post_order
+
+Rope: TypeAlias = str | list["Rope"]
+"""Text in pieces, joined once at the end: nested scopes are not copied level by level."""
 
 
 class Scope:
@@ -20,7 +25,7 @@ class Scope:
 
     def __init__(self, parent: Scope | None, indent: int):
         self.indent = indent
-        self.lines: list[str] = []
+        self.lines: list[Rope] = []
         self.parent: Scope = parent or self
         self.depth: int = 0 if parent is None else parent.depth + 1
         over = self.parent if parent is None else parent.jump

@@ -338,10 +338,14 @@ class Parser(Reader):
                 written.update([self.attribute()])
             elif written or attrs is not None:
                 raise self.unexpected(_ATTRIBUTE)
-            elif isinstance(arg := self._simple_argument() or (yield self._block()), Attrs):
-                attrs = arg
             else:
-                args.append(arg)
+                arg = self._simple_argument()
+                if arg is None:
+                    arg = yield self._block()
+                if isinstance(arg, Attrs):
+                    attrs = arg
+                else:
+                    args.append(arg)
             if not self.accept(","):
                 self.expect(")", "',' or ')'")
                 break
