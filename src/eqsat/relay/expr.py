@@ -168,7 +168,7 @@ class Op(Expr):
         self.deduce: Callable[..., Sequence[Type | None]] | None = None
         self.kernel: Callable[..., Any] | None = None
         self.flops: Callable[..., float] | None = None
-        self.outputs: int | Callable[[Attrs], int] = 1
+        self.outputs: int | Callable[[Attrs], int | None] = 1
         self.onnx: Any = None
 
     @staticmethod

@@ -2,19 +2,28 @@
 
 from eqsat.relay.op import annotation as annotation
 from eqsat.relay.op import contrib as contrib
-from eqsat.relay.op import create, index, reduce, tensor, transform
+from eqsat.relay.op import create, index, order, rearrange, reduce, scatter, tensor, transform
+from eqsat.relay.op import dyn as dyn
+from eqsat.relay.op import image as image
 from eqsat.relay.op import nn as nn
 from eqsat.relay.op import op as op
+from eqsat.relay.op import qnn as qnn
 from eqsat.relay.op.create import *  # noqa: F403 - each module lists its operators
 from eqsat.relay.op.index import *  # noqa: F403
 from eqsat.relay.op.op import get, register_op_attr
+from eqsat.relay.op.order import *  # noqa: F403
+from eqsat.relay.op.rearrange import *  # noqa: F403
 from eqsat.relay.op.reduce import *  # noqa: F403
+from eqsat.relay.op.scatter import *  # noqa: F403
 from eqsat.relay.op.tensor import *  # noqa: F403
 from eqsat.relay.op.transform import *  # noqa: F403
 
-__all__ = ["annotation", "get", "nn", "register_op_attr"]
+__all__ = ["annotation", "get", "image", "nn", "qnn", "register_op_attr"]
 __all__ += create.__all__
 __all__ += index.__all__
+__all__ += order.__all__
+__all__ += rearrange.__all__
 __all__ += reduce.__all__
+__all__ += scatter.__all__
 __all__ += tensor.__all__
 __all__ += transform.__all__

@@ -9,6 +9,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.expr import const
+from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.types import check_dtype, ranked, same_type, tensor
 from eqsat.relay.ty import Any as AnyDim
@@ -31,7 +32,7 @@ def _full_like_type(attrs: Any, args: Sequence[Type]) -> Type:
     return tensor(args[0])
 
 
-zeros = define(
+_zeros = define(
     "zeros",
     "",
     SHAPE,
@@ -40,7 +41,7 @@ zeros = define(
     kernel=lambda attrs: np.zeros(attrs.shape, attrs.dtype),
     kind=OpPattern.ELEMWISE,
 )
-ones = define(
+_ones = define(
     "ones",
     "",
     SHAPE,
@@ -49,7 +50,7 @@ ones = define(
     kernel=lambda attrs: np.ones(attrs.shape, attrs.dtype),
     kind=OpPattern.ELEMWISE,
 )
-full = define(
+_full = define(
     "full",
     "fill_value",
     Field("shape", "ints", ()),
@@ -58,6 +59,10 @@ full = define(
     kernel=lambda attrs, value: np.full(attrs.shape, value, attrs.dtype or value.dtype),
     kind=OpPattern.ELEMWISE,
 )
+zeros = dyn.either(_zeros, dyn.zeros)
+ones = dyn.either(_ones, dyn.ones)
+full = dyn.either(_full, dyn.full)
+
 zeros_like = define(
     "zeros_like", "data", infer=same_type, kernel=lambda attrs, data: np.zeros_like(data), kind=OpPattern.ELEMWISE
 )

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import EvaluationError, TypeCheckError
+from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.shape import clamp_slice
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, tensor, unify
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
@@ -58,15 +60,6 @@ def slice_bounds(attrs: Any, rank: int) -> list[tuple[int, int | None, int | Non
     return bounds
 
 
-def clamp_slice(begin: int | None, end: int | None, stride: int, dim: int) -> slice:
-    """The Python slice for Relay's begin and end: negative ones count from the back, then both are clamped."""
-    low, high = (0, dim) if stride > 0 else (-1, dim - 1)
-    first = (low if stride > 0 else high) if begin is None else begin + dim if begin < 0 else begin
-    last = (high if stride > 0 else low) if end is None else end + dim if end < 0 else end
-    first, last = min(max(first, low), high), min(max(last, low), high)
-    return slice(first, None if last < 0 else last, stride)
-
-
 def _slice_dim(begin: int | None, end: int | None, stride: int, dim: Dim) -> Dim:
     if isinstance(dim, int):
         return len(range(dim)[clamp_slice(begin, end, stride, dim)])
@@ -90,7 +83,7 @@ def slices(attrs: Any, shape: Sequence[int]) -> tuple[slice, ...]:
     return tuple(index)
 
 
-strided_slice = define(
+_strided_slice = define(
     "strided_slice",
     "data",
     Field("begin", "ints"),
@@ -102,6 +95,8 @@ strided_slice = define(
     kernel=lambda attrs, data: data[slices(attrs, data.shape)],
     kind=INJECTIVE,
 )
+
+strided_slice = dyn.either(_strided_slice, dyn.strided_slice)
 
 # ---- gathers
 

@@ -105,7 +105,7 @@ def define(
     kernel: Callable[..., Any] | None = None,
     kind: OpPattern | None = None,
     deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type | None]] | None = None,
-    outputs: int | Callable[[Any], int] = 1,
+    outputs: int | Callable[[Any], int | None] = 1,
     flops: Callable[[Any, Sequence[Type], Type], float] | None = None,
     onnx: Any = None,
     stateful: bool = False,
@@ -125,7 +125,8 @@ def define(
         kind: its ``TOpPattern``, None when Relay registers none.
         deduce: ``deduce(attrs, arg_types)`` completes argument types of which some are None (variables
             without annotation), as far as the attributes and the other arguments decide them.
-        outputs: how many outputs; above 1 the builder gives a TupleWrapper.
+        outputs: how many outputs; above 1 the builder gives a TupleWrapper. A function of the attributes may
+            also give None: the result is no tuple.
         flops: ``flops(attrs, arg_types, type)``: floating-point operations of one evaluation. By default
             one per element of the result for kinds up to BROADCAST and one per element of the arguments
             for COMM_REDUCE, else none.
@@ -262,7 +263,9 @@ class Builder:
         attrs = make_attrs(op, given)
         call = Call(op, tensors, attrs)
         outputs = op.outputs if isinstance(op.outputs, int) else op.outputs(attrs or Attrs())
-        return call if outputs == 1 and isinstance(op.outputs, int) else TupleWrapper(call, outputs)
+        if outputs is None or op.outputs == 1:
+            return call
+        return TupleWrapper(call, outputs)
 
     def __repr__(self) -> str:
         return f"<builder of {self.op.name}{self.__signature__}>"

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
-from eqsat.relay.op.tensor import is_float, sqrt, truncated_divide
+from eqsat.relay.op.tensor import sqrt, truncated_divide
 from eqsat.relay.op.types import axes_indices, size, tensor
 from eqsat.relay.ty import Dim, TensorType, Type
 
@@ -25,12 +25,10 @@ def accumulator(dtype: Any) -> Any:
 
 
 def mean_over(data: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
-    """The mean over ``axes`` in the data's dtype."""
-    if is_float(data):
-        return np.mean(data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype)).astype(data.dtype)
-    total = np.sum(data, axis=axes, keepdims=keepdims, dtype=data.dtype)
-    count = np.prod([data.shape[axis] for axis in axes], dtype=np.int64)
-    return truncated_divide(np.asarray(total), count.astype(data.dtype)).astype(data.dtype)
+    """The mean over ``axes`` in the data's dtype; of no elements NaN."""
+    total = np.sum(data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype))
+    count = np.prod([data.shape[axis] for axis in axes], dtype=np.int64).astype(total.dtype)
+    return truncated_divide(np.asarray(total), count).astype(data.dtype)
 
 
 def _sum(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

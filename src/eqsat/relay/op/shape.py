@@ -1,4 +1,4 @@
-"""The shape codes of ``reshape``: one resolver for static and unknown dimensions."""
+"""Shape codes of ``reshape`` and bounds of slices, for static and unknown dimensions alike."""
 
 from __future__ import annotations
 
@@ -122,3 +122,12 @@ def _known(dims: Sequence[Dim]) -> int:
 
 def _text(shape: Sequence[Dim]) -> str:
     return f"({', '.join(map(str, shape))})"
+
+
+def clamp_slice(begin: int | None, end: int | None, stride: int, dim: int) -> slice:
+    """The Python slice for Relay's begin and end: negative ones count from the back, then both are clamped."""
+    low, high = (0, dim) if stride > 0 else (-1, dim - 1)
+    first = (low if stride > 0 else high) if begin is None else begin + dim if begin < 0 else begin
+    last = (high if stride > 0 else low) if end is None else end + dim if end < 0 else end
+    first, last = min(max(first, low), high), min(max(last, low), high)
+    return slice(first, None if last < 0 else last, stride)

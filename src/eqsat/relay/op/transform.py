@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Field, OpPattern, define, tuple_of
 from eqsat.relay.op.shape import resolve_reshape
 from eqsat.relay.op.types import (
@@ -104,7 +105,7 @@ def axis_end(axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
-reshape = define(
+_reshape = define(
     "reshape",
     "data",
     Field("newshape", "ints"),
@@ -162,7 +163,7 @@ expand_dims = define(
     kernel=_reshaped(_expand_dims_type),
     kind=BROADCAST,
 )
-squeeze = define(
+_squeeze = define(
     "squeeze", "data", Field("axis", "ints", None), infer=_squeeze_type, kernel=_reshaped(_squeeze_type), kind=INJECTIVE
 )
 
@@ -321,7 +322,7 @@ def _broadcast_to_like_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TensorType(_broadcast_to_shape(data.shape, like.shape), data.dtype)
 
 
-broadcast_to = define(
+_broadcast_to = define(
     "broadcast_to",
     "data",
     Field("shape", "ints"),
@@ -363,7 +364,7 @@ repeat = define(
     kernel=lambda attrs, data: np.repeat(data, attrs.repeats, attrs.axis),
     kind=BROADCAST,
 )
-tile = define(
+_tile = define(
     "tile",
     "data",
     Field("reps", "ints"),
@@ -371,6 +372,13 @@ tile = define(
     kernel=lambda attrs, data: np.tile(data, attrs.reps),
     kind=BROADCAST,
 )
+
+# ---- with parameters that may be tensors
+
+reshape = dyn.either(_reshape, dyn.reshape)
+squeeze = dyn.either(_squeeze, dyn.squeeze)
+broadcast_to = dyn.either(_broadcast_to, dyn.broadcast_to)
+tile = dyn.either(_tile, dyn.tile)
 
 __all__ = [
     "broadcast_to", "broadcast_to_like", "cast", "cast_like", "concatenate", "contrib_reverse_reshape", "expand_dims",

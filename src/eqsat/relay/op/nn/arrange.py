@@ -9,8 +9,9 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.expr import const
-from eqsat.relay.op.op import Field, OpPattern, define
-from eqsat.relay.op.types import add_dims, multiply_dims, ranked, tensor
+from eqsat.relay.op.op import Field, OpPattern, define, is_operand
+from eqsat.relay.op.types import add_dims, multiply_dims, ranked, tensor, unify
+from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
 
 
@@ -52,15 +53,16 @@ def _pad_type(attrs: Any, args: Sequence[Type]) -> Type:
 _MODES = ("constant", "edge", "reflect")
 
 
-def _pad(attrs: Any, data: Any, value: Any) -> Any:
-    grow = [(max(before, 0), max(after, 0)) for before, after in attrs.pad_width]
+def padded(data: Any, widths: Sequence[Sequence[int]], value: Any, mode: str) -> Any:
+    """``data`` grown by ``widths`` (before, after) along each axis; negative widths crop."""
+    grow = [(max(before, 0), max(after, 0)) for before, after in widths]
     crop = tuple(
         slice(max(-before, 0), dim + max(before, 0) + min(after, 0) + max(after, 0))
-        for (before, after), dim in zip(attrs.pad_width, data.shape, strict=True)
+        for (before, after), dim in zip(widths, data.shape, strict=True)
     )
-    if attrs.pad_mode == "constant":
+    if mode == "constant":
         return np.pad(data, grow, constant_values=value.astype(data.dtype))[crop]
-    return np.pad(data, grow, mode=attrs.pad_mode)[crop]
+    return np.pad(data, grow, mode=mode)[crop]  # type: ignore[call-overload]
 
 
 _pad_call = define(
@@ -69,22 +71,44 @@ _pad_call = define(
     Field("pad_width"),
     Field("pad_mode", "str", "constant"),
     infer=_pad_type,
-    kernel=_pad,
+    kernel=lambda attrs, data, value: padded(data, attrs.pad_width, value, attrs.pad_mode),
     kind=OpPattern.INJECTIVE,
 )
 
 
-def pad(data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Any:
+def _dyn_pad_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    width = ranked(args[1], 2, "pad_width")
+    unify(width.shape[0], len(data.shape), "pairs of pad_width and dimensions of data:")
+    ranked(args[2], 0, "pad_value")
+    return TensorType([AnyDim()] * len(data.shape), data.dtype)
+
+
+_dyn_pad_call = define(
+    "dyn.nn.pad",
+    "data pad_width pad_value",
+    Field("pad_mode", "str", "constant"),
+    infer=_dyn_pad_type,
+    kernel=lambda attrs, data, width, value: padded(data, width.tolist(), value, attrs.pad_mode),
+    kind=OpPattern.INJECTIVE,
+)
+
+
+def pad(data: Any, pad_width: Any = None, pad_value: Any = 0, pad_mode: str | None = None) -> Any:
     """``data`` with ``pad_width`` ((before, after) per axis) elements added at the ends of its axes.
 
     Args:
         data: the tensor.
-        pad_width: pairs of ints; negative ones crop.
+        pad_width: pairs of ints, negative ones crop; or a tensor of shape (rank, 2). Only patterns may
+            leave it out.
         pad_value: what is added in mode ``constant``: a number (taken as float32) or a scalar expression.
-        pad_mode: ``constant``, ``edge`` or ``reflect``.
+        pad_mode: ``constant`` (the default), ``edge`` or ``reflect``.
     """
     value = const(float(pad_value)) if isinstance(pad_value, (int, float, np.generic)) else pad_value
-    return _pad_call(data, value, pad_width, pad_mode)
+    given = {} if pad_mode is None else {"pad_mode": pad_mode}
+    if is_operand(pad_width):
+        return _dyn_pad_call(data, pad_width, value, **given)
+    return _pad_call(data, value, **given, **({} if pad_width is None else {"pad_width": pad_width}))
 
 
 def _mirror_pad_type(attrs: Any, args: Sequence[Type]) -> Type:
@@ -123,9 +147,9 @@ dropout_raw = define(
 """Inference: the data and a mask of ones."""
 
 
-def dropout(data: Any, rate: float = 0.5) -> Any:
-    """The data output of :data:`dropout_raw`."""
-    return dropout_raw(data, rate)[0]
+def dropout(data: Any, rate: float | None = None) -> Any:
+    """The data output of :data:`dropout_raw`; ``rate`` is 0.5 by default."""
+    return (dropout_raw(data) if rate is None else dropout_raw(data, rate))[0]
 
 
 __all__ = ["batch_flatten", "dropout", "dropout_raw", "mirror_pad", "pad"]

@@ -39,7 +39,8 @@ def _attributes(rank: int) -> list[Field]:
     ]
 
 
-def _transpose_type(attrs: Any, args: Sequence[Type], rank: int) -> TensorType:
+def transpose_type(attrs: Any, args: Sequence[Type], rank: int) -> TensorType:
+    """The result type of a transposed convolution."""
     geometry = Geometry(attrs, rank, "IO")
     data, weight = map(tensor, args)
     shape, kernel = geometry.data_in.shape(data.shape), geometry.weight_in.shape(weight.shape)
@@ -78,7 +79,8 @@ def _deduce_transpose_weight(attrs: Any, args: Sequence[Type | None], rank: int)
     return [data, TensorType(shape, data.dtype)]
 
 
-def _conv_transpose_kernel(attrs: Any, data: Any, weight: Any) -> Any:
+def conv_transpose_kernel(attrs: Any, data: Any, weight: Any) -> Any:
+    """The transposed convolution of arrays in the layouts of ``attrs``."""
     rank = len(attrs.strides)
     geometry = Geometry(attrs, rank, "IO")
     out_dtype = attrs.out_dtype or data.dtype
@@ -109,7 +111,8 @@ def _scatter_product(data: Any, weight: Any, attrs: Any, rank: int) -> Any:
     return result[(slice(None), slice(None), *crop)]
 
 
-def _transpose_flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
+def transpose_flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
+    """Two per multiply-add: data elements times the weights one of them meets."""
     data, weight = map(tensor, args)
     inputs = layout_change(attrs.data_layout, channels_first(len(attrs.strides))).shape(data.shape)[1]
     return 2.0 * size(data) * size(weight) / (inputs if isinstance(inputs, int) and inputs else 1)
@@ -120,11 +123,11 @@ def _conv_transpose(rank: int) -> Builder:
         f"nn.conv{rank}d_transpose",
         "data weight",
         *_attributes(rank),
-        infer=lambda attrs, args: _transpose_type(attrs, args, rank),
+        infer=lambda attrs, args: transpose_type(attrs, args, rank),
         deduce=lambda attrs, args: _deduce_transpose_weight(attrs, args, rank),
-        kernel=_conv_transpose_kernel,
+        kernel=conv_transpose_kernel,
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
-        flops=_transpose_flops,
+        flops=transpose_flops,
     )
 
 

@@ -91,6 +91,12 @@ def _turned(array: Any, swap: bool) -> Any:
     return np.swapaxes(array, -1, -2) if swap and array.ndim > 1 else array
 
 
+def matmul_kernel(attrs: Any, a: Any, b: Any) -> Any:
+    """The product of the last two axes, each swapped as ``attrs`` ask."""
+    turned = _turned(a, attrs.transpose_a), _turned(b, attrs.transpose_b)
+    return multiply_matrices(*turned, attrs.out_dtype or a.dtype)
+
+
 def _matmul_type(attrs: Any, args: Sequence[Type]) -> TensorType:
     a, b = map(tensor, args)
     if not a.shape or not b.shape:
@@ -121,9 +127,7 @@ matmul = define(
     Field("transpose_b", "bool", False),
     infer=_matmul_type,
     deduce=_deduce_matmul,
-    kernel=lambda attrs, a, b: multiply_matrices(
-        _turned(a, attrs.transpose_a), _turned(b, attrs.transpose_b), attrs.out_dtype or a.dtype
-    ),
+    kernel=matmul_kernel,
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=product_flops,
 )
@@ -149,9 +153,7 @@ batch_matmul = define(
     Field("transpose_a", "bool", False),
     Field("transpose_b", "bool", True, told=True),
     infer=batch_matmul_type,
-    kernel=lambda attrs, a, b: multiply_matrices(
-        _turned(a, attrs.transpose_a), _turned(b, attrs.transpose_b), attrs.out_dtype or a.dtype
-    ),
+    kernel=matmul_kernel,
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=product_flops,
 )

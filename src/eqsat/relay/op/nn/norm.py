@@ -9,7 +9,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.op.op import Field, OpPattern, define
-from eqsat.relay.op.reduce import accumulator
+from eqsat.relay.op.reduce import accumulator, mean_over
 from eqsat.relay.op.types import axes_indices, axis_index, ranked, size, tensor, unify
 from eqsat.relay.ty import TensorType, TupleType, Type
 
@@ -45,8 +45,8 @@ def _on_axis(vector: Any, data: Any, axis: int) -> Any:
 def normalized(data: Any, axes: tuple[int, ...], epsilon: float) -> Any:
     """(x - mean) / sqrt(variance + epsilon) over ``axes``, in the accumulating dtype."""
     wide = data.astype(accumulator(data.dtype), copy=False)
-    centred = wide - np.mean(wide, axis=axes, keepdims=True)
-    variance = np.mean(centred * centred, axis=axes, keepdims=True)
+    centred = wide - mean_over(wide, axes, keepdims=True)
+    variance = mean_over(centred * centred, axes, keepdims=True)
     return centred / np.sqrt(variance + wide.dtype.type(epsilon))
 
 

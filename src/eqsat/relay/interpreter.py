@@ -1,0 +1,406 @@
+"""The interpreter: computes expressions with the operators' NumPy kernels.
+
+Functions, lets and branches are evaluated with frames on an explicit stack, so neither deep graphs nor deep
+recursion of the program touch Python's own. A node is computed once per activation of the scope it stands
+in; its value is dropped after its last use there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from eqsat.errors import EqsatError, EvaluationError
+from eqsat.nd import NDArray
+from eqsat.relay.analysis import free_vars
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Op,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from eqsat.relay.module import IRModule
+from eqsat.relay.op.op import make_attrs
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import TensorType, Type
+
+Value: TypeAlias = Any
+"""An array, a Python tuple of values, a :class:`Closure`, a :class:`Ref`, or an Op."""
+
+
+class Closure:
+    """A function value: its code and the values of its free variables, looked up when it is called."""
+
+    __slots__ = ("function", "scope")
+
+    def __init__(self, function: Function, scope: dict[Expr, Value]):
+        self.function = function
+        self.scope = scope
+
+
+class Ref:
+    """A mutable cell."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value):
+        self.value = value
+
+
+def evaluate(
+    expr: Expr | IRModule, env: Mapping[Var | str, Any] | None = None, module: IRModule | None = None
+) -> Value:
+    """The value of ``expr``.
+
+    Args:
+        expr: an expression; of a function the body is evaluated, with the parameters taken from ``env``;
+            of a module its ``main``.
+        env: values of parameters and free variables, by variable or by name: arrays, numbers or nested
+            lists, for tuples Python tuples of such. They must have the declared dtypes and shapes; numbers
+            and lists are converted.
+        module: where GlobalVars are looked up.
+
+    Returns:
+        A NumPy array, or a tuple of values where ``expr`` is of tuple type.
+
+    Raises:
+        EvaluationError: naming the variable without value or of the wrong type, the operator that has no
+            kernel or whose kernel fails on its arguments.
+    """
+    if isinstance(expr, IRModule):
+        expr, module = expr["main"], expr
+    if isinstance(expr, Function):
+        variables, root = [*expr.params, *free_vars(expr)], expr.body
+    else:
+        variables, root = free_vars(expr), expr
+    scope = _bind(variables, env or {})
+    with np.errstate(all="ignore"):
+        return _Machine(module or IRModule()).run(root, scope)
+
+
+def evaluate_op(op: Op, attrs: Attrs | None, arrays: Sequence[Value]) -> Value:
+    """The result of one operator on arrays; a tuple of arrays when it has several outputs.
+
+    Raises:
+        EvaluationError: the operator has no kernel or its kernel fails.
+    """
+    with np.errstate(all="ignore"):
+        return _apply(op, attrs, arrays)
+
+
+def _apply(op: Op, attrs: Attrs | None, arguments: Sequence[Value]) -> Value:
+    if op.kernel is None:
+        raise EvaluationError(f"operator {op.name} has no kernel: it cannot be evaluated here")
+    if attrs is None and op.fields:
+        attrs = make_attrs(op, {})
+    try:
+        result = op.kernel(attrs, *arguments)
+    except (EqsatError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        what = ", ".join(map(_describe, arguments))
+        raise EvaluationError(f"{op.name}({what}): {error}") from error
+    return tuple(map(np.asarray, result)) if isinstance(result, tuple) else np.asarray(result)
+
+
+def _describe(value: Value) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_describe, value))})"
+    return str(TensorType(value.shape, value.dtype.name)) if hasattr(value, "dtype") else type(value).__name__
+
+
+# ---- values of variables
+
+
+def _bind(variables: Sequence[Var], env: Mapping[Var | str, Any]) -> dict[Expr, Value]:
+    """Variable -> value for ``variables``; copies that passes made of a variable share its identity."""
+    by_id = {key.vid: value for key, value in env.items() if isinstance(key, Var)}
+    by_name = {key: value for key, value in env.items() if isinstance(key, str)}
+    names = Counter(variable.name_hint for variable in variables)
+    for name in by_name:
+        if names[name] != 1:
+            what = "several variables are" if names[name] else "no variable is"
+            raise EvaluationError(f"{what} named {name!r}; the variables are {list(names)}")
+    scope: dict[Expr, Value] = {}
+    missing = []
+    for variable in variables:
+        if variable.vid in by_id:
+            given = by_id[variable.vid]
+        elif variable.name_hint in by_name:
+            given = by_name[variable.name_hint]
+        else:
+            missing.append(variable.name_hint)
+            continue
+        ty = variable.type_annotation or variable._checked_type
+        scope[variable] = _as_value(given, ty, variable.name_hint)
+    if missing:
+        raise EvaluationError(f"no value is given for {', '.join(f'%{name}' for name in missing)}")
+    return scope
+
+
+def _as_value(given: Any, ty: Type | None, name: str) -> Value:
+    if isinstance(given, (Closure, Ref, Op)):
+        return given
+    if isinstance(given, tuple):
+        fields = getattr(ty, "fields", (None,) * len(given))
+        return tuple(_as_value(value, field, name) for value, field in zip(given, fields, strict=True))
+    if isinstance(given, NDArray):
+        given = given.numpy()
+    typed = hasattr(given, "dtype")
+    array = np.asarray(given, None if typed or not isinstance(ty, TensorType) else ty.dtype)
+    if isinstance(ty, TensorType) and not _fits(array, ty):
+        found = TensorType(array.shape, array.dtype.name)
+        raise EvaluationError(f"%{name} must be {ty} and is given {found}")
+    return array
+
+
+def _fits(array: Any, ty: TensorType) -> bool:
+    if array.dtype.name != ty.dtype or array.ndim != len(ty.shape):
+        return False
+    return all(isinstance(dim, AnyDim) or dim == size for dim, size in zip(ty.shape, array.shape, strict=True))
+
+
+# ---- the machine
+
+
+class _Frame:
+    """One activation of a scope: the body of a function, or the whole expression.
+
+    Attributes:
+        root: what is evaluated.
+        values: of variables and of computed nodes that are still needed.
+        uses: node -> how many uses of its value are still to come.
+        stack: nodes to compute, the next one last. A node stays until its value is there.
+        entered: lets whose variable is bound and ifs whose branch is chosen (the branch is the value).
+    """
+
+    __slots__ = ("entered", "root", "stack", "uses", "values")
+
+    def __init__(self, root: Expr, values: dict[Expr, Value], uses: dict[Expr, float]):
+        self.root = root
+        self.values = values
+        self.uses = uses
+        self.stack = [root]
+        self.entered: dict[Expr, Expr] = {}
+
+    def wants(self, children: Sequence[Expr]) -> bool:
+        """Whether values of ``children`` are missing; those are put on the stack, the first on top."""
+        values = self.values
+        missing = [child for child in reversed(children) if child not in values]
+        self.stack.extend(missing)
+        return bool(missing)
+
+    def finish(self, node: Expr, value: Value, used: Sequence[Expr]) -> None:
+        """Store the value of the node on top of the stack, computed from those of ``used``."""
+        self.stack.pop()
+        self.values[node] = value
+        for child in used:
+            self.release(child)
+
+    def release(self, child: Expr) -> None:
+        """Note that a use of ``child`` is over."""
+        left = self.uses[child] = self.uses[child] - 1
+        if left == 0:
+            del self.values[child]
+
+
+class _Machine:
+    def __init__(self, module: IRModule):
+        self.module = module
+        self.frames: list[_Frame] = []
+        self.plans: dict[Expr, dict[Expr, float]] = {}
+        self.captured: dict[Function, list[Var]] = {}
+
+    def run(self, root: Expr, scope: dict[Expr, Value]) -> Value:
+        self._enter(root, scope)
+        while True:
+            frame = self.frames[-1]
+            stack = frame.stack
+            while stack and frame is self.frames[-1]:
+                node = stack[-1]
+                if node in frame.values:
+                    stack.pop()
+                else:
+                    _STEPS.get(type(node), _unknown)(self, frame, node)
+            if stack:
+                continue
+            result = frame.values[frame.root]
+            self.frames.pop()
+            if not self.frames:
+                return result
+            caller = self.frames[-1]
+            call = caller.stack[-1]
+            caller.finish(call, result, call.children())
+
+    def _enter(self, root: Expr, scope: dict[Expr, Value]) -> None:
+        if root not in self.plans:
+            self.plans[root] = self._plan(root)
+        self.frames.append(_Frame(root, scope, dict(self.plans[root])))
+
+    def _plan(self, root: Expr) -> dict[Expr, float]:
+        """How often the value of each node of the scope of ``root`` is used in it."""
+        uses: dict[Expr, float] = {root: 1}
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            for child in _scope_children(node):
+                if child not in uses:
+                    uses[child] = 0
+                    stack.append(child)
+                uses[child] += 1
+            if type(node) is Function:
+                for variable in self._free(node):  # closures look these up at any later time
+                    uses[variable] = float("inf")
+        return uses
+
+    def _free(self, function: Function) -> list[Var]:
+        if function not in self.captured:
+            self.captured[function] = free_vars(function)
+        return self.captured[function]
+
+    def _call(self, frame: _Frame, node: Call) -> None:
+        op, args = node.op, node.args
+        if type(op) is Op:
+            if not frame.wants(args):
+                values = frame.values
+                frame.finish(node, _apply(op, node.attrs, [values[arg] for arg in args]), args)
+            return
+        if frame.wants((op, *args)):
+            return
+        callee = frame.values[op]
+        given = [frame.values[arg] for arg in args]
+        if isinstance(callee, Op):
+            frame.finish(node, _apply(callee, node.attrs, given), (op, *args))
+        elif isinstance(callee, Closure):
+            self._activate(callee, given)
+        else:
+            raise EvaluationError(f"a value that is no function is called with {len(given)} arguments")
+
+    def _activate(self, callee: Closure, given: Sequence[Value]) -> None:
+        function = callee.function
+        if len(given) != len(function.params):
+            raise EvaluationError(f"a function of {len(function.params)} parameters is called with {len(given)}")
+        scope: dict[Expr, Value] = dict(zip(function.params, given, strict=True))
+        for variable in self._free(function):
+            if variable not in callee.scope:
+                raise EvaluationError(f"no value is given for %{variable.name_hint}")
+            scope[variable] = callee.scope[variable]
+        self._enter(function.body, scope)
+
+    def _function(self, frame: _Frame, node: Function) -> None:
+        frame.finish(node, Closure(node, frame.values), ())
+
+    def _global_var(self, frame: _Frame, node: GlobalVar) -> None:
+        if node.name_hint not in self.module:
+            raise EvaluationError(f"@{node.name_hint} is used but the module has no such function")
+        frame.finish(node, Closure(self.module[node.name_hint], {}), ())
+
+    def _var(self, frame: _Frame, node: Var) -> None:
+        raise EvaluationError(f"no value is given for %{node.name_hint}")
+
+    def _constant(self, frame: _Frame, node: Constant) -> None:
+        frame.finish(node, node.data.numpy(), ())
+
+    def _op(self, frame: _Frame, node: Op) -> None:
+        frame.finish(node, node, ())
+
+    def _tuple(self, frame: _Frame, node: Tuple) -> None:
+        if not frame.wants(node.fields):
+            frame.finish(node, tuple(frame.values[field] for field in node.fields), node.fields)
+
+    def _tuple_get_item(self, frame: _Frame, node: TupleGetItem) -> None:
+        if frame.wants((node.tuple_value,)):
+            return
+        value = frame.values[node.tuple_value]
+        if not isinstance(value, tuple) or not 0 <= node.index < len(value):
+            what = f"a tuple of {len(value)}" if isinstance(value, tuple) else "a value that is no tuple"
+            raise EvaluationError(f"projection .{node.index} of {what}")
+        frame.finish(node, value[node.index], (node.tuple_value,))
+
+    def _let(self, frame: _Frame, node: Let) -> None:
+        if node not in frame.entered:
+            if frame.wants((node.value,)):
+                return
+            frame.entered[node] = node.body
+            if frame.uses.get(node.var, 0):
+                frame.values[node.var] = frame.values[node.value]
+            frame.release(node.value)
+        if not frame.wants((node.body,)):
+            frame.finish(node, frame.values[node.body], (node.body,))
+
+    def _if(self, frame: _Frame, node: If) -> None:
+        if node not in frame.entered:
+            if frame.wants((node.cond,)):
+                return
+            frame.entered[node] = node.true_branch if _truth(frame.values[node.cond]) else node.false_branch
+            frame.release(node.cond)
+        branch = frame.entered[node]
+        if not frame.wants((branch,)):
+            frame.finish(node, frame.values[branch], (branch,))
+
+    def _ref_create(self, frame: _Frame, node: RefCreate) -> None:
+        if not frame.wants((node.value,)):
+            frame.finish(node, Ref(frame.values[node.value]), (node.value,))
+
+    def _ref_read(self, frame: _Frame, node: RefRead) -> None:
+        if not frame.wants((node.ref,)):
+            frame.finish(node, _cell(frame.values[node.ref]).value, (node.ref,))
+
+    def _ref_write(self, frame: _Frame, node: RefWrite) -> None:
+        if not frame.wants((node.ref, node.value)):
+            _cell(frame.values[node.ref]).value = frame.values[node.value]
+            frame.finish(node, (), (node.ref, node.value))
+
+
+def _scope_children(node: Expr) -> Sequence[Expr]:
+    """The nodes whose values ``node`` uses itself: not those inside a function, nor an operator called."""
+    if type(node) is Call:
+        return node.args if type(node.op) is Op else (node.op, *node.args)
+    if type(node) is Let:
+        return (node.value, node.body)
+    return () if type(node) is Function else node.children()
+
+
+def _unknown(machine: _Machine, frame: _Frame, node: Expr) -> None:
+    raise EvaluationError(f"{type(node).__name__} nodes cannot be evaluated")
+
+
+def _truth(value: Value) -> bool:
+    if not isinstance(value, np.ndarray) or value.size != 1:
+        raise EvaluationError(f"the condition of an if must be a bool scalar, not {_describe(value)}")
+    return bool(value.item())
+
+
+def _cell(value: Value) -> Ref:
+    if not isinstance(value, Ref):
+        raise EvaluationError(f"a reference is needed, not {_describe(value)}")
+    return value
+
+
+_STEPS: dict[type[Expr], Callable[[_Machine, _Frame, Any], None]] = {
+    Call: _Machine._call,
+    Constant: _Machine._constant,
+    Function: _Machine._function,
+    GlobalVar: _Machine._global_var,
+    If: _Machine._if,
+    Let: _Machine._let,
+    Op: _Machine._op,
+    RefCreate: _Machine._ref_create,
+    RefRead: _Machine._ref_read,
+    RefWrite: _Machine._ref_write,
+    Tuple: _Machine._tuple,
+    TupleGetItem: _Machine._tuple_get_item,
+    Var: _Machine._var,
+}

@@ -1,0 +1,205 @@
+"""Operators whose shape parameters are tensors: ``dyn.reshape`` and so on.
+
+The number of dimensions of the result must follow from types; its sizes are unknown until constants are
+folded, when the operator of the same name with attributes can take the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.expr import const
+from eqsat.relay.op.op import Builder, Field, OpPattern, define, is_operand
+from eqsat.relay.op.shape import clamp_slice, resolve_reshape
+from eqsat.relay.op.types import axis_index, ranked, tensor
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, TensorType, Type
+
+ELEMWISE, BROADCAST, INJECTIVE = OpPattern.ELEMWISE, OpPattern.BROADCAST, OpPattern.INJECTIVE
+_DTYPE = Field("dtype", "dtype", "")
+
+
+def either(static: Builder, dynamic: Builder) -> Callable[..., Any]:
+    """A builder of ``static`` calls that builds ``dynamic`` ones when a parameter is given as a tensor.
+
+    Parameters of the dynamic operator that are given as numbers, or not at all, become constants.
+    """
+    parameters = [name for name in dynamic.op.arguments or () if name not in (static.op.arguments or ())]
+    names = list(static.__signature__.parameters)
+    defaults = {field.name: field.default for field in static.op.fields}
+
+    def build(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if not any(is_operand(given.get(name)) for name in parameters):
+            return static(*args, **kwargs)
+        for name in parameters:
+            value = given.get(name, defaults[name])
+            given[name] = value if is_operand(value) else const(np.array(value))
+        return dynamic(**given)
+
+    build.__name__ = static.__name__
+    build.__doc__ = f"Builds {static.op.name}, or {dynamic.op.name} when one of {parameters} is a tensor."
+    build.__signature__ = static.__signature__  # type: ignore[attr-defined]
+    return build
+
+
+def _length(ty: Type, what: str) -> int:
+    """The length of a 1-D tensor of sizes, which decides the number of dimensions of the result."""
+    dim = ranked(ty, 1, what).shape[0]
+    if not isinstance(dim, int):
+        raise TypeCheckError(f"the length of {what} must be known")
+    return dim
+
+
+def _unknown(rank: int) -> tuple[Dim, ...]:
+    return tuple(AnyDim() for _ in range(rank))
+
+
+def _sizes(array: Any) -> tuple[int, ...]:
+    return tuple(map(int, np.atleast_1d(array)))
+
+
+def _shaped(what: str) -> Callable[[Any, Sequence[Type]], Type]:
+    """The data's dtype in as many unknown dimensions as the second argument has elements."""
+    return lambda attrs, args: TensorType(_unknown(_length(args[1], what)), tensor(args[0]).dtype)
+
+
+reshape = define(
+    "dyn.reshape",
+    "data newshape",
+    Field("allowzero", "bool", False),
+    infer=_shaped("newshape"),
+    kernel=lambda attrs, data, newshape: data.reshape(resolve_reshape(data.shape, _sizes(newshape), attrs.allowzero)),
+    kind=INJECTIVE,
+)
+broadcast_to = define(
+    "dyn.broadcast_to",
+    "data shape",
+    infer=_shaped("shape"),
+    kernel=lambda attrs, data, shape: np.broadcast_to(data, _sizes(shape)),
+    kind=BROADCAST,
+)
+
+
+def _filled(name: str, fill: Callable[..., Any]) -> Builder:
+    return define(
+        f"dyn.{name}",
+        "shape",
+        Field("dtype", "dtype"),
+        infer=lambda attrs, args: TensorType(_unknown(_length(args[0], "shape")), attrs.dtype),
+        kernel=lambda attrs, shape: fill(_sizes(shape), attrs.dtype),
+        kind=ELEMWISE,
+    )
+
+
+zeros = _filled("zeros", np.zeros)
+ones = _filled("ones", np.ones)
+full = define(
+    "dyn.full",
+    "fill_value shape",
+    _DTYPE,
+    infer=lambda attrs, args: TensorType(
+        _unknown(_length(args[1], "shape")), attrs.dtype or ranked(args[0], 0, "fill_value").dtype
+    ),
+    kernel=lambda attrs, value, shape: np.full(_sizes(shape), value, attrs.dtype or value.dtype),
+    kind=ELEMWISE,
+)
+
+
+def _expand_dims_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, _ = tensor(args[0]), ranked(args[1], 0, "axis")
+    return TensorType(_unknown(len(data.shape) + attrs.num_newaxis), data.dtype)
+
+
+def _expand_dims(attrs: Any, data: Any, axis: Any) -> Any:
+    place = axis_index(int(axis), data.ndim + 1)
+    return data.reshape(*data.shape[:place], *(1,) * attrs.num_newaxis, *data.shape[place:])
+
+
+expand_dims = define(
+    "dyn.expand_dims",
+    "data axis",
+    Field("num_newaxis", "int", 1),
+    infer=_expand_dims_type,
+    kernel=_expand_dims,
+    kind=INJECTIVE,
+)
+
+
+def _squeeze_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    left = len(data.shape) - _length(args[1], "axis")
+    if left < 0:
+        raise TypeCheckError("axis names more dimensions than there are")
+    return TensorType(_unknown(left), data.dtype)
+
+
+squeeze = define(
+    "dyn.squeeze",
+    "data axis",
+    infer=_squeeze_type,
+    kernel=lambda attrs, data, axis: np.squeeze(data, _sizes(axis)),
+    kind=INJECTIVE,
+)
+
+
+def _tile_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    return TensorType(_unknown(max(len(data.shape), _length(args[1], "reps"))), data.dtype)
+
+
+tile = define(
+    "dyn.tile",
+    "data reps",
+    infer=_tile_type,
+    kernel=lambda attrs, data, reps: np.tile(data, _sizes(reps)),
+    kind=INJECTIVE,
+)
+
+
+def _slice_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    count = _length(args[1], "begin")
+    if count > len(data.shape):
+        raise TypeCheckError(f"begin names {count} of {len(data.shape)} dimensions")
+    return TensorType((*_unknown(count), *data.shape[count:]), data.dtype)
+
+
+def _slice(attrs: Any, data: Any, begin: Any, end: Any, strides: Any) -> Any:
+    first, last, steps = map(_sizes, (begin, end, strides))
+    steps = steps * len(first) if len(steps) == 1 else steps
+    bounds = []
+    for start, stop, step, dim in zip(first, last, steps, data.shape, strict=False):
+        bounds.append(
+            clamp_slice(start, None if stop < 0 else start + stop, 1, dim)
+            if attrs.slice_mode == "size"
+            else clamp_slice(start, stop, step, dim)
+        )
+    return data[tuple(bounds)]
+
+
+strided_slice = define(
+    "dyn.strided_slice",
+    "data begin end strides",
+    Field("slice_mode", "str", "end"),
+    infer=_slice_type,
+    kernel=_slice,
+    kind=INJECTIVE,
+)
+
+__all__ = [
+    "broadcast_to",
+    "either",
+    "expand_dims",
+    "full",
+    "ones",
+    "reshape",
+    "squeeze",
+    "strided_slice",
+    "tile",
+    "zeros",
+]

@@ -1,0 +1,238 @@
+"""Operators that trade channels or batch for space, and repetition in space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.op.layout import layout_change
+from eqsat.relay.op.nn.window import channels_first
+from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.resize import resize_array
+from eqsat.relay.op.types import add_dims, map_dim, multiply_dims, tensor
+from eqsat.relay.ty import Dim, TensorType, Type
+
+INJECTIVE = OpPattern.INJECTIVE
+
+
+def _divided(dim: Dim, by: int) -> Dim:
+    if isinstance(dim, int) and dim % by:
+        raise TypeCheckError(f"dimension {dim} is not divisible by {by}")
+    return map_dim(lambda count: count // by, dim) if by != 1 else dim
+
+
+# ---- channels and space
+
+
+def _depth_to_space_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, block = tensor(args[0]), attrs.block_size
+    n, c, h, w = layout_change(attrs.layout, "NCHW").shape(data.shape)
+    shape = (n, _divided(c, block * block), multiply_dims(h, block), multiply_dims(w, block))
+    if attrs.mode not in ("DCR", "CRD"):
+        raise TypeCheckError(f"mode must be 'DCR' or 'CRD', not {attrs.mode!r}")
+    return TensorType(layout_change("NCHW", attrs.layout).shape(shape), data.dtype)
+
+
+def _depth_to_space(attrs: Any, data: Any) -> Any:
+    block = attrs.block_size
+    values = layout_change(attrs.layout, "NCHW")(data)
+    n, c, h, w = values.shape
+    if attrs.mode == "DCR":
+        parts = values.reshape(n, block, block, c // block**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = values.reshape(n, c // block**2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return layout_change("NCHW", attrs.layout)(parts.reshape(n, c // block**2, h * block, w * block))
+
+
+def _space_to_depth_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, block = tensor(args[0]), attrs.block_size
+    n, c, h, w = layout_change(attrs.layout, "NCHW").shape(data.shape)
+    shape = (n, multiply_dims(c, block * block), _divided(h, block), _divided(w, block))
+    return TensorType(layout_change("NCHW", attrs.layout).shape(shape), data.dtype)
+
+
+def _space_to_depth(attrs: Any, data: Any) -> Any:
+    block = attrs.block_size
+    values = layout_change(attrs.layout, "NCHW")(data)
+    n, c, h, w = values.shape
+    parts = values.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    return layout_change("NCHW", attrs.layout)(parts.reshape(n, c * block**2, h // block, w // block))
+
+
+_BLOCK, _LAYOUT = Field("block_size", "int"), Field("layout", "str", "NCHW")
+depth_to_space = define(
+    "nn.depth_to_space",
+    "data",
+    _BLOCK,
+    _LAYOUT,
+    Field("mode", "str", "DCR"),
+    infer=_depth_to_space_type,
+    kernel=_depth_to_space,
+    kind=INJECTIVE,
+)
+space_to_depth = define(
+    "nn.space_to_depth",
+    "data",
+    _BLOCK,
+    _LAYOUT,
+    infer=_space_to_depth_type,
+    kernel=_space_to_depth,
+    kind=INJECTIVE,
+)
+
+# ---- batch and space
+
+
+def _check_blocks(data: TensorType, blocks: Sequence[int], widths: Sequence[Sequence[int]]) -> None:
+    if len(blocks) != len(widths) or len(blocks) >= len(data.shape) or min(blocks, default=1) < 1:
+        raise TypeCheckError(f"blocks {blocks} and widths {widths} do not fit data of {len(data.shape)} dimensions")
+
+
+def _space_to_batch_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, blocks = tensor(args[0]), attrs.block_shape
+    _check_blocks(data, blocks, attrs.paddings)
+    spatial = [
+        _divided(add_dims(dim, *width), block)
+        for dim, width, block in zip(data.shape[1:], attrs.paddings, blocks, strict=False)
+    ]
+    shape = (multiply_dims(data.shape[0], prod(blocks)), *spatial, *data.shape[1 + len(blocks) :])
+    return TensorType(shape, data.dtype)
+
+
+def _space_to_batch(attrs: Any, data: Any) -> Any:
+    blocks = attrs.block_shape
+    count, rest = len(blocks), data.shape[1 + len(blocks) :]
+    widths = [(0, 0), *attrs.paddings, *((0, 0) for _ in rest)]
+    padded = np.pad(data, widths, constant_values=data.dtype.type(attrs.pad_value))
+    sizes = [dim // block for dim, block in zip(padded.shape[1:], blocks, strict=False)]
+    split = [part for pair in zip(sizes, blocks, strict=True) for part in pair]
+    order = [*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *range(2 * count + 1, 2 * count + 1 + len(rest))]
+    parts = padded.reshape(len(data), *split, *rest).transpose(order)
+    return parts.reshape(len(data) * prod(blocks), *sizes, *rest)
+
+
+def _batch_to_space_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, blocks = tensor(args[0]), attrs.block_shape
+    _check_blocks(data, blocks, attrs.crops)
+    spatial = [
+        add_dims(multiply_dims(dim, block), *(-width for width in crop))
+        for dim, crop, block in zip(data.shape[1:], attrs.crops, blocks, strict=False)
+    ]
+    return TensorType((_divided(data.shape[0], prod(blocks)), *spatial, *data.shape[1 + len(blocks) :]), data.dtype)
+
+
+def _batch_to_space(attrs: Any, data: Any) -> Any:
+    blocks = attrs.block_shape
+    count, batch = len(blocks), len(data) // prod(blocks)
+    spatial, rest = data.shape[1 : 1 + count], data.shape[1 + count :]
+    order = [count, *(axis for i in range(count) for axis in (count + 1 + i, i))]
+    order += range(2 * count + 1, 2 * count + 1 + len(rest))
+    whole = data.reshape(*blocks, batch, *spatial, *rest).transpose(order)
+    whole = whole.reshape(batch, *(dim * block for dim, block in zip(spatial, blocks, strict=True)), *rest)
+    keep = [slice(begin, dim - end) for (begin, end), dim in zip(attrs.crops, whole.shape[1:], strict=False)]
+    return whole[(slice(None), *keep)]
+
+
+space_to_batch_nd = define(
+    "nn.space_to_batch_nd",
+    "data",
+    Field("block_shape", "ints"),
+    Field("paddings"),
+    Field("pad_value", "float", 0.0),
+    infer=_space_to_batch_type,
+    kernel=_space_to_batch,
+    kind=INJECTIVE,
+)
+batch_to_space_nd = define(
+    "nn.batch_to_space_nd",
+    "data",
+    Field("block_shape", "ints"),
+    Field("crops"),
+    infer=_batch_to_space_type,
+    kernel=_batch_to_space,
+    kind=INJECTIVE,
+)
+
+# ---- spreading
+
+
+def _dilate_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    if len(attrs.strides) != len(data.shape):
+        raise TypeCheckError(f"strides {attrs.strides} do not fit {len(data.shape)} dimensions")
+    shape = [
+        dim if step == 1 else map_dim(lambda count, step=step: max((count - 1) * step + 1, 0), dim)  # type: ignore[misc]
+        for dim, step in zip(data.shape, attrs.strides, strict=True)
+    ]
+    return TensorType(shape, data.dtype)
+
+
+def _dilate(attrs: Any, data: Any) -> Any:
+    shape = [max((dim - 1) * step + 1, 0) for dim, step in zip(data.shape, attrs.strides, strict=True)]
+    result = np.full(shape, attrs.dilation_value, data.dtype)
+    result[tuple(slice(None, None, step) for step in attrs.strides)] = data
+    return result
+
+
+dilate = define(
+    "nn.dilate",
+    "data",
+    Field("strides", "ints"),
+    Field("dilation_value", "float", 0.0),
+    infer=_dilate_type,
+    kernel=_dilate,
+    kind=INJECTIVE,
+)
+
+
+def _upsampling(name: str, rank: int, *last: Field) -> Builder:
+    canonical, scales = channels_first(rank), [f"scale_{axis}" for axis in "dhw"[3 - rank :]]
+
+    def scaled(dim: Dim, scale: float) -> Dim:
+        return dim if scale == 1 else map_dim(lambda count: int(np.rint(count * scale)), dim)
+
+    def infer(attrs: Any, args: Sequence[Type]) -> Type:
+        data = tensor(args[0])
+        shape = layout_change(attrs.layout, canonical).shape(data.shape)
+        spatial = [scaled(dim, attrs[scale]) for dim, scale in zip(shape[2:], scales, strict=True)]
+        return TensorType(layout_change(canonical, attrs.layout).shape((*shape[:2], *spatial)), data.dtype)
+
+    def kernel(attrs: Any, data: Any) -> Any:
+        values = layout_change(attrs.layout, canonical)(data)
+        sizes = [int(np.rint(dim * attrs[scale])) for dim, scale in zip(values.shape[2:], scales, strict=True)]
+        method = {"nearest_neighbor": "nearest_neighbor", "bicubic": "cubic"}.get(attrs.method, "linear")
+        if "align_corners" in attrs:
+            mode = "align_corners" if attrs.align_corners else "asymmetric"
+        else:
+            mode = attrs.coordinate_transformation_mode
+        return layout_change(canonical, attrs.layout)(resize_array(values, sizes, method, mode).astype(data.dtype))
+
+    return define(
+        f"nn.{name}",
+        "data",
+        *(Field(scale, "float", 1.0) for scale in scales),
+        Field("layout", "str", canonical),
+        Field("method", "str", "nearest_neighbor"),
+        *last,
+        infer=infer,
+        kernel=kernel,
+        kind=INJECTIVE,
+    )
+
+
+upsampling = _upsampling("upsampling", 2, Field("align_corners", "bool", False))
+upsampling3d = _upsampling("upsampling3d", 3, Field("coordinate_transformation_mode", "str", "half_pixel"))
+
+__all__ = [
+    "batch_to_space_nd",
+    "depth_to_space",
+    "dilate",
+    "space_to_batch_nd",
+    "space_to_depth",
+    "upsampling",
+    "upsampling3d",
+]

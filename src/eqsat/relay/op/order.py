@@ -1,0 +1,168 @@
+"""Sorting and running sums. Sorts are stable; in descending order equal elements keep their order too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.op import dyn
+from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.types import axis_index, multiply_dims, ranked, tensor
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import TensorType, TupleType, Type
+
+AXIS = Field("axis", "int", -1)
+
+
+def order_of(data: Any, axis: int, ascending: bool) -> Any:
+    """The indices that sort ``data`` along ``axis``."""
+    if ascending:
+        return np.argsort(data, axis=axis, kind="stable")
+    backward = np.argsort(np.flip(data, axis), axis=axis, kind="stable")
+    return data.shape[axis] - 1 - np.flip(backward, axis)
+
+
+def _sort_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+    data = tensor(args[0])
+    axis_index(attrs.axis, len(data.shape))
+    return data
+
+
+sort = define(
+    "sort",
+    "data",
+    AXIS,
+    Field("is_ascend", "bool", True),
+    infer=_sort_type,
+    kernel=lambda attrs, data: np.take_along_axis(data, order_of(data, attrs.axis, attrs.is_ascend), attrs.axis),
+    kind=OpPattern.OPAQUE,
+)
+argsort = define(
+    "argsort",
+    "data",
+    AXIS,
+    Field("is_ascend", "bool", True),
+    Field("dtype", "dtype", "int32"),
+    infer=lambda attrs, args: TensorType(_sort_type(attrs, args).shape, attrs.dtype),
+    kernel=lambda attrs, data: order_of(data, attrs.axis, attrs.is_ascend).astype(attrs.dtype),
+    kind=OpPattern.OPAQUE,
+)
+
+
+def _topk_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    shape = list(data.shape)
+    axis = axis_index(attrs.axis, len(shape))
+    if attrs.k >= 1:
+        dim = shape[axis]
+        if isinstance(dim, int) and attrs.k > dim:
+            raise TypeCheckError(f"k = {attrs.k} of an axis of {dim}")
+        shape[axis] = attrs.k
+    return _returned(attrs, TensorType(shape, data.dtype))
+
+
+def _returned(attrs: Any, values: TensorType) -> Type:
+    """The type of what ``ret_type`` asks for."""
+    indices = TensorType(values.shape, attrs.dtype)
+    if attrs.ret_type not in _RETURNS:
+        raise TypeCheckError(f"ret_type must be one of {list(_RETURNS)}, not {attrs.ret_type!r}")
+    return {"both": TupleType([values, indices]), "values": values, "indices": indices}[attrs.ret_type]
+
+
+_RETURNS: dict[str, Callable[[Any, Any], Any]] = {
+    "both": lambda values, indices: (values, indices),
+    "values": lambda values, indices: values,
+    "indices": lambda values, indices: indices,
+}
+
+
+def largest(attrs: Any, data: Any, k: int) -> Any:
+    """The first ``k`` (all for k < 1) along the axis in the order asked for: values, indices or both."""
+    axis = axis_index(attrs.axis, data.ndim)
+    chosen = (slice(None),) * axis + (slice(k if k >= 1 else None),)
+    order = order_of(data, axis, attrs.is_ascend)[chosen]
+    return _RETURNS[attrs.ret_type](np.take_along_axis(data, order, axis), order.astype(attrs.dtype))
+
+
+def _topk_outputs(attrs: Any) -> int | None:
+    return 2 if attrs.ret_type == "both" else None
+
+
+_topk = define(
+    "topk",
+    "data",
+    Field("k", "int", 1),
+    AXIS,
+    Field("ret_type", "str", "both"),
+    Field("is_ascend", "bool", False),
+    Field("dtype", "dtype", "int32"),
+    infer=_topk_type,
+    kernel=lambda attrs, data: largest(attrs, data, attrs.k),
+    kind=OpPattern.OPAQUE,
+    outputs=_topk_outputs,
+)
+
+
+def _dyn_topk_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, _ = tensor(args[0]), ranked(args[1], min(len(tensor(args[1]).shape), 1), "k")
+    shape = list(data.shape)
+    shape[axis_index(attrs.axis, len(shape))] = AnyDim()
+    return _returned(attrs, TensorType(shape, data.dtype))
+
+
+_dyn_topk = define(
+    "dyn.topk",
+    "data k",
+    AXIS,
+    Field("ret_type", "str", "both"),
+    Field("is_ascend", "bool", False),
+    Field("dtype", "dtype", "int32"),
+    infer=_dyn_topk_type,
+    kernel=lambda attrs, data, k: largest(attrs, data, int(k.item())),
+    kind=OpPattern.OPAQUE,
+    outputs=_topk_outputs,
+)
+topk = dyn.either(_topk, _dyn_topk)
+
+# ---- running sums and products
+
+
+def _scan(name: str, accumulate: Callable[..., Any], start: int) -> Builder:
+    def infer(attrs: Any, args: Sequence[Type]) -> Type:
+        data = tensor(args[0])
+        if attrs.axis is None:
+            return TensorType((multiply_dims(*data.shape),), attrs.dtype or data.dtype)
+        axis_index(attrs.axis, len(data.shape))
+        return TensorType(data.shape, attrs.dtype or data.dtype)
+
+    def kernel(attrs: Any, data: Any) -> Any:
+        dtype = attrs.dtype or data.dtype
+        values, axis = (data.reshape(-1), 0) if attrs.axis is None else (data, attrs.axis)
+        if attrs.exclusive:
+            shifted = np.full_like(values, start, dtype)
+            at = [slice(None)] * values.ndim
+            at[axis], before = slice(1, None), list(at)
+            before[axis] = slice(None, -1)
+            shifted[tuple(at)] = values[tuple(before)]
+            values = shifted
+        return accumulate(values, axis=axis, dtype=dtype)
+
+    return define(
+        name,
+        "data",
+        Field("axis", "int", None),
+        Field("dtype", "dtype", ""),
+        Field("exclusive", "bool", False),
+        infer=infer,
+        kernel=kernel,
+        kind=OpPattern.OPAQUE,
+    )
+
+
+cumsum = _scan("cumsum", np.cumsum, 0)
+cumprod = _scan("cumprod", np.cumprod, 1)
+
+__all__ = ["argsort", "cumprod", "cumsum", "sort", "topk"]
