@@ -104,8 +104,10 @@ class PatternAnalysis:
 
     @cached_property
     def feeders(self) -> list[DFPattern]:
-        """The patterns whose matches bring in inputs of a group: leaves, and those of any arity."""
-        return [pattern for pattern in self.order if not pattern.children() or is_fuzzy(pattern)]
+        """The patterns whose matches may be inputs of a group: leaves but bare operators, and those of any arity."""
+        return [
+            pattern for pattern in self.order if is_fuzzy(pattern) or not (pattern.children() or is_operator(pattern))
+        ]
 
     @cached_property
     def may_match(self) -> Callable[[Expr], bool]:

@@ -71,9 +71,7 @@ def _group(analysis: PatternAnalysis, root: Expr, bound: NodeMap, number: int) -
     for pattern in analysis.feeders:
         for candidate in _candidates(pattern, bound):
             kind = type(candidate)
-            if kind is Op or kind is Function or candidate in inside:
-                continue
-            if kind is Constant and _embeds(pattern):
+            if kind is Op or kind is Function or candidate in inside or (kind is Constant and _embeds(pattern)):
                 continue
             inputs[candidate] = None
     interior = [] if root in inputs else post_order(root, stop=inputs)

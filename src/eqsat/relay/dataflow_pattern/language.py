@@ -92,7 +92,11 @@ class DFPattern:
         """
         call = is_op(op.name)(*args)
         fields = {field.name: field for field in op.fields}
-        written = {name: fields[name](value) for name, value in attrs.items() if value is not None and name in fields}
+        written = {
+            name: value if isinstance(value, DFPattern) else fields[name](value)
+            for name, value in attrs.items()
+            if value is not None and name in fields
+        }
         return call.has_attr(written) if written else call
 
 
@@ -113,7 +117,10 @@ class VarPattern(DFPattern):
 
 
 class ConstantPattern(DFPattern):
-    """Matches any constant."""
+    """Matches any constant, or those whose NumPy array ``predicate`` holds of."""
+
+    def __init__(self, predicate: Callable[[Any], bool] | None = None):
+        self.predicate = predicate
 
 
 class WildcardPattern(DFPattern):
@@ -363,9 +370,9 @@ def is_var(name: str = "", *, label: str | None = None) -> VarPattern:
     return _labelled(VarPattern(name), label)
 
 
-def is_constant(*, label: str | None = None) -> ConstantPattern:
-    """Matches any constant."""
-    return _labelled(ConstantPattern(), label)
+def is_constant(*, label: str | None = None, predicate: Callable[[Any], bool] | None = None) -> ConstantPattern:
+    """Matches any constant, or those whose NumPy array ``predicate`` holds of."""
+    return _labelled(ConstantPattern(predicate), label)
 
 
 def wildcard(*, label: str | None = None) -> WildcardPattern:

@@ -100,14 +100,6 @@ class Matcher:
         self._choices.append((second, len(self._trail), key))
         return first
 
-    def record(self, pattern: DFPattern, expr: Expr) -> None:
-        bound = self.bound.get(pattern)
-        if bound is None:
-            self.bound[pattern] = [expr]
-        else:
-            bound.append(expr)
-        self._trail.append(pattern)
-
     def bound_to(self, pattern: DFPattern) -> Expr | None:
         """What ``pattern`` is bound to already."""
         bound = self.bound.get(pattern)
@@ -134,14 +126,19 @@ def _visit(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
 
 
 def _done(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
-    m.record(pattern, expr)
+    """``pattern`` matched: bind it."""
+    if pattern in m.bound:
+        m.bound[pattern].append(expr)
+    else:
+        m.bound[pattern] = [expr]
+    m._trail.append(pattern)
     return rest
 
 
 def _commit(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
+    """One of two alternatives of ``pattern`` matched."""
     m._choices.pop()
-    m.record(pattern, expr)
-    return rest
+    return _done(m, pattern, expr, rest)
 
 
 def _pairwise(patterns: Sequence[DFPattern], exprs: Sequence[Expr], rest: Goals) -> Goals:
@@ -190,7 +187,7 @@ def _call(m: Matcher, pattern: CallPattern, expr: Expr, rest: Goals) -> Goals:
     if expr.op is not pattern.named:
         return _reassociate(m, pattern, expr, rest)
     if not (m._binding and m.bound_to(pattern.op) is expr.op):
-        m.record(pattern.op, expr.op)
+        _done(m, pattern.op, expr.op, None)
     return _arguments(m, pattern, expr, rest)
 
 
@@ -417,7 +414,10 @@ _RULES: dict[type[DFPattern], Callable[..., Goals]] = {
     AltPattern: _alternatives,
     AttrPattern: _attr,
     CallPattern: _call,
-    ConstantPattern: _leaf(lambda _, expr: isinstance(expr, Constant)),
+    ConstantPattern: _leaf(
+        lambda pattern, expr: isinstance(expr, Constant)
+        and (pattern.predicate is None or pattern.predicate(expr.data.numpy()))
+    ),
     DataTypePattern: _typed(_has_dtype),
     DominatorPattern: _dominator,
     ExprPattern: _leaf(_expr_equal),

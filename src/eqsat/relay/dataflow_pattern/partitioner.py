@@ -14,7 +14,7 @@ from eqsat.relay.dataflow_pattern.groups import PARTITIONED, Group, find_groups
 from eqsat.relay.dataflow_pattern.language import DFPattern, FunctionPattern
 from eqsat.relay.dataflow_pattern.rewriter import replace_groups
 from eqsat.relay.expr import Call, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.visitor import post_order, rebuild
+from eqsat.relay.visitor import post_order
 
 
 def partition(
@@ -64,16 +64,17 @@ def _passes(check: Callable[[Expr], Any], root: Expr) -> bool:
 
 def _close_binders(group: Group, graph: DataflowGraph) -> Group | None:
     """``group`` with the variables that it binds inside; None when an argument would need one of them."""
-    inside = set(group.interior)
-    binders = [node for node in group.interior if type(node) is Let or type(node) is Function]
-    bound = {variable for node in binders for variable in _variables(node)}
-    if not bound:
+    if _BINDERS.isdisjoint(map(type, group.interior)):
         return group
+    bound = {variable for node in group.interior for variable in _variables(node)}
     inputs = [node for node in group.inputs if node not in bound]
-    inside |= bound
+    inside = bound.union(group.interior)
     if any(user not in inside for variable in bound for user in graph.users.get(variable, ())):
         return None
     return Group(group.root, group.bound, inputs, post_order(group.root, stop=inputs), group.number)
+
+
+_BINDERS = frozenset({Function, Let})
 
 
 def _variables(binder: Expr) -> tuple[Var, ...]:
@@ -84,12 +85,13 @@ def _variables(binder: Expr) -> tuple[Var, ...]:
 
 def _function(group: Group, attrs: Mapping[str, Any]) -> Function:
     params = [Var(f"FunctionVar_{group.number}_{k}") for k in range(len(group.inputs))]
-    new: dict[Expr, Expr] = dict(zip(group.inputs, params, strict=True))
-    name = []
+    body: dict[Expr, Expr] = dict(zip(group.inputs, params, strict=True))
     for node in group.interior:
-        new[node] = rebuild(node, new)
-        name.append(_label(node))
-    return Function(params, new[group.root], attrs={PARTITIONED: "".join(name), **attrs})
+        children = node.children()
+        if not body.keys().isdisjoint(children):
+            body[node] = node.with_children([body.get(child, child) for child in children])
+    name = "".join([_label(node) for node in group.interior if type(node) is not Op])
+    return Function(params, body.get(group.root, group.root), attrs={PARTITIONED: name, **attrs})
 
 
 def _label(node: Expr) -> str:
