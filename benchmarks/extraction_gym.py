@@ -20,7 +20,6 @@ from typing import TypeVar
 import click
 
 from eqsat.extraction import Problem, Result, auto, dag, exact, read_gym, tree
-from eqsat.extraction.solution import tolerance
 
 T = TypeVar("T")
 
@@ -120,7 +119,7 @@ def summary(rows: list[Row]) -> Iterator[str]:
     if positive:
         ratios = [math.log(r.auto.cost / r.best_known) for r in positive]
         yield f"auto / best known, geometric mean over {len(positive)} graphs: {math.exp(statistics.mean(ratios)):.6f}"
-    above = [r.name for r in rows if r.auto.cost > r.greedy + tolerance(r.greedy)]
+    above = [r.name for r in rows if r.auto.cost > r.greedy + 1e-9 * abs(r.greedy)]
     yield f"auto above the better greedy: {above or 'never'}"
     proofs = [r.exact for r in rows if r.exact is not None and r.known.get("proven", "") != "no"]
     if proofs:

@@ -17,7 +17,7 @@ from .problem import Floats, Ints, Problem
 from .relaxation import Relaxation, SolverFailure
 from .search import Search
 from .simplify import Simplified, simplify
-from .solution import Result, finish, tolerance
+from .solution import Result, finish
 
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
 
@@ -107,7 +107,7 @@ class BranchAndCut:
         return sum(stage.constant for stage in self.stages)
 
     def _closed(self) -> bool:
-        return self.cost - self.bound <= tolerance(self.cost)
+        return self.cost - self.bound <= self.problem.tolerance(self.cost)
 
     def _offer(self, choice: list[int] | Ints) -> None:
         """Take a choice in the smallest problem if it is cheaper."""
@@ -155,7 +155,7 @@ class BranchAndCut:
     def _worth_keeping(self, relaxation: Relaxation) -> NDArray[np.bool_]:
         room = self.cost - self.constant - relaxation.bound
         step = granularity(relaxation.problem.cost)
-        margin = 0.999 * step if step else tolerance(self.cost)
+        margin = 0.999 * step if step else self.problem.tolerance(self.cost)
         return ~((relaxation.x < 0.5) & (relaxation.reduced > room - margin))
 
     def _branch(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> str:

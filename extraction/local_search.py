@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from random import Random
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eqsat.errors import ExtractionError
-
 from .deadline import Deadline
 from .greedy import cheapest_trees, dag, tree
-from .problem import Ints, Problem
+from .objective import Climb, Objective
+from .problem import Problem
 from .search import Search
 from .simplify import simplify
-from .solution import Result, finish, tolerance, walk
+from .solution import Result, finish
 
 PATIENCE = 300  # kicks in a row that save nothing before the search ends
-
-Objective = Callable[[Ints], float]
 
 
 def local(
@@ -35,13 +31,17 @@ def local(
 
     `objective` maps a choice (int (C,), -1 for unused classes) to a cost that need not be a sum; the result's `cost`
     is then its value. Without a clock that strikes, the result depends on the seed alone. Ctrl-C ends the search
-    and returns the best so far.
+    and returns the best so far. Raises ExtractionError where the objective fails or is NaN.
     """
     deadline = Deadline(seconds)
+    message = ""
     start = dag(problem, incumbent=tree(problem, incumbent=incumbent).choice)
     if objective is not None:
-        return _climb(problem, start, objective, deadline, seed)
-    choice, message = start.choice, ""
+        starts = [start.choice, tree(problem).choice, dag(problem).choice]
+        climb = Climb(problem, objective, starts if incumbent is None else [*starts, np.asarray(incumbent)], seed)
+        climb.run(deadline, PATIENCE)
+        result = finish(problem, climb.best, method="local", started=deadline.started)
+        return replace(result, cost=climb.value, lower_bound=-math.inf, optimal=False)
     stage = simplify(problem)
     if stage.problem is None:
         choice = stage.expand([])
@@ -62,46 +62,3 @@ def improve(search: Search, deadline: Deadline, patience: int) -> None:
     idle = 0
     while idle < patience and not deadline.passed():
         idle = 0 if search.kick(deadline) else idle + 1
-
-
-def _climb(problem: Problem, start: Result, objective: Objective, deadline: Deadline, seed: int) -> Result:
-    """First-improvement climb under a function of the whole choice: switch one used class, keep what is cheaper.
-
-    Classes not in use keep the node of their cheapest tree, so that a switch brings derivations with it.
-    """
-    full = np.array(cheapest_trees(problem)[0], np.int64)
-    best = start.choice
-    value = _evaluate(objective, best)
-    random = Random(seed)
-    improved = True
-    while improved:
-        improved = False
-        used = np.flatnonzero(best >= 0).tolist()
-        random.shuffle(used)
-        for index in used:
-            for node in problem.class_nodes[index]:
-                if deadline.passed():
-                    break
-                trial = np.where(best >= 0, best, full)
-                trial[index] = node
-                try:
-                    order = walk(problem, trial)
-                except ExtractionError:  # the switch closes a cycle
-                    continue
-                candidate = np.full_like(trial, -1)
-                candidate[order] = trial[order]
-                cost = _evaluate(objective, candidate)
-                if cost < value - tolerance(value):
-                    best, value, improved = candidate, cost, True
-    result = finish(problem, best, method="local", started=deadline.started)
-    return Result(result.choice, value, result.tree_cost, -math.inf, False, result.seconds, "local")
-
-
-def _evaluate(objective: Objective, choice: Ints) -> float:
-    try:
-        value = float(objective(choice))
-    except Exception as error:
-        raise ExtractionError(f"the objective failed on a choice: {error!r}") from error
-    if math.isnan(value):
-        raise ExtractionError("the objective returned NaN for a choice")
-    return value

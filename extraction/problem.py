@@ -124,6 +124,10 @@ class Problem:
         """Nodes that must not be chosen; bool (N,)."""
         return self.subsumed if self.subsumed is not None else np.zeros(self.num_nodes, bool)
 
+    def tolerance(self, cost: float = 0.0) -> float:
+        """Costs closer than this are taken as equal: sums of floats in another order differ by less."""
+        return 1e-9 * max(abs(cost), float(np.abs(self.cost).max()))
+
     def node_name(self, node: int) -> str:
         """The node's id (or number) and, where known, its operator."""
         name = self.node_ids[node] if self.node_ids is not None else str(node)

@@ -11,7 +11,6 @@ import numpy as np
 
 from .deadline import Deadline
 from .problem import Floats, Problem
-from .solution import tolerance
 
 
 def cost_above_least(problem: Problem) -> Floats:
@@ -46,7 +45,7 @@ class Search:
         self.uses: list[int] = []
         self.cost = math.inf
         self.base = cost_above_least(problem)
-        self.slack = tolerance(max(map(abs, self.costs)))
+        self.slack = problem.tolerance()
 
     def start(self, choice: Sequence[int]) -> None:
         """Take over a complete choice."""
@@ -174,7 +173,7 @@ class Search:
         What is in use outside the region counts as paid for. Inside, some classes are made dear and some free, so
         that several classes move together to share what none would start to use alone.
         """
-        return self.try_weights(self._prices(self._region()), deadline)
+        return self.try_weights(self.random_prices(), deadline)
 
     def try_weights(self, weights: list[float], deadline: Deadline) -> bool:
         """Rebuild under other node costs and descend; keep the outcome unless it is dearer. Whether it saved."""
@@ -202,12 +201,13 @@ class Search:
                         frontier.append(other)
         return [*found]
 
-    def _prices(self, region: list[int]) -> list[float]:
+    def random_prices(self) -> list[float]:
+        """Node costs of the next kick."""
         prices: list[float] = self.base.tolist()
         for index, count in enumerate(self.uses):
             if count:
                 prices[self.choice[index]] = 0.0
-        for index in region:
+        for index in self._region():
             factor = self.random.choice((0.0, 0.0, 0.5, 2.0, 8.0))
             for node in self.options[index]:
                 prices[node] = self.base.item(node) * factor * self.random.uniform(0.8, 1.25)

@@ -11,7 +11,6 @@ from eqsat.errors import ExtractionError
 
 from .components import strongly_connected
 from .problem import Ints, Problem
-from .solution import tolerance
 
 Origin = int | tuple["Origin", "Origin"]
 """A node of the original problem, or two that are chosen together."""
@@ -354,7 +353,7 @@ class _Reducer:
         alive = [index for index, nodes in enumerate(self.nodes) if nodes]
         number = {index: i for i, index in enumerate(alive)}
         nodes = [node for index in alive for node in self.nodes[index]]
-        slack = tolerance(max([abs(self.cost[n]) for n in nodes], default=0.0)) * 1e-4
+        slack = 1e-13 * max([abs(self.cost[n]) for n in nodes], default=0.0)  # what is left of a - a after rounding
         cost = [0.0 if abs(self.cost[n]) < slack else self.cost[n] for n in nodes]
         kids = [sorted([number[k] for k in self.kids[n]]) for n in nodes]
         small = (

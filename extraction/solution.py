@@ -107,14 +107,9 @@ def finish(
         if kept_cost < cost:
             best, cost, tree_cost = kept, kept_cost, kept_tree
     bound = min(max(lower_bound, trivial_bound(problem)), cost)
-    optimal = cost - bound <= tolerance(cost)
+    optimal = cost - bound <= problem.tolerance(cost)
     seconds = time.perf_counter() - started
     return Result(best, cost, tree_cost, cost if optimal else bound, optimal, seconds, method, message)
-
-
-def tolerance(cost: float) -> float:
-    """Costs closer than this are taken as equal: sums of floats in another order differ by less."""
-    return 1e-9 * max(1.0, abs(cost))
 
 
 def trivial_bound(problem: Problem) -> float:
