@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,19 @@ from eqsat.relay.expr import Expr, Function, Let
 from eqsat.relay.visitor import substitute
 
 
-def build_expr(snapshot: Snapshot, choice: Sequence[int] | NDArray[np.int64], root: int) -> Expr:
+def build_expr(
+    snapshot: Snapshot,
+    choice: Sequence[int] | NDArray[np.int64],
+    root: int,
+    functions: Mapping[Expr, Function] | None = None,
+) -> Expr:
     """The graph that ``choice`` describes.
 
     Args:
         snapshot: the e-graph.
         choice: class -> index of its chosen e-node; acyclic, and complete from ``root`` on.
         root: class of the whole.
+        functions: what takes the place of functions in the graph.
     """
     chosen = np.asarray(choice).tolist()
     built: dict[int, Expr] = {}
@@ -38,19 +44,20 @@ def build_expr(snapshot: Snapshot, choice: Sequence[int] | NDArray[np.int64], ro
             stack.extend(reversed(missing))
             continue
         stack.pop()
-        built[of] = _node(snapshot, node, [built[child] for child in children])
+        built[of] = _node(snapshot, node, [built[child] for child in children], functions or {})
         if built[of]._checked_type is None:
             built[of]._checked_type = snapshot.class_type[of]
     return built[root]
 
 
-def _node(snapshot: Snapshot, node: int, children: list[Expr]) -> Expr:
+def _node(snapshot: Snapshot, node: int, children: list[Expr], functions: Mapping[Expr, Function]) -> Expr:
     symbol = snapshot.symbols[snapshot.node_symbol[node]]
     atom = snapshot.atoms[snapshot.node_atom[node]]
     expr = build_node(symbol, atom, children)
     if isinstance(expr, (Function, Let)):
         captured: dict[Expr, Expr] = dict(zip(free_vars(expr), children, strict=True))
-        return substitute(expr, {old: new for old, new in captured.items() if old is not new})
+        changed = {old: new for old, new in captured.items() if old is not new}
+        return substitute(functions.get(expr, expr), changed)
     return expr
 
 

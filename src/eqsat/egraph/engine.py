@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,8 +42,9 @@ class Engine:
     def __init__(self) -> None:
         self._egraph = egglog.EGraph()
         memory = _SHARED_MEMORY if os.path.isdir(_SHARED_MEMORY) else None
-        self._folder = tempfile.TemporaryDirectory(prefix="eqsat-", dir=memory)
-        self._facts = os.path.join(self._folder.name, "facts")
+        descriptor, self._facts = tempfile.mkstemp(prefix="eqsat-facts-", dir=memory)
+        os.close(descriptor)
+        weakref.finalize(self, os.unlink, self._facts)
 
     def command(self, text: str) -> list[Any]:
         """Run one command given as egglog text. (One a call: the engine keeps a copy of each text.)"""

@@ -13,6 +13,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
 from eqsat.errors import ArgumentError
 from eqsat.relay.analysis import free_vars
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.ty import IncompleteType, Type
 from eqsat.relay.visitor import post_order
@@ -35,12 +36,12 @@ class Lowered:
 
 def region_children(node: Expr) -> tuple[Expr, ...]:
     """The sub-expressions that are evaluated in the same region as ``node``."""
+    if type(node) is Call:
+        return node.args if type(node.op) is Op else node.children()
     if is_opaque(node):
         return tuple(free_vars(node))
     if isinstance(node, Let):
         return (node.value, node.body)
-    if isinstance(node, Call) and isinstance(node.op, Op):
-        return node.args
     return node.children()
 
 
@@ -67,27 +68,55 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
     nodes: list[tuple[int, int, int, list[int]]] = []
     order = post_order(root, stop=handles, children=region_children)
     bound = {node.var: node.value for node in order if isinstance(node, Let) and not is_opaque(node)}
+    ids = _Ids(egraph)
     for node in order:
-        if isinstance(node, Let) and node.var in bound:
+        if type(node) is Call and type(node.op) is Op:
+            children = [handles[arg] for arg in node.args]
+            symbol, atom = ids.call(node.op, node.attrs, len(children))
+        elif isinstance(node, Let) and node.var in bound:
             handles[node] = handles[node.body]
+            continue
         elif isinstance(node, Var) and node in bound:
             handles[node] = handles[bound[node]]
+            continue
         else:
-            kind, op, atom = _head(egraph, node)
             children = [handles[child] for child in region_children(node)]
-            ty = types.get(node)
-            type_id = None if ty is None or isinstance(ty, IncompleteType) else egraph.type_id(ty)
+            kind, op, atom = _head(egraph, node)
             symbol = egraph.symbol(Symbol(kind, op, len(children)))
-            handles[node] = handle = egraph.add(symbol, atom, children, type_id)
-            nodes.append((handle, symbol, atom, children))
+        handles[node] = handle = egraph.add(symbol, atom, children, ids.type(types.get(node)))
+        nodes.append((handle, symbol, atom, children))
     return Lowered(handles, handles[root], nodes)
+
+
+class _Ids:
+    """Ids of what most nodes of a graph share, found by object instead of by value."""
+
+    def __init__(self, egraph: EGraph):
+        self.egraph = egraph
+        self._calls: dict[tuple[Op, int, int], tuple[int, int]] = {}
+        self._types: dict[int, int | None] = {}
+
+    def call(self, op: Op, attrs: Attrs | None, arity: int) -> tuple[int, int]:
+        """Symbol index and atom id of a call."""
+        key = (op, id(attrs), arity)
+        found = self._calls.get(key)
+        if found is None:
+            atom = self.egraph.atom("call", attrs_key(attrs), attrs)
+            found = self._calls[key] = (self.egraph.symbol(Symbol("call", op, arity)), atom)
+        return found
+
+    def type(self, ty: Type | None) -> int | None:
+        """Type id, None for what is not known."""
+        key = id(ty)
+        if key not in self._types:
+            unknown = ty is None or isinstance(ty, IncompleteType)
+            self._types[key] = None if ty is None or unknown else self.egraph.type_id(ty)
+        return self._types[key]
 
 
 def _head(egraph: EGraph, node: Expr) -> tuple[str, Op | None, int]:
     """Kind, operator and atom of the e-node for ``node``."""
     if isinstance(node, Call):
-        if isinstance(node.op, Op):
-            return "call", node.op, egraph.atom("call", attrs_key(node.attrs), node.attrs)
         return "apply", None, egraph.atom("apply", ("apply", attrs_key(node.attrs)), node.attrs)
     if isinstance(node, Var):
         return "var", None, egraph.atom("var", ("var", node), node)

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +65,8 @@ class Extraction:
             raise ExtractionError("a module was saturated: its result is .module")
         if not self.regions:
             return self.source
-        ((region, expr),) = zip(self.regions, self.exprs, strict=True)
-        return _rewrap(region, expr)
+        function, expr = self.regions[-1].function, self.exprs[-1]
+        return expr if function is None else _rewrap(function, expr)
 
     @property
     def module(self) -> IRModule:
@@ -76,10 +75,8 @@ class Extraction:
             return IRModule.from_expr(self.expr)
         module = self.source.copy()
         for region, expr in zip(self.regions, self.exprs, strict=True):
-            if region.name is not None:
-                function = _rewrap(region, expr)
-                if isinstance(function, Function):
-                    module[region.name] = function
+            if region.name is not None and region.function is not None:
+                module[region.name] = _rewrap(region.function, expr)
         return module
 
 
@@ -100,6 +97,7 @@ def extract(
     """
     model = cost_model if cost_model is not None else OpCount()
     results, exprs, input_cost = [], [], 0.0
+    functions: dict[Expr, Function] = {}
     report = saturation.report
     for region in saturation.regions:
         start = time.perf_counter()
@@ -109,8 +107,10 @@ def extract(
         result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
-        expr = build_expr(region.snapshot, result.choice, region.root)
-        exprs.append(fold_constants(expr))
+        expr = fold_constants(build_expr(region.snapshot, result.choice, region.root, functions))
+        if region.nested and region.function is not None:
+            functions[region.function] = _rewrap(region.function, expr)
+        exprs.append(expr)
         results.append(result)
         report.add_seconds("build", time.perf_counter() - start)
     return Extraction(saturation.source, saturation.regions, results, exprs, input_cost, report)
@@ -132,42 +132,56 @@ def as_problem(snapshot: Snapshot, root: int, model: CostModel) -> Problem:
 
 
 def node_costs(snapshot: Snapshot, model: CostModel) -> NDArray[np.float64]:
-    """Cost of each e-node; the model is asked once per distinct (operator, attributes, types)."""
-    types, constant = snapshot.class_type, snapshot.constant.tolist()
+    """Cost of each e-node."""
+    price = _Prices(snapshot, model)
     starts, child = snapshot.child_start.tolist(), snapshot.child.tolist()
-    memo: dict[object, float] = {}
-    costs = np.empty(snapshot.node_count)
     rows = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
-    for node, (of, symbol, atom) in enumerate(rows):
-        children = child[starts[node] : starts[node + 1]]
-        key = (symbol, atom, types[of], constant[of], *[types[c] for c in children])
-        cost = memo.get(key)
-        if cost is None:
-            cost = memo[key] = _ask(model, _view(snapshot, symbol, atom, of, children))
-        costs[node] = cost
-    return costs
+    costs = [
+        price(symbol, atom, of, child[starts[node] : starts[node + 1]]) for node, (of, symbol, atom) in enumerate(rows)
+    ]
+    return np.asarray(costs, dtype=np.float64)
 
 
 def input_graph_cost(region: Region, model: CostModel) -> float:
     """Cost of the graph as it was lowered: equal nodes once, what rules found equal apart."""
-    snapshot, lowered = region.snapshot, region.runner.lowered
+    price = _Prices(region.snapshot, model)
+    class_of = region.snapshot.handle_class.tolist()
     same: dict[tuple[int, ...], int] = {}
     stands_for: dict[int, int] = {}
-    total = 0.0
-    for handle, symbol, atom, children in lowered.nodes:
-        below = [stands_for[child] for child in children]
-        stands_for[handle] = first = same.setdefault((symbol, atom, *below), handle)
+    costs = []
+    for handle, symbol, atom, children in region.runner.lowered.nodes:
+        key = (symbol, atom, *[stands_for[child] for child in children])
+        stands_for[handle] = first = same.setdefault(key, handle)
         if first == handle:
-            classes = snapshot.handle_class[[handle, *children]].tolist()
-            total += _ask(model, _view(snapshot, symbol, atom, classes[0], classes[1:]))
-    return total
+            costs.append(price(symbol, atom, class_of[handle], [class_of[child] for child in children]))
+    return math.fsum(costs)
 
 
-def _view(snapshot: Snapshot, symbol: int, atom: int, of: int, children: list[int]) -> CostNode:
-    head = snapshot.symbols[symbol]
-    attrs = snapshot.atoms[atom].value if head.kind == "call" else None
-    arg_types = tuple([snapshot.class_type[child] for child in children])
-    return CostNode(head.name, attrs, arg_types, snapshot.class_type[of], bool(snapshot.constant[of]))
+class _Prices:
+    """Costs of e-nodes; the model is asked once per distinct (operator, attributes, types)."""
+
+    def __init__(self, snapshot: Snapshot, model: CostModel):
+        self.snapshot = snapshot
+        self.model = model
+        self.constant = snapshot.constant.tolist()
+        ids: dict[object, int] = {}
+        self.type_ids = [ids.setdefault(ty, len(ids)) for ty in snapshot.class_type]
+        self.memo: dict[tuple[int, ...], float] = {}
+
+    def __call__(self, symbol: int, atom: int, of: int, children: list[int]) -> float:
+        ids = self.type_ids
+        key = (symbol, atom, self.constant[of], ids[of], *[ids[child] for child in children])
+        cost = self.memo.get(key)
+        if cost is None:
+            cost = self.memo[key] = _ask(self.model, self._view(symbol, atom, of, children))
+        return cost
+
+    def _view(self, symbol: int, atom: int, of: int, children: list[int]) -> CostNode:
+        snapshot = self.snapshot
+        head = snapshot.symbols[symbol]
+        attrs = snapshot.atoms[atom].value if head.kind == "call" else None
+        arg_types = tuple([snapshot.class_type[child] for child in children])
+        return CostNode(head.name, attrs, arg_types, snapshot.class_type[of], self.constant[of])
 
 
 def _ask(model: CostModel, node: CostNode) -> float:
@@ -190,10 +204,7 @@ def _needless(snapshot: Snapshot) -> NDArray[np.bool_]:
     return needless
 
 
-def _rewrap(region: Region, body: Expr) -> Expr:
-    function: Any = region.function
-    if function is None:
-        return body
+def _rewrap(function: Function, body: Expr) -> Function:
     if body is function.body:
-        return region.function or body
+        return function
     return Function(function.params, body, function.ret_type, function.type_params, function.attrs)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from eqsat.egraph.lower import is_opaque
 from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import Rule, flatten
 from eqsat.egraph.runner import Runner
@@ -16,6 +18,8 @@ from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr, Function
 from eqsat.relay.infer import infer_module, infer_types
 from eqsat.relay.module import IRModule
+from eqsat.relay.ty import Type
+from eqsat.relay.visitor import post_order
 
 
 @dataclass
@@ -23,16 +27,38 @@ class Region:
     """One saturated function body (or bare expression).
 
     Args:
-        name: the function's name in its module, None for a bare expression or function.
+        name: the function's name in its module, None for a bare expression, function or function literal.
         function: the function, None when a bare expression was given.
+        nested: whether it is a function literal inside the region that follows it (or one further on).
         runner: the engine and what was lowered into it.
         snapshot: the e-graph at the end.
     """
 
     name: str | None
     function: Function | None
+    nested: bool
     runner: Runner
     snapshot: Snapshot
+
+    @staticmethod
+    def saturated(
+        name: str | None,
+        function: Function | None,
+        nested: bool,
+        body: Expr,
+        types: dict[Expr, Type],
+        rules: list[Rule],
+        limits: Limits,
+        on_iteration: Callable[[Report], None] | None,
+    ) -> Region:
+        """Saturate ``body`` and read the e-graph back."""
+        runner = Runner(body, types, rules, limits, on_iteration)
+        runner.run()
+        start = time.perf_counter()
+        snapshot = take_snapshot(runner.egraph)
+        check_types(snapshot, lambda: Runner(body, types, rules, limits))
+        runner.report.add_seconds("snapshot", time.perf_counter() - start)
+        return Region(name, function, nested, runner, snapshot)
 
     @property
     def root(self) -> int:
@@ -46,7 +72,7 @@ class Saturation:
 
     Args:
         source: what was given: an expression, function or module.
-        regions: one for each function that was saturated.
+        regions: one for each function that was saturated, function literals before what they are in.
         report: what happened.
     """
 
@@ -95,32 +121,14 @@ def saturate(
     limits = limits or Limits()
     report = Report()
     regions = []
-    for name, function, body, module in _bodies(source):
-        region, done = _saturate_region(name, function, body, module, chosen, limits, on_iteration)
-        regions.append(region)
-        report.merge(done)
-        if report.stop_reason == "interrupted":
-            break
+    for name, function, root, module in _roots(source):
+        types = infer_types(root, module)
+        run = partial(Region.saturated, types=types, rules=chosen, limits=limits, on_iteration=on_iteration)
+        regions += [run(None, nested, True, nested.body) for nested in _open_functions(root)]
+        regions.append(run(name, function, False, root if function is None else function.body))
+    for region in regions:
+        report.merge(region.runner.report)
     return Saturation(source, regions, report)
-
-
-def _saturate_region(
-    name: str | None,
-    function: Function | None,
-    body: Expr,
-    module: IRModule | None,
-    rules: list[Rule],
-    limits: Limits,
-    on_iteration: Callable[[Report], None] | None,
-) -> tuple[Region, Report]:
-    types = infer_types(body, module)
-    runner = Runner(body, types, rules, limits, on_iteration)
-    runner.run()
-    start = time.perf_counter()
-    snapshot = take_snapshot(runner.egraph)
-    check_types(snapshot, lambda: Runner(body, infer_types(body, module), rules, limits))
-    runner.report.add_seconds("snapshot", time.perf_counter() - start)
-    return Region(name, function, runner, snapshot), runner.report
 
 
 def _rules(rules: Iterable[Any] | None) -> list[Rule]:
@@ -131,21 +139,29 @@ def _rules(rules: Iterable[Any] | None) -> list[Rule]:
     return flatten(rules)
 
 
-def _bodies(source: Any) -> list[tuple[str | None, Function | None, Expr, IRModule | None]]:
+def _roots(source: Any) -> list[tuple[str | None, Function | None, Expr, IRModule | None]]:
+    """Name, function, what to infer types of, and module, of each outermost region of ``source``."""
     if isinstance(source, IRModule):
         typed = infer_module(source)
-        return [
-            (variable.name_hint, function, function.body, typed)
-            for variable, function in typed.functions.items()
-            if is_open(function)
-        ]
+        functions = [(variable.name_hint, function) for variable, function in typed.functions.items()]
+        return [(name, function, function, typed) for name, function in functions if is_open(function)]
     if isinstance(source, Function):
-        if not is_open(source):
-            return []
-        return [(None, source, source.body, None)]
+        return [(None, source, source, None)] if is_open(source) else []
     if isinstance(source, Expr):
         return [(None, None, source, None)]
     raise ArgumentError(f"saturate takes an expression, function or IRModule, not {source!r}")
+
+
+def _open_functions(root: Expr) -> list[Function]:
+    """The function literals inside ``root`` that rules may look into, inner ones first."""
+    nodes = post_order(
+        root, children=lambda node: () if node is not root and not _is_open_node(node) else node.children()
+    )
+    return [node for node in nodes if isinstance(node, Function) and node is not root and is_open(node)]
+
+
+def _is_open_node(node: Expr) -> bool:
+    return not is_opaque(node) or (isinstance(node, Function) and is_open(node))
 
 
 def is_open(function: Function) -> bool:

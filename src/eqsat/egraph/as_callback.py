@@ -1,0 +1,216 @@
+"""Saturation rules as Relay callbacks, so that the same rules can also rewrite a graph in place.
+
+What a rule cannot do in the e-graph it does not do here: a guard that does not hold, a value that is not
+known, a right side that does not type-check leave the match alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.rule import Compute, Like, PythonRule, Ref, Refusal, Rewrite
+from eqsat.errors import EqsatError, OperatorError, RuleError, TypeCheckError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import (
+    AttrPattern,
+    CallPattern,
+    DFPattern,
+    DFPatternCallback,
+    ExprPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+)
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
+from eqsat.relay.infer import extend_types
+from eqsat.relay.op.op import make_attrs
+from eqsat.relay.ty import IncompleteType, Type
+from eqsat.relay.visitor import post_order
+
+NodeMap = dict[DFPattern, list[Expr]]
+
+
+def as_callback(rule: Rewrite | PythonRule) -> DFPatternCallback:
+    """``rule`` as a callback of :func:`eqsat.relay.dataflow_pattern.rewrite`; it asks for typed expressions.
+
+    Raises:
+        RuleError: a rule with several roots, for which one place to write the result is not enough.
+    """
+    if isinstance(rule, PythonRule):
+        return _PythonCallback(rule)
+    if len(rule.lhs) != 1:
+        raise RuleError(f"rule {rule.name} joins {len(rule.lhs)} patterns: rewriting in place replaces one match only")
+    return _RewriteCallback(rule)
+
+
+class _PythonCallback(DFPatternCallback):
+    def __init__(self, rule: PythonRule):
+        super().__init__(require_type=True)
+        self.rule = rule
+        self.pattern = rule.lhs
+
+    def callback(self, pre: Expr, post: Expr, node_map: NodeMap) -> Expr:
+        for nodes in (*node_map.values(), [post]):
+            for node in nodes:
+                check_types(node)
+        try:
+            result = self.rule.apply(post, node_map)
+        except EqsatError:
+            raise
+        except Exception as error:
+            raise RuleError(f"rule {self.rule.name} failed: {error!r}") from error
+        if isinstance(result, Refusal):
+            return post
+        if not isinstance(result, Expr):
+            raise RuleError(f"rule {self.rule.name} returned {result!r}: return an expression")
+        _keep_type(self.rule.name, pre, result)
+        return result
+
+
+class _RewriteCallback(DFPatternCallback):
+    def __init__(self, rule: Rewrite):
+        super().__init__(require_type=True)
+        self.rule = rule
+        (self.pattern,) = rule.lhs
+        (self.template,) = rule.rhs
+
+    def callback(self, pre: Expr, post: Expr, node_map: NodeMap) -> Expr:
+        match = _Match(self.rule, {pattern: nodes[0] for pattern, nodes in node_map.items() if nodes})
+        try:
+            if not all(match.ask(guard.holds, guard.refs) for guard in self.rule.when):
+                return post
+            result = match.build(self.template)
+            check_types(result)
+        except (_NotKnown, OperatorError, TypeCheckError):
+            return post
+        if self.template in match.bound and result._checked_type != pre._checked_type:
+            return post  # as in the e-graph: a matched part that only broadcasts to the result is not equal to it
+        _keep_type(self.rule.name, pre, result)
+        return result
+
+
+class _NotKnown(Exception):
+    """The match lacks a type, attributes or a value that the rule asks for, or Python refused."""
+
+
+class _Match:
+    """What a left side matched, and the right side over it."""
+
+    def __init__(self, rule: Rewrite, bound: dict[DFPattern, Expr]):
+        self.rule = rule
+        self.bound = bound
+        self.built: dict[DFPattern, Expr] = {}
+
+    def build(self, template: DFPattern) -> Expr:
+        """The expression that a right-side term stands for."""
+        if template in self.bound:
+            return self.bound[template]
+        if template not in self.built:
+            self.built[template] = self._node(template)
+        return self.built[template]
+
+    def ask(self, function: Any, refs: tuple[Ref, ...]) -> Any:
+        """What a Python part of the rule makes of the parts of the match it refers to; _NotKnown for a refusal."""
+        values = [self._value(ref) for ref in refs]
+        try:
+            result = function(*values)
+        except EqsatError as error:
+            raise _NotKnown from error
+        except Exception as error:
+            raise RuleError(f"rule {self.rule.name}: its Python part failed: {error!r}") from error
+        if isinstance(result, Refusal):
+            raise _NotKnown
+        return result
+
+    def _node(self, template: DFPattern) -> Expr:
+        if isinstance(template, Compute):
+            return Constant(np.asarray(self.ask(template.function, template.refs)))
+        if isinstance(template, Like):
+            call = self._call(template.call)
+            return Call(call.op, self._all(template.args), self._changed(call, template.changes))
+        if isinstance(template, AttrPattern) and isinstance(template.pattern, CallPattern):
+            return self._operator_call(template.pattern, dict(template.attrs))
+        if isinstance(template, CallPattern):
+            return self._operator_call(template, {})
+        if isinstance(template, TuplePattern) and template.fields is not None:
+            return Tuple(self._all(template.fields))
+        if isinstance(template, TupleGetItemPattern) and template.index >= 0:
+            return TupleGetItem(self.build(template.tuple), template.index)
+        if isinstance(template, ExprPattern) and isinstance(template.expr, Constant):
+            return template.expr
+        raise RuleError(
+            f"rule {self.rule.name}: the right side uses a {type(template).__name__} that the left side"
+            " does not match in every alternative"
+        )
+
+    def _all(self, templates: tuple[DFPattern, ...]) -> list[Expr]:
+        return [self.build(template) for template in templates]
+
+    def _operator_call(self, pattern: CallPattern, given: dict[str, Any]) -> Expr:
+        if pattern.named is None or pattern.args is None:
+            raise RuleError(f"rule {self.rule.name}: a call on the right side needs a known operator and arguments")
+        return Call(pattern.named, self._all(pattern.args), make_attrs(pattern.named, self._computed(given)))
+
+    def _changed(self, call: Call, changes: dict[str, Any]) -> Attrs | None:
+        if not changes or not isinstance(call.op, Op):
+            return call.attrs
+        return make_attrs(call.op, {**(call.attrs or {}), **self._computed(changes)})
+
+    def _computed(self, given: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: self.ask(value.function, value.refs) if isinstance(value, Compute) else value
+            for name, value in given.items()
+        }
+
+    def _call(self, pattern: DFPattern) -> Call:
+        call = self.bound.get(pattern)
+        if not isinstance(call, Call):
+            raise RuleError(f"rule {self.rule.name}: it asks for the attributes of a pattern that matched no call")
+        return call
+
+    def _value(self, ref: Ref) -> Any:
+        if ref.pattern not in self.bound:
+            raise RuleError(f"rule {self.rule.name}: it refers to a pattern that the left side does not match")
+        if ref.kind == "attrs":
+            return self._call(ref.pattern).attrs
+        expr = self.bound[ref.pattern]
+        if ref.kind == "type":
+            return _known_type(expr)
+        if not isinstance(expr, Constant):
+            raise _NotKnown
+        return expr.data.numpy()
+
+
+def check_types(root: Expr) -> None:
+    """Infer the types of the nodes of ``root`` that have none, down to those that have.
+
+    Raises:
+        TypeCheckError: they do not type-check.
+    """
+    fresh = post_order(root, children=lambda node: () if node._checked_type is not None else node.children())
+    types = {node: node._checked_type for node in fresh if node._checked_type is not None}
+    if len(types) == len(fresh):
+        return
+    extend_types(types, root)
+    for node in fresh:
+        node._checked_type = types.get(node)
+
+
+def _known_type(expr: Expr) -> Type:
+    check_types(expr)
+    if isinstance(expr._checked_type, IncompleteType):
+        raise _NotKnown
+    return expr.checked_type
+
+
+def _keep_type(name: str, pre: Expr, result: Expr) -> None:
+    try:
+        check_types(result)
+    except TypeCheckError as error:
+        raise RuleError(f"rule {name} made a graph that does not type-check: {error}") from error
+    if result._checked_type != pre._checked_type:
+        raise RuleError(
+            f"rule {name} would put an expression of type {result._checked_type} in the place of one of type"
+            f" {pre._checked_type}: a rule must keep the type"
+        )
