@@ -20,6 +20,7 @@ from eqsat.relay.transform.inline import Inline, RemoveUnusedFunctions
 from eqsat.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from eqsat.relay.transform.merge_composite import MergeComposite
 from eqsat.relay.transform.partition_graph import PartitionGraph
+from eqsat.relay.transform.simplify_expr import SimplifyExpr, SimplifyExprPostAlterOp
 from eqsat.relay.transform.to_graph_normal_form import ToGraphNormalForm
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "PassInfo",
     "RemoveUnusedFunctions",
     "Sequential",
+    "SimplifyExpr",
+    "SimplifyExprPostAlterOp",
     "ToGraphNormalForm",
     "function_pass",
     "module_pass",

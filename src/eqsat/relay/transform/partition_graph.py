@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from eqsat.errors import ArgumentError, PassError
 from eqsat.registry import get_global_func
@@ -129,7 +128,7 @@ class _Partitioner:
         order: list[Expr] = []
         opened: set[Expr] = set()
         done: set[Expr] = set()
-        left: set[int] = set()
+        first_end: dict[int, Expr] = {}
         stack = [self.function]
         while stack:
             node = stack[-1]
@@ -140,23 +139,22 @@ class _Partitioner:
                 order.append(stack.pop())
             else:
                 opened.add(node)
-                for child in reversed(self._before(node, left)):
+                region = self.regions.get_region(node) if is_end(node) else None
+                before = list(node.children())
+                if region is not None and first_end.setdefault(region.id, node) is node:
+                    before += [exit.args[0] for exit in region.rets]
+                elif region is not None and first_end[region.id] not in done:
+                    raise self._cycle(node)
+                for child in reversed(before):
                     if child in opened and child not in done:
                         raise self._cycle(child)
                     stack.append(child)
         return order
 
-    def _before(self, node: Expr, left: set[int]) -> Sequence[Expr]:
-        region = self.regions.get_region(node) if is_end(node) else None
-        if region is None or region.id in left:
-            return node.children()
-        left.add(region.id)
-        return [*node.children(), *(exit.args[0] for exit in region.rets)]
-
     def _cycle(self, node: Expr) -> PassError:
         return PassError(
-            f"function {self.name!r}: a region depends on its own result through {describe(node)}; "
-            "split it, or let MergeCompilerRegions merge the annotations"
+            f"function {self.name!r}: a region depends on its own result, a value of {describe(node)}: "
+            "split the regions annotated around it"
         )
 
     def _check_exits(self, order: list[Expr]) -> None:

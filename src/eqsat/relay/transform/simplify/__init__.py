@@ -1,0 +1,1 @@
+"""The rules of SimplifyExpr, one file per subject."""

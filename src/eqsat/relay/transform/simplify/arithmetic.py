@@ -1,0 +1,115 @@
+"""Sums and products with constants, and with themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqsat.relay.dataflow_pattern import is_constant, is_op, wildcard
+from eqsat.relay.expr import Call, Constant, Expr, const
+from eqsat.relay.op import add, multiply, rsqrt
+from eqsat.relay.op.op import OpPattern
+from eqsat.relay.transform.simplify.rule import (
+    Find,
+    Rule,
+    array_of,
+    binary,
+    op_name,
+    rule,
+    scalar,
+    tensor_type,
+)
+
+_x, _c1, _c2 = wildcard(), is_constant(), is_constant()
+
+
+@rule(binary("add"))
+def add_to_itself(pre: Call, post: Call, find: Find) -> Expr | None:
+    """x + x = x * 2."""
+    ty = tensor_type(pre)
+    if ty is None or post.args[0] is not post.args[1]:
+        return None
+    return multiply(post.args[0], const(2, ty.dtype))
+
+
+@rule(is_op("divide")(wildcard(), is_op("sqrt")(_x)))
+def divide_by_sqrt(pre: Call, post: Call, find: Find) -> Expr | None:
+    """n / sqrt(x) = n * rsqrt(x), up to rounding."""
+    return multiply(post.args[0], rsqrt(find(_x)))
+
+
+_NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}
+_FILLED_WITH = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
+
+
+@rule(binary(*_NEUTRAL))
+def neutral_operand(pre: Call, post: Call, find: Find) -> Expr | None:
+    """x + 0 = x - 0 = x * 1 = x / 1 = x, where x has the result's type."""
+    neutral = _NEUTRAL[op_name(post)]
+    for kept, dropped in ((0, 1), (1, 0)):
+        may_drop = dropped == 1 or op_name(post) in ("add", "multiply")
+        same_type = pre.args[kept].checked_type == pre.checked_type
+        if may_drop and same_type and _is_filled_with(post.args[dropped], neutral):
+            return post.args[kept]
+    return None
+
+
+def _is_filled_with(expr: Expr, value: int) -> bool:
+    number = scalar(expr)
+    return bool(number == value) if number is not None else _FILLED_WITH.get(op_name(expr)) == value
+
+
+@rule(wildcard().has_attr({"TOpPattern": int(OpPattern.BROADCAST)})(wildcard(), wildcard()))
+def filled_operand(pre: Call, post: Call, find: Find) -> Expr | None:
+    """op(x, full(c)) = op(x, c) for broadcasting operators, where x has the result's type."""
+    ty = tensor_type(pre)
+    # with attributes, such as bias_add's axis, the second argument may not be of another rank
+    if ty is None or post.attrs:
+        return None
+    for kept, filled in ((1, 0), (0, 1)):
+        value = _filling(post.args[filled], ty.dtype)
+        if value is not None and pre.args[kept].checked_type == ty:
+            args = list(post.args)
+            args[filled] = value
+            return Call(post.op, args, post.attrs)
+    return None
+
+
+def _filling(expr: Expr, dtype: str) -> Constant | None:
+    """The scalar that ``expr`` repeats over a tensor."""
+    name = op_name(expr)
+    if name in _FILLED_WITH:
+        return const(_FILLED_WITH[name], dtype)
+    if name in ("full", "full_like"):
+        value = expr.args[name == "full_like"]  # type: ignore[attr-defined]
+        return const(scalar(value), dtype) if scalar(value) is not None else None
+    return None
+
+
+@rule((_x + _c1) * _c2)
+def multiply_of_add(pre: Call, post: Call, find: Find) -> Expr | None:
+    """(x + c1) * c2 = x * c2 + (c1 * c2), up to rounding."""
+    x, c1, c2 = find(_x), find(_c1), find(_c2)
+    return None if isinstance(x, Constant) else add(multiply(x, c2), _folded(np.multiply, c1, c2))
+
+
+def _chain(name: str, compute: np.ufunc) -> Rule:
+    operator = is_op(name)
+
+    @rule(operator(is_op(name)(_x, _c1), _c2))
+    def constant_chain(pre: Call, post: Call, find: Find) -> Expr | None:
+        """(x op c1) op c2 = x op (c1 op c2), up to rounding."""
+        x = find(_x)
+        if isinstance(x, Constant):
+            return None
+        return Call(post.op, (x, _folded(compute, find(_c1), find(_c2))), post.attrs)
+
+    return constant_chain
+
+
+multiply_chain = _chain("multiply", np.multiply)
+add_chain = _chain("add", np.add)
+
+
+def _folded(compute: np.ufunc, left: Constant, right: Constant) -> Constant:
+    with np.errstate(all="ignore"):
+        return Constant(np.asarray(compute(array_of(left), array_of(right))))

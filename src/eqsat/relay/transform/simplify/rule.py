@@ -1,0 +1,78 @@
+"""What the rules of SimplifyExpr are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, wildcard
+from eqsat.relay.expr import Call, Constant, Expr, Op
+from eqsat.relay.ty import TensorType
+
+Find: TypeAlias = Callable[[DFPattern], Any]
+"""Gives what a sub-pattern matched."""
+
+Simplify: TypeAlias = Callable[[Call, Call, Find], Expr | None]
+"""``simplify(pre, post, find)``: ``pre`` is the matched call, typed; ``post`` the same over simplified operands."""
+
+
+class Rule(DFPatternCallback):
+    """Replaces matches of ``pattern``, whose root is a call, by what ``simplify`` gives; None leaves them."""
+
+    def __init__(self, pattern: DFPattern, simplify: Simplify):
+        super().__init__(require_type=True)
+        self.pattern = pattern
+        self._simplify = simplify
+
+    def callback(self, pre: Any, post: Any, node_map: Any) -> Expr:
+        result = self._simplify(pre, post, lambda pattern: node_map[pattern][0])
+        return post if result is None else result
+
+    def __repr__(self) -> str:
+        return f"<rule {self._simplify.__name__}>"
+
+
+def rule(pattern: DFPattern) -> Callable[[Simplify], Rule]:
+    """Decorator: the rule that simplifies matches of ``pattern`` by the function."""
+    return lambda simplify: Rule(pattern, simplify)
+
+
+def unary(*names: str) -> DFPattern:
+    """A call of one of the operators on anything."""
+    return either(*names)(wildcard())
+
+
+def binary(*names: str) -> DFPattern:
+    """A call of one of the operators on any two arguments."""
+    return either(*names)(wildcard(), wildcard())
+
+
+def either(*names: str) -> DFPattern:
+    """One of the operators."""
+    pattern: DFPattern = is_op(names[0])
+    for name in names[1:]:
+        pattern = pattern | is_op(name)
+    return pattern
+
+
+def op_name(expr: Expr) -> str:
+    """The name of the operator that ``expr`` calls, else ''."""
+    return expr.op.name if isinstance(expr, Call) and isinstance(expr.op, Op) else ""
+
+
+def tensor_type(expr: Expr) -> TensorType | None:
+    """The inferred type of ``expr`` if it is a tensor's."""
+    ty = expr.checked_type
+    return ty if isinstance(ty, TensorType) else None
+
+
+def scalar(expr: Expr) -> Any:
+    """The value of a rank-0 constant as a NumPy scalar, else None."""
+    return expr.data.numpy()[()] if isinstance(expr, Constant) and expr.data.shape == () else None
+
+
+def array_of(expr: Constant) -> np.ndarray[Any, Any]:
+    """The data of a constant."""
+    return expr.data.numpy()
