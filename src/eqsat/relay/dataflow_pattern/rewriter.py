@@ -69,7 +69,7 @@ def rewrite(
     """
     active = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
     for callback in active:
-        _check_callback(callback)
+        _pattern_of(callback)
     if not isinstance(expr, Expr):
         raise RewriteError(f"rewrite works on expressions, not {expr!r}")
     limit = _GROWTH_FREE + _GROWTH_LIMIT * len(DataflowGraph(expr).order)
@@ -77,7 +77,7 @@ def rewrite(
         before = expr
         for callback in list(active):
             last = expr
-            expr = _one_pass(callback, expr, mod, limit)
+            expr = one_pass(callback, expr, mod, limit)
             if callback.rewrite_once and not _same(last, expr):
                 active.remove(callback)
         if _same(before, expr):
@@ -89,24 +89,36 @@ def _same(before: Expr, after: Expr) -> bool:
     return before is after or structural_equal(before, after, map_free_vars=True)
 
 
-def _check_callback(callback: Any) -> None:
+def _pattern_of(callback: Any) -> DFPattern:
     if not isinstance(callback, DFPatternCallback):
         raise RewriteError(f"rewrite needs DFPatternCallbacks, not {callback!r}")
     if not isinstance(callback.pattern, DFPattern):
         raise RewriteError(f"{type(callback).__name__} has no pattern: set self.pattern in __init__")
+    return callback.pattern
 
 
-def _one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None, limit: int) -> Expr:
-    assert callback.pattern is not None
+def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = None, limit: int | None = None) -> Expr:
+    """``expr`` with every match of one callback that can be taken replaced, once.
+
+    Args:
+        callback: what to match and what to put in its place.
+        expr: the graph; it stays as it is.
+        mod: where functions called in ``expr`` are found when types are inferred.
+        limit: nodes that the graph may have.
+
+    Raises:
+        RewriteError: the callback has no pattern or gives no expression, or the graph is over the limit.
+    """
+    pattern = _pattern_of(callback)
     if callback.require_type:
         expr = infer_type(expr, mod)
     graph = DataflowGraph(expr)
-    if len(graph.order) > limit:
+    if limit is not None and len(graph.order) > limit:
         raise RewriteError(
             f"rewriting made a graph of {len(graph.order)} nodes before a pass of {type(callback).__name__}: "
             "callbacks whose results contain their own pattern grow without end; pass rewrite_once=True"
         )
-    groups = find_groups(callback.pattern, graph)
+    groups = find_groups(pattern, graph)
     return replace_groups(graph, groups, lambda group, post, new: _result(callback, group, post, new))
 
 
