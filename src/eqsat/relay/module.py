@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from eqsat.errors import ArgumentError
 from eqsat.relay.analysis import free_vars
@@ -19,7 +20,7 @@ class IRModule:
     """
 
     def __init__(
-        self, functions: Mapping[str | GlobalVar, Function] | None = None, attrs: Mapping[str, object] | None = None
+        self, functions: Mapping[Any, Function] | None = None, attrs: Mapping[str, object] | None = None
     ):
         self.attrs = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
         self._globals: dict[str, GlobalVar] = {}
@@ -28,7 +29,7 @@ class IRModule:
             self[name] = function
 
     @staticmethod
-    def from_expr(expr: Expr, functions: Mapping[str | GlobalVar, Function] | None = None) -> IRModule:
+    def from_expr(expr: Expr, functions: Mapping[Any, Function] | None = None) -> IRModule:
         """A module whose ``main`` is ``expr``: a function as it is, else one over the free variables."""
         module = IRModule(functions)
         module["main"] = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
@@ -77,7 +78,7 @@ class IRModule:
 
     def copy(self) -> IRModule:
         """A module of the same functions that can be changed apart."""
-        return IRModule({**self.functions}, self.attrs)
+        return IRModule(self.functions, self.attrs)
 
     def _known(self, name: str | GlobalVar) -> str:
         key = _name(name)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 
 
-def post_order(*roots: Expr, stop: Iterable[Expr] = ()) -> list[Expr]:
-    """Every node reachable from ``roots``, once, children first, in the order of ``children()``.
+def post_order(
+    *roots: Expr, stop: Iterable[Expr] = (), children: Callable[[Expr], Sequence[Expr]] = lambda node: node.children()
+) -> list[Expr]:
+    """Every node reachable from ``roots``, once, children first and in order.
 
-    Nodes of ``stop`` are neither listed nor looked into.
+    Args:
+        roots: where to start.
+        stop: nodes that are neither listed nor looked into.
+        children: which sub-expressions of a node to follow; by default all.
     """
     order: list[Expr] = []
     opened: set[Expr] = set()
@@ -23,10 +28,10 @@ def post_order(*roots: Expr, stop: Iterable[Expr] = ()) -> list[Expr]:
             stack.pop()
             continue
         if node not in opened:
-            children = node.children()
-            if children:
+            below = children(node)
+            if below:
                 opened.add(node)
-                stack.extend([child for child in reversed(children) if child not in done])
+                stack.extend([child for child in reversed(below) if child not in done])
                 continue
         stack.pop()
         done.add(node)
