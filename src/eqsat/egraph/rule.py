@@ -60,6 +60,8 @@ class Template(DFPattern):
 class Compute(Template):
     """A right-side value that Python computes from the match; see :func:`eqsat.egraph.author.compute`."""
 
+    is_computed = True
+
     def __init__(self, function: Callable[..., Any], refs: tuple[Ref, ...]):
         super().__init__()
         self.function = function

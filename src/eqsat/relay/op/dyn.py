@@ -34,7 +34,7 @@ def either(static: Builder, dynamic: Builder) -> Callable[..., Any]:
 
     def build(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        if not any(is_operand(given.get(name)) for name in parameters):
+        if not any(_is_tensor(given.get(name)) for name in parameters):
             return static(*args, **kwargs)
         for name in parameters:
             value = given.get(name, defaults[name])
@@ -45,6 +45,11 @@ def either(static: Builder, dynamic: Builder) -> Callable[..., Any]:
     build.__doc__ = f"Builds {static.op.name}, or {dynamic.op.name} when one of {parameters} is a tensor."
     build.__signature__ = static.__signature__  # type: ignore[attr-defined]
     return build
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether a parameter is given as a tensor; what a rule computes in its place stands for an attribute."""
+    return is_operand(value) and not getattr(value, "is_computed", False)
 
 
 def _length(ty: Type, what: str) -> int:
