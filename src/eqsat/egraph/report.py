@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +18,7 @@ class Limits:
         iterations: rounds in which every rule has its turn.
         nodes: e-nodes.
         seconds: wall-clock time.
+        memory: bytes that the whole process may hold, None for any number.
 
     Raises:
         LimitError: a limit that is not a positive number.
@@ -24,11 +27,26 @@ class Limits:
     iterations: int = 30
     nodes: int = 200_000
     seconds: float = 30.0
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
+            if name == "memory" and value is None:
+                continue
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
                 raise LimitError(f"limit {name}={value!r}: give a number above 0")
+
+
+def resident_bytes() -> int:
+    """Memory that the process holds now (at its peak, where the system does not tell)."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 @dataclass
@@ -60,7 +78,7 @@ class Report:
         iterations: one entry each.
         rules: by rule name.
         phases: seconds by phase: ``lower``, ``saturate``, ``snapshot``, ``extract``, ``build``.
-        stop_reason: ``saturated``, ``iterations``, ``nodes``, ``seconds`` or ``interrupted``.
+        stop_reason: ``saturated``, ``iterations``, ``nodes``, ``seconds``, ``memory`` or ``interrupted``.
     """
 
     iterations: list[IterationReport] = field(default_factory=list)

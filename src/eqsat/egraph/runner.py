@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eqsat.egraph.compile import RewriteCompiler
@@ -11,17 +11,13 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
 from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.python_rules import Names, PythonRuleRunner
-from eqsat.egraph.report import IterationReport, Limits, Report
+from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, swapped_operator
+from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
 
 OnIteration = Callable[[Report], None]
-
-MATCH_LIMIT = 1000
-"""Matches in one iteration (or as many as the input has nodes) above which a rule is banned for a while."""
-BAN_LENGTH = 5
-"""Iterations of a first ban; limit and length double with each ban of a rule (egg's figures)."""
 
 
 class StopRun(Exception):
@@ -44,7 +40,7 @@ class Runner:
     Args:
         root: the graph.
         types: type of every node of it.
-        rules: what to apply.
+        schedule: which rules to apply when.
         limits: when to stop.
         on_iteration: called with the report after every iteration; an exception it raises ends the run.
     """
@@ -53,10 +49,11 @@ class Runner:
         self,
         root: Expr,
         types: dict[Expr, Type],
-        rules: Sequence[Rule],
+        schedule: Schedule,
         limits: Limits,
         on_iteration: OnIteration | None = None,
     ):
+        self.schedule = schedule
         self.limits = limits
         self.on_iteration = on_iteration
         self.on_rule: Callable[[Runner, str], None] | None = None
@@ -64,15 +61,13 @@ class Runner:
         self.egraph = EGraph()
         self.root = root
         self.types = types
+        rules = schedule.rules
         fold = [rule.limit for rule in rules if isinstance(rule, FoldConstants)]
-        self.egraph.commutative = frozenset(filter(None, map(swapped_operator, rules)))
+        self.egraph.commutative = frozenset(filter(None, map(swapped_operator, schedule.rules)))
         TypeFacts(self.egraph)
         ConstantFacts(self.egraph, max(fold, default=0))
         self.names = Names(self.egraph, types) if any(isinstance(rule, PythonRule) for rule in rules) else None
-        self.native: list[_Turn] = []
-        self.python: list[_Turn] = []
-        for index, rule in enumerate(rules):
-            self._enter(rule, index)
+        self.turns = {rule.name: turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
         self._symbols = 0
 
@@ -98,69 +93,96 @@ class Runner:
         self.report.add_seconds("lower", time.perf_counter() - start)
         return lowered
 
-    def _enter(self, rule: Rule, index: int) -> None:
+    def _turn(self, rule: Rule, index: int) -> _Turn | None:
+        runner: RewriteCompiler | PythonRuleRunner
         if isinstance(rule, Rewrite):
-            self.native.append(_Turn(RewriteCompiler(self.egraph, rule, index, self.report.refuse), rule.name))
+            runner = RewriteCompiler(self.egraph, rule, index, self.report.refuse)
         elif isinstance(rule, PythonRule) and self.names is not None:
             runner = PythonRuleRunner(self.egraph, rule, index, self.names, self.report.refuse)
-            self.python.append(_Turn(runner, rule.name))
-        if not isinstance(rule, FoldConstants):
-            self.report.rule(rule.name)
+        else:
+            return None
+        self.report.rule(rule.name)
+        return _Turn(runner, rule.name)
 
     def _loop(self) -> str:
-        for iteration in range(self.limits.iterations):
-            start = time.perf_counter()
-            self._activate()
-            changed = self._run_native(iteration)
-            changed |= self._settle()
-            changed |= self._run_applies()
-            changed |= self._settle()
-            if self.python:
-                changed |= self._run_python()
-                changed |= self._settle()
-            changed |= len(self.egraph.symbols) > self._symbols
-            self._record(time.perf_counter() - start)
-            if not changed and not self._unban(iteration):
+        """Go through the schedule; the stop reason."""
+        for _ in range(self.schedule.repeat):
+            changed = False
+            for phase in self.schedule.phases:
+                self.current = [self.turns[rule.name] for rule in phase.rules if rule.name in self.turns]
+                changed |= self._phase(phase)
+            if not changed:
                 return "saturated"
-        return "iterations"
+        return "iterations" if changed and self.unfinished else "saturated"
+
+    def _phase(self, phase: Phase) -> bool:
+        """Iterate over a phase; whether anything changed. Sets ``unfinished`` unless it was saturated."""
+        changed = False
+        self.unfinished = True
+        first = len(self.report.iterations)
+        while phase.iterations is None or len(self.report.iterations) < first + phase.iterations:
+            if len(self.report.iterations) >= self.limits.iterations:
+                raise StopRun("iterations")
+            if not self._iteration(len(self.report.iterations)):
+                self.unfinished = False
+                break
+            changed = True
+        return changed
+
+    def _iteration(self, iteration: int) -> bool:
+        """Every rule once; whether there may be more to find."""
+        start = time.perf_counter()
+        self._activate()
+        changed = self._run_native(iteration)
+        changed |= self._settle()
+        changed |= self._run_applies()
+        changed |= self._settle()
+        changed |= self._run_python()
+        changed |= self._settle()
+        changed |= len(self.egraph.symbols) > self._symbols
+        self._record(time.perf_counter() - start)
+        return changed or self._unban(iteration)
 
     def _activate(self) -> None:
         """Let rules see the symbols that are new since the last iteration."""
         while len(self.egraph.symbols) > self._symbols:
             self._symbols = len(self.egraph.symbols)
-            for turn in (*self.native, *self.python):
+            for turn in self.turns.values():
                 turn.runner.update()
             self.egraph.flush()
 
     def _run_native(self, iteration: int) -> bool:
         changed = False
-        limit = max(MATCH_LIMIT, self.egraph.handle_count)
-        for turn in self.native:
-            if turn.banned_until <= iteration:
+        for turn in self.current:
+            if isinstance(turn.runner, RewriteCompiler) and turn.banned_until <= iteration:
                 matches, updated = self._timed_run(turn, turn.runner.ruleset)
                 changed |= updated
-                if matches > limit << turn.bans:
-                    turn.banned_until = iteration + 1 + (BAN_LENGTH << turn.bans)
-                    turn.bans += 1
-                    self.report.rule(turn.name).bans += 1
+                self._hold_back(turn, matches, iteration)
         return changed
+
+    def _hold_back(self, turn: _Turn, matches: int, iteration: int) -> None:
+        backoff = self.schedule.backoff
+        if backoff is not None and matches > max(backoff.match_limit, self.egraph.handle_count) << turn.bans:
+            turn.banned_until = iteration + 1 + (backoff.ban_length << turn.bans)
+            turn.bans += 1
+            self.report.rule(turn.name).bans += 1
 
     def _run_applies(self) -> bool:
         """The second half of rules that asked Python something."""
         changed = False
-        for turn in self.native:
+        for turn in self.current:
             if isinstance(turn.runner, RewriteCompiler) and turn.runner.asks:
                 changed |= self._timed_run(turn, turn.runner.apply_ruleset)[1]
         return changed
 
     def _run_python(self) -> bool:
-        names = self.names
-        if names is None:
+        turns = [turn for turn in self.current if isinstance(turn.runner, PythonRuleRunner)]
+        if self.names is None or not turns:
             return False
-        names.name_all()
+        self.names.name_all()
         self.egraph.engine.saturate("names")
         changed = False
-        for turn in self.python:
+        for turn in turns:
             if isinstance(turn.runner, PythonRuleRunner):
                 start = time.perf_counter()
                 before = turn.runner.matches
@@ -208,6 +230,8 @@ class Runner:
             raise StopRun("seconds")
         if self.egraph.node_count() > self.limits.nodes:
             raise StopRun("nodes")
+        if self.limits.memory is not None and resident_bytes() > self.limits.memory:
+            raise StopRun("memory")
 
     def _record(self, seconds: float) -> None:
         classes = self.egraph.engine.sizes()["ty"]
@@ -217,7 +241,7 @@ class Runner:
 
     def _unban(self, iteration: int) -> bool:
         """When nothing changed but rules are banned, let the first of them back in."""
-        banned = [turn for turn in self.native if turn.banned_until > iteration + 1]
+        banned = [turn for turn in self.current if turn.banned_until > iteration + 1]
         if banned:
             shift = min(turn.banned_until for turn in banned) - (iteration + 1)
             for turn in banned:

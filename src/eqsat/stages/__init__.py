@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from eqsat.egraph.report import Limits
+from eqsat.egraph.schedule import Backoff, Phase, Schedule
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.stages.extraction import CostModel, Extraction, extract
@@ -16,7 +17,7 @@ Source = TypeVar("Source", Expr, IRModule)
 
 def optimize(
     source: Source,
-    rules: Iterable[Any] | None = None,
+    rules: Iterable[Any] | Schedule | None = None,
     limits: Limits | None = None,
     cost_model: CostModel | None = None,
     method: str = "auto",
@@ -30,4 +31,4 @@ def optimize(
     return result  # type: ignore[no-any-return]
 
 
-__all__ = ["Extraction", "Limits", "Saturation", "extract", "optimize", "saturate"]
+__all__ = ["Backoff", "Extraction", "Limits", "Phase", "Saturation", "Schedule", "extract", "optimize", "saturate"]

@@ -10,8 +10,8 @@ from typing import Any
 
 from eqsat.egraph.lower import is_opaque
 from eqsat.egraph.report import Limits, Report
-from eqsat.egraph.rule import Rule, flatten
 from eqsat.egraph.runner import Runner
+from eqsat.egraph.schedule import Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.egraph.typecheck import check_types
 from eqsat.errors import ArgumentError
@@ -47,16 +47,16 @@ class Region:
         nested: bool,
         body: Expr,
         types: dict[Expr, Type],
-        rules: list[Rule],
+        schedule: Schedule,
         limits: Limits,
         on_iteration: Callable[[Report], None] | None,
     ) -> Region:
         """Saturate ``body`` and read the e-graph back."""
-        runner = Runner(body, types, rules, limits, on_iteration)
+        runner = Runner(body, types, schedule, limits, on_iteration)
         runner.run()
         start = time.perf_counter()
         snapshot = take_snapshot(runner.egraph)
-        check_types(snapshot, lambda: Runner(body, types, rules, limits))
+        check_types(snapshot, lambda: Runner(body, types, schedule, limits))
         runner.report.add_seconds("snapshot", time.perf_counter() - start)
         return Region(name, function, nested, runner, snapshot)
 
@@ -82,7 +82,7 @@ class Saturation:
 
     @property
     def stop_reason(self) -> str:
-        """``saturated``, ``iterations``, ``nodes``, ``seconds`` or ``interrupted``."""
+        """``saturated``, ``iterations``, ``nodes``, ``seconds``, ``memory`` or ``interrupted``."""
         return self.report.stop_reason
 
     @property
@@ -98,7 +98,7 @@ class Saturation:
 
 def saturate(
     source: Expr | IRModule,
-    rules: Iterable[Any] | None = None,
+    rules: Iterable[Any] | Schedule | None = None,
     limits: Limits | None = None,
     on_iteration: Callable[[Report], None] | None = None,
 ) -> Saturation:
@@ -107,8 +107,8 @@ def saturate(
     Args:
         source: an expression, function or module. Functions with an attribute ``Compiler``, ``Composite``
             or ``Primitive`` are left as they are.
-        rules: a rule set, or any iterable of rules, rule sets and ``DFPatternCallback`` objects; by
-            default ``eqsat.rules.default``.
+        rules: a rule set, any iterable of rules, rule sets and ``DFPatternCallback`` objects, or a
+            :class:`Schedule` of them; by default ``eqsat.rules.default``.
         limits: when to stop; the time and node limits hold for each function.
         on_iteration: called with the report after every iteration.
 
@@ -117,13 +117,13 @@ def saturate(
         RuleError: a rule is ill-formed, fails, or would join classes of different types.
         LimitError: a limit that is not positive.
     """
-    chosen = _rules(rules)
+    schedule = _schedule(rules)
     limits = limits or Limits()
     report = Report()
     regions = []
     for name, function, root, module in _roots(source):
         types = infer_types(root, module)
-        run = partial(Region.saturated, types=types, rules=chosen, limits=limits, on_iteration=on_iteration)
+        run = partial(Region.saturated, types=types, schedule=schedule, limits=limits, on_iteration=on_iteration)
         regions += [run(None, nested, True, nested.body) for nested in _open_functions(root)]
         regions.append(run(name, function, False, root if function is None else function.body))
     for region in regions:
@@ -131,12 +131,12 @@ def saturate(
     return Saturation(source, regions, report)
 
 
-def _rules(rules: Iterable[Any] | None) -> list[Rule]:
+def _schedule(rules: Iterable[Any] | Schedule | None) -> Schedule:
     if rules is None:
         from eqsat.rules import default
 
         rules = default
-    return flatten(rules)
+    return Schedule.of(rules)
 
 
 def _roots(source: Any) -> list[tuple[str | None, Function | None, Expr, IRModule | None]]:
