@@ -1,0 +1,77 @@
+"""Which rules have their turn when, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from eqsat.egraph.rule import Rule, flatten
+from eqsat.errors import LimitError
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How explosive rules are held back; both figures double with each ban of a rule (egg's defaults).
+
+    A banned rule keeps its place: what it did not match meanwhile it matches later. A run counts as saturated
+    only when no rule is banned.
+
+    Args:
+        match_limit: matches in one iteration above which a rule is banned. Graphs with more nodes than this
+            raise it to their number of nodes.
+        ban_length: iterations that a first ban lasts.
+    """
+
+    match_limit: int = 1000
+    ban_length: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("match_limit", "ban_length"):
+            if not getattr(self, name) > 0:
+                raise LimitError(f"back-off {name}={getattr(self, name)!r}: give a number above 0")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Rules that run together.
+
+    Args:
+        rules: the rules, in no order.
+        iterations: after how many iterations the next phase begins; None: when nothing new follows.
+    """
+
+    rules: tuple[Rule, ...]
+    iterations: int | None = None
+
+    @staticmethod
+    def of(rules: Iterable[Any], iterations: int | None = None) -> Phase:
+        """A phase of any iterable of rules, rule sets and callbacks."""
+        if iterations is not None and not iterations > 0:
+            raise LimitError(f"a phase of {iterations!r} iterations: give a number above 0, or None to saturate")
+        return Phase(tuple(flatten(rules)), iterations)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Phases in order, the whole repeated.
+
+    Args:
+        phases: the phases.
+        repeat: how often they are gone through; it ends early when a round changes nothing.
+        backoff: how explosive rules are held back; None: not at all.
+    """
+
+    phases: tuple[Phase, ...]
+    repeat: int = 1
+    backoff: Backoff | None = Backoff()
+
+    @staticmethod
+    def of(rules: Any) -> Schedule:
+        """``rules`` if it is a schedule, else one phase of them that runs until it is saturated."""
+        return rules if isinstance(rules, Schedule) else Schedule((Phase.of(rules),))
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules of all phases, each once."""
+        return flatten([rule for phase in self.phases for rule in phase.rules])
