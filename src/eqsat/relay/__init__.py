@@ -1,6 +1,6 @@
 """The IR: a Relay-style graph of typed tensor operators."""
 
-from eqsat.relay import analysis, build_module, dataflow_pattern, expr, op, ty
+from eqsat.relay import analysis, build_module, dataflow_pattern, expr, op, transform, ty
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -26,6 +26,7 @@ from eqsat.relay.op import nn
 from eqsat.relay.parser import Span, fromtext, parse, parse_expr
 from eqsat.relay.ty import Any, FuncType, IncompleteType, RefType, TensorType, TupleType, Type
 from eqsat.relay.visitor import ExprMutator, ExprVisitor
+from eqsat.relay.viz import viz
 
 __all__ = [
     "Any",
@@ -67,4 +68,5 @@ __all__ = [
     "transform",
     "ty",
     "var",
+    "viz",
 ]

@@ -160,8 +160,8 @@ class _Printer:
         if last and self.layout.is_unique(node):
             return [text, comment]
         name = self.text[node] = f"%{next(self.numbers)}"
-        line: Rope = f"{name} = {text}{comment};" if isinstance(text, str) else [f"{name} = ", text, comment, ";"]
-        self.layout.place[node].lines.append(line)
+        definition: Rope = f"{name} = {text}{comment};" if isinstance(text, str) else [f"{name} = ", text, comment, ";"]
+        self.layout.place[node].lines.append(definition)
         self.lined.add(node)
         return name
 
@@ -221,7 +221,7 @@ class _Printer:
     def _call(self, call: Call) -> Step:
         yield from self._children((call.op, *call.args))
         inside = [self._use(arg) for arg in call.args]
-        inside += self._call_attributes(call)
+        inside += call_attributes(call, self.metadata)
         self.text[call] = f"{self._use(call.op)}({', '.join(inside)})"
 
     def _tuple(self, node: Tuple) -> Step:
@@ -252,7 +252,7 @@ class _Printer:
     def _function(self, function: Function, head: str = "fn ") -> Step:
         inside = [self._define(param) for param in function.params]
         names = sorted(function.attrs) if self.style.sort_attributes else function.attrs
-        inside += [self._attribute(name, function.attrs[name]) for name in names]
+        inside += [_attribute(name, function.attrs[name], self.metadata) for name in names]
         result = "" if function.ret_type is None else f"-> {self._type(function.ret_type)} "
         body = yield self._body(function.body, *self.layout.inner[function])
         self.text[function] = [f"{head}({', '.join(inside)}) {result}", body]
@@ -281,23 +281,26 @@ class _Printer:
         text = _lines([*chain.from_iterable(parts), result], newline)
         self.text[let] = text if in_place else ["(", newline, *text, newline[:-2], ")"]
 
-    def _call_attributes(self, call: Call) -> list[str]:
-        attrs, op = call.attrs, call.op
-        if attrs is None:
-            return ["attrs_type_key=None"] if isinstance(op, Op) and op.fields else []
-        schema = Op._registry.get(attrs.type_key)
-        if schema is None or set(attrs) != {field.name for field in schema.fields}:
-            return [self.metadata.reference(attrs)]
-        untold = _untold(schema)
-        told = [
-            self._attribute(name, value)
-            for name, value in attrs.items()
-            if name not in untold or freeze(value) != untold[name]
-        ]
-        return told if op is schema else [*told, self._attribute("attrs_type_key", schema.name)]
 
-    def _attribute(self, name: str, value: Any) -> str:
-        return f"{key_text(name)}={self.metadata.attribute(value)}"
+def call_attributes(call: Call, metadata: MetadataWriter) -> list[str]:
+    """The attributes of a call as they stand among its arguments: ``key=value``, those at their default left out."""
+    attrs, op = call.attrs, call.op
+    if attrs is None:
+        return ["attrs_type_key=None"] if isinstance(op, Op) and op.fields else []
+    schema = Op._registry.get(attrs.type_key)
+    if schema is None or set(attrs) != {field.name for field in schema.fields}:
+        return [metadata.reference(attrs)]
+    untold = _untold(schema)
+    told = [
+        _attribute(name, value, metadata)
+        for name, value in attrs.items()
+        if name not in untold or freeze(value) != untold[name]
+    ]
+    return told if op is schema else [*told, _attribute("attrs_type_key", schema.name, metadata)]
+
+
+def _attribute(name: str, value: Any, metadata: MetadataWriter) -> str:
+    return f"{key_text(name)}={metadata.attribute(value)}"
 
 
 def _lines(lines: list[Rope], newline: str) -> list[Rope]:
