@@ -64,3 +64,8 @@ def called_ops(function: relay.Function) -> list[str]:
     """Names of the operators called in a function, in post-order."""
     calls = [node for node in relay.visitor.post_order(function) if isinstance(node, relay.Call)]
     return [call.op.name for call in calls if isinstance(call.op, relay.Op)]
+
+
+def functions_in(expr: relay.Expr) -> list[relay.Function]:
+    """The functions that occur in an expression, in post-order."""
+    return [node for node in relay.visitor.post_order(expr) if isinstance(node, relay.Function)]

@@ -26,15 +26,15 @@ _x, _c1, _c2 = wildcard(), is_constant(), is_constant()
 def add_to_itself(pre: Call, post: Call, find: Find) -> Expr | None:
     """x + x = x * 2."""
     ty = tensor_type(pre)
-    if ty is None or post.args[0] is not post.args[1]:
-        return None
-    return multiply(post.args[0], const(2, ty.dtype))
+    same = post.args[0] is post.args[1]
+    return multiply(post.args[0], const(2, ty.dtype)) if ty is not None and same else None
 
 
 @rule(is_op("divide")(wildcard(), is_op("sqrt")(_x)))
 def divide_by_sqrt(pre: Call, post: Call, find: Find) -> Expr | None:
     """n / sqrt(x) = n * rsqrt(x), up to rounding."""
-    return multiply(post.args[0], rsqrt(find(_x)))
+    product: Expr = multiply(post.args[0], rsqrt(find(_x)))
+    return product
 
 
 _NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}

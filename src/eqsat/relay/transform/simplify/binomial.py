@@ -57,7 +57,7 @@ def _factored(xx: _Term, xy: _Term, yy: _Term, dtype: str) -> Expr | None:
     if dtype == "int32" and not (p.is_integer() and q.is_integer() and a * p * q == c):
         return None
     x, y = xx.left, yy.left
-    product = multiply(_plus(x, y, p, dtype), _plus(x, y, q, dtype))
+    product: Expr = multiply(_plus(x, y, p, dtype), _plus(x, y, q, dtype))
     return product if a == 1 else multiply(const(a, dtype), product)
 
 

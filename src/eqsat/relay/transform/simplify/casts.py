@@ -31,9 +31,9 @@ def cast_of_cast(pre: Call, post: Call, find: Find) -> Expr | None:
     inner = pre.args[0]
     types = [tensor_type(expr) for expr in (inner.args[0], inner, pre)]  # type: ignore[attr-defined]
     given, between, result = (None if ty is None else ty.dtype for ty in types)
-    if given is None or between is None or result is None or not holds_all(between, given):
+    if given is None or between is None or result is None:
         return None
-    return cast(find(_operand), result)
+    return cast(find(_operand), result) if holds_all(between, given) else None
 
 
 @rule(unary("cast"))

@@ -31,7 +31,8 @@ def transpose_of_transpose(pre: Call, post: Call, find: Find) -> Expr | None:
         return None
     first, second = _axes(inner), _axes(pre)
     if first is not None and second is not None:
-        return transpose(x, [first[axis] for axis in second])
+        composed: Expr = transpose(x, [first[axis] for axis in second])
+        return composed
     if first is not None:
         src, dst = _layouts(pre)
         return _relayout(x, [src[first.index(axis)] for axis in range(len(first))], dst)

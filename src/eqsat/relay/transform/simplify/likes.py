@@ -42,9 +42,8 @@ def reshape_like(pre: Call, post: Call, find: Find) -> Expr | None:
 def collapse_sum_like(pre: Call, post: Call, find: Find) -> Expr | None:
     """collapse_sum_like(x, y) = collapse_sum_to(x, shape)."""
     ty = pre.checked_type
-    if not is_static(ty):
-        return None
-    return collapse_sum_to(post.args[0], Constant(np.array(ty.concrete_shape, dtype="int32")))
+    shape = Constant(np.array(ty.concrete_shape, dtype="int32")) if is_static(ty) else None
+    return None if shape is None else collapse_sum_to(post.args[0], shape)
 
 
 @rule(binary("broadcast_to_like"))
