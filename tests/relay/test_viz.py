@@ -89,6 +89,12 @@ def test_branches_are_frames() -> None:
     assert '[label="cond"]' in dot
 
 
+def test_an_operator_that_is_a_value_has_a_box() -> None:
+    dot = relay.viz(relay.Tuple([relay.op.get("add"), relay.Function([], relay.op.get("tanh"))])).dot
+    assert 'label="add"' in dot
+    assert 'label="tanh"' in dot
+
+
 def test_text_is_escaped() -> None:
     picture = relay.viz(relay.nn.relu(relay.var('<&>"\x00')))
     assert texts(picture.svg)[0] == '%<&>"\N{REPLACEMENT CHARACTER}'

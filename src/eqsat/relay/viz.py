@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from html import escape
+from itertools import chain
 from pathlib import Path
 
 from eqsat.errors import ArgumentError
@@ -137,6 +138,7 @@ class _Scene:
         self.outputs: dict[Expr, Box] = {}
         order = post_order(root)
         self.frames: dict[Scope, Box] = {self.layout.top: self.root}
+        self.drawn = {root, *chain.from_iterable(map(_operands, order))}
         self.inlined = {
             node.op: node
             for node in order
@@ -179,11 +181,10 @@ class _Scene:
             for arg, param in zip(node.args, node.op.params, strict=True):
                 self._connect(arg, outputs[param])
             outputs[node] = outputs[node.op]
-        elif not isinstance(node, Op) or node is root:
+        elif node in self.drawn:
             box = outputs[node] = self._box(node)
             labels = ("cond", "then", "else") if isinstance(node, If) else ()
-            operands = [child for child in node.children() if not isinstance(child, Op)]
-            for index, child in enumerate(operands):
+            for index, child in enumerate(_operands(node)):
                 self._connect(child, box, labels[index] if labels else "")
 
     def _connect(self, source: Expr, target: Box, label: str = "") -> None:
@@ -193,6 +194,11 @@ class _Scene:
         lines, kind = _label(node)
         hint = "" if node._checked_type is None else str(node._checked_type)
         return Box([_short(line) for line in lines if line], kind, self.frames[self.layout.place[node]], hint)
+
+
+def _operands(node: Expr) -> tuple[Expr, ...]:
+    """The children whose boxes lead to the node's; an operator that is called is named in the call's own box."""
+    return node.args if isinstance(node, Call) and isinstance(node.op, Op) else node.children()
 
 
 def _label(node: Expr) -> tuple[list[str], str]:

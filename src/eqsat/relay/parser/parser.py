@@ -6,11 +6,10 @@ The steps are procedures of :mod:`eqsat.relay.trampoline`: a yielded step is a c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 from eqsat.errors import OperatorError
-from eqsat.relay.attrs import Attrs
+from eqsat.relay.attrs import Attrs, freeze
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -71,6 +70,7 @@ class Parser(Reader):
         self.source_name = source_name
         self.variables: dict[str, Var] = {}
         self.temporaries: dict[str, Expr] = {}
+        self._attributes: dict[object, Attrs | None] = {}
 
     def module(self) -> IRModule:
         """The whole text as a module."""
@@ -377,14 +377,12 @@ class Parser(Reader):
                 )
             return None
         try:
-            return make_attrs(schema, written) if written else _default_attributes(schema)
+            key = (schema, *((name, freeze(value)) for name, value in written.items()))
+            if key not in self._attributes:
+                self._attributes[key] = make_attrs(schema, written)
+            return self._attributes[key]
         except OperatorError as error:
             raise self.error(str(error), start) from None
 
 
 _COMPOUND = frozenset({"fn", "if", "else", "def", "let", "free_var", *_REFS})
-
-
-@cache
-def _default_attributes(op: Op) -> Attrs | None:
-    return make_attrs(op, {})
