@@ -82,7 +82,7 @@ def evaluate(
             kernel or whose kernel fails on its arguments.
     """
     if isinstance(expr, IRModule):
-        expr, module = expr["main"], expr
+        return evaluate(expr["main"], env, expr)
     if isinstance(expr, Function):
         variables, root = [*expr.params, *free_vars(expr)], expr.body
     else:

@@ -107,7 +107,7 @@ def _arg_reduction(name: str, find: Callable[..., Any]) -> Builder:
             found = rows.shape[-1] - 1 - find(rows[..., ::-1], axis=-1)
         else:
             found = find(rows, axis=-1)
-        shape = reduced_shape(attrs, data.shape)
+        shape: Any = reduced_shape(attrs, data.shape)
         return np.reshape(found, shape).astype(np.int32)
 
     last = Field("select_last_index", "bool", False)

@@ -259,7 +259,9 @@ argwhere = define(
     "argwhere",
     "condition",
     infer=lambda attrs, args: TensorType((AnyDim(), len(tensor(args[0]).shape)), "int32"),
-    kernel=lambda attrs, condition: np.argwhere(condition).reshape(-1, condition.ndim).astype(np.int32),
+    kernel=lambda attrs, condition: np.stack(np.nonzero(np.atleast_1d(condition)), 1)[:, : condition.ndim].astype(
+        np.int32
+    ),
     kind=OPAQUE,
 )
 

@@ -147,6 +147,8 @@ def _expand_dims_type(attrs: Any, args: Sequence[Type]) -> TensorType:
 def _squeeze_type(attrs: Any, args: Sequence[Type]) -> TensorType:
     data = tensor(args[0])
     if attrs.axis is None:
+        if any(isinstance(dim, AnyDim) for dim in data.shape):
+            raise TypeCheckError("all dimensions must be known when axis is not given")
         return TensorType([dim for dim in data.shape if dim != 1], data.dtype)
     axes = axes_indices(attrs.axis, len(data.shape))
     for axis in axes:

@@ -55,6 +55,8 @@ _MODES = ("constant", "edge", "reflect")
 
 def padded(data: Any, widths: Sequence[Sequence[int]], value: Any, mode: str) -> Any:
     """``data`` grown by ``widths`` (before, after) along each axis; negative widths crop."""
+    if not data.ndim:
+        return data
     grow = [(max(before, 0), max(after, 0)) for before, after in widths]
     crop = tuple(
         slice(max(-before, 0), dim + max(before, 0) + min(after, 0) + max(after, 0))
@@ -123,7 +125,7 @@ mirror_pad = define(
     Field("pad_width"),
     Field("mode", "str", "SYMMETRIC"),
     infer=_mirror_pad_type,
-    kernel=lambda attrs, data: np.pad(data, attrs.pad_width, mode=attrs.mode.lower()),
+    kernel=lambda attrs, data: padded(data, attrs.pad_width, None, attrs.mode.lower()),
     kind=OpPattern.INJECTIVE,
 )
 

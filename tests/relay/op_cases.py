@@ -1,0 +1,850 @@
+"""For every operator a strategy of arguments and attributes: the table ``CASES``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+Case = Callable[[Draw], tuple[list[Any], dict[str, Any]]]
+
+FLOATS, INTS = ("float16", "float32", "float64"), ("int8", "int32", "int64", "uint8")
+NUMBERS = FLOATS + INTS
+
+
+# ---- drawing arrays
+
+
+def fill(draw: Draw, shape: Any, dtype: str, low: int = -3, high: int = 4) -> np.ndarray:
+    """Random values of ``dtype``; integers from [low, high)."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    if dtype == "bool":
+        return rng.random(shape) < 0.5
+    if dtype.startswith("float"):
+        return np.asarray(rng.normal(size=shape)).astype(dtype)
+    return rng.integers(max(low, np.iinfo(dtype).min, 0 if dtype[0] == "u" else low), high, shape).astype(dtype)
+
+
+def shapes(least: int = 0, most: int = 4, low: int = 0, high: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
+    return st.lists(st.integers(low, high), min_size=least, max_size=most).map(tuple)
+
+
+def any_of(draw: Draw, *values: Any) -> Any:
+    return draw(st.sampled_from(values))
+
+
+def axis_of(draw: Draw, rank: int, extra: int = 0) -> int:
+    """An axis of ``rank`` dimensions (or a place between them), from either end."""
+    return draw(st.integers(-rank - extra, rank - 1 + extra))
+
+
+def broadcasting(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that broadcasts with ``shape``, of no more dimensions."""
+    kept = shape[draw(st.integers(0, len(shape))) :]
+    return tuple(dim if draw(st.booleans()) else 1 for dim in kept)
+
+
+# ---- strategies for families
+
+
+def unary(*dtypes: str) -> Case:
+    return lambda draw: ([fill(draw, draw(shapes()), any_of(draw, *dtypes))], {})
+
+
+def binary(*dtypes: str, low: int = -3) -> Case:
+    def case(draw: Draw) -> Any:
+        shape, dtype = draw(shapes()), any_of(draw, *dtypes)
+        sides = [fill(draw, shape, dtype, low), fill(draw, broadcasting(draw, shape), dtype, low)]
+        return (sides if draw(st.booleans()) else sides[::-1]), {}
+
+    return case
+
+
+def with_attrs(attrs: Callable[[Draw], dict[str, Any]], *dtypes: str) -> Case:
+    return lambda draw: ([fill(draw, draw(shapes()), any_of(draw, *dtypes))], attrs(draw))
+
+
+def like(other_dtype: str | None = None) -> Case:
+    def case(draw: Draw) -> Any:
+        shape, dtype = draw(shapes()), any_of(draw, *NUMBERS)
+        return [fill(draw, shape, dtype), fill(draw, shape, other_dtype or dtype)], {}
+
+    return case
+
+
+def filler(draw: Draw) -> Any:
+    return [], {"shape": draw(shapes()), "dtype": any_of(draw, *NUMBERS)}
+
+
+def reduction(least: int, *dtypes: str, last: bool = False) -> Case:
+    def case(draw: Draw) -> Any:
+        data = fill(draw, draw(shapes(low=least)), any_of(draw, *dtypes))
+        axes = draw(st.lists(st.integers(0, data.ndim - 1), unique=True)) if data.ndim else []
+        axis = any_of(draw, None, tuple(a - any_of(draw, 0, data.ndim) for a in axes))
+        attrs = {"axis": axis, "keepdims": draw(st.booleans()), "exclude": draw(st.booleans())}
+        return [data], {**attrs, **({"select_last_index": draw(st.booleans())} if last else {})}
+
+    return case
+
+
+def variance(draw: Draw) -> Any:
+    (data,), attrs = reduction(1, *FLOATS)(draw)
+    mean = fill(draw, (1,) * data.ndim, data.dtype.name)
+    return [data, mean], {**attrs, "unbiased": draw(st.booleans())}
+
+
+def on_axis(*dtypes: str, low: int = 0) -> Case:
+    """A tensor of at least one dimension and an axis of it."""
+
+    def case(draw: Draw) -> Any:
+        data = fill(draw, draw(shapes(1, low=low)), any_of(draw, *dtypes))
+        return [data], {"axis": axis_of(draw, data.ndim)}
+
+    return case
+
+
+def normalisation(count: int, least: int = 1, **attrs: Any) -> Case:
+    """Data and ``count`` vectors along an axis."""
+
+    def case(draw: Draw) -> Any:
+        data = fill(draw, draw(shapes(least, low=1)), any_of(draw, *FLOATS))
+        axis = axis_of(draw, data.ndim)
+        if least > 1:
+            axis = draw(st.integers(1, data.ndim - 1))  # the batch is no channel
+        vectors = [np.abs(fill(draw, data.shape[axis], data.dtype.name)) for _ in range(count)]
+        return [data, *vectors], {**attrs, "axis": axis}
+
+    return case
+
+
+def group_norm(draw: Draw) -> Any:
+    groups = any_of(draw, 1, 2)
+    data = fill(draw, (2, 2 * groups, *draw(shapes(1, 2, 1))), any_of(draw, *FLOATS))
+    vectors = [fill(draw, data.shape[1], data.dtype.name) for _ in range(2)]
+    return [data, *vectors], {"num_groups": groups}
+
+
+def windows(draw: Draw, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]:
+    """Spatial sizes, kernel sizes, and attributes under which the kernel fits."""
+    each = st.tuples(*[st.integers(1, 3)] * rank)
+    kernel, dilation = draw(each), draw(st.tuples(*[st.integers(1, 2)] * rank))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    padding = draw(st.lists(st.integers(0, 2), min_size=2 * rank, max_size=2 * rank))
+    sizes = tuple(r + draw(st.integers(0, 3)) for r in reach)
+    return sizes, kernel, {"strides": draw(each), "padding": tuple(padding), "dilation": dilation}
+
+
+def convolution(rank: int) -> Case:
+    def case(draw: Draw) -> Any:
+        sizes, kernel, attrs = windows(draw, rank)
+        groups, inner, outer = any_of(draw, 1, 2), any_of(draw, 1, 2), any_of(draw, 1, 3)
+        dtype = any_of(draw, "float16", "float32", "int8")
+        data = fill(draw, (any_of(draw, 0, 1, 2), groups * inner, *sizes), dtype)
+        weight = fill(draw, (groups * outer, inner, *kernel), dtype)
+        attrs |= {"groups": groups, "out_dtype": any_of(draw, "", "int32" if dtype == "int8" else "float32")}
+        if rank == 2 and draw(st.booleans()):
+            data, attrs["data_layout"] = data.transpose(0, 2, 3, 1), "NHWC"
+            weight, attrs["kernel_layout"] = weight.transpose(2, 3, 1, 0), "HWIO"
+        return [data, weight], attrs
+
+    return case
+
+
+def transposed(rank: int) -> Case:
+    def case(draw: Draw) -> Any:
+        sizes, kernel, attrs = windows(draw, rank)
+        groups, inner, outer = any_of(draw, 1, 2), any_of(draw, 1, 2), any_of(draw, 1, 3)
+        attrs["padding"] = tuple(min(pad, (k - 1) // 2) for pad, k in zip(attrs["padding"], kernel * 2, strict=True))
+        attrs["output_padding"] = tuple(draw(st.integers(0, step - 1)) for step in attrs["strides"])
+        data = fill(draw, (any_of(draw, 0, 2), groups * inner, *sizes), "float32")
+        return [data, fill(draw, (groups * inner, outer, *kernel), "float32")], {**attrs, "groups": groups}
+
+    return case
+
+
+def pooling(rank: int, average: bool = False) -> Case:
+    def case(draw: Draw) -> Any:
+        sizes, kernel, attrs = windows(draw, rank)
+        data = fill(draw, (any_of(draw, 0, 1, 2), 3, *sizes), any_of(draw, "float16", "float32", "int8"))
+        attrs |= {"pool_size": kernel, "ceil_mode": draw(st.booleans())}
+        if average:
+            attrs["count_include_pad"] = draw(st.booleans())
+        if rank == 2 and draw(st.booleans()):
+            data, attrs["layout"] = data.transpose(0, 2, 3, 1), "NHWC"
+        return [data], attrs
+
+    return case
+
+
+def adaptive(rank: int) -> Case:
+    def case(draw: Draw) -> Any:
+        size = st.tuples(*[st.integers(1, 4)] * rank)
+        return [fill(draw, (2, 3, *draw(size)), any_of(draw, *FLOATS))], {"output_size": any_of(draw, None, draw(size))}
+
+    return case
+
+
+def image_case(draw: Draw) -> Any:
+    return [fill(draw, (any_of(draw, 0, 2), *draw(shapes(3, 3, 1))), any_of(draw, *NUMBERS))], {}
+
+
+def resizing(rank: int) -> Case:
+    def case(draw: Draw) -> Any:
+        data = fill(draw, (2, 1, *draw(shapes(rank, rank, 1, 3))), "float32")
+        attrs = {
+            "size": draw(shapes(rank, rank, 1, 5)),
+            "method": any_of(draw, "nearest_neighbor", "linear", "cubic"),
+            "coordinate_transformation_mode": any_of(draw, "half_pixel", "align_corners", "asymmetric"),
+            "out_dtype": any_of(draw, "", "float16"),
+        }
+        return [data], attrs
+
+    return case
+
+
+def product(draw: Draw) -> tuple[Any, Any, dict[str, Any], str]:
+    """Matrices (M, K) and (K, N) stored as the transposition attributes say."""
+    m, k, n = draw(shapes(3, 3))
+    dtype = any_of(draw, "float16", "float32", "int8", "int32")
+    attrs = {"transpose_a": draw(st.booleans()), "transpose_b": draw(st.booleans())}
+    return ((k, m) if attrs["transpose_a"] else (m, k)), ((n, k) if attrs["transpose_b"] else (k, n)), attrs, dtype
+
+
+def matmul(draw: Draw) -> Any:
+    a, b, attrs, dtype = product(draw)
+    batch = draw(shapes(0, 2))
+    sides = [(*batch, *a), (*broadcasting(draw, batch), *b)]
+    return [fill(draw, side, dtype) for side in sides], attrs
+
+
+def matmul_batched(draw: Draw) -> Any:
+    a, b, attrs, dtype = product(draw)
+    batch = draw(st.integers(1, 3))
+    return [fill(draw, (batch, *a), dtype), fill(draw, (any_of(draw, 1, batch), *b), dtype)], attrs
+
+
+def dense(draw: Draw) -> Any:
+    batch, (k, n) = draw(shapes(0, 2)), draw(shapes(2, 2))
+    return [fill(draw, (*batch, k), "float32"), fill(draw, (n, k), "float32")], {"units": any_of(draw, None, n)}
+
+
+def reshape(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(low=1)), "float32")
+    new = list(draw(st.permutations(data.shape)))
+    if new and draw(st.booleans()):
+        new[draw(st.integers(0, len(new) - 1))] = -1
+    return [data], {"newshape": tuple(new)}
+
+
+def reshape_codes(draw: Draw) -> Any:
+    data = fill(draw, (2, 3, 4), any_of(draw, *NUMBERS))
+    return [data], {
+        "newshape": any_of(
+            draw, (0, -1), (-2,), (-3, -2), (-3, 4), (-4, 1, -1, -2), (0, -4, 3, 1, 0), (24,), (6, -1, 2)
+        )
+    }
+
+
+def reshaped_like(draw: Draw) -> Any:
+    shape = draw(shapes(low=1))
+    return [fill(draw, shape, "float32"), fill(draw, draw(st.permutations(shape)), "int32")], {}
+
+
+def squeeze(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(high=2)), "float32")
+    ones = [axis for axis, dim in enumerate(data.shape) if dim == 1]
+    return [data], {
+        "axis": any_of(draw, None, tuple(draw(st.lists(st.sampled_from(ones), unique=True)) if ones else ()))
+    }
+
+
+def expand(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes()), "float32")
+    return [data], {"axis": draw(st.integers(-data.ndim - 1, data.ndim)), "num_newaxis": draw(st.integers(0, 2))}
+
+
+def transpose(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes()), "int8")
+    return [data], {"axes": any_of(draw, None, tuple(draw(st.permutations(range(data.ndim)))))}
+
+
+def concatenate(draw: Draw) -> Any:
+    shape = draw(shapes(1))
+    axis = axis_of(draw, len(shape))
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        part = list(shape)
+        part[axis] = draw(st.integers(0, 3))
+        parts.append(fill(draw, part, "float32"))
+    return [tuple(parts)], {"axis": axis}
+
+
+def stack(draw: Draw) -> Any:
+    shape = draw(shapes())
+    return [tuple(fill(draw, shape, "int32") for _ in range(any_of(draw, 1, 3)))], {
+        "axis": axis_of(draw, len(shape) + 1)
+    }
+
+
+def split(draw: Draw) -> Any:
+    shape = list(draw(shapes(1)))
+    axis, sections = axis_of(draw, len(shape)), draw(st.integers(1, 3))
+    shape[axis] *= sections
+    where = sections if draw(st.booleans()) else tuple(sorted(draw(st.lists(st.integers(0, shape[axis]), max_size=3))))
+    return [fill(draw, shape, "float32")], {"indices_or_sections": where, "axis": axis}
+
+
+def broadcast_to(draw: Draw) -> Any:
+    shape = draw(shapes())
+    return [fill(draw, broadcasting(draw, shape), "float32")], {"shape": shape}
+
+
+def broadcast_like(draw: Draw) -> Any:
+    shape = draw(shapes())
+    return [fill(draw, broadcasting(draw, shape), "float32"), fill(draw, shape, "int8")], {}
+
+
+def collapse_like(draw: Draw) -> Any:
+    (small, large), _ = broadcast_like(draw)
+    return [large.astype("float32"), small], {}
+
+
+def collapse_to(draw: Draw) -> Any:
+    (large, small), _ = collapse_like(draw)
+    known = any_of(draw, None, small.shape)
+    return [large, np.array(small.shape, "int32")], {"shape": known}
+
+
+def where(draw: Draw) -> Any:
+    shape = draw(shapes())
+    condition = fill(draw, broadcasting(draw, shape), "bool")
+    return [condition, fill(draw, shape, "float32"), fill(draw, broadcasting(draw, shape), "float32")], {}
+
+
+def strided_slice(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(1)), "float32")
+    count = draw(st.integers(1, data.ndim))
+    bound = st.lists(st.integers(-6, 6), min_size=count, max_size=count)
+    attrs = {"begin": draw(bound), "end": draw(bound), "axes": any_of(draw, None, tuple(range(-1, -count - 1, -1)))}
+    steps = st.lists(st.sampled_from([-2, -1, 1, 2, 3]), min_size=count, max_size=count)
+    return [data], {**attrs, "strides": draw(steps), "slice_mode": any_of(draw, "end", "size")}
+
+
+def take(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(1, low=1)), "float32")
+    axis = any_of(draw, None, axis_of(draw, data.ndim))
+    mode = any_of(draw, "clip", "wrap")
+    return [data, fill(draw, draw(shapes(0, 2)), "int32", -9, 9)], {"axis": axis, "mode": mode}
+
+
+def take_batched(draw: Draw) -> Any:
+    data = fill(draw, (2, *draw(shapes(2, 3, 1))), "float32")
+    axis = draw(st.integers(1, data.ndim - 1))
+    return [data, fill(draw, (2, *draw(shapes(0, 2))), "int64", 0, 9)], {"axis": axis, "batch_dims": 1}
+
+
+def along(draw: Draw) -> tuple[Any, Any, int]:
+    data = fill(draw, draw(shapes(1, low=1)), "float32")
+    axis = axis_of(draw, data.ndim)
+    counts = [draw(st.integers(0, dim)) for dim in data.shape]
+    return data, fill(draw, counts, "int64", -data.shape[axis], data.shape[axis]), axis
+
+
+def gather(draw: Draw) -> Any:
+    data, indices, axis = along(draw)
+    return [data, indices], {"axis": axis}
+
+
+def scatter(draw: Draw) -> Any:
+    data, indices, axis = along(draw)
+    reduction = any_of(draw, "update", "add", "mul", "min", "max", "mean")
+    return [data, indices, fill(draw, indices.shape, "float32")], {"axis": axis, "reduction": reduction}
+
+
+def gather_nd(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(2, low=1)), "float32")
+    batch = any_of(draw, 0, 1)
+    depth = draw(st.integers(1, data.ndim - batch))
+    rest = (*data.shape[:batch], *draw(shapes(0, 2)))
+    rows = [fill(draw, rest, "int32", 0, dim) for dim in data.shape[batch : batch + depth]]
+    return [data, np.stack(rows)], {"batch_dims": batch}
+
+
+def scatter_nd(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(1, low=1)), "float32")
+    depth, rest = draw(st.integers(1, data.ndim)), draw(shapes(0, 2))
+    indices = np.stack([fill(draw, rest, "int64", 0, dim) for dim in data.shape[:depth]])
+    updates = fill(draw, (*rest, *data.shape[depth:]), "float32")
+    return [data, indices, updates], {"mode": any_of(draw, "update", "add", "mul", "min", "max")}
+
+
+def adv_index(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(1, low=1)), "float32")
+    shape = draw(shapes(0, 2))
+    rows = [fill(draw, broadcasting(draw, shape), "int64", 0, dim) for dim in data.shape]
+    return [(data, *rows[: draw(st.integers(1, data.ndim))])], {}
+
+
+def scalars(dtype: str, *values: float) -> list[Any]:
+    return [np.array(value, dtype) for value in values]
+
+
+def one_hot(draw: Draw) -> Any:
+    indices = fill(draw, draw(shapes(0, 3)), "int32", -1, 5)
+    attrs = {"depth": draw(st.integers(0, 4)), "axis": axis_of(draw, indices.ndim + 1), "dtype": "float32"}
+    return [indices, *scalars("float32", 1, 0)], attrs
+
+
+def dyn_one_hot(draw: Draw) -> Any:
+    arguments, attrs = one_hot(draw)
+    return [*arguments, np.array(attrs.pop("depth"), "int32")], attrs
+
+
+def topk(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(1, low=1)), "float32")
+    axis = axis_of(draw, data.ndim)
+    attrs = {"k": draw(st.integers(0, data.shape[axis])), "axis": axis, "is_ascend": draw(st.booleans())}
+    return [data], {**attrs, "ret_type": any_of(draw, "both", "values", "indices"), "dtype": any_of(draw, *INTS[1:3])}
+
+
+def dyn_topk(draw: Draw) -> Any:
+    arguments, attrs = topk(draw)
+    return [*arguments, np.array(attrs.pop("k"), "int32")], attrs
+
+
+def sorting(draw: Draw) -> Any:
+    arguments, attrs = on_axis(*NUMBERS)(draw)
+    return arguments, {**attrs, "is_ascend": draw(st.booleans())}
+
+
+def scan(draw: Draw) -> Any:
+    arguments, attrs = on_axis(*NUMBERS)(draw)
+    flat = {"axis": None} if draw(st.booleans()) else attrs
+    return arguments, {**flat, "dtype": any_of(draw, "", "float32"), "exclusive": draw(st.booleans())}
+
+
+def padding(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(low=2)), any_of(draw, *NUMBERS))
+    mode = any_of(draw, "constant", "edge", "reflect")
+    width = st.tuples(*[st.integers(-1 if mode == "constant" else 0, 1)] * 2)
+    attrs = {"pad_width": tuple(draw(width) for _ in range(data.ndim)), "pad_mode": mode}
+    return [data, *scalars("float32", 1)], attrs
+
+
+def dyn_padding(draw: Draw) -> Any:
+    (data, value), attrs = padding(draw)
+    width = np.array(attrs.pop("pad_width"), "int64").reshape(-1, 2)
+    return [data, width, value], attrs
+
+
+def mirror(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(low=2)), "float32")
+    width = st.tuples(st.integers(0, 1), st.integers(0, 1))
+    attrs = {"pad_width": tuple(draw(width) for _ in range(data.ndim)), "mode": any_of(draw, "SYMMETRIC", "REFLECT")}
+    return [data], attrs
+
+
+def layout(draw: Draw) -> Any:
+    source, target, shape = any_of(
+        draw,
+        ("NCHW", "NHWC", (2, 3, 4, 5)),
+        ("NCHW", "NCHW4c", (1, 8, 2, 3)),
+        ("NCHW4c", "NHWC", (1, 2, 3, 3, 4)),
+        ("NCHW4c", "NCHW2c", (1, 2, 3, 3, 4)),
+        ("OIHW", "OIHW4i8o", (16, 8, 1, 1)),
+        ("OIHW4i8o", "HWIO", (2, 2, 1, 1, 4, 8)),
+    )
+    return [fill(draw, shape, "float32")], {"src_layout": source, "dst_layout": target}
+
+
+def depth_to_space(draw: Draw) -> Any:
+    block = any_of(draw, 1, 2)
+    return [fill(draw, (2, 3 * block**2, 2, 3), "float32")], {"block_size": block, "mode": any_of(draw, "DCR", "CRD")}
+
+
+def space_to_depth(draw: Draw) -> Any:
+    block = any_of(draw, 1, 2)
+    data = fill(draw, (2, 2 * block, 3 * block, 5), "float32")
+    return [data], {"block_size": block, "layout": "NHWC"}
+
+
+def space_to_batch(draw: Draw) -> Any:
+    data = fill(draw, (2, 4, 6, *draw(shapes(0, 1))), "float32")
+    return [data], {"block_shape": (2, 3), "paddings": any_of(draw, ((0, 0), (0, 0)), ((1, 1), (1, 2)))}
+
+
+def batch_to_space(draw: Draw) -> Any:
+    data = fill(draw, (12, 4, 6, *draw(shapes(0, 1))), "float32")
+    return [data], {"block_shape": (2, 3), "crops": any_of(draw, ((0, 0), (0, 0)), ((1, 1), (1, 2)))}
+
+
+def dilate(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes()), "float32")
+    return [data], {"strides": tuple(draw(st.integers(1, 3)) for _ in data.shape)}
+
+
+def upsampling(rank: int) -> Case:
+    def case(draw: Draw) -> Any:
+        data = fill(draw, (1, 2, *draw(shapes(rank, rank, 1, 3))), "float32")
+        scales = {f"scale_{axis}": any_of(draw, 1, 2, 1.5) for axis in "dhw"[3 - rank :]}
+        return [data], {**scales, "method": any_of(draw, "nearest_neighbor", "bilinear")}
+
+    return case
+
+
+def meshgrid(draw: Draw) -> Any:
+    fields = tuple(fill(draw, draw(shapes(0, 1)), "float32") for _ in range(any_of(draw, 1, 2, 3)))
+    return [fields], {"indexing": any_of(draw, "ij", "xy")}
+
+
+def einsum(draw: Draw) -> Any:
+    i, j, k = draw(shapes(3, 3))
+    equation, *operands = any_of(
+        draw,
+        ("ij,jk->ik", (i, j), (j, k)),
+        ("ij,kj", (i, j), (k, j)),
+        ("...ij,...jk->...ik", (2, i, j), (1, j, k)),
+        ("ii->i", (i, i)),
+        ("ij->", (i, j)),
+    )
+    return [tuple(fill(draw, shape, "float32") for shape in operands)], {"equation": equation}
+
+
+def strided_set(draw: Draw) -> Any:
+    data = fill(draw, (4, 5), "float32")
+    bounds = [np.array(bound, "int32") for bound in ((1, 0), (3, 5), (1, 2))]
+    return [data, fill(draw, (2, 3), "float32"), *bounds], {}
+
+
+def sequence_mask(draw: Draw) -> Any:
+    axis = any_of(draw, 0, 1)
+    data = fill(draw, (2, 3, *draw(shapes(0, 1))), "float32")
+    return [data, fill(draw, data.shape[1 - axis], "int32", 0, 4)], {"axis": axis}
+
+
+def reverse_sequence(draw: Draw) -> Any:
+    data = fill(draw, (2, 4, *draw(shapes(0, 1))), "float32")
+    batch = any_of(draw, 0, 1)
+    lengths = fill(draw, data.shape[batch], "int32", 0, data.shape[1 - batch] + 1)
+    return [data, lengths], {"seq_axis": 1 - batch, "batch_axis": batch}
+
+
+def slice_like(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(1)), "float32")
+    return [data, fill(draw, tuple(draw(st.integers(0, dim)) for dim in data.shape), "int8")], {}
+
+
+def grid_sample(draw: Draw) -> Any:
+    data, grid = fill(draw, (2, 3, 4, 5), "float32"), fill(draw, (2, 2, *draw(shapes(2, 2))), "float32")
+    attrs = {"method": any_of(draw, "bilinear", "nearest"), "padding_mode": any_of(draw, "zeros", "border")}
+    return [data, grid], {**attrs, "align_corners": draw(st.booleans())}
+
+
+# ---- quantized
+
+
+def quantized(draw: Draw, shape: Any, axis: int | None = None, dtype: str = "int8") -> tuple[Any, list[Any]]:
+    """Integers, and their scale and zero point, per index of ``axis`` when one is given."""
+    data = fill(draw, shape, dtype, -100, 100)
+    vector = () if axis is None else (shape[axis],)
+    scale = np.abs(fill(draw, vector, "float32")) + np.float32(0.01)
+    return data, [scale, fill(draw, vector, "int32")]
+
+
+def quantize(draw: Draw) -> Any:
+    shape = draw(shapes(1, low=1))
+    axis = axis_of(draw, len(shape))
+    _, parameters = quantized(draw, shape, any_of(draw, None, axis))
+    dtype = any_of(draw, "int8", "uint8", "int32")
+    return [fill(draw, shape, "float32"), *parameters], {"axis": axis, "out_dtype": dtype}
+
+
+def dequantize(draw: Draw) -> Any:
+    shape = draw(shapes(1, low=1))
+    axis = axis_of(draw, len(shape))
+    data, parameters = quantized(draw, shape, any_of(draw, None, axis), any_of(draw, "int8", "uint8", "int32"))
+    return [data, *parameters], {"axis": axis}
+
+
+def requantize(draw: Draw) -> Any:
+    (data, *parameters), attrs = dequantize(draw)
+    rounding = any_of(draw, "None", "UPWARD", "TONEAREST")
+    return [data, *parameters, *quantized(draw, ())[1]], {**attrs, "rounding": rounding}
+
+
+def quantized_unary(draw: Draw) -> Any:
+    data, parameters = quantized(draw, draw(shapes(1)))
+    return [data, *parameters, *quantized(draw, ())[1]], {}
+
+
+def quantized_binary(draw: Draw) -> Any:
+    shape = draw(shapes())
+    (lhs, left), (rhs, right) = quantized(draw, shape), quantized(draw, broadcasting(draw, shape))
+    return [lhs, rhs, *left, *right, *quantized(draw, ())[1]], {}
+
+
+def quantized_product(case: Case, per_channel: bool = True) -> Case:
+    def quantize_case(draw: Draw) -> Any:
+        (data, weight), attrs = case(draw)
+        attrs.pop("out_dtype", None)
+        place = attrs.get("kernel_layout", "OIHW").index("O")
+        channel = place if per_channel and weight.ndim != 3 and draw(st.booleans()) else None
+        lhs, (scale, zero) = quantized(draw, data.shape)
+        rhs, (weight_scale, weight_zero) = quantized(draw, weight.shape, channel)
+        return [lhs, rhs, zero, weight_zero, scale, weight_scale], attrs
+
+    return quantize_case
+
+
+def quantized_concatenate(draw: Draw) -> Any:
+    (parts,), attrs = concatenate(draw)
+    triples = [quantized(draw, part.shape) for part in parts]
+    data, scales, zeros = (tuple(t[0] for t in triples), *(tuple(t[1][i] for t in triples) for i in (0, 1)))
+    return [data, scales, zeros, *quantized(draw, ())[1]], attrs
+
+
+def quantized_pool(draw: Draw) -> Any:
+    (data,), attrs = pooling(2, average=True)(draw)
+    values, parameters = quantized(draw, data.shape)
+    return [values, *parameters, *quantized(draw, ())[1]], {"layout": "NCHW", **attrs}
+
+
+def ints(*values: int) -> Any:
+    return np.array(values, "int64").reshape(len(values))
+
+
+def dyn_shape(draw: Draw) -> Any:
+    return [ints(*draw(shapes()))], {"dtype": "float32"}
+
+
+def dyn_reshape(draw: Draw) -> Any:
+    (data,), attrs = reshape(draw)
+    return [data, ints(*attrs["newshape"])], {}
+
+
+def dyn_slice(draw: Draw) -> Any:
+    (data,), attrs = strided_slice(draw)
+    bounds = [ints(*attrs[name]) for name in ("begin", "end", "strides")]
+    return [data, *bounds], {"slice_mode": attrs["slice_mode"]}
+
+
+def dyn_resize(draw: Draw) -> Any:
+    (data,), attrs = resizing(2)(draw)
+    return [data, ints(*attrs.pop("size")), np.zeros(8, "float32")], attrs
+
+
+CASES: dict[str, Case] = {
+    **dict.fromkeys(
+        [
+            "acos",
+            "acosh",
+            "asin",
+            "asinh",
+            "atan",
+            "atanh",
+            "cos",
+            "cosh",
+            "erf",
+            "exp",
+            "fast_erf",
+            "fast_exp",
+            "fast_tanh",
+            "log",
+            "log10",
+            "log2",
+            "rsqrt",
+            "sigmoid",
+            "sin",
+            "sinh",
+            "sqrt",
+            "tan",
+            "tanh",
+            "hardswish",
+        ],
+        unary(*FLOATS),
+    ),
+    **dict.fromkeys(
+        ["abs", "ceil", "copy", "floor", "negative", "nn.relu", "ones_like", "round", "sign", "trunc", "zeros_like"],
+        unary(*NUMBERS),
+    ),
+    **dict.fromkeys(["isfinite", "isinf", "isnan"], unary(*FLOATS)),
+    "bitwise_not": unary("bool", *INTS),
+    "logical_not": unary("bool"),
+    **dict.fromkeys(
+        [
+            "add",
+            "divide",
+            "equal",
+            "floor_divide",
+            "floor_mod",
+            "greater",
+            "greater_equal",
+            "less",
+            "less_equal",
+            "maximum",
+            "minimum",
+            "mod",
+            "multiply",
+            "not_equal",
+            "power",
+            "subtract",
+            "trunc_divide",
+            "trunc_mod",
+        ],
+        binary(*NUMBERS),
+    ),
+    **dict.fromkeys(
+        ["bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or", "logical_xor"], binary("bool")
+    ),
+    **dict.fromkeys(["left_shift", "right_shift"], binary(*INTS, low=0)),
+    "clip": with_attrs(lambda draw: {"a_min": any_of(draw, -1.0, -1e9), "a_max": any_of(draw, 1.0, 1e9)}, *NUMBERS),
+    "cast": with_attrs(lambda draw: {"dtype": any_of(draw, "bool", *NUMBERS)}, "bool", *NUMBERS),
+    "cast_like": like("float16"),
+    "reinterpret": with_attrs(lambda draw: {"dtype": "int32"}, "float32"),
+    "zeros": filler,
+    "ones": filler,
+    "full": lambda draw: (scalars("float32", 2.5), {**filler(draw)[1], "dtype": any_of(draw, "", "int8")}),
+    "full_like": lambda draw: ([*unary(*NUMBERS)(draw)[0], *scalars("float32", 1)], {}),
+    "arange": lambda draw: (scalars("int32", *any_of(draw, (0, 5, 2), (5, 0, -1), (1, 1, 1))), {"dtype": "int64"}),
+    **dict.fromkeys(["all", "any"], reduction(0, "bool")),
+    **dict.fromkeys(["max", "mean", "min", "prod", "sum"], reduction(0, *NUMBERS)),
+    **dict.fromkeys(["argmax", "argmin"], reduction(1, *NUMBERS, last=True)),
+    "variance": variance,
+    "reshape": lambda draw: any_of(draw, reshape, reshape_codes)(draw),
+    "contrib_reverse_reshape": reshape,
+    "reshape_like": reshaped_like,
+    "expand_dims": expand,
+    "squeeze": squeeze,
+    "transpose": transpose,
+    "reverse": on_axis(*NUMBERS),
+    "concatenate": concatenate,
+    "stack": stack,
+    "split": split,
+    "broadcast_to": broadcast_to,
+    "broadcast_to_like": broadcast_like,
+    "collapse_sum_like": collapse_like,
+    "collapse_sum_to": collapse_to,
+    "repeat": lambda draw: (lambda case: (case[0], {**case[1], "repeats": any_of(draw, 0, 1, 2)}))(
+        on_axis("int8")(draw)
+    ),
+    "tile": with_attrs(lambda draw: {"reps": draw(shapes())}, "float32"),
+    "where": where,
+    "strided_slice": strided_slice,
+    "strided_set": strided_set,
+    "take": lambda draw: any_of(draw, take, take_batched)(draw),
+    "gather": gather,
+    "gather_nd": gather_nd,
+    "scatter_elements": scatter,
+    "scatter_nd": scatter_nd,
+    "adv_index": adv_index,
+    "one_hot": one_hot,
+    "argwhere": unary("bool", "float32"),
+    "unravel_index": lambda draw: ([fill(draw, draw(shapes(0, 2)), "int64", 0, 6), ints(2, 3)], {}),
+    "invert_permutation": lambda draw: ([ints(*draw(st.permutations(range(4))))], {}),
+    "sort": sorting,
+    "argsort": sorting,
+    "topk": topk,
+    "cumsum": scan,
+    "cumprod": scan,
+    "shape_of": unary("float32"),
+    "ndarray_size": unary("float32"),
+    "layout_transform": layout,
+    "meshgrid": meshgrid,
+    "einsum": einsum,
+    "trilu": lambda draw: (
+        [fill(draw, draw(shapes(2)), "float32"), np.array(any_of(draw, -1, 0, 1))],
+        {"upper": draw(st.booleans())},
+    ),
+    "sequence_mask": sequence_mask,
+    "reverse_sequence": reverse_sequence,
+    "slice_like": slice_like,
+    "nn.leaky_relu": with_attrs(lambda draw: {"alpha": 0.1}, *FLOATS),
+    "nn.prelu": normalisation(1),
+    **dict.fromkeys(["nn.softmax", "nn.log_softmax", "nn.fast_softmax"], on_axis(*FLOATS)),
+    "nn.bias_add": normalisation(1),
+    "nn.batch_norm": normalisation(4),
+    "nn.layer_norm": normalisation(2),
+    "nn.instance_norm": normalisation(2, least=2),
+    "nn.group_norm": group_norm,
+    "nn.l2_normalize": lambda draw: (
+        [fill(draw, (2, 3), "float32")],
+        {"eps": 1e-3, "axis": any_of(draw, (0,), (1,), (0, 1))},
+    ),
+    "nn.lrn": lambda draw: (
+        [fill(draw, draw(shapes(2, low=1)), any_of(draw, *FLOATS))],
+        {"size": any_of(draw, 1, 3, 5)},
+    ),
+    "nn.dense": dense,
+    "nn.matmul": matmul,
+    "nn.batch_matmul": matmul_batched,
+    **{f"nn.conv{rank}d": convolution(rank) for rank in (1, 2, 3)},
+    **{f"nn.conv{rank}d_transpose": transposed(rank) for rank in (1, 2, 3)},
+    **{f"nn.max_pool{rank}d": pooling(rank) for rank in (1, 2, 3)},
+    **{f"nn.avg_pool{rank}d": pooling(rank, average=True) for rank in (1, 2, 3)},
+    **{f"nn.adaptive_{kind}_pool{rank}d": adaptive(rank) for kind in ("max", "avg") for rank in (1, 2, 3)},
+    "nn.global_max_pool2d": image_case,
+    "nn.global_avg_pool2d": image_case,
+    "nn.batch_flatten": lambda draw: ([fill(draw, draw(shapes(1)), "float32")], {}),
+    "nn.pad": padding,
+    "nn.mirror_pad": mirror,
+    "nn.dropout": unary(*FLOATS),
+    "nn.depth_to_space": depth_to_space,
+    "nn.space_to_depth": space_to_depth,
+    "nn.space_to_batch_nd": space_to_batch,
+    "nn.batch_to_space_nd": batch_to_space,
+    "nn.dilate": dilate,
+    "nn.upsampling": upsampling(2),
+    "nn.upsampling3d": upsampling(3),
+    **{f"image.resize{rank}d": resizing(rank) for rank in (1, 2, 3)},
+    "image.grid_sample": grid_sample,
+    **{
+        f"annotation.{mark}": unary("float32") for mark in ["stop_fusion", "checkpoint", "bitpack_start", "bitpack_end"]
+    },
+    **{f"annotation.compiler_{end}": with_attrs(lambda draw: {"compiler": "npu"}, "int8") for end in ("begin", "end")},
+    "annotation.cast_hint": with_attrs(lambda draw: {"dtype": "float16"}, "float32"),
+    "qnn.quantize": quantize,
+    "qnn.dequantize": dequantize,
+    "qnn.requantize": requantize,
+    **dict.fromkeys(
+        [
+            f"qnn.{name}"
+            for name in [
+                "abs",
+                "erf",
+                "exp",
+                "hardswish",
+                "leaky_relu",
+                "log",
+                "rsqrt",
+                "sigmoid",
+                "softmax",
+                "sqrt",
+                "tanh",
+            ]
+        ],
+        quantized_unary,
+    ),
+    **dict.fromkeys([f"qnn.{name}" for name in ["add", "mul", "subtract"]], quantized_binary),
+    "qnn.conv2d": quantized_product(convolution(2)),
+    "qnn.conv2d_transpose": quantized_product(transposed(2), per_channel=False),
+    "qnn.dense": quantized_product(dense),
+    "qnn.batch_matmul": quantized_product(matmul_batched, per_channel=False),
+    "qnn.concatenate": quantized_concatenate,
+    "qnn.avg_pool2d": quantized_pool,
+    "dyn.reshape": dyn_reshape,
+    "dyn.broadcast_to": lambda draw: (lambda case: ([*case[0], ints(*case[1]["shape"])], {}))(broadcast_to(draw)),
+    "dyn.zeros": dyn_shape,
+    "dyn.ones": dyn_shape,
+    "dyn.full": lambda draw: ([*scalars("float32", 2), ints(*draw(shapes()))], {"dtype": any_of(draw, "", "int8")}),
+    "dyn.expand_dims": lambda draw: ([fill(draw, (2, 3), "float32"), np.array(any_of(draw, -1, 0, 2))], {}),
+    "dyn.squeeze": lambda draw: ([fill(draw, (2, 1, 1, 3), "float32"), ints(*any_of(draw, (1,), (1, 2), (-2,)))], {}),
+    "dyn.tile": lambda draw: ([fill(draw, draw(shapes()), "float32"), ints(*draw(shapes()))], {}),
+    "dyn.strided_slice": dyn_slice,
+    "dyn.topk": dyn_topk,
+    "dyn.one_hot": dyn_one_hot,
+    "dyn.nn.pad": dyn_padding,
+    "dyn.image.resize2d": dyn_resize,
+}
