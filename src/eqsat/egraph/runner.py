@@ -241,7 +241,7 @@ class Runner:
 
     def _unban(self, iteration: int) -> bool:
         """When nothing changed but rules are banned, let the first of them back in."""
-        banned = [turn for turn in self.current if turn.banned_until > iteration + 1]
+        banned = [turn for turn in self.current if turn.banned_until > iteration]
         if banned:
             shift = min(turn.banned_until for turn in banned) - (iteration + 1)
             for turn in banned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,50 +19,65 @@ GROWTH_LIMIT = 1 << 20
 
 
 def fold_constants(root: Expr, limit: int = GROWTH_LIMIT) -> Expr:
-    """``root`` with every sub-expression over constants replaced by its value.
+    """``root`` with every sub-expression over constants replaced by its value; see :class:`Folder`.
 
-    Kept as they are: operators that are stateful or have no kernel, the inside of functions, and what would
-    be larger by more than ``limit`` bytes than all it is computed from (such as ``zeros`` of a large shape).
+    The inside of functions is kept as it is.
     """
+    folder = Folder(limit)
     new: dict[Expr, Expr] = {}
-    values: dict[Expr, Any] = {}
-    sizes: dict[Expr, int] = {}
     for node in post_order(root, children=lambda node: () if isinstance(node, Function) else node.children()):
-        new[node] = rebuild(node, new)
-        value = _value(node, values, sizes, limit)
-        if value is None:
-            continue
-        values[node] = value
-        if isinstance(node, Constant):
-            sizes[node] = node.data.nbytes
-        else:
-            sizes[node] = sum(sizes[child] for child in dict.fromkeys(node.children()) if child in sizes)
-            if not isinstance(value, tuple):
-                new[node] = Constant(np.asarray(value))._carry(node)
+        new[node] = folder.fold(rebuild(node, new))
     return new[root]
 
 
-def _value(node: Expr, values: dict[Expr, Any], sizes: dict[Expr, int], limit: int) -> Any:
-    """The value of a node over constants: an array or tuple; None when it is not to be folded."""
-    if isinstance(node, Constant):
-        return node.data.numpy()
-    if isinstance(node, TupleGetItem):
-        fields = values.get(node.tuple_value)
-        return None if fields is None else fields[node.index]
-    if isinstance(node, Tuple):
-        return tuple(values[item] for item in node.fields) if all(item in values for item in node.fields) else None
-    if not isinstance(node, Call) or not isinstance(node.op, Op) or not is_pure(node.op):
-        return None
-    if not all(arg in values for arg in node.args):
-        return None
-    allowed = limit + sum(sizes[arg] for arg in dict.fromkeys(node.args))
-    arguments = [values[arg] for arg in node.args]
-    try:
-        if nbytes(call_type(node.op, node.attrs, [_type_of(value) for value in arguments])) > allowed:
+class Folder:
+    """Folds nodes one at a time, arguments before what uses them.
+
+    Kept as they are: operators that are stateful or have no kernel, and what would be larger by more than
+    ``limit`` bytes than all it is computed from (such as ``zeros`` of a large shape).
+    """
+
+    def __init__(self, limit: int = GROWTH_LIMIT):
+        self.limit = limit
+        self._values: dict[Expr, Any] = {}
+        self._sources: dict[Expr, int] = {}
+
+    def fold(self, node: Expr) -> Expr:
+        """``node``, whose arguments were folded before, or the constant it equals."""
+        value = self._value(node)
+        if value is None:
+            return node
+        sources = node.data.nbytes if isinstance(node, Constant) else self._bytes_of(node.children())
+        if not isinstance(node, Constant) and not isinstance(value, tuple):
+            node = Constant(np.asarray(value))._carry(node)
+        self._values[node], self._sources[node] = value, sources
+        return node
+
+    def _bytes_of(self, args: Sequence[Expr]) -> int:
+        return sum(self._sources.get(arg, 0) for arg in dict.fromkeys(args))
+
+    def _value(self, node: Expr) -> Any:
+        """The value of a node over constants: an array or tuple; None when it is not to be folded."""
+        values = self._values
+        if isinstance(node, Constant):
+            return node.data.numpy()
+        if isinstance(node, TupleGetItem):
+            fields = values.get(node.tuple_value)
+            return None if fields is None else fields[node.index]
+        if isinstance(node, Tuple):
+            return tuple(values[item] for item in node.fields) if all(item in values for item in node.fields) else None
+        if not isinstance(node, Call) or not isinstance(node.op, Op) or not is_pure(node.op):
             return None
-        return evaluate_op(node.op, node.attrs, arguments)
-    except EqsatError:
-        return None
+        if not all(arg in values for arg in node.args):
+            return None
+        arguments = [values[arg] for arg in node.args]
+        try:
+            result = call_type(node.op, node.attrs, [_type_of(value) for value in arguments])
+            if nbytes(result) > self.limit + self._bytes_of(node.args):
+                return None
+            return evaluate_op(node.op, node.attrs, arguments)
+        except EqsatError:
+            return None
 
 
 def is_pure(op: Op) -> bool:

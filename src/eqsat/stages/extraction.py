@@ -102,7 +102,7 @@ def extract(
     for region in saturation.regions:
         start = time.perf_counter()
         problem = as_problem(region.snapshot, region.root, model)
-        incumbent = input_choice(region.snapshot, region.runner.lowered)
+        incumbent = _constants_at_hand(region.snapshot, input_choice(region.snapshot, region.runner.lowered))
         input_cost += input_graph_cost(region, model)
         result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
         report.add_seconds("extract", time.perf_counter() - start)
@@ -194,10 +194,24 @@ def _ask(model: CostModel, node: CostNode) -> float:
     return cost
 
 
+def _constant_leaves(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """Which e-nodes are constants by themselves."""
+    kinds = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
+    leaves: NDArray[np.bool_] = kinds[snapshot.node_symbol]
+    return leaves
+
+
+def _constants_at_hand(snapshot: Snapshot, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``choice`` with constants instead of what computes them."""
+    leaves = np.flatnonzero(_constant_leaves(snapshot))
+    leaf = np.full(snapshot.class_count, -1, dtype=np.int64)
+    leaf[snapshot.node_class[leaves]] = leaves
+    return np.where((choice >= 0) & (leaf >= 0), leaf, choice)
+
+
 def _needless(snapshot: Snapshot) -> NDArray[np.bool_]:
     """E-nodes that compute what is at hand as a constant."""
-    kinds = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
-    is_leaf = kinds[snapshot.node_symbol]
+    is_leaf = _constant_leaves(snapshot)
     has_leaf = np.zeros(snapshot.class_count, dtype=bool)
     has_leaf[snapshot.node_class[is_leaf]] = True
     needless: NDArray[np.bool_] = has_leaf[snapshot.node_class] & ~is_leaf

@@ -1,0 +1,120 @@
+"""Rules are checked where they are written, and act as equations."""
+
+from __future__ import annotations
+
+import pytest
+
+import eqsat
+from eqsat import extraction, relay, rules
+from eqsat.errors import LimitError, RuleError, TypeCheckError
+from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, wildcard
+from eqsat.relay.expr import Expr
+from eqsat.rules import FoldConstants, RuleSet, refuse, rewrite, rule, type_of, variables, when
+from eqsat.stages import Backoff, Phase, Schedule
+
+a, b, c = variables("a b c")
+x = relay.var("x", shape=(2, 3))
+y = relay.var("y", shape=(3,))
+
+commute = rewrite("commute", a + b, b + a)
+associate = rewrite("associate", (a + b) + c, a + (b + c))
+
+
+class TestWhatARuleMayNotSay:
+    def test_a_right_side_variable_must_be_matched(self) -> None:
+        with pytest.raises(RuleError, match=r"rule r: the right side uses 'b'"):
+            rewrite("r", a + a, b)
+
+    def test_a_guard_s_variable_must_be_matched(self) -> None:
+        with pytest.raises(RuleError, match=r"rule r: a guard uses 'b'"):
+            rewrite("r", a + a, a, when(lambda ty: True, type_of(b)))
+
+    def test_the_left_side_must_name_something(self) -> None:
+        with pytest.raises(RuleError, match="matches everything"):
+            rewrite("r", a, a)
+
+    def test_two_rules_of_one_name(self) -> None:
+        with pytest.raises(RuleError, match="two different rules are named 'commute'"):
+            RuleSet("s", [commute, rewrite("commute", a * b, b * a)])
+
+    def test_a_rule_that_changes_the_type_is_named_with_both_types(self) -> None:
+        with pytest.raises(RuleError, match=r"rule bad joined .*Tensor\[\(2, 3\), float32\] .* float32"):
+            eqsat.saturate(x + y, [rewrite("bad", a + b, relay.sum(a))])
+
+    def test_a_python_rule_s_parameters_are_labels(self) -> None:
+        with pytest.raises(RuleError, match="labelled 'z'"):
+
+            @rule("r", a + b)
+            def _(z: Expr) -> Expr:
+                return z
+
+
+class TestCallbacks:
+    def test_a_relay_callback_is_a_rule(self) -> None:
+        class TanhOfSigmoid(DFPatternCallback):
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner = wildcard()
+                self.pattern = is_op("tanh")(is_op("sigmoid")(self.inner))
+
+            def callback(self, pre: Expr, post: Expr, node_map: dict[DFPattern, list[Expr]]) -> Expr:
+                assert pre.checked_type == x.type_annotation
+                return relay.nn.relu(node_map[self.inner][0])
+
+        best = eqsat.extract(eqsat.saturate(relay.tanh(relay.sigmoid(x)), [TanhOfSigmoid()]))
+        assert eqsat.ir.structural_equal(best.expr, relay.nn.relu(x))
+
+    def test_refusals_are_counted_by_reason(self) -> None:
+        @rule("never", is_op("tanh")(a))
+        def never(a: Expr) -> object:
+            return refuse("not today")
+
+        report = eqsat.saturate(relay.tanh(relay.tanh(x)), [never]).report
+        assert report.rules["never"].refusals == {"not today": 2}
+
+    def test_a_failing_rule_is_named(self) -> None:
+        @rule("broken", is_op("tanh")(a))
+        def broken(a: Expr) -> object:
+            raise ValueError("oops")
+
+        with pytest.raises(RuleError, match=r"rule broken failed on .*tanh.*oops"):
+            eqsat.saturate(relay.tanh(x), [broken])
+
+
+class TestSaturation:
+    @pytest.mark.parametrize("backoff", [None, Backoff(), Backoff(match_limit=10, ban_length=1)])
+    def test_associativity_and_commutativity_of_eight_leaves(self, backoff: Backoff | None) -> None:
+        total: Expr = relay.var("v0", shape=(4,))
+        for index in range(1, 8):
+            total = total + relay.var(f"v{index}", shape=(4,))
+        schedule = Schedule((Phase.of([commute, associate]),), backoff=backoff)
+        done = eqsat.saturate(total, schedule, eqsat.Limits(iterations=200))
+        assert done.stop_reason == "saturated"
+        assert done.node_count == 8 + (3**8 - 2**9 + 1)  # every way to split every subset of the leaves
+        assert done.class_count == 2**8 - 1
+
+    def test_limits_must_be_positive(self) -> None:
+        for wrong in ({"iterations": 0}, {"nodes": -1}, {"seconds": 0.0}, {"memory": 0}):
+            with pytest.raises(LimitError, match="give a number above 0"):
+                eqsat.Limits(**wrong)
+
+    def test_an_ill_typed_graph_names_operator_and_types(self) -> None:
+        with pytest.raises(TypeCheckError, match=r"add\(Tensor\[\(2, 3\), float32\], Tensor\[\(7\), float32\]\)"):
+            eqsat.saturate(x + relay.var("q", shape=(7,)))
+
+    def test_constants_are_folded_where_they_are_small(self) -> None:
+        graph = x * (relay.const(2.0) * relay.const(3.0))
+        best = eqsat.extract(eqsat.saturate(graph, [FoldConstants()]), extraction.OpCount())
+        assert eqsat.ir.structural_equal(best.expr, x * relay.const(6.0))
+
+    def test_a_bound_variable_stays_inside_its_function(self) -> None:
+        p = relay.var("p", shape=(3,))
+        inner = relay.Function([p], relay.nn.relu(relay.nn.relu(p)) + y)
+        best = eqsat.optimize(inner(relay.nn.relu(y)))
+        assert relay.analysis.free_vars(best) == [y]
+        assert isinstance(best, relay.Call)
+        assert isinstance(best.op, relay.Function)
+        assert eqsat.ir.structural_equal(best.op, relay.Function([p], relay.nn.relu(p) + y))
+
+    def test_default_rules_hold_nothing_that_assumes_finite_values(self) -> None:
+        assert all(each.soundness is not rules.Soundness.FINITE for each in rules.default)
