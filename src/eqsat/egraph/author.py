@@ -9,6 +9,7 @@ from typing import Any
 from eqsat.egraph.check import check_rewrite, subpatterns
 from eqsat.egraph.rule import (
     Compute,
+    Examples,
     Guard,
     Like,
     PythonRule,
@@ -70,7 +71,14 @@ def like(call: DFPattern, *args: Any, **changes: Any) -> Like:
     return Like(call, args, changes)
 
 
-def rewrite(name: str, lhs: Any, rhs: Any, *guards: Guard, soundness: Soundness = Soundness.EXACT) -> Rewrite:
+def rewrite(
+    name: str,
+    lhs: Any,
+    rhs: Any,
+    *guards: Guard,
+    soundness: Soundness = Soundness.EXACT,
+    examples: Examples | None = None,
+) -> Rewrite:
     """A rule that reads as an equation: ``rewrite("add-zero", x + zero, x)``.
 
     Args:
@@ -79,6 +87,7 @@ def rewrite(name: str, lhs: Any, rhs: Any, *guards: Guard, soundness: Soundness 
         rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
         guards: conditions made by :func:`when`.
         soundness: what it keeps; by default every bit.
+        examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
 
     Raises:
         RuleError: no pattern on the left, a right side or guard that uses what the left does not match.
@@ -90,7 +99,7 @@ def rewrite(name: str, lhs: Any, rhs: Any, *guards: Guard, soundness: Soundness 
             raise RuleError(f"rule {name}: the left side must be a pattern, not {root!r}")
     if len(templates) not in (1, len(roots)):
         raise RuleError(f"rule {name}: {len(roots)} patterns on the left and {len(templates)} templates on the right")
-    result = Rewrite(name, roots, templates, guards, soundness)
+    result = Rewrite(name, roots, templates, guards, soundness, examples)
     check_rewrite(result)
     return result
 
@@ -103,7 +112,7 @@ def birewrite(name: str, lhs: Any, rhs: Any, *guards: Guard, soundness: Soundnes
 
 
 def rule(
-    name: str, lhs: DFPattern, soundness: Soundness = Soundness.ROUNDING
+    name: str, lhs: DFPattern, soundness: Soundness = Soundness.ROUNDING, examples: Examples | None = None
 ) -> Callable[[Callable[..., Any]], PythonRule]:
     """A rule whose right side is a Python function, as a decorator of it.
 
@@ -114,6 +123,7 @@ def rule(
         name: unique name.
         lhs: the pattern.
         soundness: what it keeps.
+        examples: draws instances of the left side for the verifier; see :class:`PythonRule`.
     """
     labelled = {pattern.label: pattern for pattern in subpatterns(lhs) if pattern.label is not None}
 
@@ -126,7 +136,7 @@ def rule(
         def apply(root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Any:
             return function(*(node_map[labelled[parameter]][0] for parameter in parameters))
 
-        return PythonRule(name, lhs, apply, soundness)
+        return PythonRule(name, lhs, apply, soundness, examples)
 
     return decorate
 

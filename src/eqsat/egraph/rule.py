@@ -16,6 +16,9 @@ from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, DFPatternCallba
 from eqsat.relay.expr import Expr
 
 
+Examples: TypeAlias = Callable[[Any], Any]
+
+
 class Soundness(Enum):
     """What a rule keeps of the value it rewrites."""
 
@@ -89,6 +92,9 @@ class Rewrite:
             the tuple of them.
         when: guards.
         soundness: what it keeps.
+        examples: ``examples(draw)`` gives an expression (a tuple of them for several roots) that the left side
+            matches, with ``draw`` an :class:`eqsat.rules.draw.Draw`. The verifier needs it where it cannot
+            draw instances from the pattern itself.
     """
 
     name: str
@@ -96,6 +102,7 @@ class Rewrite:
     rhs: tuple[Any, ...]
     when: tuple[Guard, ...] = ()
     soundness: Soundness = Soundness.EXACT
+    examples: Examples | None = None
 
 
 @dataclass(frozen=True)
@@ -108,12 +115,14 @@ class PythonRule:
         apply: called with the matched root (an expression rebuilt from the match, typed) and a node map
             (pattern -> list of one expression); returns an expression of the same type, None or a refusal.
         soundness: what it keeps.
+        examples: as for :class:`Rewrite`.
     """
 
     name: str
     lhs: DFPattern
     apply: Callable[[Expr, dict[DFPattern, list[Expr]]], Any]
     soundness: Soundness = Soundness.ROUNDING
+    examples: Examples | None = None
 
 
 @dataclass(frozen=True)
