@@ -1,0 +1,95 @@
+"""What the engine makes of instances of a rule's left side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.build import build_expr, input_choice
+from eqsat.egraph.report import Limits
+from eqsat.egraph.rule import Rule
+from eqsat.egraph.runner import Runner
+from eqsat.egraph.schedule import Schedule
+from eqsat.egraph.snapshot import Snapshot, take_snapshot
+from eqsat.relay.expr import Expr, Tuple
+from eqsat.relay.infer import infer_types
+from eqsat.rules.instances import Instance
+
+MOST = 4
+"""Right sides that are read back for one instance."""
+
+
+def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Expr, ...]]]:
+    """For each instance what one application of ``rule`` found equal to its roots; nothing where it does not apply.
+
+    Raises:
+        RuleError: the rule fails.
+    """
+    whole = Tuple([Tuple(instance.roots) for instance in instances])
+    limits = Limits(iterations=1, nodes=1_000_000, seconds=60.0)
+    runner = Runner(whole, infer_types(whole), Schedule.of([rule]), limits)
+    runner.run()
+    snapshot = take_snapshot(runner.egraph)
+    choice = _complete(snapshot, input_choice(snapshot, runner.lowered))
+    class_of = snapshot.handle_class.tolist()
+    original = _original_nodes(snapshot, runner, class_of)
+    found: list[list[tuple[Expr, ...]]] = []
+    for instance in instances:
+        handles = [runner.lowered.handles[root] for root in instance.roots]
+        sides = [_others(snapshot, choice, class_of[handle], original[handle]) for handle in handles]
+        applied = min(map(len, sides))
+        found.append([tuple(side[index] for side in sides) for index in range(min(applied, MOST))])
+    return found
+
+
+def _original_nodes(snapshot: Snapshot, runner: Runner, class_of: list[int]) -> dict[int, tuple[int, ...]]:
+    """Handle -> class, symbol, atom and child classes of the e-node it was lowered to."""
+    return {
+        handle: (class_of[handle], symbol, atom, *[class_of[child] for child in children])
+        for handle, symbol, atom, children in runner.lowered.nodes
+    }
+
+
+def _others(snapshot: Snapshot, choice: NDArray[np.int64], of: int, original: tuple[int, ...]) -> list[Expr]:
+    """Expressions of class ``of``, one for each e-node but the original."""
+    found = []
+    for node in np.flatnonzero(snapshot.node_class == of).tolist():
+        head = (of, int(snapshot.node_symbol[node]), int(snapshot.node_atom[node]), *snapshot.children(node))
+        if head != original and of not in snapshot.children(node):
+            chosen = choice.copy()
+            chosen[of] = node
+            if _is_acyclic(snapshot, chosen, of):
+                found.append(build_expr(snapshot, chosen, of))
+    return found
+
+
+def _is_acyclic(snapshot: Snapshot, choice: NDArray[np.int64], root: int) -> bool:
+    """Whether the graph that ``choice`` describes ends."""
+    state: dict[int, bool] = {}
+    stack = [root]
+    while stack:
+        of = stack[-1]
+        if state.get(of) is None:
+            state[of] = False
+            for child in snapshot.children(int(choice[of])):
+                if state.get(child) is False:
+                    return False
+                if child not in state:
+                    stack.append(child)
+        else:
+            state[stack.pop()] = True
+    return True
+
+
+def _complete(snapshot: Snapshot, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``choice`` with an e-node for every class, of those over classes that have one already."""
+    changed = True
+    while changed:
+        changed = False
+        for node, of in enumerate(snapshot.node_class.tolist()):
+            if choice[of] < 0 and all(choice[child] >= 0 for child in snapshot.children(node)):
+                choice[of] = node
+                changed = True
+    return choice

@@ -1,0 +1,238 @@
+"""The rule verifier: both sides of a rule, computed on many random instances, must agree.
+
+Instances of the left side that satisfy the guards are drawn, the engine applies the rule to them, and the
+interpreter computes what was there and what the rule made of it. How far the two may differ follows from the
+rule's soundness class:
+
+* ``exact``: every bit (any NaN is as good as another);
+* ``rounding``: a few rounding errors, relative to the largest number that either side computes on the way;
+  integers every bit;
+* ``finite``: the same, where all numbers that the left side computes are finite.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, Soundness, flatten
+from eqsat.errors import EqsatError, EvaluationError, TypeCheckError
+from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
+from eqsat.relay.infer import infer_types
+from eqsat.relay.interpreter import evaluate
+from eqsat.relay.op.op import REQUIRED, make_attrs
+from eqsat.relay.visitor import post_order
+from eqsat.rules.apply import right_sides
+from eqsat.rules.draw import Draw
+from eqsat.rules.instances import Instance, draw_instances
+
+BATCH = 50
+"""Instances that one e-graph holds."""
+ATTEMPTS = 400
+"""Draws for each wanted instance before the search is given up."""
+ROUNDINGS = 64
+"""How many units of the last place ``rounding`` rules may be off."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a rule.
+
+    Args:
+        rule: its name.
+        soundness: the class it claims.
+        status: ``sound`` (on all instances), ``unsound``, ``unmatched`` (no instance was found that the rule
+            applies to) or ``failed`` (the rule raised an error).
+        instances: how many instances both sides were compared on.
+        detail: the smallest counterexample as Relay text, or the error.
+        seconds: time it took.
+    """
+
+    rule: str
+    soundness: Soundness
+    status: str
+    instances: int
+    detail: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "sound"
+
+
+def verify(rules: Any, instances: int = 100, seed: int = 0) -> list[Verdict]:
+    """Test rules on random instances.
+
+    Args:
+        rules: a rule, or any iterable of rules, rule sets and ``DFPatternCallback`` objects.
+        instances: how many instances to compare for each rule.
+        seed: of the random choices; the instances of a rule depend on it and on the rule's name only.
+
+    Returns:
+        A verdict for each rule.
+
+    Raises:
+        RuleError: ``rules`` holds something that is no rule.
+    """
+    return [_verify(rule, instances, seed) for rule in flatten(rules)]
+
+
+def table(verdicts: Iterable[Verdict]) -> str:
+    """Verdicts as text: a line for each rule, counterexamples below."""
+    lines = []
+    for verdict in verdicts:
+        count = f"{verdict.instances} instances"
+        lines.append(
+            f"{verdict.status:<10} {verdict.rule:<40} {verdict.soundness.value:<9} {count:<14} {verdict.seconds:6.2f} s"
+        )
+        lines += [f"    {line}" for line in verdict.detail.splitlines()]
+    return "\n".join(lines)
+
+
+def _verify(rule: Rule, wanted: int, seed: int) -> Verdict:
+    start = time.perf_counter()
+    tested = 0
+    found: list[_Difference] = []
+
+    def verdict(status: str, detail: str = "") -> Verdict:
+        return Verdict(rule.name, rule.soundness, status, tested, detail, time.perf_counter() - start)
+
+    try:
+        for batch in _batches(rule, wanted, seed):
+            for instance, others in zip(batch, right_sides(rule, batch), strict=True):
+                compared = [_compare(rule.soundness, instance, other) for other in others]
+                tested += any(outcome is not None for outcome in compared)
+                found += [outcome for outcome in compared if isinstance(outcome, _Difference)]
+            if found or tested >= wanted:
+                break
+    except EqsatError as error:
+        return verdict("failed", str(error))
+    if found:
+        return verdict("unsound", min(found, key=lambda difference: difference.instance.size).text())
+    if not tested:
+        return verdict("unmatched", "no instance of the left side was found to which the rule applies")
+    return verdict("sound")
+
+
+def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[Instance]]:
+    rng = random.Random(f"{seed} {rule.name}")
+    finite = rule.soundness is Soundness.FINITE
+    if isinstance(rule, FoldConstants):
+        stream = _constant_calls(rng, wanted)
+    else:
+        stream = draw_instances(rule, lambda: Draw(rng, finite), wanted * ATTEMPTS)
+    batch: list[Instance] = []
+    for instance in stream:
+        batch.append(instance)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _constant_calls(rng: random.Random, wanted: int) -> Iterator[Instance]:
+    """Calls of all kinds of operators on constants."""
+    operators = [op for op in Op._registry.values() if op.kernel is not None and op.arguments == ("data",)]
+    operators = [op for op in operators if all(field.default is not REQUIRED for field in op.fields)]
+    for _ in range(wanted * 4):
+        draw = Draw(rng)
+        op = rng.choice(operators)
+        call = Call(op, [Constant(draw.array(draw.tensor(max(draw.rank, 1))))], make_attrs(op, {}))
+        try:
+            infer_types(call)
+        except TypeCheckError:
+            continue
+        yield Instance((call,), {})
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """An instance whose two sides differ."""
+
+    instance: Instance
+    other: tuple[Expr, ...]
+    reason: str
+
+    def text(self) -> str:
+        params = list(self.instance.values)
+        lines = [self.reason, "left side:"]
+        lines += str(Function(params, _whole(self.instance.roots))).splitlines()
+        lines += ["right side:", *str(Function(params, _whole(self.other))).splitlines()]
+        lines += [f"%{var.name_hint} = {_brief(value)}" for var, value in self.instance.values.items()]
+        constants = [node for node in post_order(_whole(self.instance.roots)) if isinstance(node, Constant)]
+        lines += [f"constant {_brief(node.data.numpy())}" for node in constants if node.data.numpy().ndim]
+        return "\n".join(lines)
+
+
+def _whole(roots: tuple[Expr, ...]) -> Expr:
+    return roots[0] if len(roots) == 1 else Tuple(roots)
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_brief, value))})"
+    text = " ".join(np.array2string(value, threshold=40).split())
+    return f"{text} ({value.dtype}{list(value.shape)})"
+
+
+def _compare(soundness: Soundness, instance: Instance, other: tuple[Expr, ...]) -> _Difference | bool | None:
+    """A difference, True where there is none, None where the sides cannot be compared."""
+    try:
+        left, seen = _values(instance.roots, instance)
+    except EvaluationError:
+        return None  # the left side has no value: there is nothing to keep
+    if soundness is Soundness.FINITE and not all(np.all(np.isfinite(array)) for array in seen):
+        return None
+    try:
+        right, more = _values(other, instance)
+    except EvaluationError as error:
+        return _Difference(instance, other, f"the right side cannot be computed: {error}")
+    scale = max((_magnitude(array) for array in (*seen, *more)), default=0.0)
+    for one, two in zip(_arrays(left), _arrays(right), strict=False):
+        reason = _unequal(soundness, one, two, scale)
+        if reason:
+            return _Difference(instance, other, reason)
+    if len(_arrays(left)) != len(_arrays(right)):
+        return _Difference(instance, other, "the sides differ in their number of results")
+    return True
+
+
+def _values(roots: tuple[Expr, ...], instance: Instance) -> tuple[Any, list[Any]]:
+    """The values of ``roots``, and all floating-point arrays computed on the way."""
+    nodes = [node for node in post_order(Tuple(roots)) if not isinstance(node, Op)]
+    every = evaluate(Tuple([*roots, *nodes]), instance.values)
+    return every[: len(roots)], [array for array in _arrays(every) if array.dtype.kind not in "biu"]
+
+
+def _arrays(value: Any) -> list[Any]:
+    return [array for item in value for array in _arrays(item)] if isinstance(value, tuple) else [np.asarray(value)]
+
+
+def _magnitude(array: Any) -> float:
+    finite = np.abs(array[np.isfinite(array)].astype(np.float64))
+    return float(finite.max(initial=0.0))
+
+
+def _unequal(soundness: Soundness, left: Any, right: Any, scale: float) -> str:
+    """Why two arrays are not equal enough, or nothing."""
+    if left.dtype != right.dtype or left.shape != right.shape:
+        return f"the sides differ in type: {left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}"
+    if left.dtype.kind in "biu":
+        wrong = left != right
+    elif soundness is Soundness.EXACT:
+        wrong = ~(((left == right) & (np.signbit(left) == np.signbit(right))) | (np.isnan(left) & np.isnan(right)))
+    else:
+        allowed = ROUNDINGS * float(np.finfo(left.dtype).eps) * scale
+        with np.errstate(all="ignore"):
+            near = np.abs(left.astype(np.float64) - right.astype(np.float64)) <= allowed
+        wrong = ~(near | (left == right) | (np.isnan(left) & np.isnan(right)))
+    if not np.any(wrong):
+        return ""
+    place = tuple(map(int, np.argwhere(wrong)[0]))
+    return f"the sides differ at {list(place)}: {left[place]!r} and {right[place]!r}"
