@@ -42,9 +42,7 @@ def query_roots(pattern: DFPattern, graph: Expr) -> set[Expr]:
     queries = QueryCompiler(egraph, "find").queries([pattern])
     egraph.flush()
     egraph.engine.saturate("facts")
-    for query in queries:
-        premises = " ".join(query.premises)
-        root = query.classes[pattern]
+    for premises, root in dict.fromkeys((" ".join(query.premises), query.classes[pattern]) for query in queries):
         egraph.engine.command(f"(rule ({premises} (= {root} (N handle))) ((found handle)) :ruleset find)")
     egraph.engine.run("find")
     classes = take_snapshot(egraph).handle_class

@@ -50,16 +50,16 @@ class RewriteCompiler:
         self.ruleset = f"rule{index}"
         self.apply_ruleset = f"apply{index}"
         self.asks = False
-        self._compiled: set[tuple[str, ...]] = set()
+        self._compiled: set[tuple[object, ...]] = set()
         egraph.engine.command(f"(ruleset {self.ruleset})")
         egraph.engine.command(f"(ruleset {self.apply_ruleset})")
 
     def update(self) -> bool:
         """Add engine rules for the alternatives that newly known symbols allow; whether there were any."""
         queries = QueryCompiler(self.egraph, self.rule.name).queries(self.rule.lhs)
-        new = [query for query in queries if query.premises not in self._compiled]
+        new = [query for query in queries if query.key not in self._compiled]
         for query in new:
-            self._compiled.add(query.premises)
+            self._compiled.add(query.key)
             self._add(query, len(self._compiled))
         return bool(new)
 

@@ -142,16 +142,16 @@ class PythonRuleRunner:
         self.refuse = refuse
         self.ruleset = f"rule{index}"
         self.matches = 0
-        self._alternatives: dict[tuple[str, ...], _Alternative] = {}
+        self._alternatives: dict[tuple[object, ...], _Alternative] = {}
         self._seen: set[tuple[str, tuple[int, ...]]] = set()
         egraph.engine.command(f"(ruleset {self.ruleset})")
 
     def update(self) -> bool:
         """Add match tables for the alternatives that newly known symbols allow; whether there were any."""
         queries = QueryCompiler(self.egraph, self.rule.name).queries([self.rule.lhs])
-        new = [query for query in queries if query.premises not in self._alternatives]
+        new = [query for query in queries if query.key not in self._alternatives]
         for query in new:
-            self._alternatives[query.premises] = self._declare(query, len(self._alternatives))
+            self._alternatives[query.key] = self._declare(query, len(self._alternatives))
         return bool(new)
 
     def apply(self) -> bool:

@@ -6,10 +6,11 @@ alternative, the order of a commutative call, an association), each choice is a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from eqsat.egraph.check import subpatterns
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.symbols import constant_key
 from eqsat.errors import PatternError, RuleError
@@ -59,12 +60,15 @@ class Query:
         classes: pattern -> variable of the class it matched.
         heads: pattern -> e-node it matched, for patterns of calls, tuples and so on.
         count: how many variables are in use.
+        key: premises and the variable of each pattern of the rule; tells ways to match apart, also those
+            that differ only in which pattern matched which class.
     """
 
     premises: tuple[str, ...] = ()
     classes: Mapping[DFPattern, str] = field(default_factory=dict)
     heads: Mapping[DFPattern, Head] = field(default_factory=dict)
     count: int = 0
+    key: tuple[object, ...] = ()
 
     def fresh(self, prefix: str, number: int = 1) -> tuple[list[str], Query]:
         """New variables, and the query that knows them."""
@@ -99,7 +103,7 @@ class QueryCompiler:
             symbol = egraph.symbols[index]
             self.symbols.setdefault((symbol.kind, symbol.op), []).append(index)
 
-    def queries(self, roots: Iterable[DFPattern]) -> list[Query]:
+    def queries(self, roots: Sequence[DFPattern]) -> list[Query]:
         """All ways to match the root patterns together; the variable of root ``i`` is in ``classes``."""
         found = [Query()]
         for root in roots:
@@ -110,8 +114,9 @@ class QueryCompiler:
             found = step
             if len(found) > MAX_QUERIES:
                 raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
-        distinct = {query.premises: query for query in found}
-        return list(distinct.values())
+        patterns = list(dict.fromkeys(pattern for root in roots for pattern in subpatterns(root)))
+        keyed = {(query.premises, *map(query.classes.get, patterns)): query for query in found}
+        return [replace(query, key=key) for key, query in keyed.items()]
 
     def _match(self, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
         if pattern in query.classes:
