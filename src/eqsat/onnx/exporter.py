@@ -1,0 +1,345 @@
+"""From a function of the IR back to an ONNX model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import onnx_ir as ir
+from onnx import defs
+
+from eqsat.errors import ModelError
+from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
+from eqsat.onnx.names import Names
+from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
+from eqsat.onnx.spelling.target import Operand, as_attribute, op_name
+from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.infer import extend_types, infer_types
+from eqsat.relay.ty import TupleType
+from eqsat.relay.visitor import post_order
+
+
+def export_model(function: Function, imported: Imported) -> ir.Model:
+    """``function`` as a model that takes the place of the one that was imported.
+
+    Inputs, outputs, opsets, versions, metadata and local functions are those of the imported model; values
+    that are still computed keep their names, as far as expressions carry their origin in ``span``.
+
+    Args:
+        function: takes the parameters of ``imported.function``, in order, and gives as many results.
+        imported: the model it comes from.
+
+    Raises:
+        ModelError: an operator has no ONNX form in the model's opset.
+    """
+    return _Exporter(function, imported).run()
+
+
+class _Exporter:
+    def __init__(self, function: Function, imported: Imported):
+        self.model = imported.model
+        self.tensors = imported.tensors
+        self.function = function
+        types = infer_types(function)
+        self.results = _results(function.body, types[function.body])
+        for result in self.results:
+            extend_types(types, result)
+        self.target = Target(self.model.opset_imports.get("", 1), types, _use_counts(self.results))
+        self.spelled: dict[Call, OnnxNode | Expr] = {}
+        self.values: dict[Expr, Sequence[ir.Value]] = {}
+        self.origins: dict[tuple[Expr, int], Origin] = {}
+        self.output_of: dict[tuple[Expr, int], ir.Value] = {}
+        self.names, self.node_names = Names(self.model), Names(self.model)
+        self.nodes: list[ir.Node] = []
+        self.initializers: dict[str, ir.Value] = {}
+        self.arrays: dict[object, ir.Value] = {}
+
+    def run(self) -> ir.Model:
+        source = self.model.graph
+        outputs = [_copy_value(value) for value in source.outputs]
+        for value in outputs:
+            self.names.claim(value.name)
+        inputs = self._bind_parameters()
+        roots = [self._resolve(result) for result in self.results]
+        for root, value in zip(roots, outputs, strict=True):
+            if isinstance(root, (Call, TupleGetItem)):
+                self.output_of.setdefault(_place(root), value)
+        order = post_order(*roots, children=self._operands)
+        self._find_origins(order)
+        for expr in order:
+            if isinstance(expr, Call):
+                self._write_call(expr)
+        for root, value in zip(roots, outputs, strict=True):
+            if value.producer() is None:
+                self._hand_through(root, value)
+        graph = ir.Graph(
+            self._all_inputs(inputs),
+            outputs,
+            nodes=self.nodes,
+            initializers=list(self.initializers.values()),
+            doc_string=source.doc_string,
+            opset_imports=dict(source.opset_imports),
+            name=source.name,
+            metadata_props=dict(source.metadata_props),
+        )
+        return _model_like(self.model, graph)
+
+    # ---- inputs and outputs
+
+    def _bind_parameters(self) -> dict[str, ir.Value]:
+        """Values of the function's parameters, by name; those that are initializers too are written as such."""
+        constants = constant_initializers(self.model)
+        graph = self.model.graph
+        sources = [value for value in graph.inputs if value.name not in constants]
+        sources += [graph.initializers[param.name_hint] for param in self.function.params[len(sources) :]]
+        inputs = {}
+        for param, source in zip(self.function.params, sources, strict=True):
+            value = inputs[source.name] = _copy_value(source)
+            self.values[param] = [value]
+            self.names.claim(value.name)
+            if source.name in graph.initializers:
+                self._add_initializer(value, source.const_value)
+        return inputs
+
+    def _all_inputs(self, inputs: dict[str, ir.Value]) -> list[ir.Value]:
+        """The inputs in their old order; with those initializers that the IR version wants listed."""
+        listed = {value.name: inputs[value.name] for value in self.model.graph.inputs if value.name in inputs}
+        if self.model.ir_version <= INITIALIZERS_ARE_INPUTS:
+            known = {**inputs, **self.initializers}
+            listed = {value.name: known[value.name] for value in self.model.graph.inputs if value.name in known}
+            listed.update(self.initializers)
+        return list(listed.values())
+
+    def _hand_through(self, root: Expr, output: ir.Value) -> None:
+        """Write an output that is an input, a constant, or the same as another output."""
+        value = self._value(root, output.name)
+        if isinstance(root, Constant):
+            del self.initializers[value.name]
+            self._add_node(OnnxNode("Constant", [], {}), [], [ir.AttrTensor("value", value.const_value)], [output])
+        else:
+            self._add_node(OnnxNode("Identity", []), [value], [], [output])
+
+    # ---- what to write
+
+    def _spell(self, call: Call) -> OnnxNode | Expr:
+        spelled = self.spelled.get(call)
+        if spelled is None:
+            exporter = exporter_of(call.op) if isinstance(call.op, Op) else None
+            if exporter is None:
+                raise ModelError(f"cannot write {op_name(call)} to ONNX: it has no ONNX spelling")
+            spelled = self.spelled[call] = exporter(call, self.target)
+        return spelled
+
+    def _resolve(self, expr: Expr) -> Expr:
+        """What ``expr`` is written as: itself, or the expression of equal value that its spelling names."""
+        while True:
+            if isinstance(expr, Call):
+                spelled = self._spell(expr)
+                if isinstance(spelled, OnnxNode):
+                    return expr
+                expr = spelled
+            elif isinstance(expr, TupleGetItem):
+                of = expr.tuple_value
+                if isinstance(of, Tuple):
+                    expr = of.fields[expr.index]
+                    continue
+                spelled = self._spell(of) if isinstance(of, Call) else of
+                if not isinstance(spelled, OnnxNode):
+                    raise ModelError(f"cannot write an output of a {type(spelled).__name__} node to ONNX")
+                if expr.index not in spelled.same:
+                    return expr
+                expr = spelled.same[expr.index]
+            elif isinstance(expr, (Var, Constant)):
+                return expr
+            else:
+                raise ModelError(f"cannot write a {type(expr).__name__} node to ONNX")
+
+    def _operands(self, expr: Expr) -> Sequence[Expr]:
+        if isinstance(expr, TupleGetItem):
+            return (expr.tuple_value,)
+        if not isinstance(expr, Call):
+            return ()
+        node = self._spell(expr)
+        return [self._resolve(operand) for operand in _expressions(node)] if isinstance(node, OnnxNode) else ()
+
+    def _find_origins(self, order: Sequence[Expr]) -> None:
+        """Where each output of each call is from: a projection knows better than the call it projects."""
+        for expr in order:
+            if isinstance(expr, TupleGetItem) and isinstance(expr.span, Origin):
+                self.origins.setdefault(_place(expr), expr.span)
+            elif isinstance(expr, Call) and isinstance(expr.span, Origin):
+                for index, value in enumerate(expr.span.values):
+                    self.origins[expr, index] = Origin(expr.span.node, (value,))
+
+    # ---- writing
+
+    def _write_call(self, call: Call) -> None:
+        node = self._spell(call)
+        if not isinstance(node, OnnxNode):
+            return
+        outputs = [self._output(call, index, node) for index in range(node.outputs)]
+        self.values[call] = outputs
+        self._write(node, outputs, self.origins.get((call, 0)))
+
+    def _output(self, call: Call, index: int, node: OnnxNode) -> ir.Value:
+        if (call, index) in self.output_of:
+            return self.output_of[call, index]
+        origin = self.origins.get((call, index))
+        if origin is None:
+            return ir.Value(name=self.names.fresh(node.op_type))
+        source = origin.values[0]
+        value = _copy_value(source)
+        if source.name and not self.names.claim(source.name):
+            value.name = self.names.fresh(source.name)
+        return value
+
+    def _write(self, node: OnnxNode, outputs: Sequence[ir.Value], origin: Origin | None) -> None:
+        """Write a node and the nodes that it is made of; these are few, however large the graph."""
+        base = next((value.name for value in outputs if value.name), node.op_type)
+        inputs = [self._operand(node, index, base) for index in range(len(node.inputs))]
+        if callable(node.attributes):
+            attributes = list(node.attributes([self._value(expr, base) for expr in map(self._resolve, node.captured)]))
+        else:
+            said = node.attributes.items()
+            attributes = [as_attribute(name, value) for name, value in said if value is not None]
+        self._add_node(node, inputs, attributes, outputs, origin)
+
+    def _operand(self, node: OnnxNode, index: int, base: str) -> ir.Value | None:
+        operand = node.inputs[index]
+        if operand is None:
+            return None
+        if isinstance(operand, OnnxNode):
+            value = ir.Value(name=self.names.fresh(f"{base}_{operand.op_type}"))
+            self._write(operand, [value], None)
+            return value
+        hint = f"{base}_{self._input_name(node, index)}"
+        return (
+            self._array(operand, hint) if isinstance(operand, np.ndarray) else self._value(self._resolve(operand), hint)
+        )
+
+    def _input_name(self, node: OnnxNode, index: int) -> str:
+        if node.domain == "" and self.target.has(node.op_type):
+            inputs = defs.get_schema(node.op_type, self.target.opset).inputs
+            return str(inputs[min(index, len(inputs) - 1)].name)
+        return f"input{index}"
+
+    def _add_node(
+        self,
+        node: OnnxNode,
+        inputs: Sequence[ir.Value | None],
+        attributes: Sequence[ir.Attr],
+        outputs: Sequence[ir.Value],
+        origin: Origin | None = None,
+    ) -> None:
+        source = origin.node if origin else None
+        name = source.name if source is not None and self.node_names.claim(source.name) else ""
+        written = ir.Node(
+            node.domain,
+            node.op_type,
+            inputs,
+            attributes,
+            overload=node.overload,
+            outputs=outputs,
+            name=name,
+            doc_string=source.doc_string if source is not None else None,
+            metadata_props=dict(source.metadata_props) if source is not None else None,
+            device_configurations=source.device_configurations if source is not None else (),
+        )
+        self.nodes.append(written)
+
+    # ---- values
+
+    def _value(self, expr: Expr, hint: str) -> ir.Value:
+        """The value of an expression that is written already; constants are written here."""
+        if isinstance(expr, Constant):
+            return self._constant(expr, hint)
+        place = _place(expr)
+        values = self.values[place[0]]
+        if place[1] >= len(values):
+            raise ModelError(f"cannot write output {place[1]} of {op_name(expr.tuple_value)} to ONNX")  # type: ignore[attr-defined]
+        return values[place[1]]
+
+    def _constant(self, constant: Constant, hint: str) -> ir.Value:
+        data = constant.data
+        if data not in self.arrays:
+            tensor = self.tensors.get(data)
+            origin = constant.span
+            name = origin.values[0].name if isinstance(origin, Origin) and origin.values else ""
+            if not self.names.claim(name):
+                name = self.names.fresh(name or hint)
+            source = origin.values[0] if isinstance(origin, Origin) and origin.values else None
+            value = ir.Value(name=name) if source is None or tensor is None else _copy_value(source, name)
+            self._add_initializer(value, ir.tensor(data.numpy()) if tensor is None else tensor)
+            self.arrays[data] = value
+        return self.arrays[data]
+
+    def _array(self, array: np.ndarray, hint: str) -> ir.Value:  # type: ignore[type-arg]
+        """An initializer of ``array``; equal arrays are written once."""
+        key = (array.dtype.name, array.shape, array.tobytes())
+        if key not in self.arrays:
+            value = self.arrays[key] = ir.Value(name=self.names.fresh(hint))
+            self._add_initializer(value, ir.tensor(array))
+        return self.arrays[key]
+
+    def _add_initializer(self, value: ir.Value, tensor: ir.TensorProtocol) -> None:
+        value.const_value = tensor
+        value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape)
+        self.initializers[value.name] = value
+
+
+def _results(body: Expr, ty: object) -> Sequence[Expr]:
+    if isinstance(body, Tuple):
+        return body.fields
+    return [TupleGetItem(body, index) for index in range(len(ty.fields))] if isinstance(ty, TupleType) else [body]
+
+
+def _use_counts(roots: Sequence[Expr]) -> Counter[Expr]:
+    uses = Counter(roots)
+    for expr in post_order(*roots):
+        uses.update(expr.children())
+    return uses
+
+
+def _place(expr: Expr) -> tuple[Expr, int]:
+    """The call that makes a value, and the index among its outputs."""
+    return (expr.tuple_value, expr.index) if isinstance(expr, TupleGetItem) else (expr, 0)
+
+
+def _expressions(node: OnnxNode) -> Iterator[Expr]:
+    """The expressions that a node, or a node it is made of, takes in."""
+    operands: list[Operand] = [*node.inputs, *node.captured]
+    while operands:
+        operand = operands.pop(0)
+        if isinstance(operand, OnnxNode):
+            operands = [*operand.inputs, *operands]
+        elif isinstance(operand, Expr):
+            yield operand
+
+
+def _copy_value(value: ir.Value, name: str | None = None) -> ir.Value:
+    """A value of the same name, type and documentation that belongs to no graph yet."""
+    copy = ir.Value(
+        name=value.name if name is None else name,
+        type=value.type,
+        shape=None if value.shape is None else value.shape.copy(),
+        doc_string=value.doc_string,
+        metadata_props=dict(value.metadata_props),
+    )
+    copy.meta.update(value.meta)
+    return copy
+
+
+def _model_like(model: ir.Model, graph: ir.Graph) -> ir.Model:
+    return ir.Model(
+        graph,
+        ir_version=model.ir_version,
+        producer_name=model.producer_name,
+        producer_version=model.producer_version,
+        domain=model.domain,
+        model_version=model.model_version,
+        doc_string=model.doc_string,
+        functions=[function.clone() for function in model.functions.values()],
+        metadata_props=dict(model.metadata_props),
+        device_configurations=model.device_configurations,
+    )

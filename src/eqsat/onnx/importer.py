@@ -1,0 +1,244 @@
+"""From an ONNX model to a function of the IR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from eqsat.errors import EqsatError, ModelError
+from eqsat.nd import NDArray
+from eqsat.onnx.opaque import captured_values, opaque_call
+from eqsat.onnx.spelling import Declined, Source, importer_of
+from eqsat.onnx.spelling.source import OLDEST_OPSET
+from eqsat.onnx.types import DTYPES, relay_type
+from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from eqsat.relay.fold import fold_constants
+from eqsat.relay.infer import extend_types
+from eqsat.relay.ty import TensorType, Type
+
+INITIALIZERS_ARE_INPUTS = 3
+"""The last IR version in which every initializer is listed as an input, and is nonetheless a constant."""
+
+_SHAPE_ARITHMETIC = 1024
+"""Elements up to which integers computed from constants are computed on import: they are mostly shapes."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an expression is from: the ``span`` of imported expressions.
+
+    Args:
+        node: the ONNX node, None for an initializer.
+        values: the ONNX values that the expression is; several for a call of several outputs.
+    """
+
+    node: Any
+    values: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(str(value.name) for value in self.values)
+
+
+@dataclass
+class Imported:
+    """A model as a function of the IR.
+
+    Args:
+        model: the model; it is not changed.
+        function: its graph. Parameters are the inputs, followed by initializers of element types that the IR
+            does not have; the body is the output or a tuple of all.
+        opaque: operator type -> reasons why nodes of it are not understood, with their number.
+        tensors: the ONNX tensor of each constant's data.
+    """
+
+    model: ir.Model
+    function: Function
+    opaque: dict[str, dict[str, int]] = field(default_factory=dict)
+    tensors: dict[NDArray, Any] = field(default_factory=dict)
+
+
+def import_model(model: ir.Model) -> Imported:
+    """The graph of ``model`` as a function.
+
+    What is not understood becomes an opaque operator, see :mod:`eqsat.onnx.opaque`; it is no error.
+
+    Raises:
+        ModelError: the graph has a cycle, or uses a value that nothing makes.
+    """
+    return _Importer(model).run()
+
+
+class _Importer:
+    def __init__(self, model: ir.Model):
+        self.model = model
+        self.opset = model.opset_imports.get("", 0)
+        self.values: dict[ir.Value, Expr] = {}
+        self.types: dict[Expr, Type] = {}
+        self.opaque: dict[str, dict[str, int]] = {}
+        self.tensors: dict[NDArray, Any] = {}
+
+    def run(self) -> Imported:
+        graph = self.model.graph
+        constants = constant_initializers(self.model)
+        params = [self._parameter(value) for value in graph.inputs if value.name not in constants]
+        for value in graph.initializers.values():
+            if value not in self.values and not self._bind_initializer(value):
+                params.append(self._parameter(value))
+        for node in topological_order(graph):
+            self._bind_node(node)
+        outputs = [self._value(value, "the graph's outputs") for value in graph.outputs]
+        body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
+        return Imported(self.model, Function(params, body), self.opaque, self.tensors)
+
+    def _parameter(self, value: ir.Value) -> Var:
+        ty = relay_type(value)
+        variable = Var(value.name or "", ty)
+        self.values[value], self.types[variable] = variable, ty
+        return variable
+
+    def _bind_initializer(self, value: ir.Value) -> bool:
+        """Make an initializer a constant; False when it is of an element type that the IR does not have."""
+        if value.const_value is None:
+            raise ModelError(f"initializer {value.name!r} has no data")
+        constant = self._constant(value.const_value)
+        if constant is None:
+            return False
+        constant.span = Origin(None, (value,))
+        self._bind(value, constant)
+        return True
+
+    def _bind(self, value: ir.Value, expr: Expr) -> None:
+        extend_types(self.types, expr)
+        self.values[value] = expr
+
+    def _value(self, value: ir.Value, user: str) -> Expr:
+        try:
+            return self.values[value]
+        except KeyError:
+            raise ModelError(f"{user} use {value.name!r}, which nothing makes") from None
+
+    def _constant(self, tensor: Any) -> Constant | None:
+        """A tensor as a constant whose data is read when asked for; None for element types beyond the IR."""
+        name = DTYPES.get(tensor.dtype)
+        if name is None:
+            return None
+        data = NDArray(tuple(tensor.shape.numpy()), name, tensor.numpy)
+        self.tensors[data] = tensor
+        return Constant(data)
+
+    # ---- nodes
+
+    def _constant_node(self, source: Source) -> Expr:
+        """A Constant node, whatever the attribute that holds its value."""
+        source.ignore(*source.node.attributes)
+        tensor = ir.convenience.get_const_tensor(source.node.outputs[0])
+        constant = None if tensor is None else self._constant(tensor)
+        source.require(constant is not None, "its value is not understood")
+        return constant  # type: ignore[return-value]
+
+    def _bind_node(self, node: ir.Node) -> None:
+        user = f"the inputs of {node.op_type} node {node.name!r}"
+        inputs = [None if value is None else self._value(value, user) for value in node.inputs]
+        for value in captured_values(node):
+            self._value(value, user)
+        try:
+            outputs = self._understood(node, inputs)
+        except (Declined, EqsatError) as why:
+            reasons = self.opaque.setdefault(node.op_type, {})
+            reasons[str(why)] = reasons.get(str(why), 0) + 1
+            outputs = self._passed_through(node)
+        for value, expr in zip(node.outputs, outputs, strict=False):
+            self._bind(value, expr)
+
+    def _understood(self, node: ir.Node, inputs: Sequence[Expr | None]) -> list[Expr]:
+        """The expressions of the outputs, by the operator's importer; raises Declined or EqsatError."""
+        source = Source(node, inputs, self.types, self.opset)
+        source.require(node.domain == "" and node.op_identifier() not in self.model.functions, "it is not standard")
+        source.require(self.opset >= OLDEST_OPSET, f"opset {self.opset} is older than {OLDEST_OPSET}")
+        source.require(not node.device_configurations, "it is placed on devices")
+        importer = self._constant_node if node.op_type == "Constant" else importer_of(node.op_type)
+        if importer is None:
+            raise Declined("there is no such operator in the IR")
+        found = importer(source)
+        outputs = [found] if isinstance(found, Expr) else list(found)
+        source.require(source.used_outputs() <= len(outputs), "more of its outputs are used")
+        source.check_read()
+        return [self._placed(node, value, expr) for value, expr in zip(node.outputs, outputs, strict=False)]
+
+    def _placed(self, node: ir.Node, value: ir.Value, expr: Expr) -> Expr:
+        """``expr``, new and type-checked, with its origin; shapes computed from constants as constants."""
+        if expr in self.types:
+            return expr
+        extend_types(self.types, expr)
+        if self._is_shape_arithmetic(expr):
+            expr = fold_constants(expr)
+        if expr.span is None:
+            expr.span = Origin(node, (value,))
+        return expr
+
+    def _is_shape_arithmetic(self, expr: Expr) -> bool:
+        ty = self.types[expr]
+        if not isinstance(expr, Call) or not isinstance(ty, TensorType) or not _is_small_integer(ty):
+            return False
+        return all(map(self._is_small_constant, expr.args))
+
+    def _is_small_constant(self, expr: Expr) -> bool:
+        if isinstance(expr, Tuple):
+            return all(map(self._is_small_constant, expr.fields))
+        return isinstance(expr, Constant) and expr.data.size <= _SHAPE_ARITHMETIC
+
+    def _passed_through(self, node: ir.Node) -> list[Expr]:
+        call = opaque_call(node, self.values, self.types, self.model)
+        call.span = Origin(node, tuple(node.outputs))
+        extend_types(self.types, call)
+        if len(node.outputs) == 1:
+            return [call]
+        parts: list[Expr] = [TupleGetItem(call, index) for index in range(len(node.outputs))]
+        for part, value in zip(parts, node.outputs, strict=True):
+            part.span = Origin(node, (value,))
+        return parts
+
+
+def _is_small_integer(ty: TensorType) -> bool:
+    size = 1
+    for dim in ty.shape:
+        size *= dim if isinstance(dim, int) else _SHAPE_ARITHMETIC + 1
+    return ty.dtype in ("int64", "int32", "bool") and size <= _SHAPE_ARITHMETIC
+
+
+def constant_initializers(model: ir.Model) -> set[str]:
+    """Names of initializers that no caller can override, though they may be listed as inputs."""
+    graph = model.graph
+    if model.ir_version <= INITIALIZERS_ARE_INPUTS:
+        return set(graph.initializers)
+    inputs = {value.name for value in graph.inputs}
+    return {name for name in graph.initializers if name not in inputs}
+
+
+def topological_order(graph: ir.Graph) -> list[ir.Node]:
+    """The nodes, each after those that make its inputs; as they are where they are in order already."""
+    nodes = list(graph)
+    if _is_ordered(nodes):
+        return nodes
+    copy = graph.clone()
+    positions = {node: index for index, node in enumerate(copy)}
+    try:
+        copy.sort()
+    except ValueError as error:
+        raise ModelError(f"the graph has a cycle: {error}") from None
+    return [nodes[positions[node]] for node in copy]
+
+
+def _is_ordered(nodes: list[ir.Node]) -> bool:
+    seen: set[ir.Node] = set()
+    mine = set(nodes)
+    for node in nodes:
+        for value in [*node.inputs, *captured_values(node)]:
+            producer = None if value is None else value.producer()
+            if producer is not None and producer in mine and producer not in seen:
+                return False
+        seen.add(node)
+    return True

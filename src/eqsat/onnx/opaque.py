@@ -1,0 +1,231 @@
+"""Opaque operators: nodes that pass through the e-graph as they are.
+
+Every ONNX operator that is not understood becomes an operator of the IR without kernel, named
+``onnx.<domain>.<type>``. Its one attribute holds the node; its arguments are the node's inputs that are
+there, followed by the values that its subgraphs take from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
+from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
+from eqsat.relay.expr import Call, Constant, Expr, Op
+from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.ty import Type
+
+_RANDOM = frozenset(
+    ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+_STATED_VALUES = 1024
+"""Elements up to which the value of a constant input is shown to ONNX's shape inference."""
+
+
+class OpaqueNode:
+    """What an opaque operator's node says beside its inputs.
+
+    Two are equal, and their nodes the same computation, when operator, attributes and output types are.
+    Random operators, operators outside the ONNX standard and such with subgraphs equal only themselves.
+
+    Args:
+        node: the node as it was read.
+        captured: values that its subgraphs take from outside, in order of first use.
+        types: the types of its outputs.
+    """
+
+    __slots__ = ("_key", "captured", "node", "types")
+
+    def __init__(self, node: ir.Node, captured: Sequence[ir.Value], types: Sequence[Type]):
+        self.node = node
+        self.captured = tuple(captured)
+        self.types = tuple(types)
+        self._key: object = self._content() if self._is_pure() else id(self)
+
+    def _is_pure(self) -> bool:
+        node = self.node
+        plain = all(attr.type in _PLAIN and not attr.is_ref() for attr in node.attributes.values())
+        return plain and node.domain in _STANDARD and node.op_type not in _RANDOM and not node.device_configurations
+
+    def _content(self) -> object:
+        node = self.node
+        attributes = tuple((name, node.attributes[name].value) for name in sorted(node.attributes))
+        inputs = tuple(value is None for value in node.inputs)
+        return (node.domain, node.op_type, repr(attributes), inputs, self.types)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OpaqueNode) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"OpaqueNode({self.node.op_type})"
+
+
+_STANDARD = ("", "ai.onnx.ml")
+_PLAIN = (
+    ir.AttributeType.INT,
+    ir.AttributeType.INTS,
+    ir.AttributeType.FLOAT,
+    ir.AttributeType.FLOATS,
+    ir.AttributeType.STRING,
+    ir.AttributeType.STRINGS,
+)
+
+
+def opaque_call(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr, Type], model: ir.Model) -> Call:
+    """The call that stands for ``node``.
+
+    Args:
+        node: the node.
+        values: the expression of each value known so far.
+        types: the type of each of these expressions.
+        model: where the node is from.
+    """
+    captured = captured_values(node)
+    inputs = [values[value] for value in node.inputs if value is not None]
+    attrs = {"node": OpaqueNode(node, captured, _output_types(node, values, types, model))}
+    return Call(_operator(node), [*inputs, *(values[value] for value in captured)], attrs)
+
+
+def captured_values(node: ir.Node) -> list[ir.Value]:
+    """Values from outside that the subgraphs of ``node`` use, each once, in order of use."""
+    captured: dict[ir.Value, None] = {}
+    for outer in _subgraphs(node):
+        graphs = [outer, *outer.subgraphs()]
+        nodes = list(outer.all_nodes())
+        inner = {value for below in nodes for value in below.outputs}
+        for graph in graphs:
+            inner.update(graph.inputs, graph.initializers.values())
+        used = [value for below in nodes for value in below.inputs if value is not None]
+        used += [value for graph in graphs for value in graph.outputs]
+        captured.update((value, None) for value in used if value not in inner)
+    return list(captured)
+
+
+def _subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+    for attr in node.attributes.values():
+        if attr.is_ref():
+            continue
+        if attr.type == ir.AttributeType.GRAPH:
+            yield attr.as_graph()
+        elif attr.type == ir.AttributeType.GRAPHS:
+            yield from attr.as_graphs()
+
+
+def _operator(node: ir.Node) -> Op:
+    name = ".".join(filter(None, ("onnx", node.domain, node.op_type, node.overload)))
+    if name not in Op._registry:
+        define(
+            name,
+            None,
+            Field("node"),
+            infer=lambda attrs, args: result_type(list(attrs.node.types)),
+            outputs=lambda attrs: len(attrs.node.types),
+            kind=OpPattern.OPAQUE,
+            onnx=_to_node,
+        )
+        Op.get(name).attr_map["TOpaque"] = True
+    return Op.get(name)
+
+
+# ---- writing
+
+
+def _to_node(call: Call, target: Target) -> OnnxNode:
+    opaque: OpaqueNode = attributes(call).node
+    node = opaque.node
+    count = len(call.args) - len(opaque.captured)
+    present = iter(call.args[:count])
+    inputs = [None if value is None else next(present) for value in node.inputs]
+    return OnnxNode(
+        node.op_type,
+        inputs,
+        lambda captured: attributes_over(opaque, captured),
+        domain=node.domain,
+        overload=node.overload,
+        outputs=len(node.outputs),
+        captured=call.args[count:],
+    )
+
+
+def attributes_over(opaque: OpaqueNode, captured: Sequence[ir.Value]) -> list[ir.Attr]:
+    """The attributes of an opaque node, with copies of its subgraphs that take ``captured`` from outside."""
+    new = dict(zip(opaque.captured, captured, strict=True))
+    return [_copy_attribute(attr, new) for attr in opaque.node.attributes.values()]
+
+
+def _copy_attribute(attr: ir.Attr, new: dict[ir.Value, ir.Value]) -> ir.Attr:
+    if attr.is_ref() or attr.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+        return attr
+    if attr.type == ir.AttributeType.GRAPH:
+        return ir.Attr(attr.name, attr.type, _copy_graph(attr.as_graph(), new), doc_string=attr.doc_string)
+    copies = [_copy_graph(graph, new) for graph in attr.as_graphs()]
+    return ir.Attr(attr.name, attr.type, copies, doc_string=attr.doc_string)
+
+
+def _copy_graph(graph: ir.Graph, new: dict[ir.Value, ir.Value]) -> ir.Graph:
+    """A copy of a subgraph, over the values that ``new`` gives for those from outside."""
+    copy = graph.clone(allow_outer_scope_values=True)
+    for node in copy.all_nodes():
+        for index, value in enumerate(node.inputs):
+            if value in new:
+                node.replace_input_with(index, new[value])
+    return copy
+
+
+# ---- output types, by ONNX's own inference
+
+
+def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr, Type], model: ir.Model) -> list[Type]:
+    """What ONNX infers from the types of the inputs. What the model itself declares is not trusted."""
+    unknown: list[Type] = [UNKNOWN] * len(node.outputs)
+    if node.domain != "" or node.op_identifier() in model.functions:
+        return unknown
+    from onnx import defs, shape_inference
+
+    protos = {}
+    constants = {}
+    for value in [*node.inputs, *captured_values(node)]:
+        if value is None:
+            continue
+        proto = type_proto(types[values[value]])
+        if proto is None:
+            return unknown
+        protos[value.name] = proto
+        tensor = _stated_value(values[value], value.name)
+        if tensor is not None:
+            constants[value.name] = tensor
+    opset = model.opset_imports.get("", 1)
+    try:
+        schema = defs.get_schema(node.op_type, opset, "")
+        found = shape_inference.infer_node_outputs(
+            schema,
+            ir.to_proto(node),
+            protos,
+            constants,
+            opset_imports=[_opset_id(domain, version) for domain, version in model.opset_imports.items()],
+            ir_version=model.ir_version,
+        )
+    except (defs.SchemaError, shape_inference.InferenceError, ValueError, RuntimeError, NotImplementedError):
+        return unknown
+    return [type_of_proto(found[output.name]) if output.name in found else UNKNOWN for output in node.outputs]
+
+
+def _stated_value(expr: Expr, name: str) -> Any:
+    from onnx import numpy_helper
+
+    if not isinstance(expr, Constant) or expr.data.size > _STATED_VALUES:
+        return None
+    return numpy_helper.from_array(np.asarray(expr.data.numpy()), name)
+
+
+def _opset_id(domain: str, version: int) -> Any:
+    from onnx import helper
+
+    return helper.make_operatorsetid(domain, version)

@@ -1,0 +1,31 @@
+"""How operators are spelled in ONNX, both ways.
+
+An operator whose registry entry says ``onnx="Relu"`` has the inputs of that ONNX operator, in order, and no
+attributes: it needs nothing more. All others have an importer and an exporter in a module here:
+
+* ``@imports("Conv")`` takes an :class:`~eqsat.onnx.spelling.source.Source` and gives the expression of its
+  first output (or a list, one for each output), or declines; a declined node passes through as it is.
+* ``@exports("nn.conv2d")`` takes a call and an :class:`~eqsat.onnx.spelling.target.Target` and gives the
+  :class:`~eqsat.onnx.spelling.target.OnnxNode` to write, or an expression of equal value.
+"""
+
+from eqsat.onnx.spelling import (
+    activation,
+    arithmetic,
+    casts,
+    convolution,
+    creation,
+    indexing,
+    matrix,
+    normalization,
+    pooling,
+    reduction,
+    shape,
+)
+from eqsat.onnx.spelling.source import Declined, Source, importer_of
+from eqsat.onnx.spelling.target import OnnxNode, Target, exporter_of
+
+__all__ = [
+    "Declined", "OnnxNode", "Source", "Target", "activation", "arithmetic", "casts", "convolution", "creation", "exporter_of",
+    "importer_of", "indexing", "matrix", "normalization", "pooling", "reduction", "shape",
+]  # fmt: skip

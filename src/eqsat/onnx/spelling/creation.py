@@ -1,0 +1,77 @@
+"""Operators that make tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqsat.onnx.spelling.source import Result, Source, build, imports
+from eqsat.onnx.spelling.target import OnnxNode, Target, attributes, exports, op_name
+from eqsat.onnx.types import DTYPES, element_type
+from eqsat.relay.expr import Call, Constant
+
+_LARGEST_RANGE = 1 << 16
+
+
+@imports("ConstantOfShape")
+def _constant_of_shape(source: Source) -> Result:
+    (shape,) = source.arguments(1)
+    tensor = source.tensor("value")
+    value = np.zeros(1, np.float32) if tensor is None else tensor
+    source.require(value.dtype.name in DTYPES.values(), "its dtype is not understood")
+    fill = Constant(value.reshape(()))
+    if isinstance(shape, Constant):
+        return build("full", fill, shape=source.integers(shape), dtype=value.dtype.name)
+    return build("dyn.full", fill, shape, dtype=value.dtype.name)
+
+
+@exports("full", "zeros", "ones")
+def _to_full(call: Call, target: Target) -> OnnxNode:
+    attrs = attributes(call)
+    return _filled(call, target.integers(attrs.shape), attrs.dtype, target)
+
+
+@exports("dyn.full", "dyn.zeros", "dyn.ones")
+def _to_dynamic_full(call: Call, target: Target) -> OnnxNode:
+    return _filled(call, call.args[-1], attributes(call).dtype, target)
+
+
+def _filled(call: Call, shape: Any, dtype: str, target: Target) -> OnnxNode:
+    name = op_name(call).rpartition(".")[2]
+    if name != "full":
+        return OnnxNode("ConstantOfShape", [shape], {"value": np.full(1, name == "ones", dtype)})
+    value = call.args[0]
+    dtype = dtype or target.type(value).dtype
+    if isinstance(value, Constant):
+        return OnnxNode("ConstantOfShape", [shape], {"value": value.data.numpy().astype(dtype).reshape(1)})
+    cast = OnnxNode("Cast", [value], {"to": element_type(dtype).value})
+    return OnnxNode("Expand", [value if target.type(value).dtype == dtype else cast, shape])
+
+
+@exports("full_like", "zeros_like", "ones_like")
+def _to_full_like(call: Call, target: Target) -> OnnxNode:
+    name = op_name(call)
+    value: Any = call.args[1] if name == "full_like" else np.asarray(name == "ones_like", target.type(call).dtype)
+    return OnnxNode("Expand", [value, OnnxNode("Shape", call.args[:1])])
+
+
+@imports("Range")
+def _range(source: Source) -> Result:
+    """Only of constants: the length of any other is not known."""
+    start, stop, step = map(source.array, source.arguments(3))
+    dtype = start.dtype
+    count = max(0, int(np.ceil((float(stop) - float(start)) / float(step))))
+    source.require(count <= _LARGEST_RANGE, "it is too long to be a constant")
+    return Constant((start + np.arange(count, dtype=dtype) * step).astype(dtype))
+
+
+@exports("arange")
+def _to_range(call: Call, target: Target) -> OnnxNode:
+    node = OnnxNode("Range", call.args)
+    dtype = attributes(call).dtype
+    return (
+        node
+        if dtype == target.type(call.args[0]).dtype
+        else OnnxNode("Cast", [node], {"to": element_type(dtype).value})
+    )

@@ -1,0 +1,99 @@
+"""Matrix products: MatMul, and Gemm with its bias."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqsat.onnx.spelling.source import Result, Source, build, imports
+from eqsat.onnx.spelling.target import OnnxNode, Operand, Target, attributes, exports, op_name
+from eqsat.relay.expr import Call, Expr
+from eqsat.relay.ty import TensorType
+
+PRODUCTS = ("nn.dense", "nn.matmul")
+
+
+@imports("MatMul")
+def _matmul(source: Source) -> Result:
+    return build("nn.matmul", *source.arguments(2))
+
+
+@imports("Gemm")
+def _gemm(source: Source) -> Result:
+    a, b, c = source.optional(2, 3)
+    source.require(source.float("alpha", 1.0) == 1.0, "alpha is not 1")
+    beta = source.float("beta", 1.0)
+    source.require(c is None or beta == 1.0, "beta is not 1")
+    source.require(source.rank(a) == source.rank(b) == 2, "its operands are no matrices")
+    transpose_a, transpose_b = bool(source.int("transA", 0)), bool(source.int("transB", 0))
+    if transpose_b and not transpose_a:
+        units = source.type(b).shape[0]
+        product = build("nn.dense", a, b, units=units if isinstance(units, int) else None)
+    else:
+        product = build("nn.matmul", a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    if c is None:
+        return product
+    columns = source.type(b).shape[0 if transpose_b else 1]
+    if source.type(c).shape == (columns,):
+        return build("nn.bias_add", product, c, axis=-1)
+    return build("add", product, c)
+
+
+@exports("nn.dense", "nn.matmul", "nn.batch_matmul")
+def _to_product(call: Call, target: Target) -> OnnxNode:
+    a, b, transpose_a, transpose_b = _operands(call, target)
+    if not transpose_a and not transpose_b:
+        return OnnxNode("MatMul", [a, b])
+    if target.rank(a) == target.rank(b) == 2:
+        return gemm(call, None, target)
+    return OnnxNode("MatMul", [_turned(a, transpose_a, target), _turned(b, transpose_b, target)])
+
+
+def _operands(call: Call, target: Target) -> tuple[Expr, Expr, bool, bool]:
+    attrs = attributes(call)
+    if attrs.out_dtype not in ("", target.type(call.args[0]).dtype):
+        raise target.unwritable(call, "the result has another dtype than the operands")
+    if op_name(call) == "nn.dense":
+        return call.args[0], call.args[1], False, True
+    return call.args[0], call.args[1], attrs.transpose_a, attrs.transpose_b
+
+
+def _turned(operand: Expr, transpose: bool, target: Target) -> Operand:
+    """The operand with its last two dimensions swapped."""
+    rank = target.rank(operand)
+    if not transpose or rank < 2:
+        return operand
+    return target.transposed(operand, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def gemm(product: Call, bias: Operand, target: Target) -> OnnxNode:
+    """``product``, of two matrices, plus ``bias`` as one node."""
+    a, b, transpose_a, transpose_b = _operands(product, target)
+    if bias is None and target.opset < 11:  # the bias was not optional then
+        bias = np.zeros((1,), target.type(a).dtype)
+    flags = {"transA": int(transpose_a) or None, "transB": int(transpose_b) or None}
+    return OnnxNode("Gemm", [a, b] if bias is None else [a, b, bias], flags)
+
+
+def matrix_product(expr: Expr, target: Target) -> Call | None:
+    """``expr`` as a product of two matrices that a Gemm can take in, else None."""
+    call = target.call(expr, *PRODUCTS)
+    if call is None or any(target.known_rank(arg) != 2 for arg in call.args):
+        return None
+    return call if target.type(call).dtype in ("float16", "float32", "float64") else None
+
+
+@exports("add")
+def _to_add(call: Call, target: Target) -> OnnxNode:
+    for product, bias in (call.args, call.args[::-1]):
+        found = matrix_product(product, target)
+        if found is not None and _spreads(target.types.get(bias), target.type(product)):
+            return gemm(found, bias, target)
+    return OnnxNode("Add", call.args)
+
+
+def _spreads(bias: object, over: TensorType) -> bool:
+    """Whether ``bias`` broadcasts to the shape of ``over`` without growing it."""
+    if not isinstance(bias, TensorType) or len(bias.shape) > len(over.shape):
+        return False
+    dims = zip(reversed(bias.shape), reversed(over.shape), strict=False)
+    return all(dim == 1 or dim == full for dim, full in dims)

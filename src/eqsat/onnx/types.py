@@ -1,0 +1,88 @@
+"""Types and dtypes between ONNX and the IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, IncompleteType, TensorType, TupleType, Type
+
+UNKNOWN = IncompleteType()
+
+DTYPES: dict[ir.DataType, str] = {
+    dtype: dtype.numpy().name
+    for dtype in (
+        ir.DataType.BOOL,
+        ir.DataType.INT8,
+        ir.DataType.INT16,
+        ir.DataType.INT32,
+        ir.DataType.INT64,
+        ir.DataType.UINT8,
+        ir.DataType.UINT16,
+        ir.DataType.UINT32,
+        ir.DataType.UINT64,
+        ir.DataType.FLOAT16,
+        ir.DataType.FLOAT,
+        ir.DataType.DOUBLE,
+        ir.DataType.BFLOAT16,
+    )
+}
+"""The element types that the IR computes with; tensors of others have no type there."""
+
+_ELEMENTS = {name: dtype for dtype, name in DTYPES.items()}
+
+
+def relay_type(value: ir.Value) -> Type:
+    """The type that a model declares for a value; unknown when it is no tensor of known rank.
+
+    A dimension without name gets one of its own, so that no two of them pass for equal.
+    """
+    name = DTYPES.get(value.dtype) if isinstance(value.type, ir.TensorType) else None
+    if name is None or value.shape is None:
+        return UNKNOWN
+    return TensorType([_dim(dim, f"{value.name}.{axis}") for axis, dim in enumerate(value.shape)], name)
+
+
+def _dim(dim: Any, name: str) -> Dim:
+    if isinstance(dim, int):
+        return dim if dim >= 0 else AnyDim(name)
+    return AnyDim(dim.value or name)
+
+
+def element_type(dtype: str) -> ir.DataType:
+    """The ONNX element type of a dtype name."""
+    return _ELEMENTS[dtype]
+
+
+def type_proto(ty: Type) -> Any:
+    """A ``TypeProto`` for a type, None when it is not a tensor's."""
+    from onnx import helper
+
+    if not isinstance(ty, TensorType):
+        return None
+    shape = [dim.name if isinstance(dim, AnyDim) else int(dim) for dim in ty.shape]
+    return helper.make_tensor_type_proto(element_type(ty.dtype).value, shape)
+
+
+def type_of_proto(proto: Any) -> Type:
+    """The type that a ``TypeProto`` states, unknown when it is no tensor of known rank."""
+    if not proto.HasField("tensor_type") or not proto.tensor_type.HasField("shape"):
+        return UNKNOWN
+    name = DTYPES.get(ir.DataType(proto.tensor_type.elem_type))
+    if name is None:
+        return UNKNOWN
+    dims = proto.tensor_type.shape.dim
+    return TensorType([_dim_of_proto(dim) for dim in dims], name)
+
+
+def _dim_of_proto(dim: Any) -> Dim:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return int(dim.dim_value)
+    return AnyDim(dim.dim_param or None)
+
+
+def result_type(types: list[Type]) -> Type:
+    """The type of a call with outputs of ``types``: a tuple's unless there is exactly one."""
+    return types[0] if len(types) == 1 else TupleType(types)
