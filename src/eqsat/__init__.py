@@ -4,7 +4,16 @@ from eqsat import ir, nd, parser, relay, tir, transform
 from eqsat.errors import EqsatError
 from eqsat.registry import get_global_func, register_func
 from eqsat.relay import IRModule
-from eqsat.stages import Extraction, Limits, Saturation, extract, optimize, saturate
+from eqsat.stages import (
+    Extraction,
+    Limits,
+    OrderComparison,
+    Saturation,
+    compare_orders,
+    extract,
+    optimize,
+    saturate,
+)
 
 TVMError = EqsatError
 """The name that programs written for TVM catch."""
@@ -14,8 +23,10 @@ __all__ = [
     "Extraction",
     "IRModule",
     "Limits",
+    "OrderComparison",
     "Saturation",
     "TVMError",
+    "compare_orders",
     "extract",
     "get_global_func",
     "ir",

@@ -7,9 +7,12 @@ from typing import Any, TypeVar
 
 from eqsat.egraph.report import Limits
 from eqsat.egraph.schedule import Backoff, Phase, Schedule
+from eqsat.relay import transform
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
+from eqsat.stages.equality_saturation import EqualitySaturation
 from eqsat.stages.extraction import CostModel, Extraction, extract
+from eqsat.stages.orders import OrderComparison, compare_orders
 from eqsat.stages.saturation import Saturation, saturate
 
 Source = TypeVar("Source", Expr, IRModule)
@@ -31,4 +34,20 @@ def optimize(
     return result  # type: ignore[no-any-return]
 
 
-__all__ = ["Backoff", "Extraction", "Limits", "Phase", "Saturation", "Schedule", "extract", "optimize", "saturate"]
+# The pass stands among Relay's, though it is made of layers above them.
+vars(transform)["EqualitySaturation"] = EqualitySaturation
+
+__all__ = [
+    "Backoff",
+    "EqualitySaturation",
+    "Extraction",
+    "Limits",
+    "OrderComparison",
+    "Phase",
+    "Saturation",
+    "Schedule",
+    "compare_orders",
+    "extract",
+    "optimize",
+    "saturate",
+]

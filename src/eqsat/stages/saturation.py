@@ -21,6 +21,9 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 
+CLAIMS = ("Compiler", "Composite", "Primitive", "Extern", "SkipOptimization")
+"""Attributes of functions that rules leave as they are."""
+
 
 @dataclass
 class Region:
@@ -105,8 +108,8 @@ def saturate(
     """Apply all rules, in no order, until nothing new follows or a limit is reached.
 
     Args:
-        source: an expression, function or module. Functions with an attribute ``Compiler``, ``Composite``
-            or ``Primitive`` are left as they are.
+        source: an expression, function or module. Functions with one of the attributes :data:`CLAIMS` are
+            left as they are.
         rules: a rule set, any iterable of rules, rule sets and ``DFPatternCallback`` objects, or a
             :class:`Schedule` of them; by default ``eqsat.rules.default``.
         limits: when to stop; the time and node limits hold for each function.
@@ -165,5 +168,5 @@ def _is_open_node(node: Expr) -> bool:
 
 
 def is_open(function: Function) -> bool:
-    """Whether rules may look into a function: nobody has claimed its body as one unit."""
-    return not any(key in function.attrs for key in ("Compiler", "Composite", "Primitive"))
+    """Whether rules may look into a function: nobody has claimed its body, or asked to leave it alone."""
+    return not any(function.attrs.get(key) for key in CLAIMS)

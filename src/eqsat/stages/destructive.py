@@ -1,0 +1,139 @@
+"""Rewriting in place until nothing changes: what a compiler without an e-graph does with the same rules.
+
+A pass of one rule replaces every match that can be taken, as :func:`eqsat.relay.dataflow_pattern.rewrite`
+does it; after it constants are folded, as they are in an extracted graph.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from eqsat.egraph.report import Limits
+from eqsat.relay.dataflow_pattern import DFPatternCallback
+from eqsat.relay.dataflow_pattern.rewriter import PASS_LIMIT, one_pass
+from eqsat.relay.expr import Expr
+from eqsat.relay.fold import fold_constants
+from eqsat.relay.infer import infer_type
+from eqsat.relay.module import IRModule
+from eqsat.relay.structural import structural_equal, structural_hash
+from eqsat.relay.visitor import post_order
+
+Step = tuple[str, DFPatternCallback]
+"""A rule's name and what applies it."""
+
+
+@dataclass
+class Rewritten:
+    """Where rewriting ended.
+
+    Args:
+        expr: the graph, typed.
+        passes: passes of single rules that were made.
+        stop: ``settled`` when no rule changes anything; ``loop`` when a graph came back that was there
+            before; ``passes``, ``nodes`` or ``seconds`` when a limit was reached.
+        order: names of the rules that changed the graph, in turn.
+    """
+
+    expr: Expr
+    passes: int
+    stop: str
+    order: list[str]
+
+
+class Graphs:
+    """A set of graphs, equal ones once."""
+
+    def __init__(self) -> None:
+        self._by_hash: dict[int, list[Expr]] = {}
+
+    def find(self, expr: Expr) -> Expr:
+        """The first graph put in that equals ``expr``, which is put in when there is none."""
+        alike = self._by_hash.setdefault(structural_hash(expr), [])
+        for known in alike:
+            if structural_equal(known, expr):
+                return known
+        alike.append(expr)
+        return expr
+
+
+class _Stop(Exception):
+    """Ends a run; the argument is the reason."""
+
+
+class Rewriter:
+    """Rewrites one graph by rules, within limits.
+
+    Args:
+        source: the graph.
+        module: where functions called in it are found.
+        limits: its nodes and seconds are those of a run; runs are also limited to ``PASS_LIMIT`` rounds.
+    """
+
+    def __init__(self, source: Expr, module: IRModule | None, limits: Limits):
+        self.module = module
+        self.limits = limits
+        self.source = fold_constants(infer_type(source, module))
+
+    def in_order(self, phases: Sequence[Sequence[Step]]) -> Rewritten:
+        """Run each phase's rules, one pass of each in their order, until a round of them changes nothing."""
+        run = _Run(self)
+        try:
+            for phase in phases:
+                run.settle(phase)
+        except _Stop as stop:
+            run.result.stop = str(stop)
+        return run.result
+
+    def at_random(self, steps: Sequence[Step], random: Random) -> Rewritten:
+        """At each turn apply one pass of a rule chosen at random among those that change the graph."""
+        run = _Run(self)
+        try:
+            for _ in range(PASS_LIMIT * max(1, len(steps))):
+                if not any(run.apply(step) for step in random.sample(steps, len(steps))):
+                    return run.result
+            run.result.stop = "passes"
+        except _Stop as stop:
+            run.result.stop = str(stop)
+        return run.result
+
+
+class _Run:
+    def __init__(self, rewriter: Rewriter):
+        self.module = rewriter.module
+        self.limits = rewriter.limits
+        self.deadline = time.perf_counter() + rewriter.limits.seconds
+        self.result = Rewritten(rewriter.source, 0, "settled", [])
+
+    def settle(self, phase: Sequence[Step]) -> None:
+        seen = Graphs()
+        seen.find(self.result.expr)
+        for _ in range(PASS_LIMIT):
+            changed = [self.apply(step) for step in phase]
+            if not any(changed):
+                return
+            if seen.find(self.result.expr) is not self.result.expr:
+                raise _Stop("loop")
+        raise _Stop("passes")
+
+    def apply(self, step: Step) -> bool:
+        """One pass of a rule; whether it changed the graph."""
+        name, callback = step
+        before = self.result.expr
+        self.result.passes += 1
+        after = one_pass(callback, before, self.module)
+        if after is before or structural_equal(before, after):
+            self._check_clock()
+            return False
+        self.result.expr = fold_constants(infer_type(after, self.module))
+        self.result.order.append(name)
+        if len(post_order(self.result.expr)) > self.limits.nodes:
+            raise _Stop("nodes")
+        self._check_clock()
+        return True
+
+    def _check_clock(self) -> None:
+        if time.perf_counter() > self.deadline:
+            raise _Stop("seconds")

@@ -1,0 +1,100 @@
+"""A picture of a comparison of orders: one dot an order, cheapest first, as a self-contained SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+from xml.sax.saxutils import escape
+
+WIDTH, HEIGHT = 720, 360
+LEFT, RIGHT, TOP, BOTTOM = 80, 160, 40, 50
+COLOURS = {"order": "#3b6ea5", "phases": "#3b6ea5", "random": "#c77d1e"}
+SATURATION, INPUT = "#2c8a4b", "#888888"
+
+
+class Run(Protocol):
+    """What is drawn of a row."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def order(self) -> Sequence[str]: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def stop(self) -> str: ...
+
+
+def draw(rows: Sequence[Run], saturation: float, given: float) -> str:
+    """The SVG text.
+
+    Args:
+        rows: the orders, from left to right. Those that did not settle are drawn hollow.
+        saturation: cost that saturation reaches, a line.
+        given: cost of the input graph, a line.
+    """
+    scale = _Scale([row.cost for row in rows] + [saturation, given])
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"'
+        f' width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{LEFT}" y="{TOP - 16}" font-size="14">Cost of the final graph by order of the rules</text>',
+        *_axis(scale),
+        *_rule(scale.y(given), "input", INPUT),
+        *_rule(scale.y(saturation), "saturation", SATURATION),
+        *(_dot(scale, index, len(rows), row) for index, row in enumerate(rows)),
+        *_legend(rows),
+        f'<text x="{LEFT}" y="{HEIGHT - 14}">{len(rows)} orders, cheapest first</text>',
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+class _Scale:
+    def __init__(self, costs: Sequence[float]):
+        low, high = min(costs), max(costs)
+        margin = (high - low) * 0.1 or abs(high) * 0.1 or 1.0
+        self.low, self.high = low - margin, high + margin
+
+    def y(self, cost: float) -> float:
+        return TOP + (self.high - cost) / (self.high - self.low) * (HEIGHT - TOP - BOTTOM)
+
+    def x(self, index: int, count: int) -> float:
+        return LEFT + (index + 0.5) / count * (WIDTH - LEFT - RIGHT)
+
+
+def _axis(scale: _Scale) -> list[str]:
+    parts = [f'<path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}" fill="none" stroke="black"/>']
+    for step in range(5):
+        cost = scale.low + (scale.high - scale.low) * step / 4
+        y = scale.y(cost)
+        parts.append(f'<path d="M{LEFT - 4} {y:.1f}h4" stroke="black"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{cost:.4g}</text>')
+    return parts
+
+
+def _rule(y: float, label: str, colour: str) -> list[str]:
+    return [
+        f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{colour}" stroke-dasharray="6 3"/>',
+        f'<text x="{WIDTH - RIGHT + 6}" y="{y + 4:.1f}" fill="{colour}">{label}</text>',
+    ]
+
+
+def _dot(scale: _Scale, index: int, count: int, row: Run) -> str:
+    colour = COLOURS[row.kind]
+    fill = colour if row.stop == "settled" else "white"
+    title = escape(f"{' > '.join(row.order)}: {row.cost:.6g} ({row.stop})")
+    place = f'cx="{scale.x(index, count):.1f}" cy="{scale.y(row.cost):.1f}"'
+    return f'<circle {place} r="4" fill="{fill}" stroke="{colour}"><title>{title}</title></circle>'
+
+
+def _legend(rows: Sequence[Run]) -> list[str]:
+    names = [(kind, COLOURS[kind], COLOURS[kind]) for kind in dict.fromkeys(row.kind for row in rows)]
+    if any(row.stop != "settled" for row in rows):
+        names.append(("did not settle", "white", "black"))
+    parts = []
+    for index, (name, fill, stroke) in enumerate(names):
+        x, y = WIDTH - RIGHT + 12, HEIGHT - BOTTOM - 18 * index
+        parts.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{fill}" stroke="{stroke}"/>')
+        parts.append(f'<text x="{x + 10}" y="{y + 4}">{name}</text>')
+    return parts
