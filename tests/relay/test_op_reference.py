@@ -1,0 +1,393 @@
+"""Kernels against onnxruntime, and against small examples worked by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eqsat import relay
+from eqsat.relay.interpreter import evaluate
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+RNG = np.random.default_rng(7)
+
+
+def normal(*shape: int, dtype: str = "float32") -> Any:
+    return RNG.normal(size=shape).astype(dtype)
+
+
+def reference(op_type: str, inputs: list[Any], outputs: int = 1, opset: int = 20, **attributes: Any) -> list[Any]:
+    """What onnxruntime, with its optimizer off, computes for one operator."""
+    helper = onnx.helper
+    names = [f"x{index}" if value is not None else "" for index, value in enumerate(inputs)]
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in zip(names, inputs, strict=True)
+        if value is not None
+    ]
+    results = [f"y{index}" for index in range(outputs)]
+    node = helper.make_node(op_type, names, results, **attributes)
+    graph = helper.make_graph([node], "one", infos, [onnx.ValueInfoProto(name=name) for name in results])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, {name: value for name, value in zip(names, inputs, strict=True) if value is not None})
+
+
+def computed(build: Any, *arrays: Any, **attrs: Any) -> Any:
+    variables = [relay.var(f"x{i}", shape=a.shape, dtype=a.dtype.name) for i, a in enumerate(arrays)]
+    call = build(*variables, **attrs)
+    if isinstance(call, relay.TupleWrapper):
+        call = call.astuple()
+    return evaluate(call, dict(zip(variables, arrays, strict=True)))
+
+
+def close(actual: Any, expected: Any, tolerance: float = 2e-5) -> None:
+    assert actual.dtype == expected.dtype
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+# ---- windows
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 3)])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 1)])
+def test_conv2d(strides: tuple[int, int], groups: int, dilation: tuple[int, int]) -> None:
+    data, weight = normal(2, 4, 9, 8), normal(8, 4 // groups, 3, 2)
+    attrs = {"strides": strides, "padding": (1, 0, 2, 1), "dilation": dilation, "groups": groups}
+    names = {"strides": strides, "pads": (1, 0, 2, 1), "dilations": dilation, "group": groups}
+    close(computed(relay.nn.conv2d, data, weight, **attrs), reference("Conv", [data, weight], **names)[0])
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_conv_of_other_ranks(rank: int) -> None:
+    data, weight = normal(1, 2, *[6] * rank), normal(3, 2, *[3] * rank)
+    conv = getattr(relay.nn, f"conv{rank}d")
+    close(
+        computed(conv, data, weight, strides=2, padding=1),
+        reference("Conv", [data, weight], strides=[2] * rank, pads=[1] * (2 * rank))[0],
+    )
+
+
+def test_conv2d_layouts_agree() -> None:
+    data, weight = normal(1, 8, 5, 5), normal(16, 8, 3, 3)
+    expected = computed(relay.nn.conv2d, data, weight, padding=1)
+    nhwc = computed(
+        relay.nn.conv2d,
+        data.transpose(0, 2, 3, 1),
+        weight.transpose(2, 3, 1, 0),
+        padding=1,
+        data_layout="NHWC",
+        kernel_layout="HWIO",
+        out_layout="NCHW",
+    )
+    close(nhwc, expected)
+    blocked = computed(
+        relay.nn.conv2d,
+        data.reshape(1, 2, 4, 5, 5).transpose(0, 1, 3, 4, 2),
+        weight.reshape(2, 8, 2, 4, 3, 3).transpose(0, 2, 4, 5, 3, 1),
+        padding=1,
+        data_layout="NCHW4c",
+        kernel_layout="OIHW4i8o",
+        out_layout="NCHW",
+    )
+    close(blocked, expected)
+
+
+def test_depthwise_weight_with_a_multiplier() -> None:
+    """Relay writes depthwise weights (C, M, h, w); the output channels are the same as with (C * M, 1, h, w)."""
+    data, weight = normal(1, 3, 5, 5), normal(3, 2, 3, 3)
+    flat = computed(relay.nn.conv2d, data, weight.reshape(6, 1, 3, 3), groups=3)
+    close(computed(relay.nn.conv2d, data, weight, groups=3, channels=6, kernel_size=(3, 3)), flat)
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (3, 2)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_conv2d_transpose(strides: tuple[int, int], groups: int) -> None:
+    data, weight = normal(2, 4, 5, 3), normal(4, 3, 3, 4)
+    extra = (strides[0] - 1, 0)
+    attrs = {"strides": strides, "padding": (1, 1, 0, 2), "groups": groups, "output_padding": extra}
+    names = {"strides": strides, "pads": (1, 1, 0, 2), "group": groups, "output_padding": extra}
+    close(
+        computed(relay.nn.conv2d_transpose, data, weight, **attrs),
+        reference("ConvTranspose", [data, weight], **names)[0],
+    )
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_pools(include: bool) -> None:
+    data = normal(1, 2, 7, 8)
+    attrs = {"pool_size": (3, 2), "strides": (2, 2), "padding": (1, 0, 1, 1)}
+    names = {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 0, 1, 1)}
+    close(computed(relay.nn.max_pool2d, data, **attrs), reference("MaxPool", [data], **names)[0])
+    average = reference("AveragePool", [data], **names, count_include_pad=int(include))[0]
+    close(computed(relay.nn.avg_pool2d, data, **attrs, count_include_pad=include), average)
+
+
+def test_ceil_mode_adds_a_window() -> None:
+    data = normal(1, 1, 6, 6)
+    names = {"kernel_shape": (3, 3), "strides": (2, 2), "ceil_mode": 1}
+    attrs = {"pool_size": (3, 3), "strides": (2, 2), "ceil_mode": True}
+    close(computed(relay.nn.max_pool2d, data, **attrs), reference("MaxPool", [data], **names)[0])
+
+
+def test_global_pools() -> None:
+    data = normal(2, 3, 4, 5)
+    close(computed(relay.nn.global_avg_pool2d, data), reference("GlobalAveragePool", [data])[0])
+    close(computed(relay.nn.global_max_pool2d, data), reference("GlobalMaxPool", [data])[0])
+    assert computed(relay.nn.adaptive_avg_pool2d, data, output_size=(3, 2)).shape == (2, 3, 3, 2)
+
+
+# ---- norms and activations
+
+
+def test_softmax_family() -> None:
+    data = normal(2, 3, 4) * 50
+    for axis in (0, 1, -1):
+        close(computed(relay.nn.softmax, data, axis=axis), reference("Softmax", [data], axis=axis)[0])
+        close(computed(relay.nn.log_softmax, data, axis=axis), reference("LogSoftmax", [data], axis=axis)[0])
+
+
+def test_norms() -> None:
+    data, gamma, beta = normal(2, 4, 3, 5), normal(4), normal(4)
+    mean, var = normal(4), np.abs(normal(4))
+    expected = reference("BatchNormalization", [data, gamma, beta, mean, var], epsilon=1e-3)[0]
+    close(computed(relay.nn.batch_norm, data, gamma, beta, mean, var, epsilon=1e-3)[0], expected)
+    close(
+        computed(relay.nn.instance_norm, data, gamma, beta),
+        reference("InstanceNormalization", [data, gamma, beta])[0],
+    )
+    rows, scale, bias = normal(3, 6), normal(6), normal(6)
+    close(computed(relay.nn.layer_norm, rows, scale, bias), reference("LayerNormalization", [rows, scale, bias])[0])
+    close(
+        computed(relay.nn.group_norm, data, gamma, beta, num_groups=2),
+        reference("GroupNormalization", [data, gamma, beta], num_groups=2, opset=21)[0],
+    )
+    close(
+        computed(relay.nn.lrn, data, size=3, alpha=0.1, bias=1.0),
+        reference("LRN", [data], size=3, alpha=0.1, bias=1.0)[0],
+    )
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, op in relay.expr.Op._registry.items() if isinstance(op.onnx, str))
+)
+def test_operators_spelled_alike_in_onnx(name: str) -> None:
+    """Every operator that says it *is* the ONNX operator of a given name computes what that one computes."""
+    op = relay.op.get(name)
+    dtype = {"And": "bool", "Or": "bool", "Xor": "bool", "Not": "bool"}.get(
+        op.onnx, "int32" if "Bitwise" in op.onnx else "float32"
+    )
+    values = np.array([-2.5, -1.5, -0.5, 0.25, 0.5, 0.75, 1.5, 2.5], "float32")
+    arrays = [np.asarray(values * scale).astype(dtype) for scale in (1, 2, 3)][: len(op.arguments or ())]
+    if name == "where":
+        arrays[0] = arrays[0] > 0
+    expected = reference(op.onnx, arrays)[0]
+    actual = computed(lambda *args: relay.Call(op, args), *arrays)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+# ---- moving data
+
+
+@pytest.mark.parametrize("mode", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])
+@pytest.mark.parametrize("method", ["nearest", "linear", "cubic"])
+def test_resize(mode: str, method: str) -> None:
+    data = normal(1, 2, 4, 6)
+    sizes = np.array([1, 2, 7, 3], "int64")
+    attributes = {"coordinate_transformation_mode": mode, "mode": method, "nearest_mode": "round_prefer_floor"}
+    expected = reference("Resize", [data, None, None, sizes], **attributes)[0]
+    actual = computed(
+        relay.image.resize2d,
+        data,
+        size=(7, 3),
+        method={"nearest": "nearest_neighbor"}.get(method, method),
+        coordinate_transformation_mode=mode,
+        rounding_method="round_prefer_floor",
+        cubic_alpha=-0.75,
+    )
+    close(actual, expected)
+
+
+def test_depth_to_space() -> None:
+    data = normal(1, 8, 2, 3)
+    for mode in ("DCR", "CRD"):
+        expected = reference("DepthToSpace", [data], blocksize=2, mode=mode)[0]
+        close(computed(relay.nn.depth_to_space, data, block_size=2, mode=mode), expected)
+        if mode == "DCR":
+            close(computed(relay.nn.space_to_depth, expected, block_size=2), data)
+
+
+def test_batch_to_space_undoes_space_to_batch() -> None:
+    data = normal(2, 5, 6, 3)
+    blocks = {"block_shape": (2, 3)}
+    there = computed(relay.nn.space_to_batch_nd, data, **blocks, paddings=((1, 0), (2, 1)))
+    assert there.shape == (12, 3, 3, 3)
+    close(computed(relay.nn.batch_to_space_nd, there, **blocks, crops=((1, 0), (2, 1))), data)
+    np.testing.assert_array_equal(there[0, 1, 1:], data[0, 1, 1::3][:2])  # first of every block, row 2 of the padded
+
+
+def test_gathers_and_scatters() -> None:
+    data, indices = normal(3, 4), np.array([[0, -1, 2], [1, 1, 3]], "int64")
+    updates = normal(2, 3)
+    for axis in (0, 1):
+        rows = np.where(indices < 0, -1, np.minimum(indices, data.shape[axis] - 1))
+        expected = reference("GatherElements", [data, rows], axis=axis)[0]
+        close(computed(lambda d, i, axis=axis: relay.gather(d, axis, i), data, rows), expected)
+        expected = reference("ScatterElements", [data, rows, updates], axis=axis, reduction="add")[0]
+        close(computed(relay.scatter_elements, data, rows, updates, axis=axis, reduction="add"), expected)
+    places = np.array([[0, 1], [2, 3]], "int64")
+    expected = reference("GatherND", [data, np.ascontiguousarray(places.T)])[0]
+    close(computed(relay.gather_nd, data, places), expected)
+    expected = reference("ScatterND", [data, np.ascontiguousarray(places.T), normal(2) * 0 + 9])[0]
+    close(computed(relay.scatter_nd, data, places, np.full(2, 9, "float32")), expected)
+
+
+def test_slices_as_onnx_has_them() -> None:
+    data = normal(5, 6)
+    for begin, end, step in [(1, 4, 1), (-2, 100, 1), (4, -100, -2), (-1, 0, -1), (3, 1, 1)]:
+        bounds = [np.array([value], "int64") for value in (begin, end, 1, step)]
+        expected = reference("Slice", [data, *bounds])[0]
+        close(computed(relay.strided_slice, data, begin=[begin], end=[end], strides=[step], axes=[1]), expected)
+
+
+def test_topk_and_sorts() -> None:
+    data = np.array([[3, 1, 3, 2], [0, 5, 5, 5]], "float32")
+    values, indices = reference("TopK", [data, np.array([3], "int64")], outputs=2)
+    found = computed(relay.topk, data, k=3, dtype="int64")
+    np.testing.assert_array_equal(found[0], values)
+    np.testing.assert_array_equal(found[1], indices)
+    assert computed(relay.argsort, data, is_ascend=False).tolist() == [[0, 2, 3, 1], [1, 2, 3, 0]]
+
+
+def test_grid_sample() -> None:
+    data, grid = normal(2, 3, 4, 5), RNG.uniform(-1.2, 1.2, (2, 6, 7, 2)).astype("float32")
+    for method, mode in (("bilinear", "linear"), ("nearest", "nearest")):
+        for padding in ("zeros", "border"):
+            attrs = {"padding_mode": padding, "align_corners": False}
+            expected = reference("GridSample", [data, grid], mode=mode, padding_mode=padding, align_corners=0)[0]
+            actual = computed(relay.image.grid_sample, data, grid.transpose(0, 3, 1, 2), method=method, **attrs)
+            close(actual, expected)
+
+
+# ---- quantized
+
+
+def test_quantize_and_dequantize() -> None:
+    data = np.array([-1000, -1.26, -0.25, 0, 0.25, 0.75, 1.25, 1000], "float32")
+    scale, zero = np.array(0.5, "float32"), np.array(3, "int8")
+    expected = reference("QuantizeLinear", [data, scale, zero])[0]
+    actual = computed(relay.qnn.quantize, data, scale, zero.astype("int32"))
+    np.testing.assert_array_equal(actual, expected)
+    close(
+        computed(relay.qnn.dequantize, actual, scale, zero.astype("int32")),
+        reference("DequantizeLinear", [expected, scale, zero])[0],
+    )
+
+
+def test_quantized_conv2d_then_requantize() -> None:
+    data = RNG.integers(0, 255, (1, 4, 6, 6)).astype("uint8")
+    weight = RNG.integers(-100, 100, (8, 4, 3, 3)).astype("int8")
+    scales = [np.array(value, "float32") for value in (0.02, 0.1)]
+    weight_scale = np.abs(normal(8)) * np.float32(0.01)
+    zeros = [np.array(value, "int32") for value in (120, 0, 7)]
+    inputs = [
+        data,
+        scales[0],
+        zeros[0].astype("uint8"),
+        weight,
+        weight_scale,
+        np.zeros(8, "int8"),
+        scales[1],
+        zeros[2].astype("uint8"),
+    ]
+    expected = reference("QLinearConv", inputs, pads=(1, 1, 1, 1))[0]
+    total = computed(
+        relay.qnn.op.conv2d,
+        data,
+        weight,
+        zeros[0],
+        zeros[1],
+        scales[0],
+        weight_scale,
+        kernel_size=(3, 3),
+        channels=8,
+        padding=1,
+    )
+    assert total.dtype == np.int32
+    product = (scales[0] * weight_scale).astype("float32")
+    actual = computed(relay.qnn.op.requantize, total, product, zeros[1], scales[1], zeros[2], axis=1, out_dtype="uint8")
+    assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
+    assert (actual == expected).mean() > 0.99
+
+
+# ---- integers and corner cases, by hand
+
+
+def test_integer_division_truncates_and_floors() -> None:
+    a, b = np.array([7, -7, 7, -7, 5], "int32"), np.array([2, 2, -2, -2, 0], "int32")
+    assert computed(relay.divide, a, b).tolist() == [3, -3, -3, 3, 0]
+    assert computed(relay.trunc_divide, a, b).tolist() == [3, -3, -3, 3, 0]
+    assert computed(relay.floor_divide, a, b).tolist() == [3, -4, -4, 3, 0]
+    assert computed(relay.mod, a, b).tolist() == [1, -1, 1, -1, 0]
+    assert computed(relay.floor_mod, a, b).tolist() == [1, 1, -1, -1, 0]
+
+
+def test_integer_powers() -> None:
+    a, b = np.array([2, 1, -1, 3, 0], "int32"), np.array([-1, -5, -3, 4, 0], "int32")
+    assert computed(relay.power, a, b).tolist() == [0, 1, -1, 81, 1]
+
+
+def test_rounding_ties_to_even() -> None:
+    assert computed(relay.round, np.array([0.5, 1.5, -0.5, 2.5], "float32")).tolist() == [0, 2, 0, 2]
+
+
+def test_narrow_integers_are_accumulated_exactly() -> None:
+    a, b = np.full((1, 1000), 127, "int8"), np.full((1, 1000), -128, "int8")
+    assert computed(relay.nn.dense, a, b, out_dtype="int32").tolist() == [[-16256000]]
+
+
+def test_half_precision_sums_do_not_saturate_on_the_way() -> None:
+    ones = np.ones(4096, "float16")
+    assert computed(relay.sum, ones) == 4096
+    assert computed(relay.mean, ones * np.float16(30)) == 30
+
+
+def test_sigmoid_and_softmax_do_not_overflow() -> None:
+    assert computed(relay.sigmoid, np.array([-1000, 1000], "float32")).tolist() == [0, 1]
+    assert computed(relay.nn.softmax, np.array([1e4, 0], "float32")).tolist() == [1, 0]
+
+
+def test_erf_to_double_precision() -> None:
+    import math
+
+    x = np.linspace(-7, 7, 2001)
+    np.testing.assert_allclose(computed(relay.erf, x), [math.erf(v) for v in x], rtol=1e-14)
+
+
+def test_reductions_of_nothing() -> None:
+    empty = np.zeros((2, 0), "float32")
+    assert computed(relay.sum, empty, axis=1).tolist() == [0, 0]
+    assert computed(relay.max, empty, axis=1).tolist() == [-np.inf, -np.inf]
+    assert np.isnan(computed(relay.mean, empty, axis=1)).all()
+
+
+def test_reshape_codes() -> None:
+    data = np.zeros((2, 3, 4, 5), "float32")
+    for codes, shape in {
+        (0, -1): (2, 60),
+        (-2,): (2, 3, 4, 5),
+        (-3, -3): (6, 20),
+        (0, -3, 5): (2, 12, 5),
+        (-4, 1, 2, -2): (1, 2, 3, 4, 5),
+        (-4, -1, 1, -2): (2, 1, 3, 4, 5),
+        (6, 4, -1): (6, 4, 5),
+    }.items():
+        assert computed(relay.reshape, data, newshape=codes).shape == shape
