@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ def build_expr(
     choice: Sequence[int] | NDArray[np.int64],
     root: int,
     functions: Mapping[Expr, Function] | None = None,
+    spans: Mapping[int, Any] | None = None,
 ) -> Expr:
     """The graph that ``choice`` describes.
 
@@ -28,6 +30,7 @@ def build_expr(
         choice: class -> index of its chosen e-node; acyclic, and complete from ``root`` on.
         root: class of the whole.
         functions: what takes the place of functions in the graph.
+        spans: class -> span of what is built for it.
     """
     chosen = np.asarray(choice).tolist()
     built: dict[int, Expr] = {}
@@ -47,6 +50,8 @@ def build_expr(
         built[of] = _node(snapshot, node, [built[child] for child in children], functions or {})
         if built[of]._checked_type is None:
             built[of]._checked_type = snapshot.class_type[of]
+        if built[of].span is None and spans is not None:
+            built[of].span = spans.get(of)
     return built[root]
 
 
@@ -77,3 +82,13 @@ def input_choice(snapshot: Snapshot, lowered: Lowered) -> NDArray[np.int64]:
         if choice[of] < 0:
             choice[of] = nodes[(of, symbol, atom, *[class_of[below] for below in children])]
     return choice
+
+
+def input_spans(snapshot: Snapshot, lowered: Lowered) -> dict[int, Any]:
+    """Class -> span of the first node of the input graph in it that has one: a value keeps where it is from."""
+    class_of = snapshot.handle_class.tolist()
+    spans: dict[int, Any] = {}
+    for node, handle in lowered.handles.items():
+        if node.span is not None:
+            spans.setdefault(class_of[handle], node.span)
+    return spans

@@ -84,9 +84,8 @@ class _Importer:
         graph = self.model.graph
         constants = constant_initializers(self.model)
         params = [self._parameter(value) for value in graph.inputs if value.name not in constants]
-        for value in graph.initializers.values():
-            if value not in self.values and not self._bind_initializer(value):
-                params.append(self._parameter(value))
+        unread = [value for value in graph.initializers.values() if not self._bind_initializer(value)]
+        params += [self._parameter(value) for value in unread]
         for node in topological_order(graph):
             self._bind_node(node)
         outputs = [self._value(value, "the graph's outputs") for value in graph.outputs]
@@ -100,7 +99,12 @@ class _Importer:
         return variable
 
     def _bind_initializer(self, value: ir.Value) -> bool:
-        """Make an initializer a constant; False when it is of an element type that the IR does not have."""
+        """Make an initializer a constant; False when it is of an element type that the IR does not have.
+
+        One that callers can override is a parameter already.
+        """
+        if value in self.values:
+            return True
         if value.const_value is None:
             raise ModelError(f"initializer {value.name!r} has no data")
         constant = self._constant(value.const_value)

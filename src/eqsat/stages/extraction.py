@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat import extraction
-from eqsat.egraph.build import build_expr, input_choice
+from eqsat.egraph.build import build_expr, input_choice, input_spans
 from eqsat.egraph.report import Report
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ExtractionError
@@ -107,7 +107,8 @@ def extract(
         result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
-        expr = fold_constants(build_expr(region.snapshot, result.choice, region.root, functions))
+        spans = input_spans(region.snapshot, region.runner.lowered)
+        expr = fold_constants(build_expr(region.snapshot, result.choice, region.root, functions, spans))
         if region.nested and region.function is not None:
             functions[region.function] = _rewrap(region.function, expr)
         exprs.append(expr)

@@ -26,6 +26,6 @@ from eqsat.onnx.spelling.source import Declined, Source, importer_of
 from eqsat.onnx.spelling.target import OnnxNode, Target, exporter_of
 
 __all__ = [
-    "Declined", "OnnxNode", "Source", "Target", "activation", "arithmetic", "casts", "convolution", "creation", "exporter_of",
-    "importer_of", "indexing", "matrix", "normalization", "pooling", "reduction", "shape",
+    "Declined", "OnnxNode", "Source", "Target", "activation", "arithmetic", "casts", "convolution", "creation",
+    "exporter_of", "importer_of", "indexing", "matrix", "normalization", "pooling", "reduction", "shape",
 ]  # fmt: skip

@@ -59,7 +59,7 @@ def _gather(source: Source) -> Result:
 
 @exports("take")
 def _to_gather(call: Call, target: Target) -> OnnxNode:
-    attrs, (data, indices) = attributes(call), call.args
+    attrs, data = attributes(call), call.args[0]
     if attrs.batch_dims != 0:
         raise target.unwritable(call, "a Gather has no batch dimensions")
     if attrs.axis is None:

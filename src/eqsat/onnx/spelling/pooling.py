@@ -9,7 +9,6 @@ from eqsat.onnx.spelling.source import Result, Source, build, imports
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes, exports, op_name
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.op.nn.window import SPATIAL, channels_first, extent
-from eqsat.relay.op.types import axis_index
 
 _NAMES = {"MaxPool": "max_pool", "AveragePool": "avg_pool"}
 _TYPES = {f"nn.{name}{rank}d": op_type for op_type, name in _NAMES.items() for rank in SPATIAL}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -46,13 +46,13 @@ def importer_of(op_type: str) -> Importer | None:
     return None if name is None else plain(name)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _plainly_spelled() -> dict[str, str]:
     """ONNX operator -> operator of the IR, of those that have the same inputs and no attributes."""
     return {op.onnx: name for name, op in Op._registry.items() if isinstance(op.onnx, str)}
 
 
-@lru_cache(maxsize=None)
+@cache
 def plain(name: str) -> Importer:
     """The importer of an operator that has the inputs of ``name`` and no attributes."""
     op = Op.get(name)
