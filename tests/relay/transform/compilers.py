@@ -67,5 +67,6 @@ def called_ops(function: relay.Function) -> list[str]:
 
 
 def functions_in(expr: relay.Expr) -> list[relay.Function]:
-    """The functions that occur in an expression, in post-order."""
-    return [node for node in relay.visitor.post_order(expr) if isinstance(node, relay.Function)]
+    """The function literals that are called in an expression, in the order of the calls."""
+    calls = [node for node in relay.visitor.post_order(expr) if isinstance(node, relay.Call)]
+    return [call.op for call in calls if isinstance(call.op, relay.Function)]
