@@ -88,30 +88,31 @@ class TestOperatorsAndCalls:
         assert not matches(is_var(), relay.GlobalVar("x"))
 
 
+FORMS = {
+    "(A*B)/C": lambda a, b, c: (a * b) / c,
+    "(B*A)/C": lambda a, b, c: (b * a) / c,
+    "A*(B/C)": lambda a, b, c: a * (b / c),
+    "(B/C)*A": lambda a, b, c: (b / c) * a,
+    "B*(A/C)": lambda a, b, c: b * (a / c),
+    "(A/C)*B": lambda a, b, c: (a / c) * b,
+    "A/(C/B)": lambda a, b, c: a / (c / b),
+}
+
+
 class TestReassociation:
     """Products with quotients: `(A * B) / C` and `A * (B / C)` match each other, and no more."""
-
-    forms = {
-        "(A*B)/C": lambda a, b, c: (a * b) / c,
-        "(B*A)/C": lambda a, b, c: (b * a) / c,
-        "A*(B/C)": lambda a, b, c: a * (b / c),
-        "(B/C)*A": lambda a, b, c: (b / c) * a,
-        "B*(A/C)": lambda a, b, c: b * (a / c),
-        "(A/C)*B": lambda a, b, c: (a / c) * b,
-        "A/(C/B)": lambda a, b, c: a / (c / b),
-    }
 
     def matched_forms(self, build) -> list[str]:
         pattern = build(is_var("A"), is_var("B"), is_var("C"))
         exprs = variables("A B C")
-        return [name for name, form in self.forms.items() if matches(pattern, form(*exprs))]
+        return [name for name, form in FORMS.items() if matches(pattern, form(*exprs))]
 
     def test_a_quotient_of_a_product_matches_six_forms(self) -> None:
-        assert self.matched_forms(lambda a, b, c: (a * b) / c) == list(self.forms)[:6]
+        assert self.matched_forms(lambda a, b, c: (a * b) / c) == list(FORMS)[:6]
 
     @pytest.mark.parametrize("name", ["A*(B/C)", "(B/C)*A"])
     def test_a_product_with_a_quotient_matches_four(self, name: str) -> None:
-        assert self.matched_forms(self.forms[name]) == list(self.forms)[:4]
+        assert self.matched_forms(FORMS[name]) == list(FORMS)[:4]
 
     def test_a_product_of_quotients(self) -> None:
         a, b, c, d = (is_var(name) for name in "ABCD")
@@ -272,7 +273,7 @@ class TestConstantsAndExpressions:
 
 class TestTuples:
     def test_fields(self) -> None:
-        x, y, z = variables("x y z")
+        x, y = variables("x y")
         pattern = is_tuple([is_var("x"), wildcard(), is_op("add")])
         assert matches(pattern, relay.Tuple([x, y, ADD]))
         assert not matches(pattern, relay.Tuple([y, x, ADD]))

@@ -27,7 +27,16 @@ CHECKS: dict[str, Callable[[Any], bool]] = {
 }
 COMPARED_ATTRS = {
     "nn.leaky_relu": ["alpha"],
-    "nn.conv2d": "strides padding dilation groups channels kernel_size data_layout kernel_layout".split(),
+    "nn.conv2d": [
+        "strides",
+        "padding",
+        "dilation",
+        "groups",
+        "channels",
+        "kernel_size",
+        "data_layout",
+        "kernel_layout",
+    ],
     "nn.bias_add": ["axis"],
     "nn.dense": ["units"],
     "nn.batch_norm": ["axis", "epsilon", "center", "scale"],

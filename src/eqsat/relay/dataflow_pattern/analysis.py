@@ -103,6 +103,12 @@ class PatternAnalysis:
         return [pattern for pattern in self.order if isinstance(pattern, FunctionPattern)]
 
     @cached_property
+    def entering_lets(self) -> list[DFPattern]:
+        """The patterns through which a match may get into the scope of a let: they match lets and go on inside."""
+        lets: list[DFPattern] = [pattern for pattern in self.order if isinstance(pattern, LetPattern)]
+        return lets + [region.path for region in self.dominators]
+
+    @cached_property
     def feeders(self) -> list[DFPattern]:
         """The patterns whose matches may be inputs of a group: leaves but bare operators, and those of any arity."""
         return [

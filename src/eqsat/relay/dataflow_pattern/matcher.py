@@ -415,8 +415,9 @@ _RULES: dict[type[DFPattern], Callable[..., Goals]] = {
     AttrPattern: _attr,
     CallPattern: _call,
     ConstantPattern: _leaf(
-        lambda pattern, expr: isinstance(expr, Constant)
-        and (pattern.predicate is None or pattern.predicate(expr.data.numpy()))
+        lambda pattern, expr: (
+            isinstance(expr, Constant) and (pattern.predicate is None or pattern.predicate(expr.data.numpy()))
+        )
     ),
     DataTypePattern: _typed(_has_dtype),
     DominatorPattern: _dominator,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from eqsat.errors import PatternError
+from eqsat.relay.dataflow_pattern.analysis import analyse
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import PARTITIONED, Group, find_groups
 from eqsat.relay.dataflow_pattern.language import DFPattern, FunctionPattern
@@ -43,11 +44,13 @@ def partition(
         warnings.warn("Partioning a Function that isn't called doesn't make sense, skipping", stacklevel=2)
         return expr
     graph = DataflowGraph(expr)
+    entering = analyse(pattern).entering_lets
 
     def carve(group: Group, post: Expr, new: dict[Expr, Expr]) -> Expr:
         if not _passes(check, group.root):
             return post
-        closed = _close_binders(group, graph)
+        lets = [node for sub in entering for node in group.bound.get(sub, ()) if type(node) is Let]
+        closed = _close_binders(group, lets, graph)
         if closed is None:
             return post
         return Call(_function(closed, attrs or {}), [new.get(node, node) for node in closed.inputs])
@@ -62,13 +65,19 @@ def _passes(check: Callable[[Expr], Any], root: Expr) -> bool:
     return bool(verdict)
 
 
-def _close_binders(group: Group, graph: DataflowGraph) -> Group | None:
-    """``group`` with the variables that it binds inside; None when an argument would need one of them."""
-    if _BINDERS.isdisjoint(map(type, group.interior)):
+def _close_binders(group: Group, lets: Sequence[Expr], graph: DataflowGraph) -> Group | None:
+    """``group`` with the variables that it binds inside; None when an argument would need one of them.
+
+    ``lets`` are those that the match looked into.
+    """
+    if not lets and _BINDERS.isdisjoint(map(type, group.interior)):
         return group
+    inside = set(group.interior)
+    if not inside.issuperset(lets):
+        return None
     bound = {variable for node in group.interior for variable in _variables(node)}
     inputs = [node for node in group.inputs if node not in bound]
-    inside = bound.union(group.interior)
+    inside |= bound
     if any(user not in inside for variable in bound for user in graph.users.get(variable, ())):
         return None
     return Group(group.root, group.bound, inputs, post_order(group.root, stop=inputs), group.number)
