@@ -51,7 +51,7 @@ class DFPatternCallback:
             node_map: what each sub-pattern that took part matched, rewritten; a list, of one expression
                 except for the patterns on a dominator's path and in recursive patterns.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define callback(pre, post, node_map)")
+        raise RewriteError(f"{type(self).__name__} does not define callback(self, pre, post, node_map)")
 
 
 def rewrite(
