@@ -19,6 +19,8 @@ from .search import Search
 from .simplify import Simplified, simplify
 from .solution import Result, finish
 
+_ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
+_RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
 
 
@@ -134,17 +136,25 @@ class BranchAndCut:
     def _tighten(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> bool:
         """Solve the relaxation and cut until nothing is violated; whether it could be solved."""
         step = granularity(relaxation.problem.cost)
+        bounds: list[float] = []
         while True:
             if not relaxation.solve(deadline.left()):
                 return False
+            bounds.append(relaxation.bound)
             self._raise_bound(relaxation.bound, step)
             self._round(relaxation.x, search, deadline)
             if self._closed() or deadline.passed():
                 return True
             violated = cuts.loops(relaxation) + cuts.closures(relaxation)
-            if not violated:
+            if not violated or self._stalled(bounds):
+                relaxation.drop_slack()
                 return True
             relaxation.add(violated)
+
+    def _stalled(self, bounds: list[float]) -> bool:
+        """Whether the last rounds of cuts closed too little of the gap to go on."""
+        gap = self.cost - self.constant - bounds[-1]
+        return len(bounds) > _ROUNDS and bounds[-1] - bounds[-1 - _ROUNDS] < _PROGRESS * gap
 
     def _round(self, x: Floats, search: Search, deadline: Deadline) -> None:
         """Derive a choice from a fractional solution: what the relaxation uses is cheap."""
@@ -161,6 +171,7 @@ class BranchAndCut:
     def _branch(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> str:
         step = granularity(relaxation.problem.cost)
         relaxation.require_integers()
+        restarts = 0
         while not deadline.passed():
             found = relaxation.branch(deadline.left(), search.used(), step)
             self._raise_bound(relaxation.bound, step)
@@ -172,6 +183,9 @@ class BranchAndCut:
             if not violated:
                 break
             relaxation.add(violated)
+            restarts += 1
+            if restarts == _RESTARTS:
+                relaxation.order(cuts.cycles)
         return self._stopped(relaxation)
 
     def _stopped(self, relaxation: Relaxation) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from eqsat.errors import ExtractionError
 
 from .problem import Floats, Ints, Problem
+from .solution import walk
 
 Row = tuple[list[int], list[float]]
 """Columns and coefficients of an inequality `... <= 0`."""
@@ -41,6 +42,7 @@ class Relaxation:
         self.x: Floats = np.zeros(problem.num_nodes)
         self.y: Floats = np.zeros(problem.num_classes)
         self.reduced: Floats = np.zeros(problem.num_nodes)
+        self._levels: list[dict[int, int]] = []  # columns of the levels, for each cyclic component
         self._highs = highspy.Highs()
         for option, value in (("output_flag", False), ("threads", 1), ("random_seed", seed & 0x7FFFFFFF)):
             self._highs.setOptionValue(option, value)
@@ -57,7 +59,8 @@ class Relaxation:
         row, column, value, equal = self._entries()
         order = np.lexsort((column, row))
         lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = n + c, int(row.max()) + 1
+        self._rows = int(row.max()) + 1
+        lp.num_col_, lp.num_row_ = n + c, self._rows
         lp.col_cost_ = np.concatenate([problem.cost * self.scale, np.zeros(c)])
         lp.col_lower_, lp.col_upper_ = lower, np.ones(n + c)
         lp.row_lower_ = np.where(np.arange(lp.num_row_) < equal, 0.0, -highspy.kHighsInf)
@@ -96,6 +99,14 @@ class Relaxation:
         low, high = np.full(len(cuts), -highspy.kHighsInf), np.zeros(len(cuts))
         self._highs.addRows(len(cuts), low, high, len(index), starts, index, value)
 
+    def drop_slack(self) -> None:
+        """Drop the added inequalities that do not bind."""
+        duals = np.array(self._highs.getSolution().row_dual)
+        slack = np.flatnonzero(np.abs(duals) < 1e-9)
+        slack = slack[slack >= self._rows].astype(np.int32)
+        if len(slack):
+            self._highs.deleteRows(len(slack), slack)
+
     def solve(self, seconds: float) -> bool:
         """Solve the relaxation; whether that succeeded in the time given."""
         solved: bool = self._run(seconds) == highspy.HighsModelStatus.kOptimal
@@ -105,6 +116,29 @@ class Relaxation:
             self._read(solution)
             self.reduced = np.array(solution.col_dual[: self.problem.num_nodes]) / self.scale
         return solved
+
+    def order(self, cycles: Sequence[Sequence[int]]) -> None:
+        """Give each class of a cyclic component a level t_c; a chosen node's class lies above its children there.
+
+        t_k + 1 <= t_c + size (1 - sum of x_n over the nodes of c with child k), 0 <= t <= size - 1. This alone forbids
+        every cycle once x is integer, though it hardly tightens the relaxation.
+        """
+        for classes in cycles:
+            size = len(classes)
+            first = self._highs.getNumCol()
+            self._highs.addVars(size, np.zeros(size), np.full(size, size - 1.0))
+            level = {index: first + i for i, index in enumerate(classes)}
+            self._levels.append(level)
+            for index in classes:
+                needs: dict[int, list[int]] = {}
+                for node in self.problem.class_nodes[index]:
+                    for kid in self.problem.children[node]:
+                        if kid in level:
+                            needs.setdefault(kid, []).append(node)
+                for kid, nodes in needs.items():
+                    columns = np.array([level[kid], level[index], *nodes], np.int32)
+                    values = np.array([1.0, -1.0] + [float(size)] * len(nodes))
+                    self._highs.addRow(-highspy.kHighsInf, size - 1.0, len(columns), columns, values)
 
     def require_integers(self) -> None:
         n = self.problem.num_nodes
@@ -131,10 +165,14 @@ class Relaxation:
         return found
 
     def _start(self, choice: Sequence[int]) -> highspy.HighsSolution:
-        values = np.zeros(self.problem.num_nodes + self.problem.num_classes)
+        values = np.zeros(self._highs.getNumCol())
         for index, node in enumerate(choice):
             if node >= 0:
                 values[[node, self.y_column(index)]] = 1.0
+        order = walk(self.problem, choice)
+        for level in self._levels:
+            for height, index in enumerate(c for c in order if c in level):
+                values[level[index]] = height
         solution = highspy.HighsSolution()
         solution.col_value = values.tolist()
         return solution
@@ -157,5 +195,6 @@ class Relaxation:
         return status
 
     def _read(self, solution: highspy.HighsSolution) -> None:
+        n, c = self.problem.num_nodes, self.problem.num_classes
         values = np.array(solution.col_value)
-        self.x, self.y = values[: self.problem.num_nodes], values[self.problem.num_nodes :]
+        self.x, self.y = values[:n], values[n : n + c]
