@@ -91,7 +91,7 @@ class Rewriter:
         """At each turn apply one pass of a rule chosen at random among those that change the graph."""
         run = _Run(self)
         try:
-            for _ in range(PASS_LIMIT * max(1, len(steps))):
+            for _ in range(PASS_LIMIT):
                 if not any(run.apply(step) for step in random.sample(steps, len(steps))):
                     return run.result
             run.result.stop = "passes"

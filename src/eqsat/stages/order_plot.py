@@ -83,7 +83,8 @@ def _rule(y: float, label: str, colour: str) -> list[str]:
 def _dot(scale: _Scale, index: int, count: int, row: Run) -> str:
     colour = COLOURS[row.kind]
     fill = colour if row.stop == "settled" else "white"
-    title = escape(f"{' > '.join(row.order)}: {row.cost:.6g} ({row.stop})")
+    order = row.kind if row.kind == "random" else " > ".join(row.order)
+    title = escape(f"{order}: {row.cost:.6g} ({row.stop})")
     place = f'cx="{scale.x(index, count):.1f}" cy="{scale.y(row.cost):.1f}"'
     return f'<circle {place} r="4" fill="{fill}" stroke="{colour}"><title>{title}</title></circle>'
 

@@ -28,6 +28,9 @@ ALL_LIMIT = 5040
 SHOWN = 24
 """Rows of the printed table; the middle ones of more are left out."""
 
+RANDOM_SHOWN = 4
+"""Rewrites of a random run that the table names."""
+
 
 @dataclass(frozen=True)
 class OrderRow:
@@ -81,6 +84,11 @@ class OrderComparison:
     skipped: dict[str, str] = field(default_factory=dict)
 
     @property
+    def ranked(self) -> list[OrderRow]:
+        """The rows, cheapest first."""
+        return sorted(self.rows, key=lambda row: (row.cost, row.kind, row.order))
+
+    @property
     def best(self) -> OrderRow:
         """The cheapest of the orders, the first of equal ones."""
         return min(self.rows, key=lambda row: row.cost)
@@ -118,17 +126,16 @@ class OrderComparison:
     def plot(self, path: Any) -> None:
         """Write a picture of the costs, cheapest first, to ``path``: one self-contained SVG file."""
         with open(path, "w", encoding="utf-8") as file:
-            file.write(draw(sorted(self.rows, key=_rank), self.saturation.cost, self.input_cost))
+            file.write(draw(self.ranked, self.saturation.cost, self.input_cost))
 
     def __str__(self) -> str:
         total = len(self.rows)
         lines = [
             f"input cost {self.input_cost:.6g}, saturation {self.saturation.cost:.6g};"
-            f" of {total} orders {len(self.ties)} tie, {len(self.losses)} lose, {len(self.looped)} loop",
+            f" of {total} runs {len(self.ties)} tie, {len(self.losses)} lose, {len(self.looped)} loop",
             f"{'cost':>12} {'passes':>7} {'seconds':>9}  {'stopped':<10} order",
         ]
-        ranked = sorted(self.rows, key=_rank)
-        half = SHOWN // 2
+        ranked, half = self.ranked, SHOWN // 2
         lines.append(_line(self.saturation))
         if total <= SHOWN:
             lines += map(_line, ranked)
@@ -299,11 +306,15 @@ def _close(left: float, right: float) -> bool:
     return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-15)
 
 
-def _rank(row: OrderRow) -> tuple[Any, ...]:
-    return row.cost, row.kind, row.order
-
-
 def _line(row: OrderRow) -> str:
-    order = " > ".join(row.order) if row.kind != "saturation" else "all at once (saturation)"
-    label = f"random: {order}" if row.kind == "random" else order
-    return f"{row.cost:>12.6g} {row.passes:>7} {row.seconds:>9.4f}  {row.stop:<10} {label}"
+    return f"{row.cost:>12.6g} {row.passes:>7} {row.seconds:>9.4f}  {row.stop:<10} {_label(row)}"
+
+
+def _label(row: OrderRow) -> str:
+    if row.kind == "saturation":
+        return "all at once (saturation)"
+    if row.kind != "random":
+        return " > ".join(row.order)
+    shown = " > ".join(row.order[:RANDOM_SHOWN])
+    left_out = len(row.order) - RANDOM_SHOWN
+    return f"random: {shown}" + (f" > ... {left_out} more" if left_out > 0 else "")
