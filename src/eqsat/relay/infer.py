@@ -187,8 +187,10 @@ class _Inferencer:
         if op.deduce is None:
             return
         for arg, old, new in zip(call.args, arg_types, op.deduce(call.attrs, arg_types), strict=True):
-            if old is None and new is not None and isinstance(arg, Var):
-                self.types[arg] = self.var_types[arg] = new
+            marks, source = _behind_marks(arg)
+            if old is None and new is not None and isinstance(source, Var):
+                self.types[source] = self.var_types[source] = new
+                self.types.update(dict.fromkeys(marks, new))
 
     def _bind(self, node: _Binding) -> Type | None:
         call, function = node.call, node.call.op
@@ -342,6 +344,15 @@ def _typed(node: Expr, ty: Type, new: dict[Expr, Expr]) -> Expr:
         copy = node.with_children(node.children())
     copy._checked_type = ty
     return copy
+
+
+def _behind_marks(arg: Expr) -> tuple[list[Expr], Expr]:
+    """The annotations around a value, which have its type, and the value."""
+    marks: list[Expr] = []
+    while type(arg) is Call and type(arg.op) is Op and arg.op.get_attr("TNonComputational"):
+        marks.append(arg)
+        arg = arg.args[0]
+    return marks, arg
 
 
 def _apply(callee: Type, arg_types: list[Type], op: Expr) -> Type:

@@ -34,7 +34,7 @@ MATCHED_FOR = "MatchedFor"
 
 def AnnotateTarget(
     targets: str | Sequence[str],
-    include_non_call_ops: bool = True,
+    include_non_call_ops: bool | None = None,
     pattern_table: PatternTable | Mapping[str, PatternTable] | None = None,
 ) -> Pass:
     """Put ``compiler_begin`` before and ``compiler_end`` behind every operator, for the target that takes it.
@@ -44,7 +44,8 @@ def AnnotateTarget(
 
     Args:
         targets: names of targets; the first that takes an operator gets it.
-        include_non_call_ops: whether tuples, projections and references join the target of their operands.
+        include_non_call_ops: whether tuples, projections and references join the target of their operands;
+            by default they do, unless there is a ``pattern_table``, which names all that is wanted.
         pattern_table: what to take without any operator attribute or composite function: each match of a
             pattern becomes one region of the target. Entries are those of :func:`MergeComposite`, earlier
             ones first; with several targets, a mapping from target to its table.
@@ -54,12 +55,13 @@ def AnnotateTarget(
     """
     names = [targets] if isinstance(targets, str) else [str(target) for target in targets]
     tables = _tables(names, pattern_table)
+    include = pattern_table is None if include_non_call_ops is None else include_non_call_ops
 
     def transform(function: Function, mod: IRModule, context: PassContext) -> Function:
         matched = function
         for target, table in tables.items():
             matched = merge_composite(matched, mod, table, {MATCHED_FOR: target})
-        annotated = _Annotator(names, include_non_call_ops).run(matched)
+        annotated = _Annotator(names, include).run(matched)
         return _inline_matches(annotated) if tables else annotated
 
     annotate = FunctionPass(transform, PassInfo(0, "AnnotateTarget"))

@@ -67,9 +67,9 @@ class _Folder:
             return new
 
     def _may_fold(self, op: Op) -> bool:
-        if op.kernel is None or op.get_attr("TOpIsStateful") or op.get_attr("TNonComputational"):
+        if op.kernel is None or op.get_attr("TOpIsStateful") or op.name in _NEVER_FOLDED:
             return False
-        return op.name not in _NEVER_FOLDED and (self.fold_qnn or not op.name.startswith("qnn."))
+        return not op.get_attr("TNonComputational") or (self.fold_qnn and op.name.startswith("qnn."))
 
 
 def _rebuild(node: Expr, new: dict[Expr, Expr]) -> Expr:
