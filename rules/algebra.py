@@ -1,32 +1,202 @@
-"""Neutral elements, repeated operators, constants that meet."""
+"""Arithmetic: neutral elements, constants that meet, common factors, powers and quotients.
+
+Constants travel outward and meet there: ``x - c`` is ``x + (-c)``, ``x / c`` is ``x * (1/c)``, ``(x a) y`` is
+``(x y) a``. Subtraction and negation keep every bit in this form; where a rule changes the order of two
+operations on floats, it rounds differently.
+"""
 
 from __future__ import annotations
 
-from eqsat.egraph.author import constants, rewrite, variables
-from eqsat.egraph.rule import RuleSet, Soundness
-from eqsat.relay import nn
-from eqsat.relay.op import negative
-from eqsat.rules.values import one, zero
+from typing import Any
 
-x, y = variables("x y")
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import constants, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay.op import abs, cos, exp, log, maximum, minimum, negative, power, rsqrt, sigmoid, sqrt, tanh
+from eqsat.rules.values import (
+    half,
+    is_float,
+    is_number,
+    is_scalar,
+    keeps,
+    keeps_floats,
+    minus_one,
+    one,
+    scalar,
+    two,
+    zero,
+)
+
+x, y, z = variables("x y z")
 a, b = constants("a b")
 
 ROUNDING = Soundness.ROUNDING
+FINITE = Soundness.FINITE
 
-algebra = RuleSet(
-    "algebra",
+
+def all_positive(*values: NDArray[Any]) -> bool:
+    return all(bool(np.all(value > 0)) for value in values)
+
+
+def is_float_scalar(ty: Any) -> bool:
+    return is_scalar(ty) and is_float(ty)
+
+
+# products and quotients that several rules speak of
+power_of_two = power(x, two)
+power_of_half = power(x, half)
+reciprocal_power = power(x, minus_one)
+by_reciprocal = x * (one / y)
+by_root = x / sqrt(y)
+scaled_twice = x * a + x * b
+scaled_and_itself = x + x * a
+common_product = x * z + y * z
+
+neutral = RuleSet(
+    "neutral",
     [
-        # neutral elements; x + 0 may turn -0.0 into 0.0
+        # x + 0 may turn -0.0 into 0.0
         rewrite("add-zero", x + zero, x, soundness=ROUNDING),
-        rewrite("subtract-zero", x - zero, x, soundness=ROUNDING),
+        rewrite("subtract-zero", x - zero, x),
         rewrite("multiply-one", x * one, x),
         rewrite("divide-one", x / one, x),
-        # operators that undo or repeat themselves
+        rewrite("power-one", power(x, one), x),
         rewrite("negate-twice", negative(negative(x)), x),
-        rewrite("relu-twice", nn.relu(nn.relu(x)), nn.relu(x)),
-        # constants that meet
-        rewrite("add-add-constant", (x + a) + b, x + (a + b), soundness=ROUNDING),
-        rewrite("multiply-multiply-constant", (x * a) * b, x * (a * b), soundness=ROUNDING),
-        rewrite("scale-after-shift", (x + a) * b, x * b + a * b, soundness=ROUNDING),
+        rewrite("abs-twice", abs(abs(x)), abs(x)),
+        rewrite("abs-of-negative", abs(negative(x)), abs(x), when(is_float, type_of(x))),
+        rewrite("maximum-itself", maximum(x, x), x),
+        rewrite("minimum-itself", minimum(x, x), x),
     ],
 )
+
+# what a constant does to x, in one form: x + c and x * c
+canonical = RuleSet(
+    "canonical",
+    [
+        rewrite("subtract-constant", x - a, x + negative(a), when(is_number, type_of(a))),
+        rewrite("subtract-from-constant", a - x, x * scalar(-1, x) + a, when(is_number, type_of(x))),
+        rewrite("negate-is-multiply", negative(x), x * scalar(-1, x), when(is_number, type_of(x))),
+        # the real quotient of integers is no integer
+        rewrite("divide-constant", x / a, x * (scalar(1, a) / a), when(is_float, type_of(a)), soundness=ROUNDING),
+        rewrite("multiply-reciprocal", by_reciprocal, x / y, keeps_floats(by_reciprocal, x), soundness=ROUNDING),
+        rewrite("divide-by-root", by_root, x * rsqrt(y), when(is_float, type_of(y)), soundness=ROUNDING),
+        rewrite("square", power_of_two, x * x, keeps(power_of_two, x), soundness=ROUNDING),
+        rewrite("square-root", power_of_half, sqrt(x), keeps_floats(power_of_half, x), soundness=FINITE),
+        rewrite(
+            "reciprocal-power",
+            reciprocal_power,
+            scalar(1, x) / x,
+            keeps_floats(reciprocal_power, x),
+            soundness=ROUNDING,
+        ),
+    ],
+)
+
+# constants travel outward and meet
+meeting = RuleSet(
+    "meeting",
+    [
+        rewrite("add-add-constant", (x + a) + b, x + (a + b), soundness=ROUNDING),
+        rewrite("multiply-multiply-constant", (x * a) * b, x * (a * b), soundness=ROUNDING),
+        # (x + a) b = x b + a b
+        rewrite("scale-after-shift", (x + a) * b, x * b + a * b, soundness=ROUNDING),
+        rewrite("scalar-outward", (x * a) * y, (x * y) * a, when(is_scalar, type_of(a)), soundness=ROUNDING),
+        rewrite(
+            "scalar-out-of-numerator", (x * a) / y, (x / y) * a, when(is_float_scalar, type_of(a)), soundness=ROUNDING
+        ),
+        rewrite("shift-outward", (x + a) + y, (x + y) + a, when(is_scalar, type_of(a)), soundness=ROUNDING),
+        # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only
+        rewrite(
+            "common-factor",
+            scaled_twice,
+            x * (a + b),
+            when(all_positive, value_of(a), value_of(b)),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "one-and-some",
+            scaled_and_itself,
+            x * (a + scalar(1, x)),
+            when(all_positive, value_of(a)),
+            soundness=ROUNDING,
+        ),
+        rewrite("add-itself", x + x, x * scalar(2, x), when(is_number, type_of(x))),
+        rewrite("common-factor-of-any-sign", scaled_twice, x * (a + b), soundness=FINITE),
+        rewrite(
+            "one-and-some-of-any-sign",
+            scaled_and_itself,
+            x * (a + scalar(1, x)),
+            when(is_number, type_of(x)),
+            soundness=FINITE,
+        ),
+        # x z + y z = (x + y) z
+        rewrite("distribute", common_product, (x + y) * z, keeps(common_product, x, y), soundness=FINITE),
+    ],
+)
+
+cancelling = RuleSet(
+    "cancelling",
+    [
+        rewrite("subtract-itself", x - x, x * scalar(0, x), when(is_number, type_of(x)), soundness=FINITE),
+        rewrite("add-and-subtract", (x + y) - y, x, soundness=FINITE),
+        rewrite("subtract-and-add", (x - y) + y, x, soundness=FINITE),
+        rewrite("divide-and-multiply", (x / y) * y, x, when(is_float, type_of(x)), soundness=FINITE),
+        rewrite("multiply-and-divide", (x * y) / y, x, when(is_float, type_of(x)), soundness=FINITE),
+        rewrite("log-exp", log(exp(x)), x, when(is_float, type_of(x)), soundness=FINITE),
+        rewrite("exp-log", exp(log(x)), x, when(is_float, type_of(x)), soundness=FINITE),
+        rewrite("sqrt-of-square", sqrt(x * x), abs(x), when(is_float, type_of(x)), soundness=FINITE),
+        rewrite("square-of-sqrt", sqrt(x) * sqrt(x), x, when(is_float, type_of(x)), soundness=FINITE),
+        rewrite("exp-times-exp", exp(x) * exp(y), exp(x + y), when(is_float, type_of(x)), soundness=FINITE),
+    ],
+)
+
+logistic = one / (one + exp(x * minus_one))
+logistic_of_negative = one / (one + exp(x))
+odds = exp(x) / (one + exp(x))
+two_sigmoids = sigmoid(x * two) * two + minus_one
+reciprocal_of_root = one / sqrt(x)
+reciprocal_of_rsqrt = one / rsqrt(x)
+
+# each of them saves an operator
+functions = RuleSet(
+    "functions",
+    [
+        rewrite("abs-of-square", abs(x * x), x * x, when(is_float, type_of(x))),
+        rewrite("abs-of-exp", abs(exp(x)), exp(x), when(is_float, type_of(x))),
+        rewrite("abs-of-sqrt", abs(sqrt(x)), sqrt(x), when(is_float, type_of(x)), soundness=ROUNDING),
+        rewrite("abs-of-sigmoid", abs(sigmoid(x)), sigmoid(x)),
+        rewrite("square-of-abs", abs(x) * abs(x), x * x),
+        rewrite("cos-of-negative", cos(negative(x)), cos(x)),
+        rewrite(
+            "reciprocal-of-root",
+            reciprocal_of_root,
+            rsqrt(x),
+            keeps_floats(reciprocal_of_root, x),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "reciprocal-of-rsqrt",
+            reciprocal_of_rsqrt,
+            sqrt(x),
+            keeps_floats(reciprocal_of_rsqrt, x),
+            soundness=ROUNDING,
+        ),
+        # 1 / (1 + e^-x)
+        rewrite("sigmoid", logistic, sigmoid(x), keeps_floats(logistic, x), soundness=ROUNDING),
+        rewrite(
+            "sigmoid-of-negative",
+            logistic_of_negative,
+            sigmoid(x * scalar(-1, x)),
+            keeps_floats(logistic_of_negative, x),
+            soundness=ROUNDING,
+        ),
+        # e^x / (1 + e^x)
+        rewrite("sigmoid-of-odds", odds, sigmoid(x), keeps_floats(odds, x), soundness=FINITE),
+        # 2 sigmoid(2 x) - 1
+        rewrite("tanh", two_sigmoids, tanh(x), keeps_floats(two_sigmoids, x), soundness=ROUNDING),
+    ],
+)
+
+algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, functions])

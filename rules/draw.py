@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eqsat.errors import RuleError
 from eqsat.relay.expr import Op
 from eqsat.relay.op.op import OpPattern
-from eqsat.relay.ty import TensorType, TupleType, Type
+from eqsat.relay.ty import TensorType, TupleType
 
 Known: TypeAlias = "TensorType | TupleType | list[Known] | None"
 """What is known of an argument: its type, for a tuple pattern what is known of its fields, or nothing."""
@@ -116,6 +116,11 @@ def complete(draw: Draw, op: Op, known: list[Any], fixed: dict[str, Any]) -> Dra
     draw.attrs.setdefault(op.name, attrs)
     names = {field.name for field in op.fields}
     return types, {**{name: value for name, value in attrs.items() if name in names}, **fixed}
+
+
+def can_complete(op: Op) -> bool:
+    """Whether :func:`complete` knows the operator."""
+    return op.name in _ENTRIES or _by_kind(op) is not None
 
 
 def _by_kind(op: Op) -> Callable[[Draw, list[Any]], Drawn] | None:

@@ -28,13 +28,14 @@ from eqsat.relay.dataflow_pattern import (
     VarPattern,
     WildcardPattern,
 )
+from eqsat.relay.dataflow_pattern.attributes import has_attributes
 from eqsat.relay.expr import Call, Constant, Expr, If, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
 from eqsat.relay.visitor import post_order, rebuild
-from eqsat.rules.draw import Draw, complete
+from eqsat.rules.draw import Draw, can_complete, complete
 
 _LEAVES = (WildcardPattern, VarPattern, ConstantPattern)
 
@@ -179,7 +180,7 @@ class Instantiator:
             return
         if not isinstance(pattern, CallPattern):
             raise RuleError("has_attr on something that is no call: give the rule examples=")
-        op = self.operator(pattern.op)
+        op = self.operator(pattern.op, None if pattern.args is None else len(pattern.args))
         arguments: list[DFPattern] = list(pattern.args or [WildcardPattern() for _ in op.arguments or ()])
         if len(arguments) != len(op.arguments or arguments):
             raise _Mismatch
@@ -189,15 +190,23 @@ class Instantiator:
         args = [self.bind(*pair) for pair in zip(arguments, types, strict=True)]
         self.put(pattern, Call(op, args, make_attrs(op, attrs)))
 
-    def operator(self, pattern: DFPattern) -> Op:
+    def operator(self, pattern: DFPattern, arity: int | None) -> Op:
+        """An operator that matches; of many, one of ``arity`` arguments that can be computed."""
         if isinstance(pattern, AltPattern):
-            return self.operator(self.side(pattern))
+            return self.operator(self.side(pattern), arity)
         if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op):
             return pattern.expr
-        if isinstance(pattern, WildcardPattern):
-            known = [op for op in Op._registry.values() if op.kernel is not None and op.arguments == ("data",)]
-            return self.draw.rng.choice([op for op in known if not op.fields])
-        raise RuleError(f"a call of a {type(pattern).__name__} cannot be drawn: give the rule examples=")
+        wanted = pattern.attrs if isinstance(pattern, AttrPattern) else Attrs()
+        return self.draw.rng.choice(
+            [
+                op
+                for op in Op._registry.values()
+                if op.kernel is not None
+                and can_complete(op)
+                and (arity is None or len(op.arguments or ()) == arity)
+                and has_attributes(op, wanted)
+            ]
+        )
 
     def projection(self, pattern: TupleGetItemPattern) -> None:
         self.prepare(pattern.tuple)

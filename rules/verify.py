@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, Soundness, flatten
+from eqsat.egraph.rule import FoldConstants, Rule, Soundness, flatten
 from eqsat.errors import EqsatError, EvaluationError, TypeCheckError
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
 from eqsat.relay.infer import infer_types
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.op.op import REQUIRED, make_attrs
+from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 from eqsat.rules.apply import right_sides
 from eqsat.rules.draw import Draw
@@ -187,6 +188,8 @@ def _compare(soundness: Soundness, instance: Instance, other: tuple[Expr, ...]) 
         left, seen = _values(instance.roots, instance)
     except EvaluationError:
         return None  # the left side has no value: there is nothing to keep
+    if not _keeps_types(instance, left):
+        return None  # nor when an operator is used on a dtype that is not its own
     if soundness is Soundness.FINITE and not all(np.all(np.isfinite(array)) for array in seen):
         return None
     try:
@@ -201,6 +204,13 @@ def _compare(soundness: Soundness, instance: Instance, other: tuple[Expr, ...]) 
     if len(_arrays(left)) != len(_arrays(right)):
         return _Difference(instance, other, "the sides differ in their number of results")
     return True
+
+
+def _keeps_types(instance: Instance, values: Any) -> bool:
+    """Whether the values of the roots are of the dtypes that their types say."""
+    types = [root._checked_type for root in instance.roots]
+    pairs = zip(types, values, strict=True)
+    return all(not isinstance(ty, TensorType) or value.dtype.name == ty.dtype for ty, value in pairs)
 
 
 def _values(roots: tuple[Expr, ...], instance: Instance) -> tuple[Any, list[Any]]:
