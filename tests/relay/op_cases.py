@@ -153,6 +153,12 @@ def convolution(rank: int) -> Case:
     return case
 
 
+def blocked_convolution(draw: Draw) -> Any:
+    sizes, kernel, attrs = windows(draw, 2)
+    data, weight = fill(draw, (1, 2, *sizes, 8), "float32"), fill(draw, (2, 2, *kernel, 8, 4), "float32")
+    return [data, weight], {**attrs, "kernel_layout": "OIHW8i4o", "out_layout": any_of(draw, "NCHW4c", "NHWC")}
+
+
 def transposed(rank: int) -> Case:
     def case(draw: Draw) -> Any:
         sizes, kernel, attrs = windows(draw, rank)
@@ -781,6 +787,8 @@ CASES: dict[str, Case] = {
     "nn.matmul": matmul,
     "nn.batch_matmul": matmul_batched,
     **{f"nn.conv{rank}d": convolution(rank) for rank in (1, 2, 3)},
+    "nn.contrib_conv2d_NCHWc": blocked_convolution,
+    "nn.contrib_depthwise_conv2d_NCHWc": blocked_convolution,
     **{f"nn.conv{rank}d_transpose": transposed(rank) for rank in (1, 2, 3)},
     **{f"nn.max_pool{rank}d": pooling(rank) for rank in (1, 2, 3)},
     **{f"nn.avg_pool{rank}d": pooling(rank, average=True) for rank in (1, 2, 3)},

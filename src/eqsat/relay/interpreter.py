@@ -42,6 +42,10 @@ Value: TypeAlias = Any
 """An array, a Python tuple of values, a :class:`Closure`, a :class:`Ref`, or an Op."""
 
 
+Bindings: TypeAlias = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Var | str, Any]
+"""Values by variable or by a variable's name."""
+
+
 class Closure:
     """A function value: its code and the values of its free variables, looked up when it is called."""
 
@@ -61,9 +65,7 @@ class Ref:
         self.value = value
 
 
-def evaluate(
-    expr: Expr | IRModule, env: Mapping[Var | str, Any] | None = None, module: IRModule | None = None
-) -> Value:
+def evaluate(expr: Expr | IRModule, env: Bindings | None = None, module: IRModule | None = None) -> Value:
     """The value of ``expr``.
 
     Args:
@@ -124,7 +126,7 @@ def _describe(value: Value) -> str:
 # ---- values of variables
 
 
-def _bind(variables: Sequence[Var], env: Mapping[Var | str, Any]) -> dict[Expr, Value]:
+def _bind(variables: Sequence[Var], env: Bindings) -> dict[Expr, Value]:
     """Variable -> value for ``variables``; copies that passes made of a variable share its identity."""
     by_id = {key.vid: value for key, value in env.items() if isinstance(key, Var)}
     by_name = {key: value for key, value in env.items() if isinstance(key, str)}

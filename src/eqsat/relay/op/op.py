@@ -132,8 +132,8 @@ def define(
             for COMM_REDUCE, else none.
         onnx: its ONNX spelling, see :mod:`eqsat.onnx.spelling`.
         stateful: whether two calls with equal arguments may differ (random numbers).
-        prepare: may change the builder's bound arguments and attributes (one dict by name) in place,
-            after defaults are filled in, e.g. to set ``kernel_size`` from another value.
+        prepare: may change what the builder was given, arguments and attributes in one dict by name, in
+            place, e.g. make a tuple of a list.
     """
     if name in Op._registry:
         raise OperatorError(f"operator {name!r} is registered twice")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -114,7 +115,11 @@ def conv_kernel(attrs: Any, data: Any, weight: Any) -> Any:
     geometry = Geometry(attrs, len(attrs.strides), "OI")
     out_dtype = attrs.out_dtype or data.dtype
     dtype = product_dtype(data.dtype, weight.dtype, out_dtype)
-    result = convolve(geometry.data_in(data).astype(dtype), geometry.weight_in(weight).astype(dtype), attrs)
+    values, filters = (
+        change(array).astype(dtype, copy=False)
+        for change, array in ((geometry.data_in, data), (geometry.weight_in, weight))
+    )
+    result = convolve(values, filters, attrs)
     return from_product(geometry.out(result), out_dtype)
 
 
@@ -158,11 +163,11 @@ def conv_flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
     return 2.0 * size(ty) * size(weight) / (outputs if isinstance(outputs, int) and outputs else 1)
 
 
-def _conv(rank: int) -> Builder:
+def _conv(name: str, rank: int, *fields: Field) -> Builder:
     return define(
-        f"nn.conv{rank}d",
+        f"nn.{name}",
         "data weight",
-        *_attributes(rank),
+        *(fields or _attributes(rank)),
         infer=lambda attrs, args: conv_type(attrs, args, rank),
         deduce=lambda attrs, args: deduce_conv_weight(attrs, args, rank),
         kernel=conv_kernel,
@@ -171,6 +176,13 @@ def _conv(rank: int) -> Builder:
     )
 
 
-conv1d, conv2d, conv3d = map(_conv, (1, 2, 3))
+def _blocked() -> list[Field]:
+    """The attributes of a 2-D convolution whose data have blocks of channels by default."""
+    return [replace(field, default="NCHW8c") if field.name == "data_layout" else field for field in _attributes(2)]
 
-__all__ = ["conv1d", "conv2d", "conv3d"]
+
+conv1d, conv2d, conv3d = (_conv(f"conv{rank}d", rank) for rank in (1, 2, 3))
+contrib_conv2d_nchwc = _conv("contrib_conv2d_NCHWc", 2, *_blocked())
+contrib_depthwise_conv2d_nchwc = _conv("contrib_depthwise_conv2d_NCHWc", 2, *_blocked())
+
+__all__ = ["contrib_conv2d_nchwc", "contrib_depthwise_conv2d_nchwc", "conv1d", "conv2d", "conv3d"]

@@ -14,8 +14,8 @@ import numpy as np
 from eqsat.errors import TypeCheckError
 from eqsat.relay.op.error_function import erf as _erf
 from eqsat.relay.op.nn import activation, conv, conv_transpose, matrix, pool
-from eqsat.relay.op.op import Builder, Field, OpPattern, define, tuple_of
-from eqsat.relay.op.qnn.affine import check_parameters, on_axis, to_integer, to_real
+from eqsat.relay.op.op import Builder, Field, OpPattern, tuple_of
+from eqsat.relay.op.qnn.affine import check_parameters, define_quantized, on_axis, to_integer, to_real
 from eqsat.relay.op.tensor import sigmoid_of
 from eqsat.relay.op.transform import concatenated_shape
 from eqsat.relay.op.types import axis_index, broadcast_shape, check_dtype, size, tensor, tensors
@@ -41,8 +41,8 @@ def _binary(name: str, function: Callable[[Any, Any], Any]) -> Builder:
         real = function(to_real(lhs, ls, lz, attrs.lhs_axis), to_real(rhs, rs, rz, attrs.rhs_axis))
         return to_integer(np.asarray(real), scale, zero, lhs.dtype)
 
-    return define(
-        f"qnn.{name}",
+    return define_quantized(
+        name,
         "lhs rhs lhs_scale lhs_zero_point rhs_scale rhs_zero_point output_scale output_zero_point",
         Field("lhs_axis", "int", -1),
         Field("rhs_axis", "int", -1),
@@ -76,8 +76,8 @@ def _unary(
     def kernel(attrs: Any, data: Any, scale: Any, zero: Any, out_scale: Any, out_zero: Any) -> Any:
         return to_integer(np.asarray(function(attrs, to_real(data, scale, zero))), out_scale, out_zero, data.dtype)
 
-    return define(
-        f"qnn.{name}",
+    return define_quantized(
+        name,
         arguments,
         *fields,
         infer=infer,
@@ -155,8 +155,8 @@ def _deduce_weight(deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type 
     return lambda attrs, args: [*deduce(attrs, args[:2]), *args[2:]]
 
 
-conv2d = define(
-    "qnn.conv2d",
+conv2d = define_quantized(
+    "conv2d",
     f"data kernel {_PRODUCT}",
     *_parts(conv.conv2d.op.fields, "kernel_size channels"),
     infer=_product_type(lambda attrs, args: conv.conv_type(attrs, args, 2)),
@@ -165,16 +165,16 @@ conv2d = define(
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=conv.conv_flops,
 )
-conv2d_transpose = define(
-    "qnn.conv2d_transpose",
+conv2d_transpose = define_quantized(
+    "conv2d_transpose",
     f"data weight {_PRODUCT}",
     *_parts(conv_transpose.conv2d_transpose.op.fields, ""),
     infer=_product_type(lambda attrs, args: conv_transpose.transpose_type(attrs, args, 2)),
     kernel=_centred_product(conv_transpose.conv_transpose_kernel, lambda attrs, weight: attrs.kernel_layout.index("O")),
     flops=conv_transpose.transpose_flops,
 )
-dense = define(
-    "qnn.dense",
+dense = define_quantized(
+    "dense",
     f"data weight {_PRODUCT}",
     Field("units", "int", None),
     _INT32,
@@ -184,8 +184,8 @@ dense = define(
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=matrix.product_flops,
 )
-batch_matmul = define(
-    "qnn.batch_matmul",
+batch_matmul = define_quantized(
+    "batch_matmul",
     "x y x_zero_point y_zero_point x_scale y_scale",
     _INT32,
     Field("transpose_a", "bool", False),
@@ -218,8 +218,8 @@ def _tuple_arguments(bound: dict[str, Any]) -> None:
         bound[name] = tuple_of(bound[name])
 
 
-concatenate = define(
-    "qnn.concatenate",
+concatenate = define_quantized(
+    "concatenate",
     "data input_scales input_zero_points output_scale output_zero_point",
     Field("axis", "int", 0),
     infer=_concatenate_type,
@@ -244,8 +244,8 @@ def _avg_pool2d(attrs: Any, data: Any, scale: Any, zero: Any, out_scale: Any, ou
 
 
 _POOL = {field.name: field for field in pool.avg_pool2d.op.fields}
-avg_pool2d = define(
-    "qnn.avg_pool2d",
+avg_pool2d = define_quantized(
+    "avg_pool2d",
     "data input_scale input_zero_point output_scale output_zero_point",
     *(_POOL[name] for name in ("pool_size", "strides", "padding", "dilation", "ceil_mode")),
     Field("count_include_pad", "bool", True),

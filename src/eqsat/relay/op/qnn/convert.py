@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.op.op import Field, OpPattern, define
-from eqsat.relay.op.qnn.affine import check_parameters, clamp, on_axis, to_integer, to_real
+from eqsat.relay.op.op import Field, OpPattern
+from eqsat.relay.op.qnn.affine import check_parameters, clamp, define_quantized, on_axis, to_integer, to_real
 from eqsat.relay.op.types import size, tensor
 from eqsat.relay.ty import TensorType, Type
 
@@ -30,8 +30,8 @@ def _dequantize_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TensorType(data.shape, attrs.out_dtype)
 
 
-quantize = define(
-    "qnn.quantize",
+quantize = define_quantized(
+    "quantize",
     "data output_scale output_zero_point",
     _AXIS,
     Field("out_dtype", "dtype", "int8"),
@@ -42,8 +42,8 @@ quantize = define(
     kind=OpPattern.ELEMWISE,
     flops=lambda attrs, args, ty: 3 * size(ty),
 )
-dequantize = define(
-    "qnn.dequantize",
+dequantize = define_quantized(
+    "dequantize",
     "data input_scale input_zero_point",
     _AXIS,
     Field("out_dtype", "dtype", "float32"),
@@ -72,8 +72,8 @@ def _requantize(attrs: Any, data: Any, scale: Any, zero: Any, out_scale: Any, ou
     return clamp(rounded + on_axis(out_zero, data.ndim, attrs.axis), attrs.out_dtype)
 
 
-requantize = define(
-    "qnn.requantize",
+requantize = define_quantized(
+    "requantize",
     "data input_scale input_zero_point output_scale output_zero_point",
     _AXIS,
     Field("rounding", "str", "None"),
