@@ -1,5 +1,8 @@
 """eqsat: equality saturation for tensor-compiler graphs, with Relay's pattern language."""
 
+from importlib import import_module
+from typing import Any
+
 from eqsat import ir, nd, parser, relay, tir, transform
 from eqsat.errors import EqsatError
 from eqsat.registry import get_global_func, register_func
@@ -17,6 +20,14 @@ from eqsat.stages import (
 
 TVMError = EqsatError
 """The name that programs written for TVM catch."""
+
+
+def __getattr__(name: str) -> Any:
+    """``eqsat.onnx`` on first use: it needs the packages of an extra."""
+    if name == "onnx":
+        return import_module("eqsat.onnx")
+    raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
+
 
 __all__ = [
     "EqsatError",

@@ -1,0 +1,31 @@
+"""ONNX models: read, write, optimize, verify.
+
+Needs the packages of the extra: ``pip install 'eqsat[onnx]'``.
+"""
+
+from eqsat.errors import ModelError
+
+try:
+    import onnx as _onnx  # noqa: F401 - for the error when it is missing
+    import onnx_ir as _onnx_ir  # noqa: F401
+except ImportError as error:
+    raise ModelError(f"{error.name} is not installed: pip install 'eqsat[onnx]'") from None
+
+from eqsat.onnx.exporter import export_model
+from eqsat.onnx.files import load, save
+from eqsat.onnx.importer import Imported, import_model
+from eqsat.onnx.optimize import Optimization, optimize, run
+from eqsat.onnx.verify import Difference, verify
+
+__all__ = [
+    "Difference",
+    "Imported",
+    "Optimization",
+    "export_model",
+    "import_model",
+    "load",
+    "optimize",
+    "run",
+    "save",
+    "verify",
+]

@@ -1,0 +1,109 @@
+"""An ONNX model in, a cheaper one that computes the same out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from eqsat.egraph.report import Limits, Report
+from eqsat.errors import ModelError
+from eqsat.extraction import CostNode, OpCount
+from eqsat.onnx.exporter import export_model
+from eqsat.onnx.files import from_proto
+from eqsat.onnx.importer import Imported, import_model
+from eqsat.relay.expr import Function, Op
+from eqsat.stages import Extraction, extract, saturate
+
+
+@dataclass
+class Optimization:
+    """A model before and after, and how it came about.
+
+    Args:
+        before: the model that was given; it is not changed.
+        after: the optimized one.
+        imported: the model as a function, and which nodes are not understood and why.
+        extraction: the chosen graph, its cost, and the report of the saturation.
+        seconds: by phase.
+    """
+
+    before: ir.Model
+    after: ir.Model
+    imported: Imported
+    extraction: Extraction
+    seconds: dict[str, float]
+
+
+def optimize(model: Any, *args: Any, **kwargs: Any) -> Any:
+    """The model, cheaper: ``run(model, ...).after``, of the type that was given.
+
+    Args:
+        model: an ``onnx_ir.Model`` or ``onnx.ModelProto``; it is not changed.
+        args, kwargs: as :func:`run`.
+    """
+    if isinstance(model, ir.Model):
+        return run(model, *args, **kwargs).after
+    import onnx
+
+    if isinstance(model, onnx.ModelProto):
+        return ir.to_proto(run(from_proto(model), *args, **kwargs).after)
+    raise ModelError(f"a model is an onnx_ir.Model or onnx.ModelProto, not {type(model).__name__}")
+
+
+def run(
+    model: ir.Model,
+    rules: Iterable[Any] | None = None,
+    limits: Limits | None = None,
+    cost_model: Callable[[CostNode], float] | None = None,
+    method: str = "auto",
+    on_iteration: Callable[[Report], None] | None = None,
+) -> Optimization:
+    """Optimize a model and tell how.
+
+    Args:
+        model: the model.
+        rules: rule sets or rules, by default ``eqsat.rules.default``.
+        limits: when saturation stops.
+        cost_model: cost of one operator, by default ``OpCount()``.
+        method: how to extract: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
+        on_iteration: called with the report after every iteration of the saturation.
+
+    Raises:
+        ModelError: the graph is not well-formed.
+        EqsatError: as :func:`eqsat.saturate` and :func:`eqsat.extract`.
+    """
+    start = time.perf_counter()
+    imported = import_model(model)
+    read = time.perf_counter()
+    saturation = saturate(imported.function, rules, limits, on_iteration=on_iteration)
+    extraction = extract(saturation, OnnxCost(cost_model or OpCount()), method)
+    found = time.perf_counter()
+    if not isinstance(extraction.expr, Function):
+        raise ModelError("the graph is one that rules may not look into")
+    after = export_model(extraction.expr, imported)
+    seconds = {"import": read - start, **extraction.report.phases, "export": time.perf_counter() - found}
+    return Optimization(model, after, imported, extraction, seconds)
+
+
+@dataclass(frozen=True)
+class OnnxCost:
+    """A cost model as it applies to ONNX: what has no spelling there is not to be chosen.
+
+    Args:
+        model: the cost model.
+    """
+
+    model: Callable[[CostNode], float]
+
+    def __call__(self, node: CostNode) -> float:
+        cost = self.model(node)
+        op = Op._registry.get(node.op)
+        return cost if op is None or op.onnx is not None or node.constant else cost + UNSPELLED
+
+
+UNSPELLED = 1e9
+"""Added cost of an operator that cannot be written."""

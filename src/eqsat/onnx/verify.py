@@ -1,0 +1,176 @@
+"""Do two models compute the same? Both run in onnxruntime on random inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from eqsat.errors import ModelError
+from eqsat.onnx.importer import constant_initializers
+from eqsat.onnx.types import DTYPES
+
+_SIZES = (2, 16, 64, 224)
+"""What unknown dimensions are tried as, smallest first: a network may not fit small inputs."""
+_INTEGERS = (257, 2)
+"""Bounds below which random integers are tried: they may be bytes, or indices into something small."""
+
+
+@dataclass
+class Difference:
+    """How far one output differs at most over all runs.
+
+    Args:
+        output: its name.
+        absolute: largest absolute difference; infinite where shape, dtype or NaNs differ.
+        relative: largest absolute difference over the largest magnitude in the same output of the same run.
+    """
+
+    output: str
+    absolute: float = 0.0
+    relative: float = 0.0
+
+
+def verify(
+    before: ir.Model | Path | str, after: ir.Model | Path | str, runs: int = 3, seed: int = 0
+) -> list[Difference]:
+    """The differences of two models' outputs, one for each output, on random inputs.
+
+    Args:
+        before: a model or the path of one; it says what inputs look like.
+        after: a model of the same inputs and outputs.
+        runs: how many random inputs.
+        seed: of the random numbers.
+
+    Raises:
+        ModelError: onnxruntime is missing, or a model does not run in it.
+    """
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        source = before if isinstance(before, ir.Model) else ir.load(before)
+        first = _session(before, Path(folder) / "before.onnx", "the model as it was")
+        second = _session(after, Path(folder) / "after.onnx", "the optimized model")
+        differences = [Difference(output.name) for output in first.get_outputs()]
+        feeds = _runnable_inputs(source, first, np.random.default_rng(seed))
+        for _ in range(runs):
+            feed, expected = next(feeds)
+            given = {value.name for value in second.get_inputs()}
+            try:
+                found = second.run(None, {name: array for name, array in feed.items() if name in given})
+            except Exception as error:
+                raise ModelError(f"the optimized model does not run: {_reason(error)}") from None
+            for difference, a, b in zip(differences, expected, found, strict=True):
+                absolute, relative = compare(a, b)
+                difference.absolute = max(difference.absolute, absolute)
+                difference.relative = max(difference.relative, relative)
+    return differences
+
+
+def _session(model: ir.Model | Path | str, path: Path, what: str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ModelError("verification needs onnxruntime: pip install 'eqsat[onnx]'") from None
+    if isinstance(model, ir.Model):
+        from eqsat.onnx.files import save
+
+        save(model, path)
+    else:
+        path = Path(model)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ModelError(f"{what} does not load in onnxruntime: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+# ---- random inputs
+
+
+def _runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) -> Iterator[tuple[Any, Any]]:
+    """Random inputs on which the model runs, with its outputs; of the first sizes and ranges that it accepts."""
+    constants = constant_initializers(model)
+    inputs = [value for value in model.graph.inputs if value.name not in constants]
+    reason: Exception | None = None
+    for size, high in ((size, high) for size in _SIZES for high in _INTEGERS):
+        while True:
+            feed = random_inputs(inputs, size, high, random)
+            try:
+                found = session.run(None, feed)
+            except Exception as error:
+                reason = reason or error
+                break
+            yield feed, found
+    raise ModelError(f"the model does not run on random inputs: {_reason(reason or ModelError())}")
+
+
+def random_inputs(inputs: Sequence[ir.Value], size: int, high: int, random: np.random.Generator) -> dict[str, Any]:
+    """An array for each input: floats normal, integers from 0 below ``high``, unknown dimensions ``size``.
+
+    A dimension 0 of unknown size is taken to be a batch, of 2; equal names are equal sizes either way.
+    """
+    dims: dict[str, int] = {}
+    return {value.name: _random_array(value, dims, size, high, random) for value in inputs}
+
+
+def _random_array(value: ir.Value, dims: dict[str, int], size: int, high: int, random: np.random.Generator) -> Any:
+    if not isinstance(value.type, ir.TensorType) or value.shape is None:
+        raise ModelError(f"cannot make up a value for input {value.name!r}: it is no tensor of known rank")
+    shape = []
+    for axis, dim in enumerate(value.shape):
+        name = dim.value if isinstance(dim, ir.SymbolicDim) else None
+        extent = dim if isinstance(dim, int) else dims.get(name or "", 2 if axis == 0 else size)
+        if name:
+            dims[name] = extent
+        shape.append(extent)
+    if value.dtype == ir.DataType.STRING:
+        return random.choice(np.array(["", "a", "eqsat"], object), shape)
+    name = DTYPES.get(value.dtype)
+    if name is None:
+        raise ModelError(f"cannot make up a value for input {value.name!r} of type {value.dtype}")
+    if name == "bool":
+        return random.random(shape) < 0.5
+    if "int" in name:
+        return random.integers(0, min(high, np.iinfo(name).max), shape).astype(name)
+    return random.standard_normal(shape).astype(name)
+
+
+# ---- comparison
+
+
+def compare(a: Any, b: Any) -> tuple[float, float]:
+    """The largest absolute and relative difference of two outputs of onnxruntime."""
+    if isinstance(a, list) or isinstance(b, list):
+        if not isinstance(a, list) or not isinstance(b, list) or len(a) != len(b):
+            return np.inf, np.inf
+        pairs = [compare(x, y) for x, y in zip(a, b, strict=True)]
+        return max((x for x, _ in pairs), default=0.0), max((y for _, y in pairs), default=0.0)
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return (0.0, 0.0) if a == b else (np.inf, np.inf)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return np.inf, np.inf
+    if a.dtype.kind in "OUS":
+        return (0.0, 0.0) if np.array_equal(a, b) else (np.inf, np.inf)
+    return _numeric_difference(a.astype(np.float64), b.astype(np.float64))
+
+
+def _numeric_difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> tuple[float, float]:
+    differing = (a != b) & ~(np.isnan(a) & np.isnan(b))
+    if not differing.any():
+        return 0.0, 0.0
+    if not np.isfinite(a[differing]).all() or not np.isfinite(b[differing]).all():
+        return np.inf, np.inf
+    absolute = float(np.abs(a - b)[differing].max())
+    scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
+    return absolute, absolute / scale if scale else np.inf
