@@ -6,7 +6,6 @@ rules run one ruleset at a time, rows read back. Works on egglog 13.2 and 14.
 
 from __future__ import annotations
 
-import gc
 import os
 import tempfile
 import weakref
@@ -108,18 +107,6 @@ class Frozen:
     def rows(self, table: str) -> list[Any]:
         """Rows of a table, each with ``inputs`` (its columns) and ``output``."""
         return self._functions[table].rows if table in self._functions else []
-
-
-@contextmanager
-def paused_gc() -> Iterator[None]:
-    """Reading back makes many small objects at once; the collector would only walk them in vain."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eqsat.collector import paused_gc
 from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.engine import paused_gc
 from eqsat.egraph.facts import is_foldable
 from eqsat.egraph.symbols import Atom, Symbol
 from eqsat.relay.ty import Type

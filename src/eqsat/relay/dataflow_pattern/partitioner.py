@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.collector import paused_gc
 from eqsat.errors import PatternError
 from eqsat.relay.dataflow_pattern.analysis import analyse
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import PARTITIONED, Group, find_groups
 from eqsat.relay.dataflow_pattern.language import DFPattern, FunctionPattern
-from eqsat.relay.dataflow_pattern.rewriter import replace_groups
 from eqsat.relay.expr import Call, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.visitor import post_order
 
 
+@paused_gc()
 def partition(
     pattern: DFPattern,
     expr: Expr,
@@ -44,18 +45,32 @@ def partition(
         warnings.warn("Partioning a Function that isn't called doesn't make sense, skipping", stacklevel=2)
         return expr
     graph = DataflowGraph(expr)
+    groups = find_groups(pattern, graph)
     entering = analyse(pattern).entering_lets
+    carved: dict[Expr, Group] = {}
+    for root in [node for node in graph.order if node in groups]:
+        if _passes(check, root):
+            group = _close_binders(groups[root], entering, graph)
+            if group is not None:
+                carved[root] = group
+    return _carve(expr, carved, attrs or {})
 
-    def carve(group: Group, post: Expr, new: dict[Expr, Expr]) -> Expr:
-        if not _passes(check, group.root):
-            return post
-        lets = [node for sub in entering for node in group.bound.get(sub, ()) if type(node) is Let]
-        closed = _close_binders(group, lets, graph)
-        if closed is None:
-            return post
-        return Call(_function(closed, attrs or {}), [new.get(node, node) for node in closed.inputs])
 
-    return replace_groups(graph, find_groups(pattern, graph), carve)
+def _carve(expr: Expr, groups: Mapping[Expr, Group], attrs: Mapping[str, Any]) -> Expr:
+    """``expr`` with the groups, given by their roots, made calls; nodes that only they need are not looked at."""
+
+    def operands(node: Expr) -> Sequence[Expr]:
+        return groups[node].inputs if node in groups else node.children()
+
+    new: dict[Expr, Expr] = {}
+    changed = new.keys()
+    for node in post_order(expr, children=operands) if groups else ():
+        below = operands(node)
+        if node in groups:
+            new[node] = Call(_function(groups[node], attrs), [new.get(child, child) for child in below])
+        elif not changed.isdisjoint(below):
+            new[node] = node.with_children([new.get(child, child) for child in below])
+    return new.get(expr, expr)
 
 
 def _passes(check: Callable[[Expr], Any], root: Expr) -> bool:
@@ -65,11 +80,12 @@ def _passes(check: Callable[[Expr], Any], root: Expr) -> bool:
     return bool(verdict)
 
 
-def _close_binders(group: Group, lets: Sequence[Expr], graph: DataflowGraph) -> Group | None:
+def _close_binders(group: Group, entering: Sequence[DFPattern], graph: DataflowGraph) -> Group | None:
     """``group`` with the variables that it binds inside; None when an argument would need one of them.
 
-    ``lets`` are those that the match looked into.
+    ``entering`` are the patterns that may have looked into a let.
     """
+    lets = [node for pattern in entering for node in group.bound.get(pattern, ()) if type(node) is Let]
     if not lets and _BINDERS.isdisjoint(map(type, group.interior)):
         return group
     inside = set(group.interior)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from eqsat.collector import paused_gc
 from eqsat.errors import RewriteError
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import Group, find_groups
@@ -97,6 +98,7 @@ def _pattern_of(callback: Any) -> DFPattern:
     return callback.pattern
 
 
+@paused_gc()
 def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = None, limit: int | None = None) -> Expr:
     """``expr`` with every match of one callback that can be taken replaced, once.
 
@@ -119,7 +121,20 @@ def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = Non
             "callbacks whose results contain their own pattern grow without end; pass rewrite_once=True"
         )
     groups = find_groups(pattern, graph)
-    return replace_groups(graph, groups, lambda group, post, new: _result(callback, group, post, new))
+    new: dict[Expr, Expr] = {}  # what became of the nodes that changed
+    changed = new.keys()
+    for node in graph.order if groups else ():
+        children = node.children()
+        post = node
+        if not changed.isdisjoint(children):
+            post = new[node] = node.with_children([new.get(child, child) for child in children])
+        if node in groups:
+            result = _result(callback, groups[node], post, new)
+            if result is not node:
+                new[node] = result
+            else:
+                new.pop(node, None)
+    return new.get(expr, expr)
 
 
 def _result(callback: DFPatternCallback, group: Group, post: Expr, new: dict[Expr, Expr]) -> Expr:
@@ -131,33 +146,3 @@ def _result(callback: DFPatternCallback, group: Group, post: Expr, new: dict[Exp
         hint = ": return post to leave the match alone" if result is None else ""
         raise RewriteError(f"the callback of {type(callback).__name__} gave {result!r}, not an expression{hint}")
     return result
-
-
-def replace_groups(
-    graph: DataflowGraph, groups: dict[Expr, Group], replace: Callable[[Group, Expr, dict[Expr, Expr]], Expr]
-) -> Expr:
-    """The graph with the root of every group replaced, inputs before users, sharing kept.
-
-    Args:
-        graph: the graph.
-        groups: its groups by root.
-        replace: called with a group, its root over rewritten operands, and what became of every node
-            that changed; gives the root's replacement.
-    """
-    if not groups:
-        return graph.root
-    new: dict[Expr, Expr] = {}
-    changed = new.keys()
-    for node in graph.order:
-        children = node.children()
-        post = node
-        if not changed.isdisjoint(children):
-            post = new[node] = node.with_children([new.get(child, child) for child in children])
-        group = groups.get(node)
-        if group is not None:
-            result = replace(group, post, new)
-            if result is not node:
-                new[node] = result
-            else:
-                new.pop(node, None)
-    return new.get(graph.root, graph.root)

@@ -1,0 +1,158 @@
+"""Speed of matching, partitioning and rewriting: time per node as graphs grow, beside Relay's own.
+
+python benchmarks/relay_language.py [--largest NODES]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from eqsat import relay
+from eqsat.relay.dataflow_pattern import (
+    DFPattern,
+    DFPatternCallback,
+    dominates,
+    is_constant,
+    is_elemwise,
+    is_expr,
+    is_op,
+    rewrite,
+    wildcard,
+)
+from eqsat.relay.visitor import post_order
+
+RELAY = "Relay v0.18 C++"
+RELAY_SECONDS: list[tuple[str, int, float]] = [
+    ("partition conv-bias-relu", 5_004, 0.042),
+    ("partition conv-bias-relu", 20_004, 0.212),
+    ("partition conv-bias-relu", 50_004, 0.812),
+    ("rewrite batch norms", 11_006, 0.206),
+    ("rewrite plus zero", 2_002, 0.034),
+    ("match at the root", 5_004, 0.0055),
+]
+"""Task, nodes and seconds measured for Relay v0.18's C++ implementation, graph building not counted."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """``build(repeats)`` makes a graph, ``run`` is timed on it, ``nodes`` of it belong to one repeat."""
+
+    name: str
+    build: Callable[[int], relay.Expr]
+    run: Callable[[relay.Expr], Any]
+    nodes: int
+
+
+def conv_bias_relu(blocks: int) -> relay.Expr:
+    x, w, b = (relay.var(name) for name in "xwb")
+    for _ in range(blocks):
+        x = relay.nn.relu(relay.nn.bias_add(relay.nn.conv2d(x, w), b))
+    return x
+
+
+def batch_norms(layers: int) -> relay.Expr:
+    x = relay.var("x")
+    gamma, beta, mean, var = (relay.var(name) for name in ("gamma", "beta", "mean", "var"))
+    for _ in range(layers):
+        x = gamma * (x - mean) / relay.sqrt(var + relay.const(1e-5)) + beta
+    return x
+
+
+def plus_zeros(terms: int) -> relay.Expr:
+    x = relay.var("x")
+    for _ in range(terms):
+        x = x + relay.const(0.0)
+    return x
+
+
+def diamonds(count: int) -> relay.Expr:
+    x = relay.nn.conv2d(relay.var("x"), relay.var("w"))
+    for _ in range(count):
+        x = relay.nn.relu(x) + relay.tanh(x)
+    return x
+
+
+def block_pattern() -> DFPattern:
+    conv = is_op("nn.conv2d")(wildcard(), wildcard())
+    return is_op("nn.relu")(is_op("nn.bias_add")(conv, wildcard()))
+
+
+def diamond_pattern() -> DFPattern:
+    path = is_elemwise | is_op("add")(wildcard(), wildcard())
+    return dominates(is_op("nn.conv2d")(None), path, is_op("add")(wildcard(), wildcard()))
+
+
+class BatchNorm(DFPatternCallback):
+    def __init__(self) -> None:
+        super().__init__()
+        self.x, self.var, self.mean, self.beta, self.gamma = (wildcard() for _ in range(5))
+        self.eps = is_constant()
+        self.pattern = self.gamma * (self.x - self.mean) / is_op("sqrt")(self.var + self.eps) + self.beta
+
+    def callback(self, pre: Any, post: Any, node_map: Any) -> Any:
+        x, gamma, beta, mean, var, eps = (
+            node_map[part][0] for part in (self.x, self.gamma, self.beta, self.mean, self.var, self.eps)
+        )
+        return relay.nn.batch_norm(x, gamma, beta, mean, var, epsilon=eps.data.numpy().item())[0]
+
+
+class PlusZero(DFPatternCallback):
+    def __init__(self) -> None:
+        super().__init__()
+        self.x = wildcard()
+        self.pattern = self.x + (is_expr(relay.const(0)) | is_expr(relay.const(0.0)))
+
+    def callback(self, pre: Any, post: Any, node_map: Any) -> Any:
+        return node_map[self.x][0]
+
+
+def match_everywhere(expr: relay.Expr) -> list[bool]:
+    pattern = block_pattern()
+    return [pattern.match(node) for node in post_order(expr)]
+
+
+TASKS = [
+    Task("partition conv-bias-relu", conv_bias_relu, lambda expr: block_pattern().partition(expr), 3),
+    Task("rewrite batch norms", batch_norms, lambda expr: rewrite(BatchNorm(), expr), 7),
+    Task("rewrite plus zero", plus_zeros, lambda expr: rewrite(PlusZero(), expr), 2),
+    Task("match at the root", conv_bias_relu, lambda expr: block_pattern().match(expr), 3),
+    Task("match at every node", conv_bias_relu, match_everywhere, 3),
+    Task("region of stacked diamonds", diamonds, lambda expr: diamond_pattern().partition(expr), 3),
+]
+
+
+def seconds(task: Task, nodes: int, repeats: int = 3) -> tuple[int, float]:
+    """Number of nodes of the graph and best processor time over some runs."""
+    expr = task.build(nodes // task.nodes)
+    best = float("inf")
+    for _ in range(repeats):
+        gc.collect()
+        start = time.process_time()
+        task.run(expr)
+        best = min(best, time.process_time() - start)
+    return len(post_order(expr)), best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--largest", type=int, default=100_000, help="nodes of the largest graphs")
+    largest: int = parser.parse_args().largest
+    sizes = [size for size in (1_000, 10_000, 100_000) if size <= largest]
+    print(f"{'microseconds per node':30}" + "".join(f"{size:>10,}" for size in sizes))
+    for task in TASKS:
+        figures = [seconds(task, size) for size in sizes]
+        print(f"{task.name:30}" + "".join(f"{1e6 * best / count:10.2f}" for count, best in figures))
+    print(f"\n{'milliseconds':30}{'nodes':>10}{'eqsat':>10}{RELAY:>18}{'ratio':>8}")
+    tasks = {task.name: task for task in TASKS}
+    for name, nodes, theirs in RELAY_SECONDS:
+        count, ours = seconds(tasks[name], nodes, repeats=5)
+        print(f"{name:30}{count:10,}{1e3 * ours:10.2f}{1e3 * theirs:18.2f}{ours / theirs:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
