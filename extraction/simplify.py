@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ Origin = int | tuple["Origin", "Origin"]
 
 _MUST_LIMIT = 20_000  # classes up to which the sets of necessary classes (bits: the square of it) are kept
 _STEPS = 20  # classes looked at in one round, per class: a cycle cut off from the roots would pass costs round for ever
+_SIBLINGS = 16  # nodes a class may have for them to be compared whenever one changes, not once a round only
+_WORTH = 0.002  # a round that makes the problem smaller by no more than this share is the last
 _GROWTH = 32  # child entries a step may add to remove one class
 
 
@@ -51,7 +54,7 @@ class Simplified:
 
 
 def simplify(problem: Problem, keep: Iterable[bool] | None = None) -> Simplified:
-    """Reduce the problem until no rule applies.
+    """Reduce the problem until another round of all rules would change little.
 
     - nodes that cannot be derived, are not reached, or need their own class are dropped;
     - a node goes if a sibling is no dearer and needs only classes that the node needs too, directly or at the end of
@@ -121,9 +124,9 @@ class _Reducer:
                     self.users[kid].add(node)
 
     def run(self) -> None:
-        size = -1
+        before, size = math.inf, float(self._size())
         self.changed = dict.fromkeys(range(len(self.nodes)))
-        while size != (size := self._size()) or self.changed:
+        while size < (1 - _WORTH) * before:
             order = self._prune()
             self._force_roots(order)
             for _ in range(_STEPS * len(order)):
@@ -135,6 +138,7 @@ class _Reducer:
             must = self._must(order)
             self._drop_dominated(order, must)
             self._force_must(must)
+            before, size = size, self._size()
 
     def _size(self) -> int:
         alive = [self.kids[n] for nodes in self.nodes for n in nodes]
@@ -302,6 +306,8 @@ class _Reducer:
         for node in [*self.nodes[index]]:
             if index in self.kids[node]:
                 self._remove(node)
+        if 1 < len(self.nodes[index]) <= _SIBLINGS:
+            self._drop_dearer(index)
         if index in self.roots or not self.nodes[index] or not self.users[index]:
             return
         users = self.users[index]
@@ -313,6 +319,16 @@ class _Reducer:
             self._inline(index)
         elif len(users) == 1 and self.owner[first] != index:
             self._merge(index, first)
+
+    def _drop_dearer(self, index: int) -> None:
+        """Drop nodes that need what a sibling needs, or more, and are no cheaper."""
+        kept: list[set[int]] = []
+        for node in sorted(self.nodes[index], key=lambda n: (self.cost[n], len(self.kids[n]), n)):
+            kids = self.kids[node]
+            if any([needs == kids if self.signed else needs <= kids for needs in kept]):
+                self._remove(node)
+            else:
+                kept.append(kids)
 
     def _pull_up(self, index: int) -> None:
         least = min([self.cost[n] for n in self.nodes[index]])

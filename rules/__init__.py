@@ -25,9 +25,13 @@ from eqsat.rules.shape import shape
 
 fold = RuleSet("fold", [FoldConstants()])
 
-default = RuleSet("default", [fold, algebra, shape, linear, normalization])
+_subjects = (fold, algebra, shape, linear, normalization)
+_every = RuleSet("every", _subjects)
 
-sets: dict[str, RuleSet] = {each.name: each for each in (default, fold, algebra, shape, linear, normalization)}
+default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))
+finite = RuleSet("finite", _every.sound(Soundness.FINITE))
+
+sets: dict[str, RuleSet] = {each.name: each for each in (default, finite, *_subjects)}
 
 __all__ = [
     "FoldConstants",
@@ -40,6 +44,7 @@ __all__ = [
     "compute",
     "constants",
     "default",
+    "finite",
     "fold",
     "like",
     "refuse",

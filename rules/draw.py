@@ -469,6 +469,7 @@ _ENTRIES: dict[str, Callable[[Draw, list[Any]], Drawn]] = {
     "nn.matmul": _matmul(batched=False),
     "nn.batch_matmul": _matmul(batched=True),
     "hardswish": _elementwise,
+    "nn.gelu": _elementwise,
 }
 for _name in ("nn.softmax", "nn.log_softmax", "nn.fast_softmax"):
     _ENTRIES[_name] = _along_axis

@@ -17,6 +17,7 @@ from eqsat.relay.dataflow_pattern import (
     has_type,
     is_op,
     is_var,
+    types,
     wildcard,
 )
 
@@ -195,3 +196,21 @@ class TestTypes:
     def test_type_and_inner_pattern(self) -> None:
         assert matches(is_var("x").has_dtype("float32"), self.x)
         assert not matches(is_var("y").has_dtype("float32"), self.x)
+
+
+def test_types_of_a_chain_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = 0
+    plain = types.extend_types
+
+    def counting(known: dict[Any, Any], expr: relay.Expr) -> None:
+        nonlocal typed
+        before = len(known)
+        plain(known, expr)
+        typed += len(known) - before
+
+    monkeypatch.setattr(types, "extend_types", counting)
+    chain: list[relay.Expr] = [relay.var("x", shape=(2,))]
+    for _ in range(100):
+        chain.append(relay.tanh(chain[-1]))
+    assert all(matches(has_shape((2,)), expr) for expr in chain)
+    assert typed == len(chain)

@@ -74,7 +74,7 @@ def _equal(value: Any, stored: Any, kind: str, name: str, owner: Expr) -> bool:
     if kind == "dtype":
         if not isinstance(value, str):
             raise PatternError(f"has_attr: {name} of {_owner(owner)} is a dtype: give its name, not {value!r}")
-        return value == stored
+        return value == str(stored)
     if kind in ("int", "bool"):
         return isinstance(value, int) and int(value) == int(stored)
     if kind == "float":

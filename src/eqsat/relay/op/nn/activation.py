@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
+from eqsat.relay.op.error_function import erf
 from eqsat.relay.op.nn.norm import deduce_per_channel
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.reduce import accumulator
@@ -63,6 +65,31 @@ def _hardswish(attrs: Any, data: Any) -> Any:
 
 hardswish = define("hardswish", "data", infer=same_type, kernel=_hardswish, flops=lambda attrs, args, ty: 4 * size(ty))
 
+
+
+def _gelu(attrs: Any, data: Any) -> Any:
+    """x P(X < x) for a standard normal X, or the usual approximation of it by tanh."""
+    wide = data.astype(accumulator(data.dtype), copy=False)
+    number = wide.dtype.type
+    if attrs.approximate == "tanh":
+        inside = number(sqrt(2 / pi)) * (wide + number(0.044715) * wide * wide * wide)
+        share = number(0.5) * (1 + np.tanh(inside))
+    else:
+        share = number(0.5) * (1 + erf(wide * number(sqrt(0.5))))
+    return (wide * share).astype(data.dtype, copy=False)
+
+
+gelu = define(
+    "nn.gelu",
+    "data",
+    Field("approximate", "str", "none"),
+    infer=same_type,
+    kernel=_gelu,
+    kind=OpPattern.ELEMWISE,
+    flops=lambda attrs, args, ty: 8 * size(ty),
+)
+"""Beyond Relay; ``approximate`` is ``none`` or ``tanh``."""
+
 # ---- softmax
 
 
@@ -104,4 +131,4 @@ softmax = _softmax("softmax", lambda attrs, data: softmax_of(data, attrs.axis))
 fast_softmax = _softmax("fast_softmax", lambda attrs, data: softmax_of(data, attrs.axis))
 log_softmax = _softmax("log_softmax", _log_softmax)
 
-__all__ = ["fast_softmax", "hardswish", "leaky_relu", "log_softmax", "prelu", "relu", "softmax"]
+__all__ = ["fast_softmax", "gelu", "hardswish", "leaky_relu", "log_softmax", "prelu", "relu", "softmax"]

@@ -1,0 +1,229 @@
+"""Activations: clips that meet, and activations recognised in arithmetic whatever its association.
+
+``relu``, ``maximum`` and ``minimum`` with a number are clips; two clips are one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Compute, RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.op import abs, clip, erf, exp, hardswish, log, max, maximum, minimum, sigmoid, subtract, sum, tanh
+from eqsat.relay.ty import TensorType
+from eqsat.rules.values import filled, is_float, keeps_floats, one, scalar, three
+
+x, y, u = variables("x y u")
+(a,) = constants("a")
+
+ROUNDING = Soundness.ROUNDING
+FINITE = Soundness.FINITE
+
+# ---- clips
+
+
+def number(value: NDArray[Any]) -> Any:
+    """The only element of a constant."""
+    return float(value.flat[0]) if value.size == 1 else refuse("the bound is not one number")
+
+
+def is_ordered(*clips: Any) -> bool:
+    return all(attrs.a_min <= attrs.a_max for attrs in clips)
+
+
+def clamp(value: float, attrs: Any) -> float:
+    return float(attrs.a_min if value < attrs.a_min else attrs.a_max if value > attrs.a_max else value)
+
+
+def holds_dtype(attrs: Any, ty: TensorType) -> bool:
+    """Whether a clip of integers has bounds at or beyond those of their dtype."""
+    if not ty.dtype.startswith(("int", "uint")):
+        return False
+    bits = int(ty.dtype.lstrip("uint"))
+    low, high = (0, 2**bits) if ty.dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    return bool(attrs.a_min <= low and attrs.a_max >= high - 1)
+
+
+def bounds(attrs: Any) -> tuple[float, float]:
+    return attrs.a_min, attrs.a_max
+
+
+inner = clip(x)
+outer = clip(inner)
+at_least = maximum(x, a) | maximum(a, x)
+at_most = minimum(x, a) | minimum(a, x)
+softmax = nn.softmax(x)
+
+clips = RuleSet(
+    "clips",
+    [
+        rewrite("relu-is-clip", nn.relu(x), clip(x, a_min=0.0, a_max=math.inf), when(is_float, type_of(x))),
+        rewrite("clip-is-relu", inner, nn.relu(x), when(lambda attrs: bounds(attrs) == (0, math.inf), attrs_of(inner))),
+        rewrite(
+            "maximum-is-clip",
+            at_least,
+            clip(x, a_min=compute(number, value_of(a)), a_max=math.inf),
+            keeps_floats(at_least, x),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "minimum-is-clip",
+            at_most,
+            clip(x, a_min=-math.inf, a_max=compute(number, value_of(a))),
+            keeps_floats(at_most, x),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "clip-clip",
+            outer,
+            clip(
+                x,
+                a_min=compute(lambda first, then: clamp(first.a_min, then), attrs_of(inner), attrs_of(outer)),
+                a_max=compute(lambda first, then: clamp(first.a_max, then), attrs_of(inner), attrs_of(outer)),
+            ),
+            when(is_ordered, attrs_of(inner), attrs_of(outer)),
+            when(is_float, type_of(x)),
+            soundness=ROUNDING,
+        ),
+        rewrite("clip-nothing", inner, x, when(holds_dtype, attrs_of(inner), type_of(x))),
+        rewrite("relu-twice", nn.relu(nn.relu(x)), nn.relu(x)),
+        # what is never negative
+        rewrite("relu-of-sigmoid", nn.relu(sigmoid(x)), sigmoid(x)),
+        rewrite("relu-of-exp", nn.relu(exp(x)), exp(x), when(is_float, type_of(x))),
+        rewrite("relu-of-abs", nn.relu(abs(x)), abs(x), when(is_float, type_of(x))),
+        rewrite("relu-of-square", nn.relu(x * x), x * x, when(is_float, type_of(x))),
+        rewrite("relu-of-softmax", nn.relu(softmax), softmax, when(is_float, type_of(x))),
+        rewrite("abs-of-relu", abs(nn.relu(x)), nn.relu(x), soundness=ROUNDING),
+        rewrite("abs-of-softmax", abs(softmax), softmax, when(is_float, type_of(x))),
+        rewrite("leaky-relu-of-relu", nn.leaky_relu(nn.relu(x)), nn.relu(x)),
+    ],
+)
+
+# ---- activations written out
+
+
+def is_gate(attrs: Any) -> bool:
+    return bounds(attrs) == (0, 6)
+
+
+sixth, root_of_half = filled(1 / 6, "sixth"), filled(math.sqrt(0.5), "root_of_half")
+third_power = filled(0.044715, "third_power")
+root_of_two_over_pi = filled(math.sqrt(2 / math.pi), "root_of_two_over_pi")
+half = filled(0.5, "half")
+
+gate = clip(x + three)
+hard = (x * gate) * sixth
+half_of_one_plus_erf = (x * (erf(x * root_of_half) + one)) * half
+cube_by_square = (x * x) * x
+inside = (x + cube_by_square * third_power) * root_of_two_over_pi
+half_of_one_plus_tanh = (x * (tanh(inside) + one)) * half
+
+recognised = RuleSet(
+    "recognised",
+    [
+        # x clip(x + 3, 0, 6) / 6
+        rewrite(
+            "hardswish",
+            hard,
+            hardswish(x),
+            when(is_gate, attrs_of(gate)),
+            keeps_floats(hard, x),
+            soundness=ROUNDING,
+        ),
+        # x (1 + erf(x / sqrt 2)) / 2
+        rewrite("gelu", half_of_one_plus_erf, nn.gelu(x), keeps_floats(half_of_one_plus_erf, x), soundness=ROUNDING),
+        # x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
+        rewrite(
+            "gelu-by-tanh",
+            half_of_one_plus_tanh,
+            nn.gelu(x, approximate="tanh"),
+            keeps_floats(half_of_one_plus_tanh, x),
+            soundness=ROUNDING,
+        ),
+    ],
+)
+
+# ---- softmax
+
+
+def along_one_axis(attrs: Any, ty: TensorType) -> Any:
+    """The axis of a reduction that keeps dimensions and goes over one axis."""
+    rank = len(ty.shape)
+    axes = range(rank) if attrs.axis is None else [axis % rank for axis in attrs.axis]
+    if attrs.exclude:
+        axes = [axis for axis in range(rank) if axis not in axes]
+    if len(axes) != 1 or not attrs.keepdims:
+        return refuse("it is no reduction of one axis that keeps dimensions")
+    return axes[0]
+
+
+def one_axis(reduced: DFPattern) -> Compute:
+    """The axis of a matched reduction of ``x``."""
+    return compute(along_one_axis, attrs_of(reduced), type_of(x))
+
+
+def one_and_the_same(first: Any, second: Any, ty: TensorType) -> bool:
+    """Guard: two reductions go over the same single axis."""
+    axes = along_one_axis(first, ty), along_one_axis(second, ty)
+    return isinstance(axes[0], int) and axes[0] == axes[1]
+
+
+total = sum(exp(x))
+exponentials = exp(x) / total
+highest = max(x)
+moved = subtract(x, highest)
+total_of_moved = sum(exp(moved))
+stable = exp(moved) / total_of_moved
+log_softmax = nn.log_softmax(x)
+
+softmaxes = RuleSet(
+    "softmaxes",
+    [
+        # e^x / sum e^x: only this form overflows
+        rewrite(
+            "softmax",
+            exponentials,
+            nn.softmax(x, axis=one_axis(total)),
+            keeps_floats(exponentials, x),
+            soundness=FINITE,
+        ),
+        # e^(x - max x) / sum e^(x - max x)
+        rewrite(
+            "stable-softmax",
+            stable,
+            nn.softmax(x, axis=one_axis(highest)),
+            keeps_floats(stable, x),
+            when(one_and_the_same, attrs_of(highest), attrs_of(total_of_moved), type_of(x)),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "stable-log-softmax",
+            shifted_log := moved - log(total_of_moved),
+            nn.log_softmax(x, axis=one_axis(highest)),
+            keeps_floats(shifted_log, x),
+            when(one_and_the_same, attrs_of(highest), attrs_of(total_of_moved), type_of(x)),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "log-of-softmax",
+            log(softmax),
+            nn.log_softmax(x, axis=compute(lambda attrs: attrs.axis, attrs_of(softmax))),
+            when(is_float, type_of(x)),
+            soundness=FINITE,
+        ),
+        rewrite(
+            "exp-of-log-softmax",
+            exp(log_softmax),
+            nn.softmax(x, axis=compute(lambda attrs: attrs.axis, attrs_of(log_softmax))),
+            when(is_float, type_of(x)),
+            soundness=ROUNDING,
+        ),
+    ],
+)
+
+activations = RuleSet("activations", [clips, recognised, softmaxes])

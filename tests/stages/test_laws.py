@@ -1,0 +1,63 @@
+"""What holds of every graph and every shipped rule set."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eqsat
+from eqsat import extraction, relay, rules
+from eqsat.relay.expr import Expr
+from eqsat.relay.structural import structural_equal
+
+from .graphs import assert_same_values, typed_graphs
+
+SETS = list(rules.sets.values())
+MODELS = [extraction.OpCount(), extraction.Roofline("cpu")]
+
+
+@pytest.mark.parametrize("rule_set", SETS, ids=lambda each: each.name)
+@settings(max_examples=15, deadline=None)
+@given(graph=typed_graphs(), model=st.sampled_from(MODELS))
+def test_the_result_computes_what_the_input_does_and_costs_no_more(rule_set, graph: Expr, model) -> None:
+    best = eqsat.extract(eqsat.saturate(graph, rule_set), model)
+    assert best.cost <= best.input_cost * (1 + 1e-9)
+    assert best.lower_bound <= best.cost * (1 + 1e-9)
+    assert_same_values(graph, best.expr)
+    again = eqsat.extract(eqsat.saturate(best.expr, ()), model, "tree").input_cost
+    assert again == pytest.approx(best.cost, rel=1e-6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(graph=typed_graphs(), seed=st.integers(0, 1000))
+def test_the_order_of_the_rules_does_not_matter(graph: Expr, seed: int) -> None:
+    shuffled = random.Random(seed).sample(list(rules.default), len(rules.default))
+    first, second = (eqsat.extract(eqsat.saturate(graph, each)) for each in (rules.default, shuffled))
+    assert second.cost == pytest.approx(first.cost)
+    assert structural_equal(first.expr, second.expr)
+
+
+@settings(max_examples=15, deadline=None)
+@given(graph=typed_graphs(size=6), seed=st.integers(0, 1000))
+def test_no_rewrite_order_beats_saturation(graph: Expr, seed: int) -> None:
+    comparison = eqsat.compare_orders(graph, list(rules.default), orders=2, seed=seed, random_runs=1)
+    assert comparison.saturation.stop == "saturated"
+    assert comparison.saturation.cost <= comparison.best.cost + 1e-9
+    for row in comparison.rows:
+        assert_same_values(graph, row.expr)
+
+
+@settings(max_examples=15, deadline=None)
+@given(graph=typed_graphs())
+def test_the_pass_computes_the_same_and_leaves_every_node_typed(graph: Expr) -> None:
+    module = eqsat.IRModule.from_expr(graph)
+    better = relay.transform.EqualitySaturation()(module)
+    assert_same_values(module["main"], better["main"])
+    assert all(node.checked_type for node in nodes(better["main"].body))
+
+
+def nodes(root: Expr) -> list[Expr]:
+    return [node for node in relay.visitor.post_order(root) if not isinstance(node, relay.Op)]
