@@ -18,6 +18,7 @@ from eqsat.egraph.author import (
     when,
 )
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Soundness
+from eqsat.rules.activations import activations
 from eqsat.rules.algebra import algebra
 from eqsat.rules.linear import linear
 from eqsat.rules.normalization import normalization
@@ -25,7 +26,7 @@ from eqsat.rules.shape import shape
 
 fold = RuleSet("fold", [FoldConstants()])
 
-_subjects = (fold, algebra, shape, linear, normalization)
+_subjects = (fold, algebra, activations, shape, linear, normalization)
 _every = RuleSet("every", _subjects)
 
 default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))

@@ -14,9 +14,9 @@ from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, t
 from eqsat.egraph.rule import Compute, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.op import abs, clip, erf, exp, hardswish, log, max, maximum, minimum, sigmoid, subtract, sum, tanh
+from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, minimum, sigmoid, subtract, sum, tanh
 from eqsat.relay.ty import TensorType
-from eqsat.rules.values import filled, is_float, keeps_floats, one, scalar, three
+from eqsat.rules.values import filled, is_float, keeps_floats, one, three
 
 x, y, u = variables("x y u")
 (a,) = constants("a")
@@ -130,7 +130,7 @@ recognised = RuleSet(
         rewrite(
             "hardswish",
             hard,
-            hardswish(x),
+            nn.hardswish(x),
             when(is_gate, attrs_of(gate)),
             keeps_floats(hard, x),
             soundness=ROUNDING,

@@ -1,0 +1,127 @@
+"""Ways of writing the same computation: how many tiny models reach the best known form.
+
+``python benchmarks/variants.py FOLDER [--family NAME]`` optimizes every model of a folder, whose ``ideal.tsv`` names
+the goal of each, and compares the outputs with those of the model as it was, under onnxruntime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+
+import eqsat.onnx
+from eqsat import rules
+
+FOLDER = Path(__file__).parents[2] / "shared" / "data" / "variants"
+OPT_IN = {"algebra": rules.finite}
+"""Families some of whose goals hold only where no value is infinite or NaN."""
+COUNTED = {
+    "nodes": None,
+    "transpose_or_reshape_nodes": ("Transpose", "Reshape"),
+    "matmul_or_gemm_nodes": ("MatMul", "Gemm"),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one model."""
+
+    file: str
+    family: str
+    goal: int
+    left: int
+    operators: str
+    correct: bool
+    seconds: float
+    stop_reason: str
+
+    @property
+    def reached(self) -> bool:
+        return self.left <= self.goal and self.correct
+
+
+def outcomes(folder: Path, family: str | None = None) -> Iterable[Outcome]:
+    """Optimize the models of ``folder``, of one family or of all."""
+    with open(folder / "ideal.tsv", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file, delimiter="\t") if family in (None, row["family"])]
+    for row in rows:
+        yield optimize(folder / row["file"], row["family"], row["goal_kind"], int(row["goal"]))
+
+
+def optimize(path: Path, family: str, kind: str, goal: int) -> Outcome:
+    """Optimize one model and check it."""
+    model = eqsat.onnx.load(path)
+    chosen = rules.default + OPT_IN[family] if family in OPT_IN else rules.default
+    start = time.perf_counter()
+    done = eqsat.onnx.run(model, rules=chosen)
+    seconds = time.perf_counter() - start
+    after = ir.to_proto(done.after)
+    kinds = Counter(node.op_type for node in after.graph.node if node.op_type not in ("Constant", "Identity"))
+    wanted = COUNTED[kind]
+    left = sum(count for name, count in kinds.items() if wanted is None or name in wanted)
+    correct = same_outputs(onnx.load(path), after)
+    names = " ".join(f"{name}*{count}" for name, count in sorted(kinds.items()))
+    return Outcome(path.name, family, goal, left, names, correct, seconds, done.extraction.report.stop_reason)
+
+
+def same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, seed: int = 0) -> bool:
+    """Whether both give the same outputs on random inputs (rtol 1e-3, atol 1e-4)."""
+    random = np.random.default_rng(seed)
+    first, second = session(before), session(after)
+    for scale in (1.0, 4.0):
+        feed = {value.name: array_for(value, random, scale) for value in first.get_inputs()}
+        for one, two in zip(first.run(None, feed), second.run(None, feed), strict=True):
+            if one.shape != two.shape or not np.allclose(one, two, rtol=1e-3, atol=1e-4, equal_nan=True):
+                return False
+    return True
+
+
+def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def array_for(value: Any, random: np.random.Generator, scale: float) -> np.ndarray:
+    shape = [dim if isinstance(dim, int) else 3 for dim in value.shape]
+    if value.type == "tensor(float)":
+        return (random.standard_normal(shape) * scale).astype(np.float32)
+    return random.integers(0, 2, shape).astype({"tensor(int64)": np.int64, "tensor(bool)": bool}[value.type])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    parser.add_argument("--family")
+    arguments = parser.parse_args()
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes(arguments.folder, arguments.family):
+        found.setdefault(outcome.family, []).append(outcome)
+        if not outcome.reached or outcome.seconds > 1:
+            verdict = "" if outcome.correct else "WRONG "
+            print(
+                f"{outcome.file:<22} {verdict}{outcome.left} left, goal {outcome.goal}, {outcome.seconds:.2f} s,"
+                f" {outcome.stop_reason}: {outcome.operators}"
+            )
+    print(f"{'family':<16} reached   of  wrong  slowest")
+    for family, some in [*found.items(), ("all", [outcome for some in found.values() for outcome in some])]:
+        print(
+            f"{family:<16} {sum(one.reached for one in some):7} {len(some):4} {sum(not one.correct for one in some):6}"
+            f"  {max(one.seconds for one in some):.2f} s"
+        )
+
+
+if __name__ == "__main__":
+    main()
