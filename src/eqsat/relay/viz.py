@@ -60,15 +60,22 @@ def viz(graph: Expr | IRModule) -> Picture:
         scene.add(graph, "fn")
     else:
         raise ArgumentError(f"viz draws an expression or a module, not {graph!r}")
-    return Picture(scene.root, scene.edges)
+    return Picture(scene.root, scene.edges, scene.nodes)
 
 
 class Picture:
-    """Boxes and the edges between them; :attr:`dot` for Graphviz, :attr:`svg` laid out here."""
+    """Boxes and the edges between them; :attr:`dot` for Graphviz, :attr:`svg` laid out here.
 
-    def __init__(self, root: Box, edges: list[Edge]):
+    Args:
+        root: the box that holds all others.
+        edges: between boxes of nodes.
+        nodes: what each box that is no frame stands for; the result of a function is its body's.
+    """
+
+    def __init__(self, root: Box, edges: list[Edge], nodes: dict[Box, Expr]):
         self.root = root
         self.edges = edges
+        self.nodes = nodes
 
     @cached_property
     def dot(self) -> str:
@@ -131,6 +138,7 @@ class _Scene:
     def __init__(self) -> None:
         self.root = Box([], "frame")
         self.edges: list[Edge] = []
+        self.nodes: dict[Box, Expr] = {}
 
     def add(self, root: Expr, title: str) -> None:
         """Draw ``root``; ``title`` is the frame's when it is a function without a name of its own."""
@@ -176,6 +184,7 @@ class _Scene:
             outputs[node] = outputs[node.body]
         elif isinstance(node, Function):
             outputs[node] = Box(["result"], "other", self.frames[self.layout.inner[node][0]])
+            self.nodes[outputs[node]] = node.body
             self._connect(node.body, outputs[node])
         elif isinstance(node, Call) and isinstance(node.op, Function) and node.op in self.inlined:
             for arg, param in zip(node.args, node.op.params, strict=True):
@@ -193,7 +202,9 @@ class _Scene:
     def _box(self, node: Expr) -> Box:
         lines, kind = _label(node)
         hint = "" if node._checked_type is None else str(node._checked_type)
-        return Box([_short(line) for line in lines if line], kind, self.frames[self.layout.place[node]], hint)
+        box = Box([_short(line) for line in lines if line], kind, self.frames[self.layout.place[node]], hint)
+        self.nodes[box] = node
+        return box
 
 
 def _operands(node: Expr) -> tuple[Expr, ...]:

@@ -145,17 +145,22 @@ def node_costs(snapshot: Snapshot, model: CostModel) -> NDArray[np.float64]:
 
 def input_graph_cost(region: Region, model: CostModel) -> float:
     """Cost of the graph as it was lowered: equal nodes once, what rules found equal apart."""
+    return math.fsum(input_node_costs(region, model).values())
+
+
+def input_node_costs(region: Region, model: CostModel) -> dict[int, float]:
+    """Handle -> cost of each node of the graph as it was lowered; of equal nodes the first alone has one."""
     price = _Prices(region.snapshot, model)
     class_of = region.snapshot.handle_class.tolist()
     same: dict[tuple[int, ...], int] = {}
     stands_for: dict[int, int] = {}
-    costs = []
+    costs: dict[int, float] = {}
     for handle, symbol, atom, children in region.runner.lowered.nodes:
         key = (symbol, atom, *[stands_for[child] for child in children])
         stands_for[handle] = first = same.setdefault(key, handle)
         if first == handle:
-            costs.append(price(symbol, atom, class_of[handle], [class_of[child] for child in children]))
-    return math.fsum(costs)
+            costs[handle] = price(symbol, atom, class_of[handle], [class_of[child] for child in children])
+    return costs
 
 
 class _Prices:
