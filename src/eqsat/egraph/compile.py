@@ -54,9 +54,14 @@ class RewriteCompiler:
         egraph.engine.command(f"(ruleset {self.ruleset})")
         egraph.engine.command(f"(ruleset {self.apply_ruleset})")
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the e-graph has the symbols that the rule speaks of."""
+        return bool(self._compiled)
+
     def update(self) -> bool:
         """Add engine rules for the alternatives that newly known symbols allow; whether there were any."""
-        queries = QueryCompiler(self.egraph, self.rule.name).queries(self.rule.lhs)
+        queries = QueryCompiler(self.egraph, self.rule.name, self.egraph.either_order).queries(self.rule.lhs)
         new = [query for query in queries if query.key not in self._compiled]
         for query in new:
             self._compiled.add(query.key)
@@ -76,15 +81,15 @@ class RewriteCompiler:
             return
         self.asks = True
         keys = " ".join(action.keys)
-        self.egraph.question(name, len(action.keys), len(action.sites), self._answer(action))
+        question = self.egraph.question(len(action.keys), len(action.sites), self._answer(action))
         columns = dict.fromkeys(action.used_classes(), "Expr") | dict.fromkeys(action.used_atoms(), "i64")
         columns |= dict.fromkeys(action.keys, "i64")
         command(f"(relation {name}_match ({' '.join(columns.values())}))")
         match = f"({name}_match {' '.join(columns)})"
-        command(f'(rule ({premises}) ({match} ({name}_ask {keys})) :ruleset {self.ruleset} :name "{name} ask")')
+        command(f'(rule ({premises}) ({match} ({question.ask} {keys})) :ruleset {self.ruleset} :name "{name} ask")')
         answers = " ".join([*action.keys, *action.sites])
         command(
-            f'(rule ({match} ({name}_is {answers})) ({actions}) :ruleset {self.apply_ruleset} :name "{name} apply")'
+            f'(rule ({match} ({question.answered} {answers})) ({actions}) :ruleset {self.apply_ruleset} :name "{name} apply")'
         )
 
     def _distinct_roots(self, query: Query) -> Query:

@@ -146,6 +146,11 @@ class PythonRuleRunner:
         self._seen: set[tuple[str, tuple[int, ...]]] = set()
         egraph.engine.command(f"(ruleset {self.ruleset})")
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the e-graph has the symbols that the rule speaks of."""
+        return bool(self._alternatives)
+
     def update(self) -> bool:
         """Add match tables for the alternatives that newly known symbols allow; whether there were any."""
         queries = QueryCompiler(self.egraph, self.rule.name).queries([self.rule.lhs])

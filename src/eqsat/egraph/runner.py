@@ -154,7 +154,7 @@ class Runner:
     def _run_native(self, iteration: int) -> bool:
         changed = False
         for turn in self.current:
-            if isinstance(turn.runner, RewriteCompiler) and turn.banned_until <= iteration:
+            if isinstance(turn.runner, RewriteCompiler) and turn.runner.is_live and turn.banned_until <= iteration:
                 matches, updated = self._timed_run(turn, turn.runner.ruleset)
                 changed |= updated
                 self._hold_back(turn, matches, iteration)
@@ -176,7 +176,7 @@ class Runner:
         return changed
 
     def _run_python(self) -> bool:
-        turns = [turn for turn in self.current if isinstance(turn.runner, PythonRuleRunner)]
+        turns = [turn for turn in self.current if isinstance(turn.runner, PythonRuleRunner) and turn.runner.is_live]
         if self.names is None or not turns:
             return False
         self.names.name_all()
@@ -193,7 +193,7 @@ class Runner:
                 entry.seconds += time.perf_counter() - start
                 entry.matches += turn.runner.matches - before
                 entry.updates += applied
-                self._after_rule(turn.name)
+                self._after_rule(turn.name, applied)
         return changed
 
     def _timed_run(self, turn: _Turn, ruleset: str) -> tuple[int, bool]:
@@ -205,7 +205,7 @@ class Runner:
         if not asked:
             entry.matches += run.matches
             entry.updates += run.updated
-        self._after_rule(turn.name)
+        self._after_rule(turn.name, run.updated)
         return run.matches, run.updated
 
     def _settle(self) -> bool:
@@ -219,15 +219,16 @@ class Runner:
             if time.perf_counter() > self._deadline:
                 raise StopRun("seconds")
 
-    def _after_rule(self, name: str) -> None:
+    def _after_rule(self, name: str, changed: bool) -> None:
         if self.on_rule is not None:
             self._settle()
             self.on_rule(self, name)
-        self._check_limits()
-
-    def _check_limits(self) -> None:
         if time.perf_counter() > self._deadline:
             raise StopRun("seconds")
+        if changed:
+            self._check_size()
+
+    def _check_size(self) -> None:
         if self.egraph.node_count() > self.limits.nodes:
             raise StopRun("nodes")
         if self.limits.memory is not None and resident_bytes() > self.limits.memory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, prod
+from math import inf, pi, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,27 @@ def _to_hardswish(call: Call, target: Target) -> OnnxNode:
         return OnnxNode("HardSwish", call.args)
     gate = OnnxNode("HardSigmoid", call.args, {"alpha": 1 / 6, "beta": 0.5})
     return OnnxNode("Mul", [*call.args, gate])
+
+
+@imports("Gelu")
+def _gelu(source: Source) -> Result:
+    return build("nn.gelu", *source.arguments(1), approximate=source.string("approximate", "none"))
+
+
+@exports("nn.gelu")
+def _to_gelu(call: Call, target: Target) -> OnnxNode:
+    (data,), approximate = call.args, attributes(call).approximate
+    if target.has("Gelu"):
+        return OnnxNode("Gelu", [data], {"approximate": None if approximate == "none" else approximate})
+    dtype = np.dtype(target.type(data).dtype)
+    if approximate == "tanh":
+        cube = OnnxNode("Mul", [data, OnnxNode("Mul", [data, data])])
+        inside = OnnxNode("Add", [data, OnnxNode("Mul", [cube, np.asarray(0.044715, dtype)])])
+        odd = OnnxNode("Tanh", [OnnxNode("Mul", [inside, np.asarray(sqrt(2 / pi), dtype)])])
+    else:
+        odd = OnnxNode("Erf", [OnnxNode("Mul", [data, np.asarray(sqrt(0.5), dtype)])])
+    gate = OnnxNode("Mul", [OnnxNode("Add", [odd, np.asarray(1, dtype)]), np.asarray(0.5, dtype)])
+    return OnnxNode("Mul", [data, gate])
 
 
 # ---- softmax
