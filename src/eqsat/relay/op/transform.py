@@ -114,7 +114,7 @@ _reshape = define(
     kernel=_reshaped(_reshape_type),
     kind=INJECTIVE,
 )
-contrib_reverse_reshape = define(
+reverse_reshape = define(
     "contrib_reverse_reshape",
     "data",
     Field("newshape", "ints"),
@@ -383,6 +383,6 @@ broadcast_to = dyn.either(_broadcast_to, dyn.broadcast_to)
 tile = dyn.either(_tile, dyn.tile)
 
 __all__ = [
-    "broadcast_to", "broadcast_to_like", "cast", "cast_like", "concatenate", "contrib_reverse_reshape", "expand_dims",
-    "reinterpret", "repeat", "reshape", "reshape_like", "reverse", "split", "squeeze", "stack", "tile", "transpose",
+    "broadcast_to", "broadcast_to_like", "cast", "cast_like", "concatenate", "expand_dims", "reinterpret",
+    "repeat", "reshape", "reshape_like", "reverse", "reverse_reshape", "split", "squeeze", "stack", "tile", "transpose",
 ]  # fmt: skip

@@ -66,7 +66,6 @@ def _hardswish(attrs: Any, data: Any) -> Any:
 hardswish = define("hardswish", "data", infer=same_type, kernel=_hardswish, flops=lambda attrs, args, ty: 4 * size(ty))
 
 
-
 def _gelu(attrs: Any, data: Any) -> Any:
     """x P(X < x) for a standard normal X, or the usual approximation of it by tanh."""
     wide = data.astype(accumulator(data.dtype), copy=False)
