@@ -49,7 +49,8 @@ class RewriteCompiler:
         self.refuse = refuse
         self.ruleset = f"rule{index}"
         self.apply_ruleset = f"apply{index}"
-        self.asks = False
+        self.asks = bool(rule.when)  # whether its engine rules come in two halves
+        self.growth = 0  # e-nodes that a match may add
         self._compiled: set[tuple[object, ...]] = set()
         egraph.engine.command(f"(ruleset {self.ruleset})")
         egraph.engine.command(f"(ruleset {self.apply_ruleset})")
@@ -76,6 +77,7 @@ class RewriteCompiler:
         premises = " ".join((*query.premises, *action.premises))
         actions = " ".join(action.actions)
         command = self.egraph.engine.command
+        self.growth = max(self.growth, len(action.built))
         if not action.asks:
             command(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
             return
@@ -89,7 +91,8 @@ class RewriteCompiler:
         command(f'(rule ({premises}) ({match} ({question.ask} {keys})) :ruleset {self.ruleset} :name "{name} ask")')
         answers = " ".join([*action.keys, *action.sites])
         command(
-            f'(rule ({match} ({question.answered} {answers})) ({actions}) :ruleset {self.apply_ruleset} :name "{name} apply")'
+            f"(rule ({match} ({question.answered} {answers})) ({actions})"
+            f' :ruleset {self.apply_ruleset} :name "{name} apply")'
         )
 
     def _distinct_roots(self, query: Query) -> Query:

@@ -8,13 +8,16 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
     val(class)              atom id of the constant (or tuple of constants) a class equals, where known
     isc(class)              the class is computable from constants alone
     new(class)              made by a rule, type not yet asked for
-    holds_<j>(id)               ids that satisfy a predicate (on attributes, constants, variables or types)
+    holds_<j>(id)           ids that satisfy a predicate (on attributes, constants, variables or types)
+    either_<k>(atom, x, y, class)  e-nodes of a commutative symbol, operands in both orders
+    ask_<n>(question, keys...)     what Python is to answer
+    is_<n>_<m>(question, keys..., answers...)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from eqsat.egraph.engine import Engine
 from eqsat.egraph.symbols import Atom, Interner, Symbol
@@ -22,6 +25,18 @@ from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
 Answer = Callable[..., Sequence[int] | None]
+
+
+class Question(NamedTuple):
+    """How engine rules ask a question and read its answer.
+
+    Args:
+        ask: ``(<ask> keys...)`` is the action that asks.
+        answered: ``(<answered> keys... answers...)`` is the fact that it is answered.
+    """
+
+    ask: str
+    answered: str
 
 
 class EGraph:
@@ -39,8 +54,10 @@ class EGraph:
         self.commutative: frozenset[str] = frozenset()
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self._predicates: dict[Hashable, tuple[str, str, Callable[[Any], bool]]] = {}
-        self._questions: dict[str, Answer] = {}
-        self._asked: dict[str, set[tuple[int, ...]]] = {}
+        self._answers: list[Answer] = []
+        self._ask_tables: dict[str, set[tuple[int, ...]]] = {}
+        self._is_tables: set[str] = set()
+        self._either: dict[int, str] = {}
         self._on_symbol: list[Callable[[int, Symbol], None]] = []
         for command in _SCHEMA:
             self.engine.command(command)
@@ -135,38 +152,56 @@ class EGraph:
         sizes = self.engine.sizes()
         return sum(sizes[f"n{index}"] for index in range(len(self.symbols)))
 
+    def either_order(self, symbol: int) -> str:
+        """The table of the e-nodes of a commutative symbol with their operands in either order.
+
+        Its columns: atom, one operand, the other, class.
+        """
+        if symbol not in self._either:
+            table = self._either[symbol] = f"either_{symbol}"
+            self.engine.command(f"(relation {table} (i64 Expr Expr Expr))")
+            self.engine.command(
+                f'(rule ((= e (n{symbol} a x y))) (({table} a x y e) ({table} a y x e)) :ruleset facts :name "{table}")'
+            )
+        return self._either[symbol]
+
     # ---- questions that Python answers, each distinct one once
 
-    def question(self, name: str, keys: int, answers: int, answer: Answer) -> None:
-        """Declare tables ``<name>_ask`` (``keys`` columns) and ``<name>_is`` (keys, then ``answers`` columns).
+    def question(self, keys: int, answers: int, answer: Answer) -> Question:
+        """A question with so many keys, whose answer has so many parts, all of them i64.
 
-        Rules put rows into the first; :meth:`settle_questions` calls ``answer(*keys)`` once for each distinct
-        row and puts what it gives into the second; None means that there is no answer.
+        :meth:`settle_questions` calls ``answer(*keys)`` once for each distinct keys that a rule asked about;
+        None means that there is no answer. Questions of equal sizes share their tables.
         """
-        columns = " ".join(["i64"] * keys)
-        variables = " ".join(f"k{i}" for i in range(keys))
-        self.engine.command(f"(relation {name}_ask ({columns}))")
-        self.engine.command(f"(relation {name}_is ({columns}{' i64' * answers}))")
-        ask = f"({name}_ask {variables})"
-        self.engine.command(f'(rule ({ask}) ((delete {ask})) :ruleset answered :name "answered {name}")')
-        self._questions[name] = answer
-        self._asked[name] = set()
+        command = self.engine.command
+        ask, answered = f"ask_{keys}", f"is_{keys}_{answers}"
+        if ask not in self._ask_tables:
+            self._ask_tables[ask] = set()
+            row = f"({ask} q{''.join(f' k{i}' for i in range(keys))})"
+            command(f"(relation {ask} (i64{' i64' * keys}))")
+            command(f'(rule ({row}) ((delete {row})) :ruleset answered :name "answered {ask}")')
+        if answered not in self._is_tables:
+            self._is_tables.add(answered)
+            command(f"(relation {answered} (i64{' i64' * (keys + answers)}))")
+        self._answers.append(answer)
+        return Question(f"{ask} {len(self._answers) - 1}", f"{answered} {len(self._answers) - 1}")
 
     def settle_questions(self) -> bool:
         """Answer every open question; whether there was a new one."""
         sizes = self.engine.sizes()
         new = False
-        for name, answer in self._questions.items():
-            if sizes[f"{name}_ask"]:
-                asked = self._asked[name]
-                for keys in self.engine.integers(f"{name}_ask"):
-                    if keys not in asked:
-                        asked.add(keys)
-                        new = True
-                        answers = answer(*keys)
-                        if answers is not None:
-                            self._rows.setdefault(f"{name}_is", []).append((*keys, *answers))
-        if new or any(sizes[f"{name}_ask"] for name in self._questions):
+        open_tables = [table for table in self._ask_tables if sizes[table]]
+        for table in open_tables:
+            asked = self._ask_tables[table]
+            for row in self.engine.integers(table):
+                if row not in asked:
+                    asked.add(row)
+                    new = True
+                    question, *keys = row
+                    answers = self._answers[question](*keys)
+                    if answers is not None:
+                        self._rows.setdefault(f"is_{len(keys)}_{len(answers)}", []).append((*row, *answers))
+        if open_tables:
             self.engine.run("answered")
         self.flush()
         return new

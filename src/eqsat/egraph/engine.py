@@ -24,14 +24,16 @@ _SHARED_MEMORY = "/dev/shm"
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a ruleset did.
+    """What one run of rulesets did.
 
     Args:
-        matches: how many matches its rules had.
+        matches: how many matches each rule had, by its name in the engine.
+        seconds: time of each rule.
         updated: whether anything in the database changed.
     """
 
-    matches: int
+    matches: dict[str, int]
+    seconds: dict[str, float]
     updated: bool
 
 
@@ -40,6 +42,7 @@ class Engine:
 
     def __init__(self) -> None:
         self._egraph = egglog.EGraph()
+        self._together: dict[tuple[str, ...], str] = {}
         memory = _SHARED_MEMORY if os.path.isdir(_SHARED_MEMORY) else None
         descriptor, self._facts = tempfile.mkstemp(prefix="eqsat-facts-", dir=memory)
         os.close(descriptor)
@@ -67,12 +70,20 @@ class Engine:
             # a line reads: name,column,...,column,(name column ...)
             return sorted(tuple(map(int, line.split(",")[1:-1])) for line in file if line.strip())
 
-    def run(self, ruleset: str) -> Run:
-        """Search and apply the rules of ``ruleset`` once."""
+    def run(self, *rulesets: str) -> Run:
+        """Search all rules of ``rulesets``, then apply them, once."""
+        ruleset = rulesets[0] if len(rulesets) == 1 else self._combined(rulesets)
         with _engine_errors(ruleset):
             (output,) = self._run(egglog.RunSchedule(egglog.Run(_SPAN, egglog.RunConfig(ruleset))))
         report = output.report
-        return Run(sum(report.num_matches_per_rule.values()), report.updated)
+        seconds = {name: time.total_seconds() for name, time in report.search_and_apply_time_per_rule.items()}
+        return Run(dict(report.num_matches_per_rule), seconds, report.updated)
+
+    def _combined(self, rulesets: tuple[str, ...]) -> str:
+        if rulesets not in self._together:
+            name = self._together[rulesets] = f"together{len(self._together)}"
+            self.command(f"(unstable-combined-ruleset {name} {' '.join(rulesets)})")
+        return self._together[rulesets]
 
     def saturate(self, ruleset: str) -> bool:
         """Run ``ruleset`` until it changes nothing; whether it changed anything."""

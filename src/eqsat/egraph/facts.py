@@ -64,16 +64,16 @@ class TypeFacts:
         egraph, name = self.egraph, f"ty{index}"
         children = [f"c{i}" for i in range(symbol.arity)]
         types = " ".join(f"t{i}" for i in range(symbol.arity))
-        egraph.question(name, 1 + symbol.arity, 1, lambda atom, *ids: self._answer(symbol, atom, ids))
+        question = egraph.question(1 + symbol.arity, 1, lambda atom, *ids: self._answer(symbol, atom, ids))
         command = egraph.engine.command
         command(f"(relation {name}_of (Expr i64{' i64' * symbol.arity}))")
         known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
         command(
             f"(rule ((new e) (= e (n{index} a {' '.join(children)})){known})"
-            f' (({name}_of e a {types}) ({name}_ask a {types})) :ruleset facts :name "{name} ask")'
+            f' (({name}_of e a {types}) ({question.ask} a {types})) :ruleset facts :name "{name} ask")'
         )
         command(
-            f'(rule (({name}_of e a {types}) ({name}_is a {types} t)) ((set (ty e) t)) :ruleset facts :name "{name}")'
+            f'(rule (({name}_of e a {types}) ({question.answered} a {types} t)) ((set (ty e) t)) :ruleset facts :name "{name}")'
         )
 
     def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
@@ -121,13 +121,13 @@ class ConstantFacts:
         egraph, name = self.egraph, f"fold{index}"
         values = " ".join(f"v{i}" for i in range(symbol.arity))
         known = "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
-        egraph.question(name, 1 + symbol.arity, 1, lambda atom, *ids: self._answer(symbol, atom, ids))
+        question = egraph.question(1 + symbol.arity, 1, lambda atom, *ids: self._answer(symbol, atom, ids))
         command = egraph.engine.command
-        command(f'(rule ({node}{known}) (({name}_ask a {values})) :ruleset facts :name "{name} ask")')
+        command(f'(rule ({node}{known}) (({question.ask} a {values})) :ruleset facts :name "{name} ask")')
         constant = egraph.symbol(Symbol("constant", None, 0))
         is_tuple = egraph.predicate("tuple value", "any", lambda value: True)
         is_tensor = egraph.predicate("constant", "any", lambda value: True)
-        answer = f"{node}{known} ({name}_is a {values} v)"
+        answer = f"{node}{known} ({question.answered} a {values} v)"
         command(
             f"(rule ({answer} ({is_tensor} v)) ((union e (n{constant} v)) (set (val e) v) (isc e))"
             f' :ruleset facts :name "{name}")'

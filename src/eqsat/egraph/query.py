@@ -92,10 +92,14 @@ class QueryCompiler:
         egraph: whose symbols and predicates are used. No symbol is declared: a pattern over one that is
             not there cannot match yet.
         rule: its name, for messages.
+        either_order: the table of a commutative symbol's e-nodes with operands in either order, which spares a
+            query for each order; the children in :class:`Head` are then in the order of the pattern. Without it
+            they are as in the e-node.
     """
 
-    def __init__(self, egraph: EGraph, rule: str):
+    def __init__(self, egraph: EGraph, rule: str, either_order: Callable[[int], str] | None = None):
         self.egraph = egraph
+        self.either_order = either_order
         self.rule = rule
         self.commuted = [name for name in _COMMUTATIVE if name not in egraph.commutative]
         self.symbols: dict[tuple[str, Op | None], list[int]] = {}
@@ -140,12 +144,23 @@ class QueryCompiler:
                 raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
         return found
 
-    def _node(self, pattern: DFPattern, variable: str, index: int, query: Query) -> tuple[Head, Query]:
+    def _node(
+        self,
+        pattern: DFPattern,
+        variable: str,
+        index: int,
+        query: Query,
+        either_order: Callable[[int], str] | None = None,
+    ) -> tuple[Head, Query]:
         """The premise that ``variable`` holds an e-node of symbol ``index``."""
         (atom,), query = query.fresh("a")
         children, query = query.fresh("c", self.egraph.symbols[index].arity)
         head = Head(index, atom, tuple(children))
-        query = query.where(f"(= {variable} (n{index} {' '.join((atom, *children))}))")
+        columns = " ".join((atom, *children))
+        if either_order is None:
+            query = query.where(f"(= {variable} (n{index} {columns}))")
+        else:
+            query = query.where(f"({either_order(index)} {columns} {variable})")
         return head, query.bind(pattern, variable, head)
 
     # ---- one method per pattern class
@@ -205,13 +220,15 @@ class QueryCompiler:
         return found
 
     def _call_of(self, pattern: CallPattern, variable: str, index: int, query: Query) -> list[Query]:
-        head, opened = self._node(pattern, variable, index, query)
+        if pattern.args is not None and len(pattern.args) != self.egraph.symbols[index].arity:
+            return []
+        commutes = pattern.args is not None and _named(pattern) in self.commuted
+        both = self.either_order if commutes else None
+        head, opened = self._node(pattern, variable, index, query, both)
         if pattern.args is None:
             return [opened]
-        if len(pattern.args) != len(head.children):
-            return []
         found = self._all(pattern.args, head.children, opened)
-        if _named(pattern) in self.commuted and len(pattern.args) == 2:
+        if commutes and both is None:
             found += self._all(tuple(reversed(pattern.args)), head.children, opened)
         return found
 

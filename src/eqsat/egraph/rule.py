@@ -15,7 +15,6 @@ from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, DFPatternCallback, WildcardPattern
 from eqsat.relay.expr import Expr
 
-
 Examples: TypeAlias = Callable[[Any], Any]
 
 

@@ -32,6 +32,8 @@ class _Turn:
     name: str
     banned_until: int = 0
     bans: int = 0
+    pending: int = 0
+    """Matches put aside that are not applied yet."""
 
 
 class Runner:
@@ -70,6 +72,7 @@ class Runner:
         self.turns = {rule.name: turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
         self._symbols = 0
+        self._nodes = self.egraph.handle_count  # e-nodes at most
 
     def run(self) -> None:
         """Run until saturated or stopped; ``report`` says which. A KeyboardInterrupt stops it cleanly."""
@@ -150,15 +153,35 @@ class Runner:
             for turn in self.turns.values():
                 turn.runner.update()
             self.egraph.flush()
+            self.egraph.engine.saturate("facts")
 
     def _run_native(self, iteration: int) -> bool:
+        """Run the rules without Python parts, search for the others."""
+        active = [t for t in self.current if t.banned_until <= iteration and t.runner.is_live]
         changed = False
-        for turn in self.current:
-            if isinstance(turn.runner, RewriteCompiler) and turn.runner.is_live and turn.banned_until <= iteration:
-                matches, updated = self._timed_run(turn, turn.runner.ruleset)
+        for turn in active:
+            if isinstance(turn.runner, RewriteCompiler) and not turn.runner.asks:
+                matches, updated = self._apply(turn, turn.runner.ruleset)
                 changed |= updated
                 self._hold_back(turn, matches, iteration)
+        asking = {t.runner.ruleset: t for t in active if isinstance(t.runner, RewriteCompiler) and t.runner.asks}
+        if asking:
+            self._search(asking, iteration)
         return changed
+
+    def _search(self, turns: dict[str, _Turn], iteration: int) -> None:
+        """Put matches aside and ask what must be asked about them. No e-node comes of it, so all rules go together."""
+        run = self.egraph.engine.run(*turns)
+        found: dict[str, int] = {}
+        for name, matches in run.matches.items():
+            ruleset = name.split("_")[0]
+            found[ruleset] = found.get(ruleset, 0) + matches
+            self.report.rule(turns[ruleset].name).seconds += run.seconds.get(name, 0.0)
+        for ruleset, matches in found.items():
+            turn = turns[ruleset]
+            turn.pending += matches
+            self._hold_back(turn, matches, iteration)
+        self._check_time()
 
     def _hold_back(self, turn: _Turn, matches: int, iteration: int) -> None:
         backoff = self.schedule.backoff
@@ -171,8 +194,9 @@ class Runner:
         """The second half of rules that asked Python something."""
         changed = False
         for turn in self.current:
-            if isinstance(turn.runner, RewriteCompiler) and turn.runner.asks:
-                changed |= self._timed_run(turn, turn.runner.apply_ruleset)[1]
+            if isinstance(turn.runner, RewriteCompiler) and turn.pending:
+                turn.pending = 0
+                changed |= self._apply(turn, turn.runner.apply_ruleset)[1]
         return changed
 
     def _run_python(self) -> bool:
@@ -196,17 +220,19 @@ class Runner:
                 self._after_rule(turn.name, applied)
         return changed
 
-    def _timed_run(self, turn: _Turn, ruleset: str) -> tuple[int, bool]:
+    def _apply(self, turn: _Turn, ruleset: str) -> tuple[int, bool]:
+        """Run a ruleset that makes e-nodes: how many matches it had, and whether they changed anything."""
         start = time.perf_counter()
         run = self.egraph.engine.run(ruleset)
+        matches = sum(run.matches.values())
         entry = self.report.rule(turn.name)
         entry.seconds += time.perf_counter() - start
-        asked = isinstance(turn.runner, RewriteCompiler) and turn.runner.asks and ruleset == turn.runner.ruleset
-        if not asked:
-            entry.matches += run.matches
-            entry.updates += run.updated
+        entry.matches += matches
+        entry.updates += run.updated
+        if isinstance(turn.runner, RewriteCompiler):
+            self._nodes += matches * turn.runner.growth
         self._after_rule(turn.name, run.updated)
-        return run.matches, run.updated
+        return matches, run.updated
 
     def _settle(self) -> bool:
         """Derive facts and answer questions until there are no new ones; whether anything came of it."""
@@ -216,27 +242,32 @@ class Runner:
             if not self.egraph.settle_questions():
                 return changed
             changed = True
-            if time.perf_counter() > self._deadline:
-                raise StopRun("seconds")
+            self._check_time()
 
     def _after_rule(self, name: str, changed: bool) -> None:
         if self.on_rule is not None:
             self._settle()
             self.on_rule(self, name)
-        if time.perf_counter() > self._deadline:
-            raise StopRun("seconds")
+        self._check_time()
         if changed:
             self._check_size()
 
+    def _check_time(self) -> None:
+        if time.perf_counter() > self._deadline:
+            raise StopRun("seconds")
+
     def _check_size(self) -> None:
-        if self.egraph.node_count() > self.limits.nodes:
-            raise StopRun("nodes")
+        if self._nodes > self.limits.nodes:
+            self._nodes = self.egraph.node_count()
+            if self._nodes > self.limits.nodes:
+                raise StopRun("nodes")
         if self.limits.memory is not None and resident_bytes() > self.limits.memory:
             raise StopRun("memory")
 
     def _record(self, seconds: float) -> None:
         classes = self.egraph.engine.sizes()["ty"]
-        self.report.iterations.append(IterationReport(self.egraph.node_count(), classes, seconds))
+        self._nodes = self.egraph.node_count()
+        self.report.iterations.append(IterationReport(self._nodes, classes, seconds))
         if self.on_iteration is not None:
             self.on_iteration(self.report)
 
