@@ -6,6 +6,7 @@ by numbers or by each other: `Roofline("gpu") + 1e-12 * Storage()`.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,10 +38,11 @@ class CostNode:
 
     Attributes
     ----------
-    op : the operator's name, or one of `var constant tuple project if function apply global`
+    op : the operator's name, the name of a composite, or one of `var constant tuple project if function apply global`
     attrs : the call's attributes, None where it has none
     arg_types, type : types of the children and of the result, None where unknown
     constant : the value depends on constants alone, so it is computed before run time
+    body : what one kernel of several operators computes inside; empty for single operators
     """
 
     op: str
@@ -48,6 +50,7 @@ class CostNode:
     arg_types: tuple[Type | None, ...]
     type: Type | None
     constant: bool = False
+    body: tuple[CostNode, ...] = ()
 
     @property
     def runs(self) -> bool:
@@ -85,11 +88,13 @@ class _Combined(CostModel):
 
 @dataclass(frozen=True)
 class OpCount(CostModel):
-    """1 for each operator that runs, half for one of `EPILOGUES`."""
+    """1 for each operator that runs, half for one of `EPILOGUES`; a kernel of several counts as its dearest."""
 
     def __call__(self, node: CostNode) -> float:
         if not node.runs:
             return 0.0
+        if node.body:
+            return max(map(self, node.body))
         return 0.5 if node.op in EPILOGUES else 1.0
 
 
@@ -136,11 +141,16 @@ class Roofline(CostModel):
     def __call__(self, node: CostNode) -> float:
         if not node.runs:
             return 0.0
-        if node.op in VIEWS:
+        parts = [part for part in node.body or (node,) if part.runs]
+        if all(part.op in VIEWS for part in parts):
             return self.device.view
+        busy = math.fsum(map(self._busy, parts))
+        return self.device.launch + max(busy, moved_bytes(node) / self.device.bandwidth)
+
+    def _busy(self, node: CostNode) -> float:
+        """Seconds of arithmetic."""
         peak = self.device.peak if _is_dense(node.op) else self.device.vector
-        rate = peak.get(_dtype(node), peak["default"])
-        return self.device.launch + max(flops(node) / rate, moved_bytes(node) / self.device.bandwidth)
+        return flops(node) / peak.get(_dtype(node), peak["default"])
 
     def __repr__(self) -> str:
         return f"Roofline({self.device.name!r})"
@@ -148,6 +158,8 @@ class Roofline(CostModel):
 
 def flops(node: CostNode) -> float:
     """Floating-point operations of one evaluation: as the operator says, else one per element it handles."""
+    if node.body:
+        return math.fsum(flops(part) for part in node.body if part.runs)
     op = Op._registry.get(node.op)
     if op is None or node.type is None or None in node.arg_types:
         return 0.0
@@ -163,7 +175,8 @@ def moved_bytes(node: CostNode) -> float:
     """Bytes of all arguments and the result; none for operators that only give another shape."""
     if node.op in VIEWS:
         return 0.0
-    return byte_count(node.type) + sum(map(byte_count, node.arg_types))
+    inside = sum(byte_count(part.type) for part in node.body if part.op == "constant")
+    return byte_count(node.type) + sum(map(byte_count, node.arg_types)) + inside
 
 
 def element_count(ty: Type | None) -> float:

@@ -54,6 +54,21 @@ def find_groups(pattern: DFPattern, graph: DataflowGraph) -> dict[Expr, Group]:
     return {group.root: group for group in groups if owner.get(group.root) is group}
 
 
+def all_groups(pattern: DFPattern, graph: DataflowGraph) -> list[Group]:
+    """What each match of ``pattern`` in ``graph`` would take, whether or not they overlap; the last root first."""
+    matcher = Matcher(pattern, graph)
+    groups = (match_group(matcher, node) for node in _roots(analyse(pattern), graph))
+    return [group for group in groups if group is not None]
+
+
+def match_group(matcher: Matcher, root: Expr) -> Group | None:
+    """What the match at ``root`` would take, None where there is none."""
+    if not matcher.match(root):
+        return None
+    group = _group(analyse(matcher.pattern), root, matcher.bound, 0)
+    return group if group.interior else None
+
+
 def _roots(analysis: PatternAnalysis, graph: DataflowGraph) -> Iterator[Expr]:
     """The nodes a match may start from, the output first; not inside functions that partitioning made."""
     may_match = analysis.may_match

@@ -50,14 +50,20 @@ def partition(
     carved: dict[Expr, Group] = {}
     for root in [node for node in graph.order if node in groups]:
         if _passes(check, root):
-            group = _close_binders(groups[root], entering, graph)
+            group = close_binders(groups[root], entering, graph)
             if group is not None:
                 carved[root] = group
-    return _carve(expr, carved, attrs or {})
+    return carve(expr, carved, lambda group: group_function(group, attrs or {}))
 
 
-def _carve(expr: Expr, groups: Mapping[Expr, Group], attrs: Mapping[str, Any]) -> Expr:
-    """``expr`` with the groups, given by their roots, made calls; nodes that only they need are not looked at."""
+def carve(expr: Expr, groups: Mapping[Expr, Group], function_of: Callable[[Group], Function]) -> Expr:
+    """``expr`` with groups made calls; nodes that only they need are not looked at.
+
+    Args:
+        expr: the graph.
+        groups: root -> group.
+        function_of: makes the function that is called.
+    """
 
     def operands(node: Expr) -> Sequence[Expr]:
         return groups[node].inputs if node in groups else node.children()
@@ -67,7 +73,7 @@ def _carve(expr: Expr, groups: Mapping[Expr, Group], attrs: Mapping[str, Any]) -
     for node in post_order(expr, children=operands) if groups else ():
         below = operands(node)
         if node in groups:
-            new[node] = Call(_function(groups[node], attrs), [new.get(child, child) for child in below])
+            new[node] = Call(function_of(groups[node]), [new.get(child, child) for child in below])
         elif not changed.isdisjoint(below):
             new[node] = node.with_children([new.get(child, child) for child in below])
     return new.get(expr, expr)
@@ -80,7 +86,7 @@ def _passes(check: Callable[[Expr], Any], root: Expr) -> bool:
     return bool(verdict)
 
 
-def _close_binders(group: Group, entering: Sequence[DFPattern], graph: DataflowGraph) -> Group | None:
+def close_binders(group: Group, entering: Sequence[DFPattern], graph: DataflowGraph) -> Group | None:
     """``group`` with the variables that it binds inside; None when an argument would need one of them.
 
     ``entering`` are the patterns that may have looked into a let.
@@ -108,7 +114,8 @@ def _variables(binder: Expr) -> tuple[Var, ...]:
     return (binder.var,) if isinstance(binder, Let) else ()
 
 
-def _function(group: Group, attrs: Mapping[str, Any]) -> Function:
+def group_function(group: Group, attrs: Mapping[str, Any]) -> Function:
+    """What ``group`` computes as a function of its inputs, with ``attrs`` besides the operators' names."""
     params = [Var(f"FunctionVar_{group.number}_{k}") for k in range(len(group.inputs))]
     body: dict[Expr, Expr] = dict(zip(group.inputs, params, strict=True))
     for node in group.interior:
