@@ -12,7 +12,7 @@ except ImportError as error:
     raise ModelError(f"{error.name} is not installed: pip install 'eqsat[onnx]'") from None
 
 from eqsat.onnx.exporter import export_model
-from eqsat.onnx.files import load, save
+from eqsat.onnx.files import from_bytes, load, save, to_bytes
 from eqsat.onnx.importer import Imported, import_model
 from eqsat.onnx.optimize import Optimization, optimize, run
 from eqsat.onnx.verify import Difference, verify
@@ -22,10 +22,12 @@ __all__ = [
     "Imported",
     "Optimization",
     "export_model",
+    "from_bytes",
     "import_model",
     "load",
     "optimize",
     "run",
     "save",
+    "to_bytes",
     "verify",
 ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
@@ -20,20 +20,67 @@ def load(path: str | os.PathLike[str]) -> ir.Model:
     """Read an ONNX model. Weights in external files are not read but mapped when they are asked for.
 
     Raises:
-        ModelError: the file is missing, unreadable, cut off, or no ONNX model.
+        ModelError: the file is missing, unreadable, cut off, or no ONNX model; or an external file is not there
+            or too short.
     """
     where = os.fspath(path)
     try:
-        proto = onnx.load(where, load_external_data=False)
+        data = Path(where).read_bytes()
     except OSError as error:
         raise ModelError(f"cannot read {where}: {error.strerror or error}") from None
+    return from_bytes(data, where, os.path.dirname(where) or ".")
+
+
+def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.Model:
+    """The model in the bytes of a file.
+
+    Args:
+        data: what the file holds.
+        where: what to call it in errors.
+        folder: what names of external files are relative to.
+
+    Raises:
+        ModelError: as :func:`load`.
+    """
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
     except Exception as error:  # protobuf's errors have no common base that is public
         raise ModelError(f"{where} is no ONNX model, or is cut off: {_one_line(error)}") from None
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{where} is no ONNX model, or is cut off: it has no graph or no opset")
     model = from_proto(proto, where)
-    ir.external_data.set_base_dir(model.graph, os.path.dirname(where) or ".")
+    ir.external_data.set_base_dir(model.graph, folder)
+    _check_external_files(model, where)
     return model
+
+
+def _check_external_files(model: ir.Model, where: str) -> None:
+    for tensor in _tensors(model):
+        if not isinstance(tensor, ir.ExternalTensor):
+            continue
+        problem = _problem_of(tensor)
+        if problem:
+            raise ModelError(f"{where} keeps tensor {tensor.name!r} in {tensor.location}, {problem}")
+
+
+def _problem_of(tensor: ir.ExternalTensor) -> str | None:
+    """Why the data of a tensor cannot be read, as far as the file's name and size tell."""
+    folder, path = os.path.realpath(tensor.base_dir), os.path.realpath(tensor.path)
+    if os.path.commonpath((folder, path)) != folder:
+        return "which is outside the model's folder"
+    try:
+        size = os.stat(path).st_size
+    except OSError as error:
+        return f"which cannot be read: {error.strerror or error}"
+    needed = (tensor.offset or 0) + (tensor.nbytes if tensor.length is None else tensor.length)
+    return f"which has {size} bytes where {needed} are needed" if size < needed else None
+
+
+def _tensors(model: ir.Model) -> list[ir.TensorProtocol]:
+    """The initializers' tensors, of all graphs."""
+    values = [value for graph in model.graphs() for value in graph.initializers.values()]
+    return [value.const_value for value in values if value.const_value is not None]
 
 
 def from_proto(proto: Any, where: str = "the model") -> ir.Model:
@@ -73,6 +120,18 @@ def _dense(sparse: Any) -> Any:
     return onnx.numpy_helper.from_array(dense, sparse.values.name)
 
 
+def to_bytes(model: ir.Model) -> bytes:
+    """What a file of the model holds, its weights included.
+
+    Raises:
+        ModelError: it is larger than a file can be; or not well-formed.
+    """
+    if _size(model) > _LARGEST_PROTOBUF:
+        raise ModelError("the model is larger than 2 GB: write it to a file, and its weights go to another beside it")
+    whole = ir.external_data.load_to_model(model.clone())
+    return bytes(ir.to_proto(whole).SerializeToString())
+
+
 def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """Write a model: the file is there whole, or as it was before.
 
@@ -82,31 +141,35 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
     Raises:
         ModelError: the folder does not exist or the file cannot be written.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     try:
-        handle, temporary = tempfile.mkstemp(suffix=".onnx", prefix=f".{target.name}.", dir=target.parent)
+        _check_writable(target)
+        with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+            written = Path(folder) / target.name
+            ir.save(model, written, format="protobuf", external_data=_data_file(model, target))
+            os.chmod(written, target.stat().st_mode if target.exists() else 0o666 & ~_umask())
+            for file in sorted(Path(folder).iterdir(), key=lambda file: file == written):  # the model after its weights
+                os.replace(file, target.with_name(file.name))
     except OSError as error:
-        raise ModelError(f"cannot write {target}: {error.strerror or error}") from None
-    os.close(handle)
-    try:
-        if target.is_dir():
-            raise IsADirectoryError(0, "it is a folder")
-        ir.save(model, temporary, format="protobuf", external_data=_data_file(model, target))
-        os.chmod(temporary, target.stat().st_mode if target.exists() else 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise ModelError(f"cannot write {target}: {error.strerror or error}") from None
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+        raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _check_writable(target: Path) -> None:
+    """Renaming would replace what cannot be written to: folders are no files, nor are devices."""
+    if target.exists() and not target.is_file():
+        raise OSError(0, "it is no ordinary file")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise OSError(0, "it is read-only")
 
 
 def _data_file(model: ir.Model, target: Path) -> str | None:
-    tensors = [value.const_value for graph in model.graphs() for value in graph.initializers.values()]
-    present = [tensor for tensor in tensors if tensor is not None]
-    if any(isinstance(tensor, ir.ExternalTensor) for tensor in present):
-        return f"{target.name}.data"
-    total = sum(tensor.nbytes for tensor in present if tensor.dtype != ir.DataType.STRING)
-    return f"{target.name}.data" if total > _LARGEST_PROTOBUF else None
+    has_external = any(isinstance(tensor, ir.ExternalTensor) for tensor in _tensors(model))
+    return f"{target.name}.data" if has_external or _size(model) > _LARGEST_PROTOBUF else None
+
+
+def _size(model: ir.Model) -> int:
+    """Bytes of all weights."""
+    return sum(tensor.nbytes for tensor in _tensors(model) if tensor.dtype != ir.DataType.STRING)
 
 
 def _umask() -> int:

@@ -1,0 +1,58 @@
+"""The command line: parse, call, show. One module a command.
+
+Exit codes: 0 done; 1 some of many inputs failed, or the reader of a pipe went away; 2 bad input, told in one line; 130
+interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from eqsat.cli.compare import compare
+from eqsat.cli.optimize import optimize
+from eqsat.cli.rules import rules
+from eqsat.cli.show import show
+from eqsat.errors import EqsatError
+from eqsat.extraction.__main__ import main as extract
+
+
+def main() -> None:
+    """Run the command line; errors are one line on stderr and exit code 2, an interrupt is exit code 130."""
+    try:
+        sys.exit(cli(prog_name="eqsat", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "eqsat"
+        _fail(f"{command}: {error.format_message()}", error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("eqsat: interrupted, nothing is written", 130)
+    except EqsatError as error:
+        _fail(f"eqsat: {' '.join(str(error).split())}", 2)
+    except MemoryError:
+        _fail("eqsat: out of memory: give lower limits, such as --nodes", 2)
+    except RecursionError:
+        _fail("eqsat: the model nests too deeply", 2)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo(message, err=True)
+    sys.exit(code)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="eqsat")
+def cli() -> None:
+    """Equality saturation for tensor-compiler graphs.
+
+    Completion for a shell: eval "$(_EQSAT_COMPLETE=bash_source eqsat)", or zsh_source, fish_source.
+    """
+
+
+for command in (optimize, compare, show, rules):
+    cli.add_command(command)
+cli.add_command(extract, "extract")

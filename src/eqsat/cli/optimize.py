@@ -1,0 +1,189 @@
+"""`eqsat optimize`: a cheaper model that computes the same."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from eqsat.cli.options import (
+    COSTS,
+    PATH,
+    STREAM,
+    cost_option,
+    json_option,
+    limit_options,
+    limits,
+    read_model,
+    rules_option,
+)
+from eqsat.cli.progress import saturation_progress
+from eqsat.errors import ModelError
+from eqsat.extraction import EXTRACTORS
+
+
+@click.command()
+@click.argument("source", metavar="IN", type=PATH)
+@click.argument("target", metavar="OUT", type=PATH)
+@rules_option
+@cost_option
+@click.option(
+    "--extract",
+    "method",
+    type=click.Choice(list(EXTRACTORS)),
+    default="auto",
+    show_default=True,
+    help="How the result is chosen.",
+)
+@limit_options
+@click.option(
+    "--verify", "runs", type=click.IntRange(min=0), default=0, metavar="N", help="Compare outputs on N random inputs."
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    default=1e-3,
+    show_default=True,
+    help="Relative difference beyond which nothing is written.",
+)
+@click.option("--keep-differing", is_flag=True, help="Write a model that differs by more all the same.")
+@click.option("--progress/--no-progress", default=None, help="Tell every iteration on stderr; so on terminals.")
+@json_option
+def optimize(
+    source: Path,
+    target: Path,
+    rules: list[Any] | None,
+    cost: str,
+    method: str,
+    iterations: int,
+    nodes: int,
+    seconds: float,
+    runs: int,
+    tolerance: float,
+    keep_differing: bool,
+    progress: bool | None,
+    as_json: bool,
+) -> None:
+    """Write to OUT a cheaper ONNX model that computes the same as IN; - stands for standard input or output."""
+    from eqsat import onnx
+
+    clock = time.perf_counter
+    start = clock()
+    model = read_model(source)
+    phases = {"load": clock() - start}
+    with saturation_progress(progress) as tick:
+        done = onnx.run(model, rules, limits(iterations, nodes, seconds), COSTS[cost](), method, on_iteration=tick)
+    if done.extraction.report.stop_reason == "interrupted":
+        raise KeyboardInterrupt
+    phases |= done.seconds
+    differences = []
+    if runs:
+        start = clock()
+        differences = onnx.verify(model if source == STREAM else source, done.after, runs)
+        phases["verify"] = clock() - start
+        if not keep_differing:
+            _refuse_beyond(tolerance, differences)
+    start = clock()
+    _write(done.after, target)
+    phases["save"] = clock() - start
+    facts = _facts(done, cost, phases, differences)
+    to_stderr = target == STREAM
+    click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
+
+
+def _write(model: Any, target: Path) -> None:
+    from eqsat import onnx
+
+    if target == STREAM:
+        click.get_binary_stream("stdout").write(onnx.to_bytes(model))
+    else:
+        onnx.save(model, target)
+
+
+def _refuse_beyond(tolerance: float, differences: list[Any]) -> None:
+    for difference in differences:
+        if not difference.relative <= tolerance:
+            raise ModelError(
+                f"output {difference.output!r} differs by {difference.relative:.3g} of its largest value, "
+                f"more than {tolerance:g}: nothing is written"
+            )
+
+
+def _facts(done: Any, cost: str, phases: dict[str, float], differences: list[Any]) -> dict[str, Any]:
+    """All that a run found, as plain data."""
+    extraction, report = done.extraction, done.extraction.report
+    return {
+        "nodes": {"before": _node_count(done.before), "after": _node_count(done.after)},
+        "cost": {
+            "model": cost,
+            "before": extraction.input_cost,
+            "after": extraction.cost,
+            "lower_bound": _finite(extraction.lower_bound),
+            "optimal": extraction.optimal,
+        },
+        "stop_reason": report.stop_reason,
+        "iterations": len(report.iterations),
+        "e_nodes": report.iterations[-1].nodes if report.iterations else 0,
+        "rules": {
+            rule.name: {"matches": rule.matches, "seconds": rule.seconds}
+            for rule in report.rules.values()
+            if rule.updates
+        },
+        "opaque": done.imported.opaque,
+        "seconds": phases,
+        "differences": [
+            {"output": each.output, "absolute": _finite(each.absolute), "relative": _finite(each.relative)}
+            for each in differences
+        ],
+    }
+
+
+def _finite(number: float) -> float | None:
+    """A number as JSON can hold it."""
+    return number if math.isfinite(number) else None
+
+
+def _figure(number: float | None) -> str:
+    return "unbounded" if number is None else f"{number:.3g}"
+
+
+def _node_count(model: Any) -> int:
+    """Nodes that are no constants."""
+    return sum(node.op_type != "Constant" for node in model.graph)
+
+
+def _show(facts: dict[str, Any], console: Console) -> None:
+    def line(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True)
+
+    nodes, cost = facts["nodes"], facts["cost"]
+    line(f"nodes  {nodes['before']} -> {nodes['after']}")
+    bound = cost["lower_bound"]
+    proof = "proved least" if cost["optimal"] else "no bound known" if bound is None else f"at least {bound:.6g}"
+    line(f"cost   {cost['before']:.6g} -> {cost['after']:.6g} ({cost['model']}, {proof})")
+    line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
+    if facts["rules"]:
+        console.print(_rule_table(facts["rules"]))
+    for op_type, reasons in sorted(facts["opaque"].items()):
+        for reason, count in reasons.items():
+            line(f"passed through {count} {escape(op_type)}: {escape(reason)}")
+    line("seconds  " + "  ".join(f"{phase} {seconds:.3f}" for phase, seconds in facts["seconds"].items()))
+    for difference in facts["differences"]:
+        line(
+            f"output {escape(difference['output'])}: largest difference {_figure(difference['absolute'])}, "
+            f"relative {_figure(difference['relative'])}"
+        )
+
+
+def _rule_table(rules: dict[str, Any]) -> Table:
+    table = Table("rule", "matches", "seconds", box=None)
+    for name, rule in sorted(rules.items(), key=lambda item: (-item[1]["matches"], item[0])):
+        table.add_row(escape(name), str(rule["matches"]), f"{rule['seconds']:.4f}")
+    return table

@@ -1,0 +1,81 @@
+"""Options that several commands have, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from eqsat.extraction import OpCount, Roofline
+from eqsat.stages import Limits
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PATH = click.Path(path_type=Path)
+STREAM = Path("-")
+"""Standard input or output in the place of a file."""
+
+COSTS = {"opcount": OpCount, "roofline": Roofline}
+
+
+def _options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(decorators), command)
+
+
+def _limits(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if not value > 0:
+        raise click.BadParameter(f"{value} is not above 0", context, parameter)
+    return value
+
+
+def _rule_sets(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> list[Any] | None:
+    from eqsat.rules import sets
+
+    unknown = [name for name in names if name not in sets]
+    if unknown:
+        choices = ", ".join(sets)
+        raise click.BadParameter(f"there is no rule set {unknown[0]!r}: choose from {choices}", context, parameter)
+    return [sets[name] for name in names] or None
+
+
+rules_option = click.option(
+    "--rules",
+    multiple=True,
+    metavar="SET",
+    callback=_rule_sets,
+    help="A rule set; repeat for more. See `eqsat rules list`.",
+)
+cost_option = click.option(
+    "--cost",
+    type=click.Choice(list(COSTS)),
+    default="opcount",
+    show_default=True,
+    help="What is minimized: the number of operators, or the time on a device by its roofline.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+limit_options = _options(
+    click.option(
+        "--iterations", type=int, default=30, show_default=True, callback=_limits, help="Most rounds of all rules."
+    ),
+    click.option("--nodes", type=int, default=200_000, show_default=True, callback=_limits, help="Most e-nodes."),
+    click.option(
+        "--seconds", type=float, default=30.0, show_default=True, callback=_limits, help="Longest saturation."
+    ),
+)
+
+
+def limits(iterations: int, nodes: int, seconds: float) -> Limits:
+    """The limits that :data:`limit_options` gave."""
+    return Limits(iterations=iterations, nodes=nodes, seconds=seconds)
+
+
+def read_model(source: Path) -> Any:
+    """The ONNX model in a file or on standard input."""
+    from eqsat import onnx
+
+    if source != STREAM:
+        return onnx.load(source)
+    return onnx.from_bytes(click.get_binary_stream("stdin").read(), "standard input")

@@ -1,0 +1,33 @@
+"""What a long command tells while it works."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+
+from eqsat.egraph.report import Report
+
+
+@contextmanager
+def saturation_progress(wanted: bool | None) -> Iterator[Callable[[Report], None]]:
+    """What to call after every iteration: it tells the sizes on stderr, on a terminal in one line that changes.
+
+    Args:
+        wanted: whether to tell; None for on a terminal only.
+    """
+    if wanted is False or (wanted is None and not sys.stderr.isatty()):
+        yield lambda report: None
+    elif not sys.stderr.isatty():
+        yield lambda report: click.echo(_line(report), err=True)
+    else:
+        with Console(stderr=True).status("saturating") as status:
+            yield lambda report: status.update(_line(report))
+
+
+def _line(report: Report) -> str:
+    last = report.iterations[-1]
+    return f"iteration {len(report.iterations)}: {last.nodes} e-nodes, {last.classes} classes"

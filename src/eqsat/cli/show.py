@@ -1,0 +1,84 @@
+"""`eqsat show`: a graph as text or picture."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eqsat.cli.options import PATH, STREAM, json_option
+from eqsat.errors import ModelError
+from eqsat.relay import IRModule, viz
+from eqsat.relay.expr import Call, Op
+from eqsat.relay.visitor import post_order
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "svg", "dot"]),
+    default="text",
+    show_default=True,
+    help="Relay text, weights left out; or a picture.",
+)
+@json_option
+def show(file: Path, form: str, as_json: bool) -> None:
+    """Print the graph of FILE: an ONNX model or Relay text, - for standard input."""
+    module, opaque = _read(file)
+    if as_json:
+        click.echo(json.dumps(_summary(module, opaque), indent=1))
+    elif form == "text":
+        click.echo(module.astext(show_meta_data=False))
+    else:
+        click.echo(getattr(viz(module), form))
+
+
+def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
+    """The graph as a module, and which ONNX operators are not understood, and why."""
+    data = _bytes(file)
+    text = _relay_text(data)
+    if text is not None:
+        from eqsat.parser import fromtext
+
+        return fromtext(text), {}
+    from eqsat import onnx
+
+    model = onnx.from_bytes(data, "standard input") if file == STREAM else onnx.load(file)
+    imported = onnx.import_model(model)
+    return IRModule.from_expr(imported.function), imported.opaque
+
+
+def _bytes(file: Path) -> bytes:
+    if file == STREAM:
+        return click.get_binary_stream("stdin").read()
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read {file}: {error.strerror or error}") from None
+
+
+def _relay_text(data: bytes) -> str | None:
+    """The text, if it is one: a model in protobuf holds bytes that no text does."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    printable = all(character.isprintable() or character.isspace() for character in text)
+    return text if printable and text.strip() else None
+
+
+def _summary(module: IRModule, opaque: dict[str, Any]) -> dict[str, Any]:
+    functions = {}
+    for variable, function in module.functions.items():
+        called = (node.op for node in post_order(function) if isinstance(node, Call))
+        operators = Counter(op.name if isinstance(op, Op) else type(op).__name__ for op in called)
+        functions[variable.name_hint] = {
+            "parameters": {param.name_hint: str(param.type_annotation) for param in function.params},
+            "operators": dict(sorted(operators.items())),
+        }
+    return {"functions": functions, "opaque": opaque}
