@@ -10,6 +10,7 @@ from eqsat.egraph.schedule import Backoff, Phase, Schedule
 from eqsat.relay import transform
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
+from eqsat.stages.composites import composite_rules
 from eqsat.stages.equality_saturation import EqualitySaturation
 from eqsat.stages.extraction import CostModel, Extraction, extract
 from eqsat.stages.orders import OrderComparison, compare_orders
@@ -47,6 +48,7 @@ __all__ = [
     "Saturation",
     "Schedule",
     "compare_orders",
+    "composite_rules",
     "extract",
     "optimize",
     "saturate",

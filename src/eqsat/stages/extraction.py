@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,14 @@ from eqsat.egraph.report import Report
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ExtractionError
 from eqsat.extraction import CostNode, OpCount, Problem, Result
-from eqsat.relay.expr import Expr, Function
+from eqsat.relay.expr import Call, Expr, Function
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.module import IRModule
+from eqsat.relay.visitor import rewrite_post_order, substitute
+from eqsat.stages.composites import composites_among
+from eqsat.stages.cover import cover, share
+from eqsat.stages.kernels import CostModel, KernelPrices, ask, is_composite
 from eqsat.stages.saturation import Region, Saturation
-
-CostModel = Callable[[CostNode], float]
 
 
 @dataclass
@@ -101,14 +102,14 @@ def extract(
     report = saturation.report
     for region in saturation.regions:
         start = time.perf_counter()
-        problem = as_problem(region.snapshot, region.root, model)
+        problem = as_problem(region, model)
         incumbent = _constants_at_hand(region.snapshot, input_choice(region.snapshot, region.runner.lowered))
         input_cost += input_graph_cost(region, model)
         result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
-        spans = input_spans(region.snapshot, region.runner.lowered)
-        expr = fold_constants(build_expr(region.snapshot, result.choice, region.root, functions, spans))
+        module = saturation.source if isinstance(saturation.source, IRModule) else None
+        expr, result = _Builder(region, functions, model, module, seconds).build(result, incumbent)
         if region.nested and region.function is not None:
             functions[region.function] = _rewrap(region.function, expr)
         exprs.append(expr)
@@ -117,24 +118,69 @@ def extract(
     return Extraction(saturation.source, saturation.regions, results, exprs, input_cost, report)
 
 
-def as_problem(snapshot: Snapshot, root: int, model: CostModel) -> Problem:
-    """The extraction problem of an e-graph under a cost model."""
+@dataclass
+class _Builder:
+    """Makes graphs of choices in one region, with composites carved where the rules have any."""
+
+    region: Region
+    functions: dict[Expr, Function]
+    model: CostModel
+    module: IRModule | None
+    seconds: float
+
+    def build(self, result: Result, incumbent: NDArray[np.int64]) -> tuple[Expr, Result]:
+        """The graph of an extractor's result, and the result with what that graph costs.
+
+        In the e-graph composites may overlap. The graph that was chosen there, composites written out, and the
+        graph that was given are each covered anew by composites that do not, and the cheaper one is taken.
+        """
+        rules = composites_among(self.region.runner.schedule.rules)
+        if not rules:
+            return self._graph(result.choice), result
+        prices = KernelPrices(self.model, {rule.composer.name: rule.cost for rule in rules})
+        made = frozenset(function for rule in rules for function in rule.composer.functions.values())
+        graphs = [share(_written_out(self._graph(choice), made)) for choice in (result.choice, incumbent)]
+        covers = [cover(graph, rules, prices, self.module, self.seconds) for graph in graphs]
+        expr, cost = min(covers, key=lambda each: each[1])
+        bound = min(result.lower_bound, cost)
+        return expr, replace(result, cost=cost, lower_bound=bound, optimal=math.isclose(cost, bound, rel_tol=1e-9))
+
+    def _graph(self, choice: NDArray[np.int64]) -> Expr:
+        region = self.region
+        spans = input_spans(region.snapshot, region.runner.lowered)
+        return fold_constants(build_expr(region.snapshot, choice, region.root, self.functions, spans))
+
+
+def _written_out(expr: Expr, functions: frozenset[Function]) -> Expr:
+    """``expr`` with calls of ``functions`` replaced by what they compute."""
+
+    def visit(old: Expr, new: Expr) -> Expr:
+        if isinstance(new, Call) and isinstance(new.op, Function) and new.op in functions:
+            return substitute(new.op.body, dict(zip(new.op.params, new.args, strict=True)))
+        return new
+
+    return rewrite_post_order(expr, visit)
+
+
+def as_problem(region: Region, model: CostModel) -> Problem:
+    """The extraction problem of a region under a cost model."""
+    snapshot = region.snapshot
     ops = [snapshot.symbols[symbol].name for symbol in snapshot.node_symbol.tolist()]
     return Problem(
         snapshot.node_class,
         snapshot.child_start,
         snapshot.child,
-        node_costs(snapshot, model),
-        np.asarray([root]),
+        node_costs(region, model),
+        np.asarray([region.root]),
         subsumed=_needless(snapshot),
         num_classes=snapshot.class_count,
         ops=ops,
     )
 
 
-def node_costs(snapshot: Snapshot, model: CostModel) -> NDArray[np.float64]:
+def node_costs(region: Region, model: CostModel) -> NDArray[np.float64]:
     """Cost of each e-node."""
-    price = _Prices(snapshot, model)
+    snapshot, price = region.snapshot, _Prices(region, model)
     starts, child = snapshot.child_start.tolist(), snapshot.child.tolist()
     rows = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
     costs = [
@@ -150,7 +196,7 @@ def input_graph_cost(region: Region, model: CostModel) -> float:
 
 def input_node_costs(region: Region, model: CostModel) -> dict[int, float]:
     """Handle -> cost of each node of the graph as it was lowered; of equal nodes the first alone has one."""
-    price = _Prices(region.snapshot, model)
+    price = _Prices(region, model)
     class_of = region.snapshot.handle_class.tolist()
     same: dict[tuple[int, ...], int] = {}
     stands_for: dict[int, int] = {}
@@ -166,20 +212,25 @@ def input_node_costs(region: Region, model: CostModel) -> dict[int, float]:
 class _Prices:
     """Costs of e-nodes; the model is asked once per distinct (operator, attributes, types)."""
 
-    def __init__(self, snapshot: Snapshot, model: CostModel):
-        self.snapshot = snapshot
+    def __init__(self, region: Region, model: CostModel):
+        self.snapshot = snapshot = region.snapshot
         self.model = model
+        rules = composites_among(region.runner.schedule.rules)
+        self.kernels = KernelPrices(model, {rule.composer.name: rule.cost for rule in rules})
+        self.composites = _composites(snapshot)
         self.constant = snapshot.constant.tolist()
         ids: dict[object, int] = {}
         self.type_ids = [ids.setdefault(ty, len(ids)) for ty in snapshot.class_type]
         self.memo: dict[tuple[int, ...], float] = {}
 
     def __call__(self, symbol: int, atom: int, of: int, children: list[int]) -> float:
+        if children and children[0] in self.composites and self.snapshot.symbols[symbol].kind == "apply":
+            return self.kernels(self.composites[children[0]], [self.snapshot.class_type[arg] for arg in children[1:]])
         ids = self.type_ids
         key = (symbol, atom, self.constant[of], ids[of], *[ids[child] for child in children])
         cost = self.memo.get(key)
         if cost is None:
-            cost = self.memo[key] = _ask(self.model, self._view(symbol, atom, of, children))
+            cost = self.memo[key] = ask(self.model, self._view(symbol, atom, of, children))
         return cost
 
     def _view(self, symbol: int, atom: int, of: int, children: list[int]) -> CostNode:
@@ -190,14 +241,12 @@ class _Prices:
         return CostNode(head.name, attrs, arg_types, snapshot.class_type[of], self.constant[of])
 
 
-def _ask(model: CostModel, node: CostNode) -> float:
-    try:
-        cost = float(model(node))
-    except Exception as error:
-        raise ExtractionError(f"the cost model failed on {node.op}: {error!r}") from error
-    if not math.isfinite(cost):
-        raise ExtractionError(f"the cost model gives {cost} for {node.op}: costs must be finite")
-    return cost
+def _composites(snapshot: Snapshot) -> dict[int, Function]:
+    """The composite function of each class that is one."""
+    heads = [index for index, symbol in enumerate(snapshot.symbols) if symbol.kind == "function"]
+    nodes = np.flatnonzero(np.isin(snapshot.node_symbol, heads))
+    found = {int(snapshot.node_class[node]): snapshot.atoms[snapshot.node_atom[node]].value for node in nodes}
+    return {of: function for of, function in found.items() if is_composite(function)}
 
 
 def _constant_leaves(snapshot: Snapshot) -> NDArray[np.bool_]:

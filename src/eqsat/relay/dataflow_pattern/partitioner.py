@@ -10,6 +10,7 @@ import numpy as np
 
 from eqsat.collector import paused_gc
 from eqsat.errors import PatternError
+from eqsat.relay.adt import Match
 from eqsat.relay.dataflow_pattern.analysis import analyse
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import PARTITIONED, Group, find_groups
@@ -49,7 +50,7 @@ def partition(
     entering = analyse(pattern).entering_lets
     carved: dict[Expr, Group] = {}
     for root in [node for node in graph.order if node in groups]:
-        if _passes(check, root):
+        if passes(check, root):
             group = close_binders(groups[root], entering, graph)
             if group is not None:
                 carved[root] = group
@@ -79,7 +80,8 @@ def carve(expr: Expr, groups: Mapping[Expr, Group], function_of: Callable[[Group
     return new.get(expr, expr)
 
 
-def _passes(check: Callable[[Expr], Any], root: Expr) -> bool:
+def passes(check: Callable[[Expr], Any], root: Expr) -> bool:
+    """The verdict of a partition's check; raises PatternError when it is neither a bool nor an int."""
     verdict = check(root)
     if not isinstance(verdict, (bool, int, np.bool_, np.integer)):
         raise PatternError(f"the check of a partition must give a bool, not {verdict!r}")
@@ -105,12 +107,14 @@ def close_binders(group: Group, entering: Sequence[DFPattern], graph: DataflowGr
     return Group(group.root, group.bound, inputs, post_order(group.root, stop=inputs), group.number)
 
 
-_BINDERS = frozenset({Function, Let})
+_BINDERS = frozenset({Function, Let, Match})
 
 
 def _variables(binder: Expr) -> tuple[Var, ...]:
     if isinstance(binder, Function):
         return binder.params
+    if isinstance(binder, Match):
+        return binder.variables
     return (binder.var,) if isinstance(binder, Let) else ()
 
 
@@ -134,4 +138,4 @@ def _label(node: Expr) -> str:
     return _LABELS.get(type(node), "")
 
 
-_LABELS: dict[type[Expr], str] = {Function: "Function", If: "If_", Let: "Let_", Tuple: "Tuple_"}
+_LABELS: dict[type[Expr], str] = {Function: "Function", If: "If_", Let: "Let_", Match: "Match_", Tuple: "Tuple_"}

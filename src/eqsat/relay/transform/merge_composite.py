@@ -28,7 +28,7 @@ def MergeComposite(pattern_table: PatternTable) -> Pass:
     Raises:
         ArgumentError: an entry that is of neither form.
     """
-    entries = _checked(pattern_table)
+    entries = checked_table(pattern_table)
     merge = FunctionPass(
         lambda function, mod, context: merge_composite(function, mod, entries), PassInfo(0, "MergeComposite")
     )
@@ -46,7 +46,7 @@ def merge_composite(
         pattern_table: as for :func:`MergeComposite`.
         attrs: further attributes for the composite functions.
     """
-    for name, pattern, check in _checked(pattern_table):
+    for name, pattern, check in checked_table(pattern_table):
         merged = pattern.partition(function, {"Composite": name, **(attrs or {})}, check)
         if merged is not function:
             typed = infer_type(merged, mod)
@@ -54,7 +54,8 @@ def merge_composite(
     return function
 
 
-def _checked(table: PatternTable) -> list[tuple[str, DFPattern, Callable[[Expr], bool]]]:
+def checked_table(table: PatternTable) -> list[tuple[str, DFPattern, Callable[[Expr], bool]]]:
+    """The entries of a table with their checks; raises ArgumentError for one of neither form."""
     checked = []
     for entry in table:
         shaped = isinstance(entry, (tuple, list)) and len(entry) in (2, 3)
