@@ -61,3 +61,7 @@ class ExtractionError(EqsatError):
 
 class ModelError(EqsatError):
     """A model file that cannot be read, understood or written."""
+
+
+class FileError(EqsatError):
+    """A file that cannot be written."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
 import onnx_ir as ir
 
 from eqsat.errors import ModelError
+from eqsat.files import replacing
 
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
 """Bytes that one file can hold: protobuf's limit, less room for the graph."""
@@ -141,25 +141,11 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
     Raises:
         ModelError: the folder does not exist or the file cannot be written.
     """
-    target = Path(os.path.realpath(path))
     try:
-        _check_writable(target)
-        with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-            written = Path(folder) / target.name
-            ir.save(model, written, format="protobuf", external_data=_data_file(model, target))
-            os.chmod(written, target.stat().st_mode if target.exists() else 0o666 & ~_umask())
-            for file in sorted(Path(folder).iterdir(), key=lambda file: file == written):  # the model after its weights
-                os.replace(file, target.with_name(file.name))
+        with replacing(path) as written:
+            ir.save(model, written, format="protobuf", external_data=_data_file(model, written))
     except OSError as error:
         raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _check_writable(target: Path) -> None:
-    """Renaming would replace what cannot be written to: folders are no files, nor are devices."""
-    if target.exists() and not target.is_file():
-        raise OSError(0, "it is no ordinary file")
-    if target.exists() and not os.access(target, os.W_OK):
-        raise OSError(0, "it is read-only")
 
 
 def _data_file(model: ir.Model, target: Path) -> str | None:
@@ -170,12 +156,6 @@ def _data_file(model: ir.Model, target: Path) -> str | None:
 def _size(model: ir.Model) -> int:
     """Bytes of all weights."""
     return sum(tensor.nbytes for tensor in _tensors(model) if tensor.dtype != ir.DataType.STRING)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,0 +1,140 @@
+"""A graph as the page draws it: where its boxes are and what is told of each, in columns."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eqsat.relay.expr import Call, Expr, Op
+from eqsat.relay.infer import infer_module, infer_types
+from eqsat.relay.layered import Box, Edge, arrange
+from eqsat.relay.module import IRModule
+from eqsat.relay.ty import Type
+from eqsat.relay.viz import Picture, viz
+from eqsat.stages.extraction import CostModel, input_node_costs
+from eqsat.stages.saturation import saturate
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A graph laid out.
+
+    Args:
+        columns: what the page's script draws and tells, as plain data.
+        counts: operator -> calls of it.
+        costs: operator -> cost of its calls, equal computations once.
+    """
+
+    columns: dict[str, Any]
+    counts: Counter[str]
+    costs: dict[str, float]
+
+
+def draw(graph: Expr | IRModule, cost_model: CostModel, rules: Mapping[Expr, str] | None = None) -> Drawing:
+    """Lay a graph out.
+
+    Args:
+        graph: an expression, function or module.
+        cost_model: cost of one node.
+        rules: what made a node: a rule's name, or ``input``.
+
+    Raises:
+        EqsatError: the graph's types do not check, or the cost model fails.
+    """
+    graph = infer_module(graph) if isinstance(graph, IRModule) else graph
+    types, costs = _types(graph), _costs(graph, cost_model)
+    picture = viz(graph)
+    constants = _take_out_constants(picture)
+    boxes = arrange(picture.root, picture.edges)[1:]
+    nodes = [box for box in boxes if box in picture.nodes]
+    index = {box: number for number, box in enumerate(nodes)}
+    exprs = [picture.nodes[box] for box in nodes]
+    strings = _Strings()
+    columns = {
+        "width": round(picture.root.width),
+        "height": round(picture.root.height),
+        "frames": [[*_place(box), strings[box.lines[0]]] for box in boxes if box not in index and box.children],
+        "place": [number for box in nodes for number in _place(box)],
+        "lines": [[strings[line] for line in box.lines] for box in nodes],
+        "kind": [strings[box.kind] for box in nodes],
+        "type": [strings[_text(types.get(expr))] for expr in exprs],
+        "name": [strings[_text(expr.span)] for expr in exprs],
+        "constants": [strings["\n".join(constants[box])] for box in nodes],
+        "cost": [costs.get(expr) for expr in exprs],
+        "rule": [strings[(rules or {}).get(expr, "")] for expr in exprs],
+        "edges": [index[end] for edge in picture.edges for end in (edge.source, edge.target)],
+        "labels": [strings[edge.label] for edge in picture.edges],
+        "strings": strings.known,
+    }
+    counts, sums = Counter[str](), dict[str, float]()
+    for expr in exprs:
+        if isinstance(expr, Call) and isinstance(expr.op, Op):
+            counts[expr.op.name] += 1
+            sums[expr.op.name] = sums.get(expr.op.name, 0.0) + (costs.get(expr) or 0.0)
+    return Drawing(columns, counts, sums)
+
+
+class _Strings:
+    """Strings by number: most of a graph's are told many times."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def __getitem__(self, text: str) -> int:
+        return self.numbers.setdefault(text, len(self.numbers))
+
+    @property
+    def known(self) -> list[str]:
+        """By number."""
+        return list(self.numbers)
+
+
+def _text(thing: object) -> str:
+    return "" if thing is None else str(thing)
+
+
+def _place(box: Box) -> list[int]:
+    return [round(number) for number in (box.x, box.y, box.width, box.height)]
+
+
+def _types(graph: Expr | IRModule) -> dict[Expr, Type]:
+    if not isinstance(graph, IRModule):
+        return infer_types(graph)
+    types: dict[Expr, Type] = {}
+    for function in graph.functions.values():
+        types |= infer_types(function, graph)
+    return types
+
+
+def _costs(graph: Expr | IRModule, model: CostModel) -> dict[Expr, float]:
+    """Cost of each node outside functions that rules leave alone; of equal nodes the first has it."""
+    costs: dict[Expr, float] = {}
+    for region in saturate(graph, ()).regions:
+        of_handle = input_node_costs(region, model)
+        for expr, handle in region.runner.lowered.handles.items():
+            costs[expr] = of_handle.pop(handle, 0.0)
+    return costs
+
+
+def _take_out_constants(picture: Picture) -> defaultdict[Box, list[str]]:
+    """Take constants out of a picture where they stand beside what takes them; what each box takes.
+
+    Weights are half the nodes of a network, and say little as boxes.
+    """
+    leaving: dict[Box, list[Edge]] = {box: [] for box in picture.nodes if box.kind == "constant"}
+    for edge in picture.edges:
+        if edge.source in leaving:
+            leaving[edge.source].append(edge)
+    gone = {box: edges for box, edges in leaving.items() if edges and all(e.target.parent is box.parent for e in edges)}
+    taken: defaultdict[Box, list[str]] = defaultdict(list)
+    for box, edges in gone.items():
+        told = " ".join([_text(picture.nodes[box].span), *box.lines]).strip()
+        for edge in edges:
+            taken[edge.target].append(told)
+    for frame in {box.parent: None for box in gone}:
+        if frame is not None:
+            frame.children = [box for box in frame.children if box not in gone]
+    picture.edges[:] = [edge for edge in picture.edges if edge.source not in gone]
+    return taken

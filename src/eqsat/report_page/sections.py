@@ -1,0 +1,129 @@
+"""The parts of the page that are text, tables and curves: they read without the script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from eqsat.egraph.report import Report, RuleReport
+from eqsat.report_page.curve import curves
+from eqsat.report_page.graph import Drawing
+from eqsat.report_page.markup import Cell, Markup, bar, facts, section, table
+from eqsat.stages.extraction import Extraction
+from eqsat.stages.order_plot import draw as draw_orders
+from eqsat.stages.orders import OrderComparison, OrderRow
+
+ORDERS_LISTED = 200
+"""Rows of the table of orders: the cheapest."""
+
+
+def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Mapping[str, str]) -> Markup:
+    """What came of it, in a few numbers."""
+    report = extraction.report
+    last = report.iterations[-1] if report.iterations else None
+    if extraction.optimal:
+        proof = "proved least of all the rules found"
+    elif math.isfinite(extraction.lower_bound):
+        proof = f"no choice costs less than {extraction.lower_bound:.6g}"
+    else:
+        proof = "no bound is known"
+    pairs: list[tuple[str, object]] = [
+        ("Operators", f"{before.counts.total():,} → {after.counts.total():,}"),
+        ("Cost", f"{extraction.input_cost:.6g} → {extraction.cost:.6g}"),
+        ("Choice", proof),
+        ("Stopped", f"{report.stop_reason} after {len(report.iterations)} iterations"),
+        *counts.items(),
+    ]
+    if last is not None:
+        pairs.append(("E-graph", f"{last.nodes:,} e-nodes, {last.classes:,} classes"))
+    return facts(pairs)
+
+
+def operators(before: Drawing, after: Drawing) -> Markup:
+    """Which operators there are, how many, and what they cost."""
+    names = sorted(before.counts | after.counts, key=lambda name: (-before.counts[name], -after.counts[name], name))
+    most = max([*before.counts.values(), *after.counts.values()], default=1)
+    rows: list[list[Cell]] = [
+        [
+            name,
+            before.counts[name],
+            bar(before.counts[name] / most),
+            after.counts[name],
+            bar(after.counts[name] / most),
+            before.costs.get(name, 0.0),
+            after.costs.get(name, 0.0),
+        ]
+        for name in names
+    ]
+    heads = ["operator", "before", "", "after", "", "cost before", "cost after"]
+    return section("operators", "Operators", table("Calls of each operator", heads, rows))
+
+
+def rules(report: Report, made: Mapping[str, int]) -> Markup:
+    """What each rule did."""
+    active = [rule for rule in report.rules.values() if rule.matches or rule.refusals or rule.bans]
+    active.sort(key=lambda rule: (-rule.updates, -rule.matches, rule.name))
+    rows = [_rule_row(rule, made) for rule in active]
+    heads = ["rule", "matches", "runs that changed something", "bans", "seconds", "nodes of the result", "refused"]
+    idle = len(report.rules) - len(active)
+    told = f"{idle} more rules never matched." if idle else "Every rule matched."
+    seconds = table("Seconds by phase", ["phase", "seconds"], [[k, v] for k, v in report.phases.items()])
+    return section("rules", "Rules", table("What each rule did", heads, rows), Markup(f"<p>{told}</p>"), seconds)
+
+
+def _rule_row(rule: RuleReport, made: Mapping[str, int]) -> list[Cell]:
+    refused = "\n".join(f"{count} × {reason}" for reason, count in rule.refusals.items())
+    count = made.get(rule.name, 0) if made else None
+    return [rule.name, rule.matches, rule.updates, rule.bans, rule.seconds, count, refused]
+
+
+def iterations(report: Report) -> Markup:
+    """How the e-graph grew."""
+    each = report.iterations
+    rows = [[number, entry.nodes, entry.classes, entry.seconds] for number, entry in enumerate(each, 1)]
+    return section(
+        "iterations",
+        "Iterations",
+        Markup('<div class="curves">'),
+        curves(
+            "Size of the e-graph",
+            [("e-nodes", [entry.nodes for entry in each]), ("classes", [entry.classes for entry in each])],
+        ),
+        curves("Seconds of each iteration", [("seconds", [entry.seconds for entry in each])]),
+        Markup("</div><details><summary>As numbers</summary>"),
+        table("Iterations", ["iteration", "e-nodes", "classes", "seconds"], rows),
+        Markup("</details>"),
+    )
+
+
+def orders(comparison: OrderComparison) -> Markup:
+    """What rewriting in place comes to, order by order."""
+    ranked = comparison.ranked
+    told = (
+        f"Of {len(ranked)} runs {len(comparison.ties)} reach the cost of saturation, {len(comparison.losses)} end "
+        f"dearer and {len(comparison.looped)} go round in circles."
+    )
+    picture = draw_orders(ranked, comparison.saturation.cost, comparison.input_cost)
+    rows = [_order_row(row) for row in [comparison.saturation, *ranked[:ORDERS_LISTED]]]
+    left_out = len(ranked) - ORDERS_LISTED
+    return section(
+        "orders",
+        "Orders of rewriting",
+        Markup(f"<p>{told}</p>"),
+        Markup(f'<figure class="plate">{picture}</figure>'),
+        table("Cheapest first", ["rules in their order", "cost", "passes", "seconds", "ended"], rows),
+        Markup(f"<p>{left_out} dearer ones are left out.</p>" if left_out > 0 else ""),
+    )
+
+
+def _order_row(row: OrderRow) -> list[Cell]:
+    order = " › ".join(row.order)
+    words = {"saturation": "all at once (saturation)", "random": f"at random: {order}"}
+    return [words.get(row.kind, order), row.cost, row.passes, row.seconds, row.stop]
+
+
+def passed_through(opaque: Mapping[str, Mapping[str, int]]) -> Markup:
+    """Nodes of a model that no rule looks at, and why."""
+    rows = [[kind, count, reason] for kind, reasons in sorted(opaque.items()) for reason, count in reasons.items()]
+    heads = ["operator", "nodes", "why"]
+    return section("opaque", "Passed through", table("Nodes that are kept as they are", heads, rows))
