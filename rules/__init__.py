@@ -23,10 +23,11 @@ from eqsat.rules.algebra import algebra
 from eqsat.rules.linear import linear
 from eqsat.rules.normalization import normalization
 from eqsat.rules.shape import shape
+from eqsat.rules.transposes import transposes
 
 fold = RuleSet("fold", [FoldConstants()])
 
-_subjects = (fold, algebra, activations, shape, linear, normalization)
+_subjects = (fold, algebra, activations, shape, transposes, linear, normalization)
 _every = RuleSet("every", _subjects)
 
 default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))

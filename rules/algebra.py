@@ -7,6 +7,8 @@ operations on floats, it rounds differently.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from eqsat.egraph.author import constants, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.op import abs, cos, exp, log, maximum, minimum, negative, power, rsqrt, sigmoid, sqrt, tanh
+from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.values import (
     half,
     is_float,
@@ -40,6 +43,29 @@ def all_positive(*values: NDArray[Any]) -> bool:
     return all(bool(np.all(value > 0)) for value in values)
 
 
+def nothing_is_lost(meet: Callable[..., Any], neutral: float) -> Callable[..., Any]:
+    """Guard: neither of two constants vanishes where they meet.
+
+    Where x + a + b were x + a because b is small (or x * 0 * b were x * 0), the class of x + a would be its own
+    sum with b, with 2 b, with 4 b: it would grow for ever, and in the end drift.
+    """
+
+    def guard(a: NDArray[Any], b: NDArray[Any]) -> bool:
+        with np.errstate(all="ignore"):
+            met = meet(a, b)
+        return all(
+            np.all(other == neutral) or not np.array_equal(met, np.broadcast_to(one, met.shape), equal_nan=True)
+            for one, other in ((a, b), (b, a))
+        )
+
+    return guard
+
+
+def is_large(ty: TensorType) -> bool:
+    """Guard: more elements than are folded on the way."""
+    return is_static(ty) and math.prod(ty.concrete_shape) > 1024
+
+
 def is_float_scalar(ty: Any) -> bool:
     return is_scalar(ty) and is_float(ty)
 
@@ -53,6 +79,8 @@ by_root = x / sqrt(y)
 scaled_twice = x * a + x * b
 scaled_and_itself = x + x * a
 common_product = x * z + y * z
+sum_is_new = when(nothing_is_lost(np.add, 0), value_of(a), value_of(b))
+product_is_new = when(nothing_is_lost(np.multiply, 1), value_of(a), value_of(b))
 
 neutral = RuleSet(
     "neutral",
@@ -98,8 +126,16 @@ canonical = RuleSet(
 meeting = RuleSet(
     "meeting",
     [
-        rewrite("add-add-constant", (x + a) + b, x + (a + b), soundness=ROUNDING),
-        rewrite("multiply-multiply-constant", (x * a) * b, x * (a * b), soundness=ROUNDING),
+        rewrite("add-add-constant", (x + a) + b, x + (a + b), sum_is_new, soundness=ROUNDING),
+        rewrite("add-add-large-constant", (x + a) + b, x + (a + b), when(is_large, type_of(a)), soundness=ROUNDING),
+        rewrite("multiply-multiply-constant", (x * a) * b, x * (a * b), product_is_new, soundness=ROUNDING),
+        rewrite(
+            "multiply-multiply-large-constant",
+            (x * a) * b,
+            x * (a * b),
+            when(is_large, type_of(a)),
+            soundness=ROUNDING,
+        ),
         # (x + a) b = x b + a b
         rewrite("scale-after-shift", (x + a) * b, x * b + a * b, soundness=ROUNDING),
         rewrite("scalar-outward", (x * a) * y, (x * y) * a, when(is_scalar, type_of(a)), soundness=ROUNDING),
@@ -113,6 +149,7 @@ meeting = RuleSet(
             scaled_twice,
             x * (a + b),
             when(all_positive, value_of(a), value_of(b)),
+            sum_is_new,
             soundness=ROUNDING,
         ),
         rewrite(

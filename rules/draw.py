@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.errors import RuleError
+from eqsat.errors import RuleError, TypeCheckError
 from eqsat.relay.expr import Op
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.ty import TensorType, TupleType
@@ -105,11 +105,15 @@ def complete(draw: Draw, op: Op, known: list[Any], fixed: dict[str, Any]) -> Dra
 
     Raises:
         RuleError: it is not known here how to draw arguments of ``op``.
+        TypeCheckError: nothing fits what is known.
     """
     entry = _ENTRIES.get(op.name) or _by_kind(op)
     if entry is None:
         raise RuleError(f"no way is known to draw arguments of {op.name}: give the rule examples=")
-    types, attrs = entry(draw, known)
+    try:
+        types, attrs = entry(draw, known)
+    except (IndexError, ZeroDivisionError) as error:
+        raise TypeCheckError(f"{op.name}: what is known of its arguments does not suit it") from error
     again = draw.attrs.get(op.name)
     if again is not None and draw.chance(0.5):
         attrs = again  # rules that join two calls of one operator often want equal attributes
@@ -299,7 +303,7 @@ def _split(draw: Draw, known: list[Any]) -> Drawn:
     data = _first(draw, known)
     axis = _axis(draw, len(data.shape))
     dim = data.shape[axis] if data.shape else 0
-    cuts = tuple(sorted(draw.rng.randint(0, dim) for _ in range(draw.rng.choice((0, 1, 1, 2)))))  # type: ignore[arg-type]
+    cuts = tuple(sorted(draw.rng.randint(0, dim) for _ in range(draw.rng.choice((0, 1, 1, 2, 3, 5)))))  # type: ignore[arg-type]
     return [data], {"indices_or_sections": 1 if not cuts and draw.chance(0.5) else cuts, "axis": axis}
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
+from typing import Any
 
-from eqsat.relay.dataflow_pattern import DFPattern, is_op, wildcard
+from eqsat.egraph.rule import Refusal
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
+from eqsat.relay.op.types import axes_indices
+from eqsat.relay.ty import TensorType, Type, is_static
 
 
 def one_of(*names: str) -> DFPattern:
@@ -13,11 +18,48 @@ def one_of(*names: str) -> DFPattern:
     return reduce(or_, map(is_op, names))
 
 
-elementwise = wildcard().has_attr({"TOpPattern": 0})
-"""Operators whose every element depends on the same element of the argument."""
+unary = one_of(
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "cast", "ceil", "clip", "cos", "cosh",
+    "erf", "exp", "floor", "hardswish", "isnan", "log", "logical_not", "negative", "nn.gelu", "nn.leaky_relu",
+    "nn.relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
+"""Operators whose every element depends on the same element of their one argument."""
 
-binary = one_of("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "equal", "less", "greater")
+commutative = one_of("add", "multiply", "maximum", "minimum", "equal", "logical_and", "logical_or")
+ordered = one_of("subtract", "divide", "power", "less", "less_equal", "greater", "greater_equal", "mod", "floor_mod")
+binary = commutative | ordered
 """Elementwise operators of two arguments that broadcast."""
 
 reduction = one_of("sum", "mean", "max", "min", "prod", "all", "any")
 """Reductions over some axes, with attributes ``axis``, ``keepdims`` and ``exclude``."""
+
+view = one_of("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape")
+"""Operators that give another shape to the same elements in the same order."""
+
+
+def rank_of(ty: Type) -> int:
+    return len(ty.shape) if isinstance(ty, TensorType) else 0
+
+
+def front(axes: int | Iterable[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front."""
+    return tuple(axis % rank for axis in ((axes,) if isinstance(axes, int) else axes)) if rank else ()
+
+
+def permutation(attrs: Any, rank: int) -> tuple[int, ...]:
+    """The axes of a transpose, counted from the front; reversed when it names none."""
+    return tuple(range(rank))[::-1] if attrs.axes is None else front(attrs.axes, rank)
+
+
+def inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(axes.index(axis) for axis in range(len(axes)))
+
+
+def reduced_axes(attrs: Any, ty: Type) -> tuple[int, ...]:
+    """The axes that a reduction of a tensor of type ``ty`` goes over, counted from the front, in order."""
+    return tuple(sorted(axes_indices(attrs.axis, rank_of(ty), attrs.exclude)))
+
+
+def shape_of(ty: Type) -> Any:
+    """The dimensions of a type when all are known."""
+    return ty.concrete_shape if is_static(ty) and isinstance(ty, TensorType) else Refusal("a dimension is not known")

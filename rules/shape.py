@@ -1,4 +1,4 @@
-"""Operators that only move or relabel elements: transpose, reshape, cast."""
+"""Operators that only relabel elements: shapes, orders of axes and dtypes, one after the other."""
 
 from __future__ import annotations
 
@@ -6,35 +6,49 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, refuse, rewrite, type_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet
-from eqsat.relay.op import cast, reshape, transpose
-from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, transpose
+from eqsat.relay.ty import TensorType, Type
+from eqsat.rules.operators import permutation, rank_of, shape_of, view
 
 (x,) = variables("x")
+(a,) = constants("a")
 
 
-def composed_axes(inner: Any, outer: Any, ty: TensorType) -> Any:
+def composed_axes(inner: Any, outer: Any, ty: Type) -> tuple[int, ...]:
     """Axes of transpose(transpose(x, inner), outer) as one transpose."""
-    rank = len(ty.shape)
-    first, second = axes_of(inner, rank), axes_of(outer, rank)
+    first, second = permutation(inner, rank_of(ty)), permutation(outer, rank_of(ty))
     return tuple(first[axis] for axis in second)
 
 
-def axes_of(attrs: Any, rank: int) -> list[int]:
-    """The axes of a transpose as non-negative numbers; reversed when it names none."""
-    axes = attrs.axes
-    return list(range(rank))[::-1] if axes is None else [int(axis) % rank for axis in axes]
+def moves_nothing(attrs: Any, ty: Type) -> bool:
+    return permutation(attrs, rank_of(ty)) == tuple(range(rank_of(ty)))
 
 
-def moves_nothing(attrs: Any, ty: TensorType) -> bool:
-    """Whether a transpose leaves every axis of length other than 1 in its place relative to the others."""
-    return axes_of(attrs, len(ty.shape)) == list(range(len(ty.shape)))
+def moves_ones_only(attrs: Any, ty: TensorType) -> bool:
+    """Whether a transpose keeps the order of all axes whose length is not 1."""
+    kept = [axis for axis in permutation(attrs, rank_of(ty)) if ty.shape[axis] != 1]
+    return kept == sorted(kept)
 
 
-def static_shape(ty: Type) -> Any:
-    """The dimensions of a type, as the ``newshape`` of a reshape."""
-    return ty.concrete_shape if is_static(ty) else refuse("a dimension is not known")
+def codes(ty: Type) -> Any:
+    """The type's shape as the ``newshape`` of a reshape: one dimension may be unknown."""
+    if not isinstance(ty, TensorType):
+        return refuse("its type is not known")
+    shape = [dim if isinstance(dim, int) else -1 for dim in ty.shape]
+    if shape.count(-1) > 1 or (-1 in shape and 0 in shape):
+        return refuse("more than one dimension is not known")
+    return tuple(shape)
+
+
+def reshaped(root: Any) -> Any:
+    """``x`` in the shape of what ``root`` matched."""
+    return reshape(x, newshape=compute(codes, type_of(root)), allowzero=compute(has_zero, type_of(root)))
+
+
+def has_zero(ty: TensorType) -> bool:
+    return 0 in ty.shape
 
 
 def widens(first: TensorType, second: TensorType) -> bool:
@@ -42,15 +56,58 @@ def widens(first: TensorType, second: TensorType) -> bool:
     return np.can_cast(first.dtype, second.dtype, casting="safe")
 
 
+def layouts_meet(first: Any, second: Any) -> bool:
+    return bool(first.dst_layout == second.src_layout)
+
+
+def is_no_layout_change(attrs: Any) -> bool:
+    return bool(attrs.src_layout == attrs.dst_layout)
+
+
+def fits(attrs: Any, ty: TensorType) -> bool:
+    """Whether a dtype holds all values between the bounds of a clip."""
+    if not ty.dtype.startswith(("int", "uint")):
+        return False
+    info = np.iinfo(ty.dtype)
+    return bool(info.min <= attrs.a_min and attrs.a_max <= info.max)
+
+
 inner_transpose = transpose(x)
 outer_transpose = transpose(inner_transpose)
-inner_reshape = reshape(x)
-outer_reshape = reshape(inner_reshape)
+inner_view = view(x)
+outer_view = view(inner_view)
 inner_cast = cast(x)
 outer_cast = cast(inner_cast)
+inner_expand = broadcast_to(x)
+outer_expand = broadcast_to(inner_expand)
+inner_layout = layout_transform(x)
+outer_layout = layout_transform(inner_layout)
+clipped = clip(x)
+there = cast(clipped)
+back = cast(there)
 
-shape = RuleSet(
-    "shape",
+views = RuleSet(
+    "views",
+    [
+        rewrite("view-of-view", outer_view, reshaped(outer_view)),
+        rewrite("view-nothing", inner_view, x),
+        rewrite(
+            "transpose-of-ones",
+            inner_transpose,
+            reshaped(inner_transpose),
+            when(moves_ones_only, attrs_of(inner_transpose), type_of(x)),
+        ),
+        rewrite(
+            "expand-expand",
+            outer_expand,
+            broadcast_to(x, shape=compute(shape_of, type_of(outer_expand))),
+        ),
+        rewrite("expand-nothing", inner_expand, x),
+    ],
+)
+
+orders = RuleSet(
+    "orders",
     [
         rewrite(
             "transpose-transpose",
@@ -63,8 +120,23 @@ shape = RuleSet(
             x,
             when(moves_nothing, attrs_of(inner_transpose), type_of(x)),
         ),
-        rewrite("reshape-reshape", outer_reshape, reshape(x, newshape=compute(static_shape, type_of(outer_reshape)))),
-        rewrite("reshape-nothing", inner_reshape, x),
+        rewrite(
+            "layout-layout",
+            outer_layout,
+            layout_transform(
+                x,
+                src_layout=compute(lambda attrs: attrs.src_layout, attrs_of(inner_layout)),
+                dst_layout=compute(lambda attrs: attrs.dst_layout, attrs_of(outer_layout)),
+            ),
+            when(layouts_meet, attrs_of(inner_layout), attrs_of(outer_layout)),
+        ),
+        rewrite("layout-nothing", inner_layout, x, when(is_no_layout_change, attrs_of(inner_layout))),
+    ],
+)
+
+casts = RuleSet(
+    "casts",
+    [
         # a cast that keeps every value, then another: the second alone
         rewrite(
             "cast-cast",
@@ -73,5 +145,15 @@ shape = RuleSet(
             when(widens, type_of(x), type_of(inner_cast)),
         ),
         rewrite("cast-nothing", inner_cast, x),
+        # what a clip leaves fits into the narrow dtype, and comes back as it was
+        rewrite(
+            "cast-there-and-back",
+            back,
+            clipped,
+            when(fits, attrs_of(clipped), type_of(there)),
+            when(lambda ty: ty.dtype.startswith(("int", "uint")), type_of(x)),
+        ),
     ],
 )
+
+shape = RuleSet("shape", [views, orders, casts])

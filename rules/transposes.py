@@ -1,0 +1,350 @@
+"""Transposes travel towards the results, past everything that does not care about the order of axes.
+
+Where two meet on the way they are one, or nothing. ``T`` below is a transpose.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
+from eqsat.egraph.rule import Compute, RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
+from eqsat.relay.op import concatenate, expand_dims, reshape, split, squeeze, strided_slice, transpose
+from eqsat.relay.op.types import axis_index
+from eqsat.relay.ty import TensorType, Type
+from eqsat.rules.operators import (
+    binary,
+    commutative,
+    front,
+    inverse,
+    one_of,
+    ordered,
+    permutation,
+    rank_of,
+    reduced_axes,
+    reduction,
+    shape_of,
+    unary,
+)
+from eqsat.rules.values import is_scalar
+
+x, y, z = variables("x y z")
+(c,) = constants("c")
+ROUNDING = Soundness.ROUNDING
+turned, turned_too = transpose(x), transpose(y)
+
+
+def order(of: DFPattern, operand: DFPattern) -> Compute:
+    """The axes of a matched transpose."""
+    return compute(lambda attrs, ty: permutation(attrs, rank_of(ty)), attrs_of(of), type_of(operand))
+
+
+def turn_like(result: Any) -> Any:
+    """``result`` transposed as ``x`` was."""
+    return transpose(result, axes=order(turned, x))
+
+
+def same_order(first: Any, second: Any, ty: Type, other: Type) -> bool:
+    rank = rank_of(ty)
+    return rank == rank_of(other) and permutation(first, rank) == permutation(second, rank)
+
+
+# ---- elementwise
+
+applied = unary(turned)
+joined = binary(turned, turned_too)
+with_scalar, scalar_first = (commutative | ordered)(turned, c), ordered(c, turned)
+with_constant, constant_first = (commutative | ordered)(turned, c), ordered(c, turned)
+
+
+def spread_axes(attrs: Any, ty: Type, of: TensorType) -> Any:
+    """The shape of a constant with as many axes as ``x``."""
+    missing = rank_of(ty) - rank_of(of)
+    shape = shape_of(of)
+    if missing < 0 or not shape:
+        return refuse("the constant has more axes than the tensor")
+    return (1,) * missing + shape
+
+
+def turned_back() -> Any:
+    """The constant in the order of ``x``."""
+    padded = reshape(c, newshape=compute(spread_axes, attrs_of(turned), type_of(x), type_of(c)))
+    return transpose(
+        padded, axes=compute(lambda attrs, ty: inverse(permutation(attrs, rank_of(ty))), attrs_of(turned), type_of(x))
+    )
+
+
+def is_small_scalar(ty: Type, of: Type) -> bool:
+    return is_scalar(of) and rank_of(of) <= rank_of(ty)
+
+
+def is_spread(ty: Type, of: Type) -> bool:
+    return not is_scalar(of) and bool(shape_of(of)) and 0 not in shape_of(of) and rank_of(of) <= rank_of(ty)
+
+
+scalars = when(is_small_scalar, type_of(x), type_of(c))
+spread = when(is_spread, type_of(x), type_of(c))
+
+elementwise = RuleSet(
+    "transposes-elementwise",
+    [
+        # f(T x) = T f(x)
+        rewrite("transpose-out-of-unary", applied, turn_like(like(applied, x))),
+        # T x + T y = T (x + y)
+        rewrite(
+            "transpose-out-of-binary",
+            joined,
+            turn_like(like(joined, x, y)),
+            when(same_order, attrs_of(turned), attrs_of(turned_too), type_of(x), type_of(y)),
+        ),
+        # T x + a = T (x + a)
+        rewrite("transpose-out-of-scaling", with_scalar, turn_like(like(with_scalar, x, c)), scalars),
+        rewrite("transpose-out-of-ordered-scaling", scalar_first, turn_like(like(scalar_first, c, x)), scalars),
+        # T x + c = T (x + T' c)
+        rewrite("transpose-out-of-constant", with_constant, turn_like(like(with_constant, x, turned_back())), spread),
+        rewrite(
+            "transpose-out-of-ordered-constant",
+            constant_first,
+            turn_like(like(constant_first, turned_back(), x)),
+            spread,
+        ),
+    ],
+)
+
+# ---- along some axes
+
+
+def mapped_axis(call: DFPattern) -> Compute:
+    """The ``axis`` of ``call`` in terms of the axes of ``x``."""
+
+    def axis(attrs: Any, turn: Any, ty: Type) -> int:
+        return permutation(turn, rank_of(ty))[axis_index(attrs.axis, rank_of(ty))]
+
+    return compute(axis, attrs_of(call), attrs_of(turned), type_of(x))
+
+
+def mapped_axes(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
+    """The axes of a reduction in terms of the axes of ``x``."""
+    axes = permutation(turn, rank_of(ty))
+    return tuple(sorted(axes[axis] for axis in reduced_axes(attrs, ty)))
+
+
+def renumbered(axes: list[int]) -> tuple[int, ...]:
+    """The order of some axes among themselves."""
+    return tuple(sorted(axes).index(axis) for axis in axes)
+
+
+def left_order(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
+    """How what a reduction leaves of ``x`` is to be transposed."""
+    axes = permutation(turn, rank_of(ty))
+    if attrs.keepdims:
+        return axes
+    gone = reduced_axes(attrs, ty)
+    return renumbered([axes[axis] for axis in range(rank_of(ty)) if axis not in gone])
+
+
+def squeezed_axes(attrs: Any, turn: Any, ty: TensorType) -> Any:
+    """The axes that a squeeze of ``T x`` removes, in terms of ``x``."""
+    axes = permutation(turn, rank_of(ty))
+    if attrs.axis is None:
+        return refuse("the axes are not given")
+    return tuple(sorted(axes[axis] for axis in front(attrs.axis, rank_of(ty))))
+
+
+def squeezed_order(attrs: Any, turn: Any, ty: TensorType) -> Any:
+    axes = permutation(turn, rank_of(ty))
+    if attrs.axis is None:
+        return refuse("the axes are not given")
+    gone = front(attrs.axis, rank_of(ty))
+    return renumbered([axes[axis] for axis in range(rank_of(ty)) if axis not in gone])
+
+
+def expanded_order(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
+    """The order of axes after new ones were put last instead of where ``attrs`` say."""
+    rank, count = rank_of(ty), attrs.num_newaxis
+    axes, at = permutation(turn, rank), attrs.axis % (rank + 1)
+    return (*axes[:at], *range(rank, rank + count), *axes[at:])
+
+
+def pad_width(attrs: Any, turn: Any, ty: Type) -> tuple[Any, ...]:
+    back = inverse(permutation(turn, rank_of(ty)))
+    return tuple(tuple(attrs.pad_width[axis]) for axis in back)
+
+
+def slice_axes(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
+    axes = permutation(turn, rank_of(ty))
+    which = range(len(attrs.begin)) if attrs.axes is None else front(attrs.axes, rank_of(ty))
+    return tuple(axes[axis] for axis in which)
+
+
+def has_plain_bounds(attrs: Any) -> bool:
+    return len(attrs.begin) == len(attrs.end) and len(attrs.strides) in (0, 1, len(attrs.begin))
+
+
+reduced = reduction(turned)
+about = (attrs_of(reduced), attrs_of(turned), type_of(x))
+soft = one_of("nn.softmax", "nn.log_softmax")(turned)
+squeezed, expanded = squeeze(turned), expand_dims(turned)
+padded = is_op("nn.pad")(turned, y)
+sliced = strided_slice(turned)
+
+axes = RuleSet(
+    "transposes-along-axes",
+    [
+        # sum(T x) = T' sum(x)
+        rewrite(
+            "transpose-out-of-reduction",
+            reduced,
+            transpose(
+                like(reduced, x, axis=compute(mapped_axes, *about), exclude=False), axes=compute(left_order, *about)
+            ),
+        ),
+        rewrite(
+            "transpose-out-of-softmax",
+            soft,
+            turn_like(like(soft, x, axis=mapped_axis(soft))),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "transpose-out-of-squeeze",
+            squeezed,
+            transpose(
+                squeeze(x, axis=compute(squeezed_axes, attrs_of(squeezed), attrs_of(turned), type_of(x))),
+                axes=compute(squeezed_order, attrs_of(squeezed), attrs_of(turned), type_of(x)),
+            ),
+        ),
+        rewrite(
+            "transpose-out-of-expand-dims",
+            expanded,
+            transpose(
+                like(expanded, x, axis=compute(rank_of, type_of(x))),
+                axes=compute(expanded_order, attrs_of(expanded), attrs_of(turned), type_of(x)),
+            ),
+        ),
+        rewrite(
+            "transpose-out-of-pad",
+            padded,
+            turn_like(like(padded, x, y, pad_width=compute(pad_width, attrs_of(padded), attrs_of(turned), type_of(x)))),
+        ),
+        rewrite(
+            "transpose-out-of-slice",
+            sliced,
+            turn_like(like(sliced, x, axes=compute(slice_axes, attrs_of(sliced), attrs_of(turned), type_of(x)))),
+            when(has_plain_bounds, attrs_of(sliced)),
+        ),
+    ],
+)
+
+# ---- several tensors
+
+MOST = 6
+"""Tensors in a concatenation, or parts of a split, that rules know of."""
+
+
+def out_of_concat(count: int) -> Any:
+    """concat(T x, T y, ...) = T concat(x, y, ...)"""
+    parts = variables(" ".join(f"x{index}" for index in range(count)))
+    turns = [transpose(part) for part in parts]
+    whole = concatenate(is_tuple(turns))
+    first = turns[0]
+
+    def axis(attrs: Any, turn: Any, ty: Type) -> int:
+        return permutation(turn, rank_of(ty))[axis_index(attrs.axis, rank_of(ty))]
+
+    same = [
+        when(same_order, attrs_of(first), attrs_of(turn), type_of(parts[0]), type_of(part))
+        for turn, part in zip(turns[1:], parts[1:], strict=True)
+    ]
+    mapped = compute(axis, attrs_of(whole), attrs_of(first), type_of(parts[0]))
+    return rewrite(
+        f"transpose-out-of-concat-{count}",
+        whole,
+        transpose(like(whole, is_tuple(parts), axis=mapped), axes=order(first, parts[0])),
+        *same,
+    )
+
+
+def out_of_split(index: int) -> Any:
+    """split(T x).i = T (split(x).i)"""
+    parts = split(turned)
+    return rewrite(
+        f"transpose-out-of-split-{index}",
+        is_tuple_get_item(parts, index),
+        turn_like(is_tuple_get_item(like(parts, x, axis=mapped_axis(parts)), index)),
+    )
+
+
+several = RuleSet(
+    "transposes-several",
+    [
+        *[out_of_concat(count) for count in range(2, MOST + 1)],
+        *[out_of_split(index) for index in range(MOST)],
+    ],
+)
+
+# ---- products
+
+
+def swaps_last(attrs: Any, ty: Type) -> bool:
+    """Whether a transpose exchanges the last two axes and nothing else."""
+    rank = rank_of(ty)
+    return rank > 1 and permutation(attrs, rank) == (*range(rank - 2), rank - 1, rank - 2)
+
+
+matmul_left, matmul_right = nn.matmul(turned, z), nn.matmul(z, turned)
+batch_left, batch_right = nn.batch_matmul(turned, z), nn.batch_matmul(z, turned)
+dense_right = nn.dense(z, turned)
+product = nn.matmul(x, y)
+whole = transpose(product)
+
+
+def flipped(call: DFPattern, flag: str) -> Compute:
+    return compute(lambda attrs: not attrs[flag], attrs_of(call))
+
+
+products = RuleSet(
+    "transposes-products",
+    [
+        *[
+            rewrite(
+                f"transpose-into-{name}",
+                call,
+                like(call, *operands, **{flag: flipped(call, flag)}),
+                when(swaps_last, attrs_of(turned), type_of(x)),
+                soundness=ROUNDING,
+            )
+            for name, call, operands, flag in (
+                ("matmul-left", matmul_left, (x, z), "transpose_a"),
+                ("matmul-right", matmul_right, (z, x), "transpose_b"),
+                ("batch-matmul-left", batch_left, (x, z), "transpose_a"),
+                ("batch-matmul-right", batch_right, (z, x), "transpose_b"),
+            )
+        ],
+        rewrite(
+            "transpose-into-dense",
+            dense_right,
+            nn.matmul(z, x, out_dtype=compute(lambda attrs: attrs.out_dtype, attrs_of(dense_right))),
+            when(swaps_last, attrs_of(turned), type_of(x)),
+            soundness=ROUNDING,
+        ),
+        # T (x @ y) = T y @ T x
+        rewrite(
+            "transpose-of-matmul",
+            whole,
+            nn.matmul(
+                y,
+                x,
+                transpose_a=compute(lambda attrs: not attrs.transpose_b, attrs_of(product)),
+                transpose_b=compute(lambda attrs: not attrs.transpose_a, attrs_of(product)),
+                out_dtype=compute(lambda ty: ty.dtype, type_of(product)),
+            ),
+            when(swaps_last, attrs_of(whole), type_of(product)),
+            when(lambda *types: all(rank_of(ty) == 2 for ty in types), type_of(x), type_of(y)),
+            soundness=ROUNDING,
+        ),
+    ],
+)
+
+transposes = RuleSet("transposes", [elementwise, axes, several, products])
