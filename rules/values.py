@@ -33,7 +33,7 @@ class Filled:
     def _near(self, array: NDArray[Any]) -> bool:
         if array.dtype.kind in "iu":
             return bool(np.all(array == self.value))
-        tolerance = 4 * float(np.finfo(array.dtype).eps) * abs(self.value)
+        tolerance = 4 * float(np.spacing(array.dtype.type(1))) * abs(self.value)
         return bool(np.all(np.abs(array - array.dtype.type(self.value)) <= tolerance))
 
     def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
