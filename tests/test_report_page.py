@@ -1,0 +1,475 @@
+"""The report page: what it tells, that it needs nothing else, that no name can break it, and how it feels to use."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import eqsat
+from eqsat import relay, report_page
+from eqsat.errors import FileError
+from eqsat.extraction import OpCount, Roofline
+from eqsat.relay.viz import viz
+from eqsat.report_page.graph import draw
+from eqsat.report_page.markup import as_json, text
+from eqsat.rules import RuleSet, refuse, rewrite, rule, variables
+
+(x,) = variables("x")
+SAME = rewrite("same", relay.maximum(x, x), x)
+
+
+@rule("never", relay.tanh(x))
+def NEVER(x: Any) -> Any:
+    return refuse("a reason <why> & more")
+
+
+def network(layers: int) -> relay.Function:
+    """Layers of two equal products, the greater of them, and an activation."""
+    data = relay.var("data", shape=(4, 4))
+    out: relay.Expr = data
+    for index in range(layers):
+        weight = relay.const(np.full((4, 4), index, "float32"))
+        out = relay.tanh(relay.maximum(out * weight, out * weight))
+    return relay.Function([data], out)
+
+
+def optimized(function: relay.Expr | None = None) -> eqsat.stages.Extraction:
+    rules = RuleSet("demo", [SAME, NEVER])
+    return eqsat.extract(eqsat.saturate(network(3) if function is None else function, rules))
+
+
+class Page(HTMLParser):
+    """What is on a page: elements, text by section, scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, str] = {}
+        self.scripts: list[str] = []
+        self.section = self.open = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.open = tag
+        if tag == "section":
+            self.section = dict(attrs)["id"] or ""
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.open == "script":
+            self.scripts[-1] += data
+        elif self.open != "style":
+            self.text[self.section] = self.text.get(self.section, "") + " " + data
+
+    @property
+    def graphs(self) -> list[dict[str, Any]]:
+        return json.loads(self.scripts[0])
+
+
+# ---- what it tells
+
+
+def test_the_page_tells_what_came_of_it_and_what_each_rule_did() -> None:
+    page = Page(report_page.render(optimized(), "net.onnx"))
+    assert "12 → 6" in page.text["summary"]
+    assert "same" in page.text["rules"]
+    assert "3 × a reason <why> & more" in page.text["rules"]
+    assert "multiply" in page.text["operators"]
+    assert [tag for tag, _ in page.elements].count("svg") == 2
+
+
+def test_the_heat_of_all_nodes_is_the_cost_of_the_graph() -> None:
+    model = Roofline()
+    extraction = eqsat.extract(eqsat.saturate(network(3), [SAME]), model)
+    before, after = Page(report_page.render(extraction, "net", cost_model=model)).graphs
+    assert sum(cost or 0.0 for cost in before["cost"]) == pytest.approx(extraction.input_cost)
+    assert sum(cost or 0.0 for cost in after["cost"]) == pytest.approx(extraction.cost)
+
+
+def test_edges_are_those_of_the_graph_and_weights_are_told_by_what_takes_them() -> None:
+    data, weight = relay.var("data", shape=(2, 2)), relay.const(np.ones((3, 2), "float32"))
+    columns = draw(relay.Function([data], relay.nn.dense(relay.tanh(data), weight)), OpCount()).columns
+    lines = [[columns["strings"][line] for line in node] for node in columns["lines"]]
+    heads = [line[0] for line in lines]
+    assert heads == ["%data", "tanh", "nn.dense"]
+    assert columns["edges"] == [0, 1, 1, 2]
+    assert columns["strings"][columns["constants"][2]] == "float32 (3, 2)"
+    assert columns["strings"][columns["type"][2]] == "Tensor[(2, 3), float32]"
+
+
+def test_a_constant_alone_in_a_branch_keeps_its_box() -> None:
+    condition = relay.var("c", shape=(), dtype="bool")
+    graph = relay.Function([condition], relay.If(condition, relay.const(1.0), relay.const(2.0)))
+    columns = draw(graph, OpCount()).columns
+    assert {"1f", "2f"} <= set(columns["strings"])
+    assert len(columns["frames"]) == 3
+
+
+def test_a_module_is_drawn_function_by_function() -> None:
+    module = eqsat.IRModule.from_expr(network(1))
+    page = Page(report_page.render(eqsat.extract(eqsat.saturate(module, [SAME])), "module"))
+    assert "@main" in page.graphs[0]["strings"]
+
+
+def test_boxes_stand_for_the_nodes_of_the_graph() -> None:
+    function = network(2)
+    told = [node for node in viz(function).nodes.values() if isinstance(node, relay.Call)]
+    assert len(told) == 8
+
+
+def test_what_made_each_node_is_told_when_it_is_known() -> None:
+    extraction = optimized()
+    made_by = dict.fromkeys(viz(extraction.expr).nodes.values(), "same")
+    page = Page(report_page.render(extraction, "net", made_by=made_by))
+    after = page.graphs[1]
+    assert {after["strings"][rule] for rule in after["rule"]} == {"same"}
+
+
+def test_orders_and_nodes_passed_through_are_shown_when_given() -> None:
+    comparison = eqsat.compare_orders(network(1), [SAME], random_runs=1)
+    bare = Page(report_page.render(optimized(), "net"))
+    full = Page(report_page.render(optimized(), "net", orders=comparison, opaque={"Odd": {"unheard of": 7}}))
+    assert not {"orders", "opaque"} & bare.text.keys()
+    assert "Of 2 runs 0 reach the cost of saturation, 2 end dearer" in full.text["orders"]
+    assert "unheard of" in full.text["opaque"]
+
+
+def test_a_graph_of_nothing_but_its_input_has_a_page() -> None:
+    data = relay.var("x", shape=(1,))
+    page = Page(report_page.render(optimized(relay.Function([data], data)), "empty"))
+    assert page.graphs[0]["edges"] == []
+    assert "0 → 0" in page.text["summary"]
+
+
+# ---- that it is whole and safe
+
+
+def test_the_page_loads_nothing_and_runs_no_script_but_its_own() -> None:
+    page = Page(report_page.render(optimized(), "net"))
+    names = [name for _, attrs in page.elements for name in attrs]
+    policy = next(attrs["content"] for tag, attrs in page.elements if attrs.get("http-equiv"))
+    digest = base64.b64encode(hashlib.sha256(page.scripts[1].encode()).digest()).decode()
+    assert not {"src", "href", "srcset"} & set(names)
+    assert "default-src 'none'" in str(policy)
+    assert f"script-src 'sha256-{digest}';" in str(policy)
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org)", "".join(page.scripts[1:]))
+
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "<!--",
+    "&lt;",
+    "$title",
+    "\0\ud800",
+    "a\u2028b",
+]
+
+
+def of_one_input(name: str) -> eqsat.stages.Extraction:
+    data = relay.var(name, shape=(2,))
+    return optimized(relay.Function([data], relay.tanh(data)))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_from_files_are_text_and_nothing_else(name: str, tmp_path: Path) -> None:
+    report_page.write(tmp_path / "page.html", report_page.render(of_one_input(name), name, opaque={name: {name: 1}}))
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    plain = Page(report_page.render(of_one_input("x"), "plain", opaque={"odd": {"unknown": 1}}))
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
+    assert any(line.startswith("%") for line in page.graphs[0]["strings"])
+
+
+@given(st.text())
+def test_any_text_comes_out_of_html_as_it_was_as_far_as_it_can_be_printed(said: str) -> None:
+    page = Page(f'<section id="s">{text(said)}</section>')
+    shown = "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in said)
+    assert page.text.get("s", " ") == " " + shown
+    assert len(page.elements) == 1
+
+
+@given(st.recursive(st.text() | st.integers() | st.none(), st.lists))
+def test_any_data_comes_out_of_a_script_element_as_it_was(data: Any) -> None:
+    page = Page(f'<script type="application/json">{as_json(data)}</script>')
+    assert json.loads(page.scripts[0]) == data
+    assert len(page.elements) == 1
+
+
+def test_the_file_is_written_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "page.html"
+    report_page.write(target, "first")
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(FileError, match=r"cannot write .*page\.html: No space left on device"):
+        report_page.write(target, "second")
+    assert target.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("place", ["", "missing/page.html"])
+def test_a_place_that_cannot_be_written_to_is_an_error_of_ours(place: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="cannot write"):
+        report_page.write(tmp_path / place, "page")
+
+
+def test_work_and_size_grow_with_the_graph_and_not_faster() -> None:
+    def effort(layers: int) -> tuple[int, int]:
+        extraction = eqsat.extract(eqsat.saturate(network(layers), ()), method="dag")
+        calls = 0
+
+        def count(frame: Any, event: str, arg: Any) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            page = report_page.render(extraction, "net")
+        finally:
+            sys.setprofile(None)
+        return calls, len(page)
+
+    small, large = effort(100), effort(400)
+    assert large[0] < 4.6 * small[0]
+    assert large[1] < 4 * small[1]
+
+
+def test_a_graph_deeper_than_the_stack_has_a_page() -> None:
+    page = Page(report_page.render(eqsat.extract(eqsat.saturate(network(600), ()), method="dag"), "deep"))
+    assert len(page.graphs[0]["kind"]) == 4 * 600 + 1
+
+
+# ---- in a browser
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    extraction = optimized()
+    made_by = dict.fromkeys(viz(extraction.expr).nodes.values(), "same")
+    path = tmp_path_factory.mktemp("report") / "page.html"
+    orders = eqsat.compare_orders(network(1), [SAME], random_runs=1)
+    report_page.write(path, report_page.render(extraction, "net <b>", made_by=made_by, orders=orders))
+    return path
+
+
+class Tab:
+    """A page opened; whatever goes wrong in it fails the test."""
+
+    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
+        self.page = browser.new_page(viewport={"width": 1300, "height": 900}, **context)
+        self.asked: list[str] = []
+        self.troubles: list[str] = []
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("console", lambda message: self.troubles.append(message.text))
+        self.page.on("dialog", lambda dialog: (self.troubles.append("dialog"), dialog.dismiss()))
+        self.page.goto(path.as_uri())
+        self.settle()
+
+    def settle(self) -> None:
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def pixels(self, index: int) -> str:
+        self.settle()
+        return str(self.page.evaluate("index => document.querySelectorAll('canvas')[index].toDataURL()", index))
+
+    def ink(self, index: int) -> int:
+        """Pixels of a graph's canvas that are not empty."""
+        return int(self.page.evaluate(
+            "index => { const c = document.querySelectorAll('canvas')[index];"
+            " const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+            " let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; }", index))  # fmt: skip
+
+    def zoom(self, index: int = 0) -> float:
+        return float(self.page.locator(".zoom").nth(index).inner_text().removesuffix(" %"))
+
+
+@pytest.fixture
+def tab(browser: Any, page_file: Path) -> Iterator[Tab]:
+    opened = Tab(browser, page_file)
+    yield opened
+    opened.page.close()
+    assert opened.troubles == []
+    assert opened.asked == [page_file.as_uri()]
+
+
+def test_both_graphs_are_drawn(tab: Tab) -> None:
+    assert tab.ink(0) > 1000
+    assert tab.ink(1) > 1000
+    assert tab.page.locator("h1").inner_text() == "net <b>"
+
+
+def test_buttons_keys_and_the_wheel_zoom(tab: Tab) -> None:
+    canvas = tab.page.locator("canvas").first
+    start, other = tab.zoom(0), tab.zoom(1)
+    tab.page.get_by_role("button", name="Zoom in, graph before").click()
+    closer = tab.zoom()
+    canvas.focus()
+    tab.page.keyboard.press("-")
+    farther = tab.zoom()
+    canvas.hover()
+    tab.page.mouse.wheel(0, -300)
+    tab.settle()
+    assert closer > start
+    assert farther < closer
+    assert tab.zoom() > farther
+    assert tab.zoom(1) == other
+    tab.page.keyboard.press("0")
+    assert tab.zoom() == pytest.approx(start)
+
+
+def test_the_wheel_scrolls_the_page_until_a_graph_is_chosen(tab: Tab) -> None:
+    start = tab.zoom()
+    tab.page.locator("canvas").first.hover()
+    tab.page.mouse.wheel(0, 200)
+    tab.page.wait_for_function("() => scrollY > 0")
+    assert tab.zoom() == start
+
+
+def test_dragging_and_arrow_keys_pan(tab: Tab) -> None:
+    box = tab.page.locator("canvas").first.bounding_box()
+    still = tab.pixels(0)
+    tab.page.mouse.move(box["x"] + 20, box["y"] + 20)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 120, box["y"] + 80, steps=4)
+    tab.page.mouse.up()
+    dragged = tab.pixels(0)
+    tab.page.locator("canvas").first.focus()
+    tab.page.keyboard.press("ArrowDown")
+    assert len({still, dragged, tab.pixels(0)}) == 3
+
+
+def test_searching_lists_nodes_and_enter_goes_to_them(tab: Tab) -> None:
+    tab.page.fill("#search", "tanh")
+    assert tab.page.locator("#found").inner_text() == "3 found before, 3 after"
+    assert tab.page.locator("#hits li").count() == 6
+    tab.page.press("#search", "Enter")
+    details = tab.page.locator("#details")
+    assert details.locator("h3").inner_text() == "tanh"
+    assert "Tensor[(4, 4), float32]" in details.inner_text()
+    assert tab.page.locator("#hits [aria-current]").count() == 1
+    tab.page.fill("#search", "no such thing")
+    assert tab.page.locator("#found").inner_text() == "0 found before, 0 after"
+    tab.page.press("#search", "Escape")
+    assert tab.page.locator(".found").is_hidden()
+
+
+def test_one_walks_the_graph_from_node_to_node(tab: Tab) -> None:
+    tab.page.fill("#search", "data")
+    tab.page.locator("#hits button").first.click()
+    details = tab.page.locator("#details")
+    assert details.locator("h3").inner_text().startswith("%data")
+    details.get_by_role("button", name="multiply").first.click()
+    assert details.locator("h3").inner_text() == "multiply"
+    assert "float32 (4, 4)" in details.inner_text()
+    details.get_by_role("button", name="maximum").click()
+    assert details.locator("h3").inner_text() == "maximum"
+
+
+def test_clicking_a_node_tells_of_it_and_escape_lets_go(tab: Tab) -> None:
+    tab.page.fill("#search", "tanh")
+    tab.page.press("#search", "Enter")
+    box = tab.page.locator("canvas").first.bounding_box()
+    tab.page.locator("canvas").first.focus()
+    tab.page.keyboard.press("Escape")
+    assert tab.page.locator("#details h3").count() == 0
+    tab.page.locator("canvas").first.click(position={"x": box["width"] / 2, "y": box["height"] / 2})
+    assert tab.page.locator("#details h3").inner_text() == "tanh"
+
+
+def test_nodes_are_coloured_by_cost_kind_or_rule(tab: Tab) -> None:
+    looks = []
+    for colouring in ("cost", "kind", "rule"):
+        tab.page.select_option("#colouring", colouring)
+        looks.append(tab.pixels(1))
+    assert len(set(looks)) == 3
+    assert "same" in tab.page.locator("#legend").inner_text()
+
+
+def test_tables_sort_by_any_column(tab: Tab) -> None:
+    column = tab.page.locator("#operators tbody tr td:first-child")
+    head = tab.page.get_by_role("button", name="operator", exact=True)
+    head.click()
+    falling = column.all_inner_texts()
+    head.click()
+    assert falling == ["tanh", "multiply", "maximum"]
+    assert column.all_inner_texts() == falling[::-1]
+    assert tab.page.locator("#operators th").first.get_attribute("aria-sort") == "ascending"
+
+
+def test_the_page_follows_light_and_dark(browser: Any, page_file: Path) -> None:
+    tabs = [Tab(browser, page_file, color_scheme=scheme) for scheme in ("light", "dark")]
+    light, dark = (tab.page.evaluate("() => getComputedStyle(document.body).backgroundColor") for tab in tabs)
+    assert light != dark
+    assert tabs[0].pixels(0) != tabs[1].pixels(0)
+    for tab in tabs:
+        tab.page.close()
+
+
+def test_without_its_script_the_page_still_reads(browser: Any, page_file: Path) -> None:
+    tab = Tab.__new__(Tab)
+    context = browser.new_context(java_script_enabled=False)
+    tab.page = context.new_page()
+    tab.page.goto(page_file.as_uri())
+    assert "same" in tab.page.locator("#rules").inner_text()
+    assert "switched off" in tab.page.locator("noscript").inner_text()
+    context.close()
+
+
+@pytest.mark.parametrize("name", HOSTILE[:3])
+def test_no_name_becomes_a_script(name: str, browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    report_page.write(path, report_page.render(of_one_input(name), name))
+    tab = Tab(browser, path)
+    tab.page.fill("#search", "%")
+    tab.page.press("#search", "Enter")
+    assert tab.page.locator("#details h3").inner_text() == f"%{name}"
+    assert tab.page.locator("h1").inner_text() == name
+    assert tab.troubles == []
+    tab.page.close()
+
+
+@pytest.mark.slow
+def test_five_thousand_nodes_open_and_are_searched(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    report_page.write(path, report_page.render(eqsat.extract(eqsat.saturate(network(1250), ()), method="dag"), "large"))
+    tab = Tab(browser, path)
+    tab.page.fill("#search", "tanh")
+    assert tab.page.locator("#found").inner_text() == "1250 found before, 1250 after, the first 200 are listed"
+    tab.page.locator("canvas").first.focus()
+    tab.page.keyboard.press("0")
+    assert tab.ink(0) > 0
+    assert tab.troubles == []
+    tab.page.close()
