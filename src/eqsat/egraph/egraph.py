@@ -159,10 +159,10 @@ class EGraph:
         """
         if symbol not in self._either:
             table = self._either[symbol] = f"either_{symbol}"
-            self.engine.command(f"(relation {table} (i64 Expr Expr Expr))")
-            self.engine.command(
-                f'(rule ((= e (n{symbol} a x y))) (({table} a x y e) ({table} a y x e)) :ruleset facts :name "{table}")'
-            )
+            command, row = self.engine.command, f"({table} a x y e)"
+            command(f"(relation {table} (i64 Expr Expr Expr))")
+            command(f'(rule ((= e (n{symbol} a x y))) ({row} ({table} a y x e)) :ruleset facts :name "{table}")')
+            command(f'(rule ({row} (= v (val e))) ((delete {row})) :ruleset facts :name "known {table}")')
         return self._either[symbol]
 
     # ---- questions that Python answers, each distinct one once

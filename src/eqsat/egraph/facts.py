@@ -73,7 +73,8 @@ class TypeFacts:
             f' (({name}_of e a {types}) ({question.ask} a {types})) :ruleset facts :name "{name} ask")'
         )
         command(
-            f'(rule (({name}_of e a {types}) ({question.answered} a {types} t)) ((set (ty e) t)) :ruleset facts :name "{name}")'
+            f"(rule (({name}_of e a {types}) ({question.answered} a {types} t)) ((set (ty e) t))"
+            f' :ruleset facts :name "{name}")'
         )
 
     def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
@@ -95,6 +96,9 @@ def is_foldable(symbol: Symbol) -> bool:
 class ConstantFacts:
     """Constness of classes and, with ``limit``, values of small constant expressions (constant folding).
 
+    With ``limit``, no rule sees another e-node of a class whose value is known: 0 = 0 * k is of no use to anyone,
+    and rules that take it for a product of an unknown would go on for ever.
+
     Args:
         egraph: where.
         limit: fold e-nodes whose result has at most this many bytes; 0 folds nothing. Larger constant
@@ -107,10 +111,17 @@ class ConstantFacts:
         egraph.on_symbol(self._cover)
 
     def _cover(self, index: int, symbol: Symbol) -> None:
-        if not is_foldable(symbol) or not 0 < symbol.arity <= MAX_ARITY:
+        if not 0 < symbol.arity <= MAX_ARITY:
             return
         children = [f"c{i}" for i in range(symbol.arity)]
-        node = f"(= e (n{index} a {' '.join(children)}))"
+        row = f"(n{index} a {' '.join(children)})"
+        node = f"(= e {row})"
+        if self.limit and symbol.kind == "call":
+            self.egraph.engine.command(
+                f'(rule ({node} (= v (val e))) ((subsume {row})) :ruleset facts :name "known {index}")'
+            )
+        if not is_foldable(symbol):
+            return
         constant = "".join(f" (isc {child})" for child in children)
         command = self.egraph.engine.command
         command(f'(rule ({node}{constant}) ((isc e)) :ruleset facts :name "isc {index}")')

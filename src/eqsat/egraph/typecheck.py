@@ -8,7 +8,7 @@ from eqsat.egraph.facts import node_type
 from eqsat.egraph.runner import Runner, StopRun
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.errors import RuleError, TypeCheckError
-from eqsat.relay.infer import compatible
+from eqsat.relay.generics import compatible
 from eqsat.relay.ty import Type
 
 
