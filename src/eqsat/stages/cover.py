@@ -136,10 +136,14 @@ class _Choice:
         self.candidates = [candidate for candidate in candidates if not self._is_barred(candidate)]
         self.rooted: dict[Expr, list[Candidate]] = {}
         self.taking: dict[Expr, list[Candidate]] = {}
+        self.holding: dict[Expr, list[Candidate]] = {}
         for candidate in self.candidates:
             self.rooted.setdefault(candidate.root, []).append(candidate)
             for node in candidate.group.inputs:
                 self.taking.setdefault(node, []).append(candidate)
+            for node in self.inner[candidate]:
+                self.holding.setdefault(node, []).append(candidate)
+        self.closed = {candidate: self._is_closed(candidate) for candidate in self.candidates}
 
     def solve(self, seconds: float) -> list[Candidate]:
         """The candidates of the cheapest cover; of equal ones, that which leaves fewest operators outside."""
@@ -156,6 +160,11 @@ class _Choice:
         chosen = program.minimize([by_cost, by_size], start=self.nodes, seconds=seconds)
         return [candidate for candidate in self.candidates if candidate in chosen]
 
+    def _is_closed(self, candidate: Candidate) -> bool:
+        """Whether nothing outside uses, even on the way to the root, what the candidate keeps to itself."""
+        inner, users = self.inner[candidate], self.graph.users
+        return all(user is candidate.root or user in inner for node in inner for user in users.get(node, ()))
+
     def _is_barred(self, candidate: Candidate) -> bool:
         """Whether what is always computed by itself needs what the candidate would keep to itself."""
         return any(user not in self.open for node in self.inner[candidate] for user in self._strangers(candidate, node))
@@ -170,11 +179,13 @@ class _Choice:
         ]
 
     def _add_supply(self, program: IntegerProgram, node: Expr) -> None:
-        """``node`` is computed in one way at most, and where it is needed, and only there."""
+        """``node`` is computed in one way at most, where it is needed, and only there; or else inside a candidate."""
         ways: dict[Column, float] = dict.fromkeys([node, *self.rooted.get(node, ())], 1.0)
-        program.at_most(ways, 1.0)
+        holders = self.holding.get(node, ())
+        program.at_most(ways | {one: 1.0 for one in holders if self.closed[one]}, 1.0)
+        program.at_most(dict.fromkeys((*ways, *holders), -1.0), -1.0)
         users: list[Column] = [*dict.fromkeys(self.graph.users.get(node, ())), *self.taking.get(node, ())]
-        missing = {way: -1.0 for way in ways}
+        missing = dict.fromkeys(ways, -1.0)
         if node is self.graph.root or any(user not in self.open for user in users if isinstance(user, Expr)):
             program.at_most(missing, -1.0)
             return
@@ -185,12 +196,10 @@ class _Choice:
     def _conflicts(self) -> list[tuple[Column, Column]]:
         """What cannot be chosen together."""
         pairs: dict[tuple[Column, Column], None] = {}
-        holding: dict[Expr, list[Candidate]] = {}
         for candidate in self.candidates:
             for node in self.inner[candidate]:
-                holding.setdefault(node, []).append(candidate)
                 pairs.update(dict.fromkeys((candidate, user) for user in self._strangers(candidate, node)))
-        for node, holders in holding.items():
+        for node, holders in self.holding.items():
             for index, one in enumerate(holders):
                 later = [other for other in holders[index + 1 :] if not self._nests(one, other)]
                 taking = [other for other in self.taking.get(node, ()) if not self._flows_into(other, one)]

@@ -18,6 +18,7 @@ from eqsat.extraction import CostNode, OpCount, Problem, Result
 from eqsat.relay.expr import Call, Expr, Function
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.module import IRModule
+from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import rewrite_post_order, substitute
 from eqsat.stages.composites import composites_among
 from eqsat.stages.cover import cover, share
@@ -140,6 +141,8 @@ class _Builder:
         prices = KernelPrices(self.model, {rule.composer.name: rule.cost for rule in rules})
         made = frozenset(function for rule in rules for function in rule.composer.functions.values())
         graphs = [share(_written_out(self._graph(choice), made)) for choice in (result.choice, incumbent)]
+        if structural_equal(*graphs):
+            graphs.pop()
         covers = [cover(graph, rules, prices, self.module, self.seconds) for graph in graphs]
         expr, cost = min(covers, key=lambda each: each[1])
         bound = min(result.lower_bound, cost)

@@ -78,7 +78,9 @@ def kernel(function: Function, arg_types: Sequence[Type | None]) -> CostNode:
     env = {param: ty for param, ty in zip(function.params, arg_types, strict=True) if ty is not None}
     nodes = cost_nodes(function.body, infer_types(function.body, env=env))
     result = nodes[function.body].type
-    return CostNode(str(function.attrs[COMPOSITE]), function.attrs, tuple(arg_types), result, body=tuple(nodes.values()))
+    return CostNode(
+        str(function.attrs[COMPOSITE]), function.attrs, tuple(arg_types), result, body=tuple(nodes.values())
+    )
 
 
 def cost_nodes(root: Expr, types: Mapping[Expr, Type]) -> dict[Expr, CostNode]:

@@ -1,0 +1,105 @@
+"""What a CPU library in the manner of oneDNN computes in one call (``dnnl``).
+
+A product (convolution, transposed convolution, dense layer or matrix product) takes a bias, the sum with another
+tensor and an activation along; GELU, layer normalization and chains of quantized operators are kernels of their own.
+The names and parts follow oneDNN's primitives and post-operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
+from eqsat.relay.op.contrib.parts import (
+    ACTIVATIONS,
+    Entry,
+    any_of,
+    entry,
+    gelu_by_erf,
+    layer_norm_written_out,
+    of_dtypes,
+    of_shape_of,
+    per_channel,
+    takes_calls,
+)
+from eqsat.relay.op.contrib.register import register_pattern_table
+from eqsat.relay.ty import TensorType
+
+FLOATS = ("float32", "bfloat16", "float16")
+
+PRODUCTS = {
+    "conv": ("nn.conv1d", "nn.conv2d", "nn.conv3d"),
+    "deconv": ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"),
+    "dense": ("nn.dense",),
+    "matmul": ("nn.matmul", "nn.batch_matmul"),
+}
+"""Primitive -> the operators it computes."""
+
+SINGLE = (
+    *(name for names in PRODUCTS.values() for name in names),
+    *("nn.relu", "tanh", "sigmoid", "clip", "nn.gelu", "nn.softmax", "add", "multiply", "nn.layer_norm"),
+    *("nn.max_pool2d", "nn.avg_pool2d", "nn.global_avg_pool2d", "nn.global_max_pool2d", "nn.batch_norm", "concatenate"),
+)
+"""Operators that are offloaded alone too."""
+
+
+def product_entries(primitive: str) -> Iterator[Entry]:
+    """A product with what may follow it."""
+    for activation in (None, *ACTIVATIONS):
+        for with_bias, with_sum in ((True, False), (False, False), (True, True), (False, True)):
+            if activation or with_bias or with_sum:
+                yield _product(primitive, with_bias, with_sum, activation)
+
+
+def _product(primitive: str, with_bias: bool, with_sum: bool, activation: str | None) -> Entry:
+    value: DFPattern = any_of(*PRODUCTS[primitive])(wildcard(), wildcard())
+    bias, addend = wildcard(), wildcard()
+    conditions = [of_dtypes(*FLOATS)]
+    words = [primitive]
+    if with_bias:
+        value = is_op("nn.bias_add")(value, bias) | is_op("add")(value, bias)
+        conditions.append(per_channel(bias))
+        words.append("bias")
+    if with_sum:
+        value = is_op("add")(value, addend)
+        conditions.append(of_shape_of(addend))
+        words.append("sum")
+    if activation:
+        value = ACTIVATIONS[activation](value)
+        words.append(activation)
+    return entry(f"dnnl.{'_'.join(words)}", value, *conditions)
+
+
+def quantized(product: str) -> DFPattern:
+    """A quantized product, an int32 bias, requantization, a clip and a cast."""
+    value: DFPattern = is_op(product)(wildcard(), wildcard(), *(is_constant() for _ in range(4)))
+    value = value | is_op("nn.bias_add")(value, is_constant()) | is_op("add")(value, is_constant())
+    value = is_op("qnn.requantize")(value, *(is_constant() for _ in range(4)))
+    value = value.optional(is_op("clip"))
+    return value.optional(is_op("cast"))
+
+
+@register_pattern_table("dnnl")
+def pattern_table() -> list[Entry]:
+    """The table of composites, largest first."""
+    entries = [row for primitive in PRODUCTS for row in product_entries(primitive)]
+    entries.sort(key=lambda row: -row[0].count("_"))
+    return [
+        entry("dnnl.qnn.conv2d", quantized("qnn.conv2d"), of_dtypes("int8", "uint8", "int32")),
+        entry("dnnl.qnn.dense", quantized("qnn.dense"), of_dtypes("int8", "uint8", "int32")),
+        entry("dnnl.layer_norm", layer_norm_written_out(), of_dtypes(*FLOATS)),
+        *entries,
+        entry("dnnl.gelu", gelu_by_erf(wildcard()), of_dtypes(*FLOATS)),
+        entry("dnnl.swish", ACTIVATIONS["swish"](wildcard()), of_dtypes(*FLOATS)),
+    ]
+
+
+def supports(call: Any) -> bool:
+    """Whether a single call is offloaded: on floats, and plain layouts where it has one."""
+    ty = call.checked_type
+    layout = (call.attrs or {}).get("data_layout") or "NC"
+    return isinstance(ty, TensorType) and ty.dtype in FLOATS and layout.startswith("NC")
+
+
+takes_calls("dnnl", SINGLE, supports)

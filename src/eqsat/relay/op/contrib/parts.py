@@ -1,0 +1,108 @@
+"""What the pattern tables of targets are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.matcher import Matcher
+from eqsat.relay.expr import Expr
+from eqsat.relay.op.op import register_op_attr
+from eqsat.relay.ty import TensorType, Type, is_static
+
+Entry: TypeAlias = tuple[str, DFPattern, Callable[[Expr], bool]]
+
+ACTIVATIONS: dict[str, Callable[[DFPattern], DFPattern]] = {
+    "relu": lambda x: is_op("nn.relu")(x),
+    "clip": lambda x: is_op("clip")(x),
+    "tanh": lambda x: is_op("tanh")(x),
+    "sigmoid": lambda x: is_op("sigmoid")(x),
+    "gelu": lambda x: is_op("nn.gelu")(x) | gelu_by_erf(x),
+    "swish": lambda x: is_op("multiply")(x, is_op("sigmoid")(x)),
+    "hardswish": lambda x: is_op("hardswish")(x),
+}
+"""Name of an activation -> the patterns of it, over what it is applied to."""
+
+
+def entry(name: str, pattern: DFPattern, *conditions: Callable[[Expr, dict[DFPattern, Expr]], bool]) -> Entry:
+    """A row of a pattern table; each condition gets the root and what the patterns in it matched."""
+
+    def check(root: Expr) -> bool:
+        matcher = Matcher(pattern, DataflowGraph(root))
+        if not matcher.match(root):
+            return False
+        bound = {part: found[0] for part, found in matcher.bound.items()}
+        return all(holds(root, bound) for holds in conditions)
+
+    return name, pattern, check
+
+
+def number(value: float) -> DFPattern:
+    """A constant all of whose elements are close to ``value``."""
+    return is_constant(predicate=lambda array: bool(np.allclose(array, value, rtol=1e-3)))
+
+
+def gelu_by_erf(x: DFPattern) -> DFPattern:
+    """x (1 + erf(x / sqrt 2)) / 2, with the half at any of its places."""
+    root, half, one = np.sqrt(2.0), number(0.5), number(1.0)
+    scaled = is_op("divide")(x, number(root)) | is_op("multiply")(x, number(1 / root))
+    shifted = is_op("add")(is_op("erf")(scaled), one)
+    multiply = is_op("multiply")
+    halved = multiply(x, half)
+    return multiply(multiply(x, shifted), half) | multiply(halved, shifted) | multiply(x, multiply(shifted, half))
+
+
+def layer_norm_written_out() -> DFPattern:
+    """gamma (x - mean x) / sqrt(mean (x - mean x)^2 + epsilon) + beta."""
+    x = wildcard()
+    centred = is_op("subtract")(x, is_op("mean")(x))
+    squared = is_op("power")(centred, number(2.0)) | is_op("multiply")(centred, centred)
+    deviation = is_op("sqrt")(is_op("add")(is_op("mean")(squared), is_constant()))
+    scaled = is_op("multiply")(is_op("divide")(centred, deviation), wildcard())
+    return is_op("add")(scaled, wildcard())
+
+
+def attention() -> DFPattern:
+    """softmax(q k' [scaled] [+ mask]) v."""
+    scores = is_op("nn.batch_matmul")(wildcard(), wildcard())
+    scores = scores | is_op("multiply")(scores, is_constant()) | is_op("divide")(scores, is_constant())
+    scores = scores | is_op("add")(scores, wildcard())
+    return is_op("nn.batch_matmul")(is_op("nn.softmax")(scores), wildcard())
+
+
+def any_of(*names: str) -> DFPattern:
+    """One of several operators, as the callee of a call."""
+    first, *others = map(is_op, names)
+    return reduce(or_, others, first)
+
+
+def is_vector(ty: Type | None) -> bool:
+    """Whether all dimensions but one are 1, as those of a bias are."""
+    return is_static(ty) and sum(dim != 1 for dim in ty.concrete_shape) <= 1
+
+
+def per_channel(bias: DFPattern) -> Callable[[Expr, dict[DFPattern, Expr]], bool]:
+    """Condition: what ``bias`` matched is added to each position alike."""
+    return lambda root, bound: is_vector(bound[bias]._checked_type)
+
+
+def of_shape_of(addend: DFPattern) -> Callable[[Expr, dict[DFPattern, Expr]], bool]:
+    """Condition: what ``addend`` matched is added element by element."""
+    return lambda root, bound: bound[addend]._checked_type == root._checked_type
+
+
+def of_dtypes(*dtypes: str) -> Callable[[Expr, dict[DFPattern, Expr]], bool]:
+    """Condition: the result is a tensor, or tuple whose first field is one, of one of ``dtypes``."""
+    return lambda root, bound: isinstance(ty := root._checked_type, TensorType) and ty.dtype in dtypes
+
+
+def takes_calls(target: str, names: Sequence[str], supports: Callable[[Any], bool]) -> None:
+    """Register that ``target`` takes calls of the named operators of which ``supports(call)`` holds."""
+    for name in names:
+        register_op_attr(name, f"target.{target}", supports)
