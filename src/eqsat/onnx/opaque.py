@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from onnx import defs, helper, numpy_helper, shape_inference
 
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
@@ -187,45 +188,53 @@ def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr,
     unknown: list[Type] = [UNKNOWN] * len(node.outputs)
     if node.domain != "" or node.op_identifier() in model.functions:
         return unknown
-    from onnx import defs, shape_inference
-
-    protos = {}
-    constants = {}
-    for value in [*node.inputs, *captured_values(node)]:
-        if value is None:
-            continue
-        proto = type_proto(types[values[value]])
-        if proto is None:
-            return unknown
-        protos[value.name] = proto
-        tensor = _stated_value(values[value], value.name)
-        if tensor is not None:
-            constants[value.name] = tensor
-    opset = model.opset_imports.get("", 1)
+    has_subgraphs = any(True for _ in _subgraphs(node))
+    taken = [value for value in (*node.inputs, *captured_values(node)) if value is not None]
+    protos = {value.name: proto for value in taken if (proto := type_proto(types[values[value]])) is not None}
+    if len(protos) < len({value.name for value in taken}) and not has_subgraphs:
+        return unknown
+    constants = {value.name: _stated_value(values[value], value.name) for value in taken}
+    stated = {name: tensor for name, tensor in constants.items() if tensor is not None}
+    infer = _infer_with_subgraphs if has_subgraphs else _infer
     try:
-        schema = defs.get_schema(node.op_type, opset, "")
-        found = shape_inference.infer_node_outputs(
-            schema,
-            ir.to_proto(node),
-            protos,
-            constants,
-            opset_imports=[_opset_id(domain, version) for domain, version in model.opset_imports.items()],
-            ir_version=model.ir_version,
-        )
+        found = infer(ir.to_proto(node), protos, stated, model)
     except (defs.SchemaError, shape_inference.InferenceError, ValueError, RuntimeError, NotImplementedError):
         return unknown
     return [type_of_proto(found[output.name]) if output.name in found else UNKNOWN for output in node.outputs]
 
 
-def _stated_value(expr: Expr, name: str) -> Any:
-    from onnx import numpy_helper
+def _infer(node: Any, inputs: dict[str, Any], constants: dict[str, Any], model: ir.Model) -> dict[str, Any]:
+    found: dict[str, Any] = shape_inference.infer_node_outputs(
+        defs.get_schema(node.op_type, model.opset_imports.get("", 1), ""),
+        node,
+        inputs,
+        constants,
+        opset_imports=_opset_ids(model),
+        ir_version=model.ir_version,
+    )
+    return found
 
+
+def _infer_with_subgraphs(
+    node: Any, inputs: dict[str, Any], constants: dict[str, Any], model: ir.Model
+) -> dict[str, Any]:
+    """As :func:`_infer`, through a graph of the one node: subgraphs are looked into there only."""
+    graph = helper.make_graph(
+        [node],
+        "one",
+        [helper.make_value_info(name, proto) for name, proto in inputs.items()],
+        [helper.make_empty_tensor_value_info(name) for name in node.output if name],
+        list(constants.values()),
+    )
+    whole = helper.make_model(graph, opset_imports=_opset_ids(model), ir_version=model.ir_version)
+    return {value.name: value.type for value in shape_inference.infer_shapes(whole).graph.output}
+
+
+def _stated_value(expr: Expr, name: str) -> Any:
     if not isinstance(expr, Constant) or expr.data.size > _STATED_VALUES:
         return None
     return numpy_helper.from_array(np.asarray(expr.data.numpy()), name)
 
 
-def _opset_id(domain: str, version: int) -> Any:
-    from onnx import helper
-
-    return helper.make_operatorsetid(domain, version)
+def _opset_ids(model: ir.Model) -> list[Any]:
+    return [helper.make_operatorsetid(domain, version) for domain, version in model.opset_imports.items()]

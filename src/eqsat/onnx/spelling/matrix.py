@@ -50,7 +50,7 @@ def _to_product(call: Call, target: Target) -> OnnxNode:
 
 def _operands(call: Call, target: Target) -> tuple[Expr, Expr, bool, bool]:
     attrs = attributes(call)
-    if attrs.out_dtype not in ("", target.type(call.args[0]).dtype):
+    if attrs.out_dtype and attrs.out_dtype != target.type(call.args[0]).dtype:
         raise target.unwritable(call, "the result has another dtype than the operands")
     if op_name(call) == "nn.dense":
         return call.args[0], call.args[1], False, True

@@ -1,0 +1,183 @@
+"""Reading and writing model files."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from eqsat.errors import ModelError
+from eqsat.onnx import from_bytes, load, save, to_bytes
+from eqsat.onnx.files import from_proto
+
+from .models import conv_batch_norm, parsed, with_weights
+
+
+def weighty() -> onnx.ModelProto:
+    """A model with one weight of 4 kB."""
+    return with_weights(parsed("(float[1,32] x) => (float[1,32] y) { y = MatMul (x, w) }"), w=(32, 32))
+
+
+def written(path: Path, proto: onnx.ModelProto) -> Path:
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def external(folder: Path) -> Path:
+    """A model file whose weight is in another file beside it."""
+    path = folder / "model.onnx"
+    onnx.save(weighty(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    return path
+
+
+# ---- reading
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"cannot read .*none\.onnx: No such file"):
+        load(tmp_path / "none.onnx")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot read .*: Is a directory"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"\x89PNG\r\n\x1a\n" + bytes(100), bytes(1000)])
+def test_what_is_no_model_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "picture.png"
+    path.write_bytes(data)
+    with pytest.raises(ModelError, match=r"picture\.png is no ONNX model, or is cut off"):
+        load(path)
+
+
+def test_a_model_cut_off_anywhere_is_refused_or_read() -> None:
+    data = conv_batch_norm().SerializeToString()
+    refused = 0
+    for length in range(0, len(data), 7):
+        try:
+            from_bytes(data[:length])
+        except ModelError:
+            refused += 1
+    assert refused > len(data) // 7 * 0.9
+
+
+def test_sparse_initializers_are_read_as_dense_ones() -> None:
+    proto = parsed("(float[2] x) => (float[2] y) { y = Add (x, w) }")
+    values = onnx.numpy_helper.from_array(onnx.numpy_helper.np.array([3.0], "f4"), "w")
+    indices = onnx.numpy_helper.from_array(onnx.numpy_helper.np.array([1], "i8"), "at")
+    proto.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [2]))
+    assert from_proto(proto).graph.initializers["w"].const_value.numpy().tolist() == [0, 3]
+    assert not proto.graph.initializer, "the given model is not changed"
+
+
+# ---- external files
+
+
+def test_weights_in_another_file_stay_there_until_they_are_asked_for(tmp_path: Path) -> None:
+    model = load(external(tmp_path))
+    tensor = model.graph.initializers["w"].const_value
+    assert isinstance(tensor, ir.ExternalTensor)
+    assert tensor.raw is None, "nothing is mapped yet"
+    assert tensor.numpy().shape == (32, 32)
+
+
+def test_a_missing_external_file_is_named(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(ModelError, match=r"keeps tensor 'w' in weights\.bin, which cannot be read: No such file"):
+        load(path)
+
+
+def test_an_external_file_that_is_too_short_is_told(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(bytes(100))
+    with pytest.raises(ModelError, match="has 100 bytes where 4096 are needed"):
+        load(path)
+
+
+def test_an_external_file_outside_the_folder_is_refused(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    (tmp_path / "inner").mkdir()
+    data = path.read_bytes().replace(b"weights.bin", b"../weights.")
+    (tmp_path / "weights.").write_bytes(bytes(4096))
+    (tmp_path / "inner" / "model.onnx").write_bytes(data)
+    with pytest.raises(ModelError, match="outside the model's folder"):
+        load(tmp_path / "inner" / "model.onnx")
+
+
+def test_external_weights_go_beside_the_copy(tmp_path: Path) -> None:
+    save(load(external(tmp_path)), tmp_path / "copy.onnx")
+    assert sorted(os.listdir(tmp_path)) == ["copy.onnx", "copy.onnx.data", "model.onnx", "weights.bin"]
+    copy = onnx.load(tmp_path / "copy.onnx")
+    assert copy.graph.initializer[0].raw_data == weighty().graph.initializer[0].raw_data
+
+
+def test_a_model_with_external_weights_may_be_written_over_itself(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(weighty(), path, save_as_external_data=True, location="model.onnx.data", size_threshold=0)
+    save(load(path), path)
+    save(load(path), path)
+    assert onnx.load(path).graph.initializer[0].raw_data == weighty().graph.initializer[0].raw_data
+
+
+def test_bytes_hold_external_weights(tmp_path: Path) -> None:
+    whole = onnx.load_from_string(to_bytes(load(external(tmp_path))))
+    assert whole.graph.initializer[0].raw_data == weighty().graph.initializer[0].raw_data
+
+
+# ---- writing
+
+
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"cannot write .*none/y\.onnx: No such file"):
+        save(from_proto(weighty()), tmp_path / "none" / "y.onnx")
+
+
+def test_folders_and_devices_are_not_replaced(tmp_path: Path) -> None:
+    for target in (tmp_path, Path("/dev/null")):
+        with pytest.raises(ModelError, match="cannot write"):
+            save(from_proto(weighty()), target)
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_link_keeps_pointing_to_what_is_written(tmp_path: Path) -> None:
+    old = written(tmp_path / "old.onnx", weighty())
+    (tmp_path / "link.onnx").symlink_to(old)
+    save(from_proto(conv_batch_norm()), tmp_path / "link.onnx")
+    assert (tmp_path / "link.onnx").is_symlink()
+    assert len(onnx.load(old).graph.node) == 3
+
+
+def test_permissions_are_kept(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.onnx", weighty())
+    path.chmod(0o640)
+    save(from_proto(weighty()), path)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("as_external", [False, True])
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, as_external: bool) -> None:
+    """A limit on the size of files stands for the full disk."""
+    source = external(tmp_path) if as_external else written(tmp_path / "model.onnx", weighty())
+    target = tmp_path / "out.onnx"
+    target.write_bytes(b"as it was")
+    before = sorted(os.listdir(tmp_path))
+    program = "import sys, eqsat.onnx as o; o.save(o.load(sys.argv[1]), sys.argv[2])"
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program, source, target], preexec_fn=limit, capture_output=True, text=True
+    )
+    assert "ModelError: cannot write" in done.stderr
+    assert "File too large" in done.stderr
+    assert target.read_bytes() == b"as it was"
+    assert sorted(os.listdir(tmp_path)) == before
