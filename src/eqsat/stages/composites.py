@@ -33,10 +33,11 @@ def composite_rules(pattern_table: PatternTable, cost: CompositeCost = None) -> 
     Args:
         pattern_table: entries ``(name, pattern)`` or ``(name, pattern, check)`` as for ``MergeComposite``;
             ``check(root)`` sees the matched expression, typed.
-        cost: what a call of a composite costs, in the unit of the cost model of the extraction: a number, or
-            ``cost(name, function)`` of its name and its function (typed). By default the cost model is asked for
-            a node that has the composite's name and, as ``body``, what it computes: a kernel that is launched
-            once and keeps what it computes inside to itself.
+        cost: what a call of a composite costs, in the unit of the cost model of the extraction: a number,
+            ``cost(name, function)`` of its name and its function (typed), or the model of another device, such
+            as ``extraction.Roofline("tensorrt")``. By default the extraction's model prices it. Models are asked
+            for a node that has the composite's name and, as ``body``, what it computes: a kernel that is
+            launched once and keeps what it computes inside to itself.
 
     Raises:
         ArgumentError: an entry that is of neither form.

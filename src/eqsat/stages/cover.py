@@ -81,7 +81,7 @@ def _needed(root: Expr, groups: Mapping[Expr, Group]) -> list[Expr]:
 
 def _operator_costs(root: Expr, types: Mapping[Expr, Type], prices: KernelPrices) -> dict[Expr, float]:
     """What each node of the region of ``root`` costs by itself."""
-    costs = {}
+    costs: dict[Expr, float] = {}
     for node, seen in cost_nodes(root, types).items():
         if isinstance(node, Call) and isinstance(node.op, Function) and is_composite(node.op):
             costs[node] = prices(node.op, [types.get(arg) for arg in node.args])

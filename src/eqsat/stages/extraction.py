@@ -141,7 +141,7 @@ class _Builder:
         prices = KernelPrices(self.model, {rule.composer.name: rule.cost for rule in rules})
         made = frozenset(function for rule in rules for function in rule.composer.functions.values())
         graphs = [share(_written_out(self._graph(choice), made)) for choice in (result.choice, incumbent)]
-        if structural_equal(*graphs):
+        if structural_equal(graphs[0], graphs[1]):
             graphs.pop()
         covers = [cover(graph, rules, prices, self.module, self.seconds) for graph in graphs]
         expr, cost = min(covers, key=lambda each: each[1])

@@ -10,14 +10,16 @@ from eqsat.egraph.facts import is_foldable
 from eqsat.egraph.symbols import Symbol
 from eqsat.errors import ExtractionError
 from eqsat.extraction import CostNode
+from eqsat.extraction.cost import CostModel as BaseModel
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 
 CostModel: TypeAlias = Callable[[CostNode], float]
-CompositeCost: TypeAlias = float | Callable[[str, Function], float] | None
-"""A number, a callable of name and typed function, or None: what the cost model says of the kernel."""
+CompositeCost: TypeAlias = float | Callable[[str, Function], float] | BaseModel | None
+"""A number, a callable of name and typed function, or the model of the device the composites run on; None: the
+cost model of the extraction."""
 
 COMPOSITE = "Composite"
 
@@ -63,8 +65,8 @@ class KernelPrices:
 
     def _price(self, name: str, function: Function, arg_types: tuple[Type | None, ...]) -> float:
         cost = self.costs.get(name)
-        if cost is None:
-            return ask(self.model, kernel(function, arg_types))
+        if cost is None or isinstance(cost, BaseModel):
+            return ask(cost or self.model, kernel(function, arg_types))
         return _finite(lambda: cost(name, function) if callable(cost) else cost, f"the cost given for {name}")
 
 

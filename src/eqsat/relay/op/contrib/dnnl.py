@@ -15,6 +15,7 @@ from eqsat.relay.op.contrib.parts import (
     ACTIVATIONS,
     Entry,
     any_of,
+    attribute,
     entry,
     gelu_by_erf,
     layer_norm_written_out,
@@ -80,7 +81,6 @@ def quantized(product: str) -> DFPattern:
     return value.optional(is_op("cast"))
 
 
-@register_pattern_table("dnnl")
 def pattern_table() -> list[Entry]:
     """The table of composites, largest first."""
     entries = [row for primitive in PRODUCTS for row in product_entries(primitive)]
@@ -98,8 +98,9 @@ def pattern_table() -> list[Entry]:
 def supports(call: Any) -> bool:
     """Whether a single call is offloaded: on floats, and plain layouts where it has one."""
     ty = call.checked_type
-    layout = (call.attrs or {}).get("data_layout") or "NC"
+    layout = str(attribute(call, "data_layout", "NC"))
     return isinstance(ty, TensorType) and ty.dtype in FLOATS and layout.startswith("NC")
 
 
+register_pattern_table("dnnl", pattern_table)
 takes_calls("dnnl", SINGLE, supports)

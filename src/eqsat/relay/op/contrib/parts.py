@@ -12,7 +12,7 @@ import numpy as np
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.matcher import Matcher
-from eqsat.relay.expr import Expr
+from eqsat.relay.expr import Call, Expr
 from eqsat.relay.op.op import register_op_attr
 from eqsat.relay.ty import TensorType, Type, is_static
 
@@ -70,10 +70,17 @@ def layer_norm_written_out() -> DFPattern:
 
 def attention() -> DFPattern:
     """softmax(q k' [scaled] [+ mask]) v."""
-    scores = is_op("nn.batch_matmul")(wildcard(), wildcard())
+    scores: DFPattern = is_op("nn.batch_matmul")(wildcard(), wildcard())
     scores = scores | is_op("multiply")(scores, is_constant()) | is_op("divide")(scores, is_constant())
     scores = scores | is_op("add")(scores, wildcard())
     return is_op("nn.batch_matmul")(is_op("nn.softmax")(scores), wildcard())
+
+
+def attribute(node: Expr, name: str, default: Any = None) -> Any:
+    """An attribute of an operator's call, ``default`` where it has none or it is not set."""
+    attrs = node.attrs if isinstance(node, Call) else None
+    value = None if attrs is None else attrs.get(name)
+    return default if value is None or value == "" else value
 
 
 def any_of(*names: str) -> DFPattern:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op, is_tuple_get_item, wildcard
-from eqsat.relay.expr import Call, Expr
+from eqsat.relay.expr import Expr
 from eqsat.relay.op.contrib.parts import (
     ACTIVATIONS,
     Entry,
     attention,
+    attribute,
     entry,
     layer_norm_written_out,
     of_dtypes,
@@ -21,7 +22,6 @@ from eqsat.relay.op.contrib.parts import (
     per_channel,
 )
 from eqsat.relay.op.contrib.register import register_pattern_table
-from eqsat.relay.op.op import Op
 from eqsat.relay.ty import is_static
 
 DTYPES = ("float32", "float16", "int8")
@@ -42,18 +42,13 @@ def is_runnable(root: Expr, bound: dict[DFPattern, Expr]) -> bool:
     """Condition: shapes are known, of at most 8 dimensions, and layouts those of NCHW images."""
     if not is_static(root._checked_type) or len(root._checked_type.shape) > 8:
         return False
-    for node in bound.values():
-        attrs = node.attrs if isinstance(node, Call) and isinstance(node.op, Op) else None
-        layout = (attrs or {}).get("data_layout") or (attrs or {}).get("layout") or "NC"
-        if not str(layout).startswith("NC"):
-            return False
-    return True
+    layouts = [attribute(node, name, "NC") for node in bound.values() for name in ("data_layout", "layout")]
+    return all(str(layout).startswith("NC") for layout in layouts)
 
 
-def is_unpadded(root: Expr, bound: dict[DFPattern, Expr]) -> bool:
+def is_over_last_axis(root: Expr, bound: dict[DFPattern, Expr]) -> bool:
     """Condition: a softmax or normalization is over the last axis, which kernels keep in registers."""
-    axis = (root.attrs or {}).get("axis", -1) if isinstance(root, Call) else -1
-    return is_static(root._checked_type) and axis in (-1, len(root._checked_type.shape) - 1)
+    return is_static(root._checked_type) and attribute(root, "axis", -1) in (-1, len(root._checked_type.shape) - 1)
 
 
 def singles() -> Iterator[Entry]:
@@ -63,9 +58,9 @@ def singles() -> Iterator[Entry]:
             arguments = [wildcard() for _ in range(2 if name == "nn.pad" else arity)]
             yield entry(f"tensorrt.{name}", is_op(name)(*arguments), of_dtypes(*DTYPES), is_runnable)
     yield entry("tensorrt.nn.bias_add", is_op("nn.bias_add")(wildcard(), wildcard()), of_dtypes(*DTYPES), is_runnable)
-    yield entry("tensorrt.nn.softmax", is_op("nn.softmax")(wildcard()), of_dtypes(*DTYPES), is_unpadded)
+    yield entry("tensorrt.nn.softmax", is_op("nn.softmax")(wildcard()), of_dtypes(*DTYPES), is_over_last_axis)
     norm = is_op("nn.layer_norm")(wildcard(), wildcard(), wildcard())
-    yield entry("tensorrt.nn.layer_norm", norm, of_dtypes(*DTYPES), is_unpadded)
+    yield entry("tensorrt.nn.layer_norm", norm, of_dtypes(*DTYPES), is_over_last_axis)
     yield entry("tensorrt.concatenate", is_op("concatenate")(wildcard()), of_dtypes(*DTYPES), is_runnable)
     batch_norm = is_op("nn.batch_norm")(wildcard(), *(is_constant() for _ in range(4)))
     yield entry("tensorrt.nn.batch_norm", is_tuple_get_item(batch_norm, 0), of_dtypes(*DTYPES), is_runnable)
@@ -110,7 +105,6 @@ def pointwise() -> Iterator[Entry]:
     yield entry("tensorrt.multiply_multiply_add", fused, of_dtypes(*DTYPES), is_runnable)
 
 
-@register_pattern_table("tensorrt")
 def pattern_table() -> list[Entry]:
     """The table of composites, largest first."""
     return [
@@ -120,3 +114,6 @@ def pattern_table() -> list[Entry]:
         *pointwise(),
         *singles(),
     ]
+
+
+register_pattern_table("tensorrt", pattern_table)
