@@ -45,7 +45,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="cannot read .*: Is a directory"):
+    with pytest.raises(ModelError, match=r"cannot read .*: Is a directory"):
         load(tmp_path)
 
 

@@ -1,0 +1,301 @@
+"""The command line: what it prints, writes and refuses, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from eqsat import cli
+
+EQSAT = str(Path(sys.executable).with_name("eqsat"))
+
+
+def model() -> onnx.ModelProto:
+    """x + 0, then a convolution, a batch norm and an operator that nobody knows."""
+    random = np.random.default_rng(0)
+    weights = {"w": (3, 2, 3, 3), "gamma": (3,), "beta": (3,), "mean": (3,), "variance": (3,)}
+    nodes = [
+        helper.make_node("Add", ["x", "zero"], ["a"]),
+        helper.make_node("Conv", ["a", "w"], ["c"]),
+        helper.make_node("BatchNormalization", ["c", "gamma", "beta", "mean", "variance"], ["y"]),
+    ]
+    arrays = {name: random.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in weights.items()}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 2, 8, 8])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 3, 6, 6])],
+        [numpy_helper.from_array(array, name) for name, array in {**arrays, "zero": np.float32(0)}.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in.onnx"
+    onnx.save(model(), path)
+    return path
+
+
+class Ran:
+    """What a command did: exit code and what it printed."""
+
+    def __init__(self, code: int, out: str, err: str):
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def eqsat(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the command line in this process."""
+
+    def run(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["eqsat", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return Ran(int(ended.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+def refused(ran: Ran, *words: str) -> None:
+    """The command ended with code 2 and one line that has these words."""
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.count("\n") == 1, ran.err
+    assert ran.err.startswith("eqsat")
+    for word in words:
+        assert word in ran.err
+
+
+# ---- optimize
+
+
+def test_optimize_tells_what_it_did(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    ran = eqsat("optimize", source, tmp_path / "out.onnx", "--verify", 1)
+    assert (ran.code, ran.err) == (0, "")
+    assert "nodes  3 -> 1" in ran.out
+    assert "(opcount, proved least)" in ran.out
+    assert "ended  saturated after" in ran.out
+    assert "batch-norm-is-affine" in ran.out
+    assert "output y: largest difference" in ran.out
+    for phase in ("load", "import", "lower", "saturate", "snapshot", "extract", "build", "export", "verify", "save"):
+        assert f"{phase} 0." in ran.out
+    assert [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node] == ["Conv"]
+
+
+def test_optimize_as_json(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    facts = json.loads(eqsat("optimize", source, tmp_path / "out.onnx", "--verify", 2, "--json").out)
+    assert facts["nodes"] == {"before": 3, "after": 1}
+    assert facts["cost"]["after"] < facts["cost"]["before"]
+    assert facts["cost"]["optimal"]
+    assert facts["stop_reason"] == "saturated"
+    assert "batch-norm-is-affine" in facts["rules"]
+    assert [difference["output"] for difference in facts["differences"]] == ["y"]
+    assert facts["differences"][0]["relative"] < 1e-5
+
+
+def test_the_input_is_not_touched(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    before = source.read_bytes(), source.stat().st_mtime_ns
+    eqsat("optimize", source, tmp_path / "out.onnx")
+    assert (source.read_bytes(), source.stat().st_mtime_ns) == before
+
+
+def test_chosen_rules_only(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    facts = json.loads(eqsat("optimize", source, tmp_path / "out.onnx", "--rules", "algebra", "--json").out)
+    assert facts["nodes"]["after"] == 2
+    assert "batch-norm-is-affine" not in facts["rules"]
+
+
+def test_streams_take_the_place_of_files(source: Path, tmp_path: Path) -> None:
+    ran = subprocess.run([EQSAT, "optimize", "-", "-"], input=source.read_bytes(), capture_output=True, check=True)
+    assert [node.op_type for node in onnx.load_from_string(ran.stdout).graph.node] == ["Conv"]
+    assert b"nodes  3 -> 1" in ran.stderr
+
+
+def test_progress_is_told_when_it_is_asked_for(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    ran = eqsat("optimize", source, tmp_path / "out.onnx", "--progress")
+    assert ran.err.startswith("iteration 1: ")
+    assert eqsat("optimize", source, tmp_path / "out.onnx").err == ""
+
+
+def test_limits_end_the_saturation(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    facts = json.loads(eqsat("optimize", source, tmp_path / "out.onnx", "--iterations", 1, "--json").out)
+    assert (facts["stop_reason"], facts["iterations"]) == ("iterations", 1)
+
+
+def test_a_model_that_differs_is_not_written_unless_that_is_wanted(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    """With tolerance 0 the rounding of a folded batch norm is a difference."""
+    target = tmp_path / "out.onnx"
+    command = ("optimize", source, target, "--verify", 2, "--tolerance", 0)
+    refused(eqsat(*command), "output 'y' differs by", "nothing is written")
+    assert not target.exists()
+    assert eqsat(*command, "--keep-differing").code == 0
+    assert target.exists()
+
+
+def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(source: Path, tmp_path: Path) -> None:
+    running = []
+    for seed in range(5):
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        command = [EQSAT, "optimize", source, tmp_path / f"{seed}.onnx"]
+        running.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL))
+    assert [process.wait() for process in running] == [0] * 5
+    assert len({(tmp_path / f"{seed}.onnx").read_bytes() for seed in range(5)}) == 1
+
+
+def test_an_interrupt_writes_nothing(tmp_path: Path) -> None:
+    """Interrupted while it saturates: the progress says so."""
+    source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    nodes = [helper.make_node("Add", [f"v{i}" if i else "x", f"w{i}"], [f"v{i + 1}"]) for i in range(40)]
+    given = [helper.make_tensor_value_info(name, 1, [2]) for name in ["x", *(f"w{i}" for i in range(40))]]
+    graph = helper.make_graph(nodes, "sums", given, [helper.make_tensor_value_info("v40", 1, [2])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), source)
+    limits = ["--seconds", "60", "--nodes", "100000000", "--iterations", "1000000"]
+    with subprocess.Popen(
+        [EQSAT, "optimize", source, target, "--progress", *limits], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("iteration 1")
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert rest.splitlines()[-1] == "eqsat: interrupted, nothing is written"
+    assert process.returncode == 130
+    assert os.listdir(tmp_path) == ["in.onnx"]
+
+
+# ---- bad input
+
+
+def test_a_missing_file(eqsat: Any, tmp_path: Path) -> None:
+    refused(eqsat("optimize", tmp_path / "none.onnx", tmp_path / "out.onnx"), "none.onnx", "No such file")
+
+
+@pytest.mark.parametrize("command", ["optimize", "compare", "show"])
+def test_a_file_that_is_no_model(eqsat: Any, command: str, tmp_path: Path) -> None:
+    path = tmp_path / "picture.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    refused(eqsat(command, path, *[tmp_path / "out.onnx"] * (command == "optimize")), "picture.png is no ONNX model")
+
+
+def test_a_model_that_is_cut_off(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    data = source.read_bytes()
+    source.write_bytes(data[: len(data) // 2])
+    refused(eqsat("optimize", source, tmp_path / "out.onnx"), "in.onnx is no ONNX model, or is cut off")
+    assert os.listdir(tmp_path) == ["in.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--iterations", "0"), ("--iterations", "-3"), ("--nodes", "0"), ("--seconds", "0"), ("--seconds", "nan")],
+)
+def test_limits_are_above_zero(eqsat: Any, source: Path, tmp_path: Path, option: str, value: str) -> None:
+    refused(eqsat("optimize", source, tmp_path / "out.onnx", option, value), option, "above 0")
+
+
+def test_an_unknown_rule_set_is_told_with_those_there_are(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    ran = eqsat("optimize", source, tmp_path / "out.onnx", "--rules", "magic")
+    refused(ran, "there is no rule set 'magic': choose from default, ")
+
+
+@pytest.mark.parametrize("arguments", [("--extract", "magic"), ("--cost", "magic"), ("--verify", "-1"), ("--magic",)])
+def test_unknown_choices(eqsat: Any, source: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    refused(eqsat("optimize", source, tmp_path / "out.onnx", *arguments), arguments[0])
+
+
+def test_a_target_that_cannot_be_written(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    refused(eqsat("optimize", source, tmp_path / "no" / "out.onnx"), "cannot write", "No such file")
+    refused(eqsat("optimize", source, tmp_path), "cannot write", tmp_path.name)
+    assert os.listdir(tmp_path) == ["in.onnx"]
+
+
+def test_no_or_unknown_commands(eqsat: Any) -> None:
+    refused(eqsat("magic"), "No such command 'magic'")
+    refused(eqsat("optimize"), "Missing argument 'IN'")
+
+
+def test_a_closed_pipe_is_no_error(source: Path) -> None:
+    with subprocess.Popen([EQSAT, "rules", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+# ---- the other commands
+
+
+def test_show_prints_relay_text_that_reads_back(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    text = eqsat("show", source).out
+    assert "nn.conv2d(" in text
+    (tmp_path / "graph.relay").write_text("fn (%x: Tensor[(4), float32]) { nn.relu(%x) }")
+    assert "nn.relu(%x)" in eqsat("show", tmp_path / "graph.relay").out
+
+
+def test_show_tells_where_relay_text_is_malformed(eqsat: Any, tmp_path: Path) -> None:
+    path = tmp_path / "graph.relay"
+    path.write_text("fn (%x) { nn.relu(%x }")
+    refused(eqsat("show", path), "line 1, column 22")
+
+
+def test_show_draws_pictures(eqsat: Any, source: Path) -> None:
+    assert eqsat("show", source, "--format", "svg").out.startswith("<svg")
+    assert eqsat("show", source, "--format", "dot").out.startswith("digraph")
+
+
+def test_show_as_json_counts_operators(eqsat: Any, source: Path) -> None:
+    shown = json.loads(eqsat("show", source, "--json").out)
+    assert shown["opaque"] == {}
+    assert shown["functions"]["main"]["parameters"] == {"x": "Tensor[(1, 2, 8, 8), float32]"}
+    assert shown["functions"]["main"]["operators"]["nn.conv2d"] == 1
+
+
+def test_compare_prints_orders_and_draws_them(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    command = ("compare", source, "--orders", 2, "--rules", "algebra", "--rules", "linear")
+    ran = eqsat(*command, "--plot", tmp_path / "orders.svg")
+    assert "algebra > linear" in ran.out
+    assert "saturation" in ran.out
+    assert (tmp_path / "orders.svg").read_text().startswith("<svg")
+    rows = json.loads(eqsat(*command, "--json").out)["rows"]
+    assert [row["order"] for row in rows] == [["algebra", "linear"], ["linear", "algebra"]]
+    refused(eqsat(*command, "--plot", tmp_path / "no" / "orders.svg"), "cannot write", "orders.svg")
+
+
+def test_rules_are_listed(eqsat: Any) -> None:
+    listed = json.loads(eqsat("rules", "list", "--json").out)
+    assert listed["default"]["fold-constants"] == "exact"
+    assert "finite" not in set(listed["default"].values())
+    assert "fold-constants" in eqsat("rules", "list").out
+
+
+def test_extract_solves_gym_files(eqsat: Any, tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    node = {"op": "a", "children": [], "eclass": "0", "cost": 2.0}
+    path.write_text(json.dumps({"nodes": {"0": node}, "root_eclasses": ["0"]}))
+    ran = eqsat("extract", path)
+    assert ran.code == 0
+    assert "graph.json" in ran.out
+
+
+def test_completion_scripts() -> None:
+    environment = {**os.environ, "_EQSAT_COMPLETE": "bash_source"}
+    script = subprocess.run([EQSAT], env=environment, capture_output=True, text=True, check=True).stdout
+    assert "complete -o nosort" in script
+
+
+def test_start_up_does_not_load_the_frameworks() -> None:
+    """`eqsat --help` answers without the packages of the extra."""
+    program = "import sys, eqsat.cli; print([name for name in ('onnx', 'onnxruntime') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
