@@ -138,7 +138,7 @@ class Runner:
         self._activate()
         changed = self._run_native(iteration)
         changed |= self._settle()
-        changed |= self._run_applies()
+        changed |= self._run_applies(iteration)
         changed |= self._settle()
         changed |= self._run_python()
         changed |= self._settle()
@@ -180,7 +180,7 @@ class Runner:
         for ruleset, matches in found.items():
             turn = turns[ruleset]
             turn.pending += matches
-            self._hold_back(turn, matches, iteration)
+            self._hold_back(turn, turn.pending, iteration)
         self._check_time()
 
     def _hold_back(self, turn: _Turn, matches: int, iteration: int) -> None:
@@ -190,11 +190,11 @@ class Runner:
             turn.bans += 1
             self.report.rule(turn.name).bans += 1
 
-    def _run_applies(self) -> bool:
-        """The second half of rules that asked Python something."""
+    def _run_applies(self, iteration: int) -> bool:
+        """The second half of rules that asked Python something; a rule banned just now keeps its matches."""
         changed = False
         for turn in self.current:
-            if isinstance(turn.runner, RewriteCompiler) and turn.pending:
+            if isinstance(turn.runner, RewriteCompiler) and turn.pending and turn.banned_until <= iteration:
                 turn.pending = 0
                 changed |= self._apply(turn, turn.runner.apply_ruleset)[1]
         return changed
