@@ -70,6 +70,26 @@ def exprs(draw: st.DrawFn, size: int = 12) -> relay.Expr:
     return _grow(draw, pool, draw(st.integers(size // 3, size)), depth=2)
 
 
+LIST = relay.GlobalTypeVar("List")
+_ELEMENT = relay.TypeVar("A")
+CONS = relay.Constructor("Cons", [_ELEMENT, LIST(_ELEMENT)], LIST)
+NIL = relay.Constructor("Nil", [], LIST)
+LIST_TYPE = relay.TypeData(LIST, [_ELEMENT], [CONS, NIL])
+
+
+@st.composite
+def modules_with_matches(draw: st.DrawFn) -> relay.IRModule:
+    """A module that defines ``List`` and has a function that matches on such values."""
+    pool: list[relay.Expr] = [*(draw(variables()) for _ in range(2)), CONS, NIL]
+    for kind in draw(st.lists(st.sampled_from([_match, _match, _call, _function]), min_size=1, max_size=4)):
+        pool.append(kind(draw, pool, 2))
+    body = pool[-1]
+    type_params = draw(st.lists(st.builds(relay.TypeVar, st.sampled_from(["A", "B"])), max_size=2, unique_by=str))
+    params = [relay.Var(draw(_NAMES), type_param) for type_param in type_params]
+    function = relay.Function([*params, *relay.analysis.free_vars(body)], body, None, type_params)
+    return relay.IRModule({"function": function}, {LIST: LIST_TYPE})
+
+
 @st.composite
 def variables(draw: st.DrawFn) -> relay.Var:
     return relay.Var(draw(_NAMES), draw(st.one_of(st.none(), _TYPES)))
@@ -129,6 +149,24 @@ def _let(draw: st.DrawFn, pool: list[relay.Expr], depth: int) -> relay.Expr:
     return relay.Let(variable, _inner(draw, pool, depth), _inner(draw, pool, depth, variable))
 
 
+def _match(draw: st.DrawFn, pool: list[relay.Expr], depth: int) -> relay.Expr:
+    patterns = draw(st.lists(_PATTERNS, max_size=3))
+    clauses = [relay.Clause(pattern, _inner(draw, pool, depth, *pattern.variables)) for pattern in patterns]
+    return relay.Match(_pick(draw, pool), clauses, draw(st.booleans()))
+
+
+_PATTERNS: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(
+        st.builds(relay.PatternWildcard),
+        st.builds(relay.PatternVar, variables()),
+        st.builds(lambda: relay.PatternConstructor(NIL)),
+    ),
+    lambda inner: st.one_of(
+        st.builds(lambda head, tail: relay.PatternConstructor(CONS, [head, tail]), inner, inner),
+        st.builds(relay.PatternTuple, st.lists(inner, max_size=2)),
+    ),
+    max_leaves=3,
+)
 _LEAF_KINDS: list[Any] = [
     lambda draw, pool, depth: draw(variables()),
     lambda draw, pool, depth: draw(constants()),

@@ -1,6 +1,16 @@
 """The IR: a Relay-style graph of typed tensor operators."""
 
-from eqsat.relay import analysis, build_module, dataflow_pattern, expr, op, transform, ty
+from eqsat.relay import adt, analysis, build_module, dataflow_pattern, expr, op, transform, ty
+from eqsat.relay.adt import (
+    Clause,
+    Constructor,
+    Match,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    TypeData,
+)
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -24,25 +34,44 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.op import *  # noqa: F403 - relay.add is relay.op.add
 from eqsat.relay.op import nn
 from eqsat.relay.parser import Span, fromtext, parse, parse_expr
-from eqsat.relay.ty import Any, FuncType, IncompleteType, RefType, TensorType, TupleType, Type
+from eqsat.relay.ty import (
+    Any,
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+)
 from eqsat.relay.visitor import ExprMutator, ExprVisitor
 from eqsat.relay.viz import viz
 
 __all__ = [
     "Any",
     "Call",
+    "Clause",
     "Constant",
+    "Constructor",
     "Expr",
     "ExprMutator",
     "ExprVisitor",
     "FuncType",
     "Function",
+    "GlobalTypeVar",
     "GlobalVar",
     "IRModule",
     "If",
     "IncompleteType",
     "Let",
+    "Match",
     "Op",
+    "PatternConstructor",
+    "PatternTuple",
+    "PatternVar",
+    "PatternWildcard",
     "RefCreate",
     "RefRead",
     "RefType",
@@ -54,7 +83,11 @@ __all__ = [
     "TupleType",
     "TupleWrapper",
     "Type",
+    "TypeCall",
+    "TypeData",
+    "TypeVar",
     "Var",
+    "adt",
     "analysis",
     "build_module",
     "const",

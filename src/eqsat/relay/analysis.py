@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eqsat.relay.adt import Match
 from eqsat.relay.expr import Expr, Function, Let, Var
 from eqsat.relay.regions import AnnotatedRegion as AnnotatedRegion
 from eqsat.relay.regions import AnnotatedRegionSet as AnnotatedRegionSet
@@ -14,13 +15,15 @@ def all_vars(expr: Expr) -> list[Var]:
 
 
 def bound_vars(expr: Expr) -> list[Var]:
-    """The variables bound by functions and lets of ``expr``, in post-order of their binders."""
+    """The variables bound by functions, lets and clauses of ``expr``, in post-order of their binders."""
     bound: dict[Var, None] = {}
     for node in post_order(expr):
         if isinstance(node, Function):
             bound.update(dict.fromkeys(node.params))
         elif isinstance(node, Let):
             bound[node.var] = None
+        elif isinstance(node, Match):
+            bound.update(dict.fromkeys(node.variables))
     return list(bound)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from eqsat.errors import ArgumentError, OperatorError, TypeCheckError
 from eqsat.nd import NDArray, array
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.ty import FuncType, TensorType, Type
+from eqsat.relay.ty import FuncType, TensorType, Type, TypeVar
 
 
 class Expr:
@@ -270,7 +270,7 @@ class Function(Expr):
         params: its parameters, in order.
         body: what it computes; parameters occur in it as the same Var objects.
         ret_type: declared result type, if any.
-        type_params: kept for callers that pass it; generic functions are not supported.
+        type_params: type variables that may stand for any types in the function.
         attrs: attributes such as ``Composite`` or ``Primitive``.
     """
 
@@ -281,7 +281,7 @@ class Function(Expr):
         params: Sequence[Var],
         body: Expr,
         ret_type: Type | None = None,
-        type_params: Any = None,
+        type_params: Sequence[TypeVar] | None = None,
         attrs: Mapping[str, Any] | None = None,
         span: Any = None,
     ):
@@ -325,7 +325,7 @@ class Function(Expr):
         arg_types = [param.type_annotation for param in self.params]
         if self.ret_type is None or None in arg_types:
             return None
-        return FuncType([ty for ty in arg_types if ty is not None], self.ret_type)
+        return FuncType([ty for ty in arg_types if ty is not None], self.ret_type, self.type_params)
 
 
 class Let(Expr):

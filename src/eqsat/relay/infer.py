@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import (
     Call,
@@ -27,12 +28,10 @@ from eqsat.relay.expr import (
     TupleGetItem,
     Var,
 )
+from eqsat.relay.generics import UNKNOWN, compatible, join, solve, substitute_types
 from eqsat.relay.module import IRModule
-from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import FuncType, IncompleteType, RefType, TensorType, TupleType, Type
+from eqsat.relay.ty import FuncType, IncompleteType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
 from eqsat.relay.visitor import post_order, rebuild
-
-_UNKNOWN = IncompleteType()
 
 
 def infer_types(root: Expr, module: IRModule | None = None, env: Mapping[Var, Type] | None = None) -> dict[Expr, Type]:
@@ -73,7 +72,7 @@ def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
 def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
     """The type of a call of ``op``; raises TypeCheckError naming the operator and the types."""
     if any(type(ty) is IncompleteType for ty in arg_types) and not op.get_attr("TOpaque"):
-        return _UNKNOWN
+        return UNKNOWN
     if op.arguments is not None and len(arg_types) != len(op.arguments):
         raise TypeCheckError(f"{op.name} takes {len(op.arguments)} arguments {op.arguments}, not {len(arg_types)}")
     if op.infer is None:
@@ -87,14 +86,14 @@ def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
 
 def infer_module(module: IRModule) -> IRModule:
     """A copy of ``module`` with every function inferred, callees before callers."""
-    typed = IRModule(attrs=module.attrs)
+    typed = IRModule(attrs=module.attrs, type_definitions=module.type_definitions)
     for name in callees_first(module):
         typed[name] = module[name]
     for name in callees_first(module):
         function = infer_type(module[name], typed)
         if isinstance(function, Function):
             typed[name] = function
-    result = IRModule(attrs=module.attrs)
+    result = IRModule(attrs=module.attrs, type_definitions=module.type_definitions)
     for name in module.get_global_vars():
         result[name] = typed[name]
     return result
@@ -117,12 +116,13 @@ def callees_first(module: IRModule) -> list[GlobalVar]:
 
 
 class _Binding(Expr):
-    """Stands in the schedule where a directly called function's parameters learn the arguments' types."""
+    """Stands in the schedule where variables learn their types from a value: the parameters of a function that is
+    called directly, the variables of a match's clauses."""
 
-    __slots__ = ("call",)
+    __slots__ = ("binder",)
 
-    def __init__(self, call: Call):
-        self.call = call
+    def __init__(self, binder: Call | Match):
+        self.binder = binder
 
 
 class _Inferencer:
@@ -180,7 +180,7 @@ class _Inferencer:
         if callee is None or None in arg_types:
             return None
         if isinstance(callee, IncompleteType):
-            return _UNKNOWN
+            return UNKNOWN
         return _apply(callee, [ty for ty in arg_types if ty is not None], op)
 
     def _deduce(self, call: Call, op: Op, arg_types: list[Type | None]) -> None:
@@ -193,14 +193,27 @@ class _Inferencer:
                 self.types.update(dict.fromkeys(marks, new))
 
     def _bind(self, node: _Binding) -> Type | None:
-        call, function = node.call, node.call.op
+        if isinstance(node.binder, Match):
+            return self._bind_clauses(node.binder)
+        call, function = node.binder, node.binder.op
         arg_types = [self.types.get(arg) for arg in call.args]
         if None in arg_types or not isinstance(function, Function):
             return None
         for param, ty in zip(function.params, arg_types, strict=False):
             if param.type_annotation is None and ty is not None:
                 self.var_types.setdefault(param, ty)
-        return _UNKNOWN
+        return UNKNOWN
+
+    def _bind_clauses(self, node: Match) -> Type | None:
+        data = self.types.get(node.data)
+        if data is None:
+            return None
+        for clause in node.clauses:
+            for variable, ty in _bound_types(clause.lhs, data):
+                if variable.type_annotation is not None and not compatible(variable.type_annotation, ty):
+                    raise TypeCheckError(f"%{variable.name_hint}: {variable.type_annotation} is matched with {ty}")
+                self.var_types.setdefault(variable, ty)
+        return UNKNOWN
 
     def _var(self, node: Var) -> Type | None:
         return self.types.get(node) or self.var_types.get(node) or node.type_annotation
@@ -223,7 +236,8 @@ class _Inferencer:
             return None
         if node.ret_type is not None and not compatible(node.ret_type, body):
             raise TypeCheckError(f"a function declared to give {node.ret_type} gives {body}")
-        return FuncType([ty for ty in params if ty is not None], body)
+        result = body if node.ret_type is None else join(body, node.ret_type)
+        return FuncType([ty for ty in params if ty is not None], result, node.type_params)
 
     def _let(self, node: Let) -> Type | None:
         value = self.types.get(node.value)
@@ -260,7 +274,23 @@ class _Inferencer:
             raise TypeCheckError(f"the condition of an if must be a bool scalar, not {cond}")
         if not compatible(true, false):
             raise TypeCheckError(f"the branches of an if differ in type: {true} and {false}")
-        return true
+        return join(true, false)
+
+    def _match(self, node: Match) -> Type | None:
+        types = [self.types.get(clause.rhs) for clause in node.clauses]
+        if self.types.get(node.data) is None or None in types:
+            return None
+        result: Type = UNKNOWN
+        for ty in types:
+            if ty is not None and not compatible(result, ty):
+                raise TypeCheckError(f"the clauses of a match differ in type: {result} and {ty}")
+            result = join(result, ty or UNKNOWN)
+        return result
+
+    def _constructor(self, node: Constructor) -> Type | None:
+        if node.tag < 0:
+            raise TypeCheckError(f"constructor {node.name_hint} belongs to no definition of {node.belong_to}")
+        return node.type
 
     def _ref(self, node: Expr) -> Type | None:
         types = [self.types.get(child) for child in node.children()]
@@ -271,7 +301,7 @@ class _Inferencer:
             return RefType(first)
         if isinstance(node, RefWrite):
             return TupleType(())
-        return first.value if isinstance(first, RefType) else _UNKNOWN
+        return first.value if isinstance(first, RefType) else UNKNOWN
 
     def _why(self, node: Expr) -> str:
         missing = [child for child in node.children() if isinstance(child, Var) and child not in self.types]
@@ -286,16 +316,18 @@ class _Inferencer:
         return TensorType(node.data.shape, node.data.dtype)
 
     def _op(self, node: Op) -> Type | None:
-        return _UNKNOWN
+        return UNKNOWN
 
 
 _RULES: dict[type[Expr], Callable[[_Inferencer, Any], Type | None]] = {
     Constant: _Inferencer._constant,
+    Constructor: _Inferencer._constructor,
     _Binding: _Inferencer._bind,
     Function: _Inferencer._function,
     GlobalVar: _Inferencer._global_var,
     If: _Inferencer._if,
     Let: _Inferencer._let,
+    Match: _Inferencer._match,
     Op: _Inferencer._op,
     RefCreate: _Inferencer._ref,
     RefRead: _Inferencer._ref,
@@ -320,6 +352,8 @@ def _schedule(root: Expr, known: Mapping[Expr, Type]) -> list[Expr]:
             children: Sequence[Expr] = node.children()
             if type(node) is Call and type(node.op) is Function:
                 children = (*node.args, _Binding(node), node.op)
+            elif type(node) is Match:
+                children = (node.data, _Binding(node), *children[1:])
             stack.extend(child for child in reversed(children) if child not in done and child not in known)
             continue
         stack.pop()
@@ -332,7 +366,7 @@ def _schedule(root: Expr, known: Mapping[Expr, Type]) -> list[Expr]:
 def _typed(node: Expr, ty: Type, new: dict[Expr, Expr]) -> Expr:
     """A copy of ``node`` over ``new`` children that has type ``ty``; itself when it is that already."""
     copy = rebuild(node, new)
-    if (copy is node and node._checked_type == ty) or isinstance(node, GlobalVar):
+    if (copy is node and node._checked_type == ty) or isinstance(node, (GlobalVar, Constructor)):
         return node
     if isinstance(copy, Var):
         copy = Var(copy.vid, ty)._carry(copy)
@@ -355,34 +389,44 @@ def _behind_marks(arg: Expr) -> tuple[list[Expr], Expr]:
     return marks, arg
 
 
+def _bound_types(pattern: Pattern, ty: Type) -> list[tuple[Var, Type]]:
+    """The variables that ``pattern`` binds in a value of type ``ty``, and their types."""
+    if isinstance(pattern, PatternVar):
+        return [(pattern.var, ty)]
+    parts: Sequence[Type] = [UNKNOWN] * len(pattern.parts)
+    if isinstance(pattern, PatternConstructor):
+        made = pattern.constructor.type.ret_type
+        if not isinstance(ty, IncompleteType):
+            if not isinstance(ty, TypeCall) or ty.func != pattern.constructor.belong_to:
+                raise TypeCheckError(f"{pattern.constructor.name_hint} makes values of {made} and is matched with {ty}")
+            known = dict(zip(pattern.constructor.type_vars, ty.args, strict=True))
+            parts = [substitute_types(part, known) for part in pattern.constructor.inputs]
+    elif isinstance(pattern, PatternTuple) and not isinstance(ty, IncompleteType):
+        if not isinstance(ty, TupleType) or len(ty.fields) != len(pattern.parts):
+            raise TypeCheckError(f"a tuple of {len(pattern.parts)} fields is matched with {ty}")
+        parts = ty.fields
+    return [bound for part, at in zip(pattern.parts, parts, strict=True) for bound in _bound_types(part, at)]
+
+
 def _apply(callee: Type, arg_types: list[Type], op: Expr) -> Type:
-    what = (
-        f"%{op.name_hint}" if isinstance(op, Var) else f"@{op.name_hint}" if isinstance(op, GlobalVar) else "a function"
-    )
+    what = _callee_text(op)
     if not isinstance(callee, FuncType):
         raise TypeCheckError(f"{what} of type {callee} is called but is no function")
     if len(callee.arg_types) != len(arg_types):
         raise TypeCheckError(f"{what} takes {len(callee.arg_types)} arguments and is called with {len(arg_types)}")
+    found: dict[TypeVar, Type] = dict.fromkeys(callee.type_params, UNKNOWN)
+    for expected, given in zip(callee.arg_types, arg_types, strict=True) if found else ():
+        solve(expected, given, found)
     for index, (expected, given) in enumerate(zip(callee.arg_types, arg_types, strict=True)):
-        if not compatible(expected, given):
-            raise TypeCheckError(f"{what}: argument {index} must be {expected} and is {given}")
-    return callee.ret_type
+        wanted = substitute_types(expected, found)
+        if not compatible(wanted, given):
+            raise TypeCheckError(f"{what}: argument {index} must be {wanted} and is {given}")
+    return substitute_types(callee.ret_type, found)
 
 
-def compatible(left: Type, right: Type) -> bool:
-    """Whether one value could have both types: unknown dimensions fit any."""
-    if left == right or isinstance(left, IncompleteType) or isinstance(right, IncompleteType):
-        return True
-    if isinstance(left, TensorType) and isinstance(right, TensorType):
-        dims = zip(left.shape, right.shape, strict=False)
-        return (
-            left.dtype == right.dtype
-            and len(left.shape) == len(right.shape)
-            and all(isinstance(a, AnyDim) or isinstance(b, AnyDim) or a == b for a, b in dims)
-        )
-    if isinstance(left, TupleType) and isinstance(right, TupleType):
-        return len(left.fields) == len(right.fields) and all(map(compatible, left.fields, right.fields))
-    if isinstance(left, FuncType) and isinstance(right, FuncType):
-        ends = compatible(left.ret_type, right.ret_type) and len(left.arg_types) == len(right.arg_types)
-        return ends and all(map(compatible, left.arg_types, right.arg_types))
-    return False
+def _callee_text(op: Expr) -> str:
+    if isinstance(op, Constructor):
+        return op.name_hint
+    if isinstance(op, Var):
+        return f"%{op.name_hint}"
+    return f"@{op.name_hint}" if isinstance(op, GlobalVar) else "a function"

@@ -15,6 +15,7 @@ import numpy as np
 
 from eqsat.errors import EqsatError, EvaluationError
 from eqsat.nd import NDArray
+from eqsat.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import (
@@ -39,7 +40,8 @@ from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, Type
 
 Value: TypeAlias = Any
-"""An array, a Python tuple of values, a :class:`Closure`, a :class:`Ref`, or an Op."""
+"""An array, a Python tuple of values, a :class:`Closure`, :class:`Ref` or :class:`ConstructorValue`, an Op or
+Constructor."""
 
 
 Bindings: TypeAlias = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Var | str, Any]
@@ -63,6 +65,24 @@ class Ref:
 
     def __init__(self, value: Value):
         self.value = value
+
+
+class ConstructorValue:
+    """What a constructor made of its fields."""
+
+    __slots__ = ("constructor", "fields")
+
+    def __init__(self, constructor: Constructor, fields: Sequence[Value]):
+        self.constructor = constructor
+        self.fields = tuple(fields)
+
+    @property
+    def tag(self) -> int:
+        """The constructor's place in the type's definition."""
+        return self.constructor.tag
+
+    def __repr__(self) -> str:
+        return f"{self.constructor.name_hint}({', '.join(map(repr, self.fields))})"
 
 
 def evaluate(expr: Expr | IRModule, env: Bindings | None = None, module: IRModule | None = None) -> Value:
@@ -153,7 +173,7 @@ def _bind(variables: Sequence[Var], env: Bindings) -> dict[Expr, Value]:
 
 
 def _as_value(given: Any, ty: Type | None, name: str) -> Value:
-    if isinstance(given, (Closure, Ref, Op)):
+    if isinstance(given, (Closure, Ref, ConstructorValue, Op, Constructor)):
         return given
     if isinstance(given, tuple):
         fields = getattr(ty, "fields", (None,) * len(given))
@@ -285,6 +305,8 @@ class _Machine:
         given = [frame.values[arg] for arg in args]
         if isinstance(callee, Op):
             frame.finish(node, _apply(callee, node.attrs, given), (op, *args))
+        elif isinstance(callee, Constructor):
+            frame.finish(node, _construct(callee, given), (op, *args))
         elif isinstance(callee, Closure):
             self._activate(callee, given)
         else:
@@ -315,7 +337,7 @@ class _Machine:
     def _constant(self, frame: _Frame, node: Constant) -> None:
         frame.finish(node, node.data.numpy(), ())
 
-    def _op(self, frame: _Frame, node: Op) -> None:
+    def _op(self, frame: _Frame, node: Op | Constructor) -> None:
         frame.finish(node, node, ())
 
     def _tuple(self, frame: _Frame, node: Tuple) -> None:
@@ -352,6 +374,26 @@ class _Machine:
         if not frame.wants((branch,)):
             frame.finish(node, frame.values[branch], (branch,))
 
+    def _match(self, frame: _Frame, node: Match) -> None:
+        if node not in frame.entered:
+            if frame.wants((node.data,)):
+                return
+            frame.entered[node] = self._choose(frame, node)
+            frame.release(node.data)
+        branch = frame.entered[node]
+        if not frame.wants((branch,)):
+            frame.finish(node, frame.values[branch], (branch,))
+
+    def _choose(self, frame: _Frame, node: Match) -> Expr:
+        """The right side of the clause that applies; its variables get their values."""
+        value = frame.values[node.data]
+        for clause in node.clauses:
+            bound: dict[Var, Value] = {}
+            if _looks_like(value, clause.lhs, bound):
+                frame.values.update((variable, bound[variable]) for variable in bound if frame.uses.get(variable, 0))
+                return clause.rhs
+        raise EvaluationError(f"no clause of a match applies to {_describe(value)}")
+
     def _ref_create(self, frame: _Frame, node: RefCreate) -> None:
         if not frame.wants((node.value,)):
             frame.finish(node, Ref(frame.values[node.value]), (node.value,))
@@ -372,6 +414,8 @@ def _scope_children(node: Expr) -> Sequence[Expr]:
         return node.args if type(node.op) is Op else (node.op, *node.args)
     if type(node) is Let:
         return (node.value, node.body)
+    if type(node) is Match:
+        return (node.data, *(clause.rhs for clause in node.clauses))
     return () if type(node) is Function else node.children()
 
 
@@ -385,6 +429,32 @@ def _truth(value: Value) -> bool:
     return bool(value.item())
 
 
+def _construct(constructor: Constructor, fields: Sequence[Value]) -> ConstructorValue:
+    if len(fields) != len(constructor.inputs):
+        raise EvaluationError(
+            f"{constructor.name_hint} has {len(constructor.inputs)} fields and is given {len(fields)}"
+        )
+    return ConstructorValue(constructor, fields)
+
+
+def _looks_like(value: Value, pattern: Pattern, bound: dict[Var, Value]) -> bool:
+    """Whether ``value`` has the form of ``pattern``; what its variables stand for is entered into ``bound``."""
+    if isinstance(pattern, PatternVar):
+        bound[pattern.var] = value
+    elif isinstance(pattern, PatternConstructor):
+        wanted = pattern.constructor
+        if not isinstance(value, ConstructorValue):
+            raise EvaluationError(f"{_describe(value)} is matched with {wanted.name_hint} of {wanted.belong_to}")
+        if (value.tag, value.constructor.belong_to) != (wanted.tag, wanted.belong_to):
+            return False
+        return all(_looks_like(field, part, bound) for field, part in zip(value.fields, pattern.parts, strict=True))
+    elif isinstance(pattern, PatternTuple):
+        if not isinstance(value, tuple) or len(value) != len(pattern.parts):
+            raise EvaluationError(f"{_describe(value)} is matched with a tuple of {len(pattern.parts)}")
+        return all(_looks_like(field, part, bound) for field, part in zip(value, pattern.parts, strict=True))
+    return True
+
+
 def _cell(value: Value) -> Ref:
     if not isinstance(value, Ref):
         raise EvaluationError(f"a reference is needed, not {_describe(value)}")
@@ -394,10 +464,12 @@ def _cell(value: Value) -> Ref:
 _STEPS: dict[type[Expr], Callable[[_Machine, _Frame, Any], None]] = {
     Call: _Machine._call,
     Constant: _Machine._constant,
+    Constructor: _Machine._op,
     Function: _Machine._function,
     GlobalVar: _Machine._global_var,
     If: _Machine._if,
     Let: _Machine._let,
+    Match: _Machine._match,
     Op: _Machine._op,
     RefCreate: _Machine._ref_create,
     RefRead: _Machine._ref_read,

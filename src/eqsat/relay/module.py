@@ -1,30 +1,39 @@
-"""A module: named functions that may call each other through GlobalVars."""
+"""A module: named functions that may call each other through GlobalVars, and definitions of types."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 from eqsat.errors import ArgumentError
+from eqsat.relay.adt import Constructor, TypeData
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Expr, Function, GlobalVar
+from eqsat.relay.ty import GlobalTypeVar
 
 
 class IRModule:
-    """Functions by name.
+    """Functions by name, and algebraic types by name.
 
     Args:
         functions: name or GlobalVar -> function.
+        type_definitions: GlobalTypeVar -> definition.
         attrs: attributes of the whole module.
     """
 
     def __init__(
-        self, functions: Mapping[Any, Function] | None = None, attrs: Mapping[str, object] | None = None
+        self,
+        functions: Mapping[Any, Function] | None = None,
+        type_definitions: Mapping[GlobalTypeVar, TypeData] | None = None,
+        attrs: Mapping[str, object] | None = None,
     ):
         self.attrs = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
         self._globals: dict[str, GlobalVar] = {}
         self._functions: dict[str, Function] = {}
+        self._types: dict[GlobalTypeVar, TypeData] = {}
+        for header, definition in (type_definitions or {}).items():
+            self[header] = definition
         for name, function in (functions or {}).items():
             self[name] = function
 
@@ -40,6 +49,20 @@ class IRModule:
         """GlobalVar -> function, in the order they were added (a copy)."""
         return {self._globals[name]: function for name, function in self._functions.items()}
 
+    @property
+    def type_definitions(self) -> dict[GlobalTypeVar, TypeData]:
+        """GlobalTypeVar -> definition, in the order they were added (a copy)."""
+        return dict(self._types)
+
+    def get_global_type_var(self, name: str) -> GlobalTypeVar:
+        """The GlobalTypeVar of type ``name``."""
+        return self[GlobalTypeVar(name)].header
+
+    def get_type(self, name: str) -> tuple[GlobalTypeVar | Constructor, ...]:
+        """The GlobalTypeVar of type ``name``, followed by its constructors."""
+        definition = self[GlobalTypeVar(name)]
+        return (definition.header, *definition.constructors)
+
     def get_global_vars(self) -> list[GlobalVar]:
         """The GlobalVars of all functions, in the order they were added."""
         return list(self._globals.values())
@@ -49,12 +72,27 @@ class IRModule:
         return self._globals[self._known(name)]
 
     def __contains__(self, name: object) -> bool:
+        if isinstance(name, GlobalTypeVar):
+            return name in self._types
         return _name(name) in self._functions
 
-    def __getitem__(self, name: str | GlobalVar) -> Function:
+    @overload
+    def __getitem__(self, name: str | GlobalVar) -> Function: ...
+    @overload
+    def __getitem__(self, name: GlobalTypeVar) -> TypeData: ...
+    def __getitem__(self, name: str | GlobalVar | GlobalTypeVar) -> Function | TypeData:
+        if isinstance(name, GlobalTypeVar):
+            if name not in self._types:
+                raise ArgumentError(f"the module has no type {name}; it has {list(map(str, self._types))}")
+            return self._types[name]
         return self._functions[self._known(name)]
 
-    def __setitem__(self, name: str | GlobalVar, function: Function) -> None:
+    def __setitem__(self, name: str | GlobalVar | GlobalTypeVar, function: Function | TypeData) -> None:
+        if isinstance(name, GlobalTypeVar):
+            if not isinstance(function, TypeData) or function.header != name:
+                raise ArgumentError(f"type {name}: a module needs its TypeData, not {function!r}")
+            self._types[name] = function
+            return
         if not isinstance(function, Function):
             raise ArgumentError(f"{_name(name)!r}: a module holds functions, not {function!r}")
         key = _name(name)
@@ -71,14 +109,16 @@ class IRModule:
         self[name] = function
 
     def update(self, other: IRModule | Mapping[str | GlobalVar, Function]) -> None:
-        """Add or replace functions by those of ``other``."""
+        """Add or replace functions, and of a module types, by those of ``other``."""
+        if isinstance(other, IRModule):
+            self._types.update(other._types)
         functions = other.functions if isinstance(other, IRModule) else other
         for name, function in functions.items():
             self[name] = function
 
     def copy(self) -> IRModule:
         """A module of the same functions that can be changed apart."""
-        return IRModule(self.functions, self.attrs)
+        return IRModule(self.functions, self._types, self.attrs)
 
     def _known(self, name: str | GlobalVar) -> str:
         key = _name(name)

@@ -14,6 +14,7 @@ from itertools import chain, count
 from typing import Any
 
 from eqsat.errors import ArgumentError
+from eqsat.relay.adt import Constructor, Match, TypeData
 from eqsat.relay.attrs import freeze
 from eqsat.relay.expr import (
     Call,
@@ -37,7 +38,7 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import REQUIRED
 from eqsat.relay.scopes import Layout, Rope, Scope
 from eqsat.relay.trampoline import Step, run
-from eqsat.relay.ty import Type
+from eqsat.relay.ty import Type, type_params_text
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,9 @@ class _Printer:
 
     def module(self, module: IRModule) -> str:
         functions = sorted((variable.name_hint, function) for variable, function in module.functions.items())
-        return "\n".join(f"{self.definition(name, function)}\n" for name, function in functions)
+        texts = [_type_definition(definition) for definition in module.type_definitions.values()]
+        texts += [self.definition(name, function) for name, function in functions]
+        return "\n".join(f"{text}\n" for text in texts)
 
     def definition(self, name: str, function: Function) -> str:
         self._start(function)
@@ -152,7 +155,7 @@ class _Printer:
                 line = f"free_var {self.free.pop(node)}{self.style.free_var_end}"
                 self.layout.place[node].lines.append(line)
             return text
-        if kind is Op or kind is GlobalVar or node in self.lined:
+        if kind in _NAMED or node in self.lined:
             return text
         comment = self._comment(node)
         if kind is Constant:
@@ -255,7 +258,22 @@ class _Printer:
         inside += [_attribute(name, function.attrs[name], self.metadata) for name in names]
         result = "" if function.ret_type is None else f"-> {self._type(function.ret_type)} "
         body = yield self._body(function.body, *self.layout.inner[function])
-        self.text[function] = [f"{head}({', '.join(inside)}) {result}", body]
+        generic = type_params_text(function.type_params)
+        self.text[function] = [f"{head}{generic}({', '.join(inside)}) {result}", body]
+
+    def _match(self, node: Match) -> Step:
+        yield from self._children((node.data,))
+        data = self._use(node.data)
+        text: list[Rope] = [f"match{'' if node.complete else '?'} ({data}) {{"]
+        for clause, scope in zip(node.clauses, self.layout.inner[node], strict=True):
+            head = clause.lhs.text(self._define)
+            newline = scope.newline[:-2]
+            text += [newline, f"{head} => ", (yield self._body(clause.rhs, scope)), ","]
+        self.text[node] = [*text, "\n" + " " * self.layout.place[node].indent, "}"]
+
+    def _constructor(self, node: Constructor) -> Step:
+        self.text[node] = node.name_hint
+        yield from ()
 
     def _body(self, last: Expr, scope: Scope) -> Step:
         """A scope in braces."""
@@ -280,6 +298,17 @@ class _Printer:
         newline = outer.newline
         text = _lines([*chain.from_iterable(parts), result], newline)
         self.text[let] = text if in_place else ["(", newline, *text, newline[:-2], ")"]
+
+
+def _type_definition(definition: TypeData) -> str:
+    head = f"type {definition.header}{type_params_text(definition.type_vars)}"
+    if not definition.constructors:
+        return f"extern {head}"
+    lines = []
+    for constructor in definition.constructors:
+        fields = f"({', '.join(map(str, constructor.inputs))})" if constructor.inputs else ""
+        lines.append(f"  {constructor.name_hint}{fields},\n")
+    return f"{head} {{\n{''.join(lines)}}}"
 
 
 def call_attributes(call: Call, metadata: MetadataWriter) -> list[str]:
@@ -339,13 +368,18 @@ def _untold(op: Op) -> dict[str, object]:
     return untold
 
 
+_NAMED = frozenset({Constructor, GlobalVar, Op})
+"""The kinds of nodes that are their name wherever they are used."""
+
 _RULES: dict[type[Expr], Callable[[_Printer, Any], Step]] = {
     Call: _Printer._call,
     Constant: _Printer._constant,
+    Constructor: _Printer._constructor,
     Function: _Printer._function,
     GlobalVar: _Printer._global_var,
     If: _Printer._if,
     Let: _Printer._let,
+    Match: _Printer._match,
     Op: _Printer._op,
     RefCreate: _Printer._ref,
     RefRead: _Printer._ref,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from eqsat.relay.adt import Match
 from eqsat.relay.expr import Expr, Function, If, Let
 from eqsat.relay.visitor import post_order
 
@@ -42,9 +43,10 @@ class Layout:
 
     Attributes:
         place: node -> the scope its line goes to.
-        inner: function -> its body's scope; if -> those of its branches; let -> those of value and body.
+        inner: function -> its body's scope; if -> those of its branches; let -> those of value and body;
+            match -> those of its clauses.
 
-    What both branches of an if use is defined in the first one.
+    What several branches of an if or clauses of a match use is defined in the first of them.
     """
 
     def __init__(self, root: Expr):
@@ -55,7 +57,7 @@ class Layout:
         self._last: set[Expr] = {root}
         for node in reversed(post_order(root)):
             here = self.place[node]
-            if isinstance(node, (Function, If, Let)):
+            if isinstance(node, (Function, If, Let, Match)):
                 self._open(node, here)
                 continue
             for child in node.children():
@@ -69,7 +71,7 @@ class Layout:
         """Whether ``node`` is the last expression of a scope and used nowhere else."""
         return node in self._last and self.is_unique(node)
 
-    def _open(self, node: Function | If | Let, here: Scope) -> None:
+    def _open(self, node: Function | If | Let | Match, here: Scope) -> None:
         if isinstance(node, Function):
             body = Scope(here, here.indent + 2)
             self.inner[node] = (body,)
@@ -83,6 +85,16 @@ class Layout:
             self._use(node.cond, here)
             self._use(node.true_branch, true, last=True)
             self._use(node.false_branch, false, last=True)
+        elif isinstance(node, Match):
+            self._use(node.data, here)
+            scope, scopes = here, []
+            for clause in node.clauses:
+                scope = Scope(scope, here.indent + 4)
+                scopes.append(scope)
+                for variable in clause.lhs.variables:
+                    self._use(variable, scope)
+                self._use(clause.rhs, scope, last=True)
+            self.inner[node] = tuple(scopes)
         else:
             value = here if self.is_last(node) else Scope(here, here.indent + 2)
             body = Scope(value, value.indent)

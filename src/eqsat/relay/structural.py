@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import StructuralMismatchError
+from eqsat.relay.adt import Constructor, Match, Pattern, TypeData
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Id, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.generics import substitute_types, type_vars
 from eqsat.relay.module import IRModule
-from eqsat.relay.ty import FuncType, RefType, TensorType, TupleType, Type
+from eqsat.relay.ty import FuncType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
 from eqsat.relay.visitor import post_order
 
 FLOAT_TOLERANCE = 1e-9
@@ -51,6 +53,7 @@ class _Comparison:
         self.right_of: dict[Expr | Id, Expr | Id] = {}
         self.left_of: dict[Expr | Id, Expr | Id] = {}
         self.tasks: list[tuple[Expr, Expr]] = []
+        self.type_vars: dict[TypeVar, Type] = {}  # of the right side -> of the left
 
     def difference(self, lhs: Any, rhs: Any) -> str | None:
         """What differs first, None when nothing does."""
@@ -65,6 +68,12 @@ class _Comparison:
         right = {variable.name_hint: variable for variable in rhs.get_global_vars()}
         if left.keys() != right.keys():
             return f"functions {sorted(left)} and {sorted(right)}"
+        types = [{str(header): definition for header, definition in mod.type_definitions.items()} for mod in (lhs, rhs)]
+        if types[0].keys() != types[1].keys():
+            return f"types {sorted(types[0])} and {sorted(types[1])}"
+        for name, definition in types[0].items():
+            if not _same_definition(definition, types[1][name]):
+                return f"definitions of type {name}"
         for name, variable in left.items():
             self._pair(variable, right[name])
         for name in left:
@@ -114,7 +123,7 @@ class _Comparison:
         if type(left.op) is Op and left.op is right.op and len(left.args) == len(right.args):
             self.tasks.extend(zip(reversed(left.args), reversed(right.args), strict=True))
             return None
-        if type(left.op) is not Op and not values_equal(left.type_args, right.type_args):
+        if type(left.op) is not Op and not self._same(left.type_args, right.type_args):
             return f"{_brief(left)}: type arguments {left.type_args} and {right.type_args}"
         if type(left.op) is Op is type(right.op) and left.op is not right.op:
             return f"{_brief(left)} and {_brief(right)}"
@@ -138,7 +147,7 @@ class _Comparison:
         return self._variables(left, right, self.map_free_vars)
 
     def _variables(self, left: Var, right: Var, may_map: bool) -> str | None:
-        if not values_equal(left.type_annotation, right.type_annotation):
+        if not self._same(left.type_annotation, right.type_annotation):
             types = f"{left.type_annotation} and {right.type_annotation}"
             return f"variables %{left.name_hint} and %{right.name_hint} of types {types}"
         mapped = self.right_of.get(left.vid)
@@ -163,16 +172,44 @@ class _Comparison:
     def _function(self, left: Function, right: Function) -> str | None:
         if len(left.params) != len(right.params):
             return f"functions of {len(left.params)} and {len(right.params)} parameters"
+        if len(left.type_params) != len(right.type_params):
+            return f"functions of {len(left.type_params)} and {len(right.type_params)} type parameters"
+        self.type_vars.update(zip(right.type_params, left.type_params, strict=True))
         for param, other in zip(left.params, right.params, strict=True):
             reason = self._bind(param, other)
             if reason is not None:
                 return reason
-        if not values_equal(left.ret_type, right.ret_type):
+        if not self._same(left.ret_type, right.ret_type):
             return f"functions that give {left.ret_type} and {right.ret_type}"
         if not values_equal(left.attrs, right.attrs):
             return f"functions with attributes {left.attrs} and {right.attrs}"
         self.tasks.append((left.body, right.body))
         return None
+
+    def _same(self, left: Any, right: Any) -> bool:
+        """Whether two types, absent ones or sequences of such are equal, with type variables bound around them."""
+        if self.type_vars and isinstance(right, Type):
+            right = substitute_types(right, self.type_vars)
+        return values_equal(left, right)
+
+    def _match(self, left: Match, right: Match) -> str | None:
+        if len(left.clauses) != len(right.clauses) or left.complete != right.complete:
+            return "matches of different clauses"
+        sides: list[tuple[Expr, Expr]] = [(left.data, right.data)]
+        for clause, other in zip(left.clauses, right.clauses, strict=True):
+            if _shape(clause.lhs) != _shape(other.lhs):
+                return f"clauses for {_shape(clause.lhs)} and {_shape(other.lhs)}"
+            for variable, counterpart in zip(clause.lhs.variables, other.lhs.variables, strict=True):
+                reason = self._bind(variable, counterpart)
+                if reason is not None:
+                    return reason
+            sides.append((clause.rhs, other.rhs))
+        self.tasks.extend(reversed(sides))
+        return None
+
+    def _constructor(self, left: Constructor, right: Constructor) -> str | None:
+        same = left is right or (left.name_hint, left.belong_to) == (right.name_hint, right.belong_to)
+        return None if same else f"constructors {left.name_hint} and {right.name_hint}"
 
     def _let(self, left: Let, right: Let) -> str | None:
         reason = self._bind(left.var, right.var)
@@ -180,14 +217,28 @@ class _Comparison:
         return reason
 
 
-_BY_VALUE = frozenset({Constant, TupleGetItem, Op})
+def _shape(pattern: Pattern) -> str:
+    """What a pattern asks for, apart from the variables that it binds."""
+    return pattern.text(lambda variable: "%")
+
+
+def _same_definition(left: TypeData, right: TypeData) -> bool:
+    if len(left.type_vars) != len(right.type_vars) or len(left.constructors) != len(right.constructors):
+        return False
+    pairs = zip(left.constructors, right.constructors, strict=True)
+    return all(a.name_hint == b.name_hint and values_equal(a.type, b.type) for a, b in pairs)
+
+
+_BY_VALUE = frozenset({Constant, Constructor, TupleGetItem, Op})
 
 _FIELDS: dict[type[Expr], Callable[[_Comparison, Any, Any], str | None]] = {
     Call: _Comparison._call,
     Constant: _Comparison._constant,
+    Constructor: _Comparison._constructor,
     Function: _Comparison._function,
     GlobalVar: _Comparison._global_var,
     Let: _Comparison._let,
+    Match: _Comparison._match,
     Op: _Comparison._op,
     TupleGetItem: _Comparison._tuple_get_item,
     Var: _Comparison._var,
@@ -249,7 +300,15 @@ def _value_parts(a: Any, b: Any) -> list[tuple[Any, Any]] | None:
     if isinstance(a, TupleType):
         return [(a.fields, b.fields)]
     if isinstance(a, FuncType):
-        return [(a.arg_types, b.arg_types), (a.ret_type, b.ret_type)]
+        if len(a.type_params) != len(b.type_params):
+            return None
+        renaming = dict(zip(b.type_params, a.type_params, strict=True))
+        return [
+            (a.arg_types, tuple(substitute_types(ty, renaming) for ty in b.arg_types)),
+            (a.ret_type, substitute_types(b.ret_type, renaming)),
+        ]
+    if isinstance(a, TypeCall):
+        return [(a.args, b.args)] if a.func == b.func else None
     if isinstance(a, RefType):
         return [(a.value, b.value)]
     if isinstance(a, Expr):
@@ -291,8 +350,10 @@ def _hash_graph(root: Expr, map_free_vars: bool) -> int:
 
 
 def _payload(node: Expr) -> object:
-    if isinstance(node, (Op, GlobalVar)):
+    if isinstance(node, (Op, GlobalVar, Constructor)):
         return node.name if isinstance(node, Op) else node.name_hint
+    if isinstance(node, Match):
+        return (node.complete, [_shape(clause.lhs) for clause in node.clauses])
     if isinstance(node, Constant):
         return node.data.digest()
     if isinstance(node, TupleGetItem):
@@ -317,8 +378,11 @@ def _hashable(value: Any) -> object:
     if isinstance(value, np.ndarray):
         return (value.dtype.name, value.shape, value.tobytes())
     if isinstance(value, Type):
-        return str(value)
+        return str(substitute_types(value, dict.fromkeys(type_vars(value), _ANY_TYPE)))
     return value if value is None or isinstance(value, str) else type(value).__name__
+
+
+_ANY_TYPE = TypeVar("T")
 
 
 def _digest(value: object) -> int:

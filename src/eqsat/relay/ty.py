@@ -113,18 +113,63 @@ class TupleType(Type):
         return f"({inner},)" if len(self.fields) == 1 else f"({inner})"
 
 
-class FuncType(Type):
-    """A function from ``arg_types`` to ``ret_type``."""
+class TypeVar(Type):
+    """A type that is not known here: a parameter of a generic function or algebraic type. Equal to itself only."""
 
-    __slots__ = ("arg_types", "ret_type")
+    __slots__ = ("name_hint",)
 
-    def __init__(self, arg_types: Sequence[Type], ret_type: Type):
-        self.arg_types = tuple(arg_types)
-        self.ret_type = ret_type
-        self._seal(self.arg_types, ret_type)
+    def __init__(self, name_hint: str):
+        self.name_hint = name_hint
+        self._seal(object())
 
     def __str__(self) -> str:
-        return f"fn ({', '.join(map(str, self.arg_types))}) -> {self.ret_type}"
+        return self.name_hint
+
+
+class GlobalTypeVar(Type):
+    """The name of an algebraic type that the module defines."""
+
+    __slots__ = ("name_hint",)
+
+    def __init__(self, name_hint: str):
+        self.name_hint = name_hint
+        self._seal(name_hint)
+
+    def __call__(self, *args: Type) -> TypeCall:
+        return TypeCall(self, args)
+
+    def __str__(self) -> str:
+        return self.name_hint
+
+
+class TypeCall(Type):
+    """The algebraic type ``func`` with types for its parameters."""
+
+    __slots__ = ("args", "func")
+
+    def __init__(self, func: GlobalTypeVar, args: Sequence[Type] = ()):
+        self.func = func
+        self.args = tuple(args)
+        self._seal(func, self.args)
+
+    def __str__(self) -> str:
+        return f"{self.func}[{', '.join(map(str, self.args))}]" if self.args else str(self.func)
+
+
+class FuncType(Type):
+    """A function from ``arg_types`` to ``ret_type``, for any types in the place of ``type_params``."""
+
+    __slots__ = ("arg_types", "ret_type", "type_params")
+
+    def __init__(self, arg_types: Sequence[Type], ret_type: Type, type_params: Sequence[TypeVar] = ()):
+        self.arg_types = tuple(arg_types)
+        self.ret_type = ret_type
+        self.type_params = tuple(type_params)
+        self._seal(self.arg_types, ret_type, self.type_params)
+
+    def __str__(self) -> str:
+        generic = f"{type_params_text(self.type_params)} " if self.type_params else ""
+        return f"fn {generic}({', '.join(map(str, self.arg_types))}) -> {self.ret_type}"
 
 
 class RefType(Type):
@@ -150,6 +195,11 @@ class IncompleteType(Type):
 
     def __str__(self) -> str:
         return "_"
+
+
+def type_params_text(params: Sequence[TypeVar]) -> str:
+    """``[A, B]``, nothing without parameters."""
+    return f"[{', '.join(map(str, params))}]" if params else ""
 
 
 def _dim_text(dim: Dim) -> str:

@@ -5,7 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.adt import Constructor, Match
+from eqsat.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Op,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 
 
 def post_order(
@@ -97,8 +113,9 @@ class ExprVisitor:
         for child in expr.children():
             self.visit(child)
 
-    visit_var = visit_global_var = visit_constant = visit_op = visit_other
-    visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_other
+    visit_var = visit_global_var = visit_constant = visit_op = visit_constructor = visit_other
+    visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_match = visit_other
+    visit_ref_create = visit_ref_read = visit_ref_write = visit_other
 
 
 class ExprMutator(ExprVisitor):
@@ -111,8 +128,9 @@ class ExprMutator(ExprVisitor):
             return expr
         return expr.with_children(replaced)
 
-    visit_var = visit_global_var = visit_constant = visit_op = visit_other
-    visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_other
+    visit_var = visit_global_var = visit_constant = visit_op = visit_constructor = visit_other
+    visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_match = visit_other
+    visit_ref_create = visit_ref_read = visit_ref_write = visit_other
 
 
 _METHODS: dict[type, str] = {
@@ -126,4 +144,9 @@ _METHODS: dict[type, str] = {
     Function: "visit_function",
     Let: "visit_let",
     If: "visit_if",
+    Match: "visit_match",
+    Constructor: "visit_constructor",
+    RefCreate: "visit_ref_create",
+    RefRead: "visit_ref_read",
+    RefWrite: "visit_ref_write",
 }

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from eqsat.errors import ArgumentError
+from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -172,6 +173,9 @@ class _Scene:
         elif isinstance(node, If):
             for scope, word in zip(scopes, ("then", "else"), strict=True):
                 self.frames[scope] = Box([word], "branch", around)
+        elif isinstance(node, Match):
+            for scope, clause in zip(scopes, node.clauses, strict=True):
+                self.frames[scope] = Box([_short(clause.lhs.text(lambda var: var.name_hint))], "branch", around)
         else:
             self.frames.update(dict.fromkeys(scopes, around))
 
@@ -180,6 +184,12 @@ class _Scene:
         if isinstance(node, Let):
             self._connect(node.value, outputs[node.var])
             outputs[node] = outputs[node.body]
+        elif isinstance(node, Match):
+            box = outputs[node] = self._box(node)
+            for variable in node.variables:
+                self._connect(node.data, outputs[variable])
+            for clause in node.clauses:
+                self._connect(clause.rhs, box)
         elif isinstance(node, Function) and (node in self.inlined or node is root):
             outputs[node] = outputs[node.body]
         elif isinstance(node, Function):
@@ -226,6 +236,8 @@ def _label(node: Expr) -> tuple[list[str], str]:
         return [f"call @{node.op.name_hint}" if isinstance(node.op, GlobalVar) else "call", *told], "operator"
     if isinstance(node, GlobalVar):
         return [f"@{node.name_hint}"], "other"
+    if isinstance(node, Constructor):
+        return [node.name_hint], "other"
     if isinstance(node, Op):
         return [node.name], "operator"
     if isinstance(node, TupleGetItem):

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 from weakref import WeakSet
 
+from eqsat.relay.adt import Match
 from eqsat.relay.expr import Call, Expr, Function, Let, Var
 from eqsat.relay.visitor import post_order
 
@@ -87,8 +88,9 @@ class DataflowGraph:
     def users(self) -> dict[Expr, list[Expr]]:
         """The users of each node that has any, one entry for each use.
 
-        Data flows from an operand to its node, from a function's body to the function, and from a let's
-        value to its variable and from its body to the let. A recursive call, inside the value of the let
+        Data flows from an operand to its node, from a function's body to the function, from a let's value to
+        its variable and from its body to the let, from what is matched to the variables of the clauses and from
+        their right sides to the match. A recursive call, inside the value of the let
         that binds the callee, is no use of the callee: the graph is acyclic.
         """
         users: dict[Expr, list[Expr]] = {}
@@ -97,6 +99,11 @@ class DataflowGraph:
             if type(node) is Let:
                 users.setdefault(node.value, []).append(node.var)
                 users.setdefault(node.body, []).append(node)
+                continue
+            if type(node) is Match:
+                users.setdefault(node.data, []).extend(node.variables)
+                for clause in node.clauses:
+                    users.setdefault(clause.rhs, []).append(node)
                 continue
             operands: tuple[Expr, ...] = node.children()
             if type(node) is Function:
@@ -118,6 +125,8 @@ class DataflowGraph:
             return () if value is None else (value,)
         if kind is Function or kind is Let:
             return node.children()[-1:]
+        if isinstance(node, Match):
+            return tuple(clause.rhs for clause in node.clauses)
         return node.children()
 
     def dominates(self, above: Expr, node: Expr) -> bool:
@@ -140,7 +149,11 @@ class DataflowGraph:
 
     @cached_property
     def _bound_values(self) -> dict[Expr, Expr]:
-        return {let.var: let.value for let in self._lets}
+        values: dict[Expr, Expr] = {let.var: let.value for let in self._lets}
+        for node in self.order:
+            if type(node) is Match:
+                values.update(dict.fromkeys(node.variables, node.data))
+        return values
 
     @cached_property
     def _recursive_calls(self) -> set[Expr]:
@@ -154,10 +167,11 @@ class DataflowGraph:
 
 
 _straight: WeakSet[Expr] = WeakSet()
+_BINDERS = frozenset({Function, Let, Match})
 
 
 def is_straight(root: Expr) -> bool:
-    """Whether no let or function lies in ``root``, so that all data of its graph flows to the root.
+    """Whether no let, function or match lies in ``root``, so that all data of its graph flows to the root.
 
     Remembered for every node below, so that asking at each node of a graph takes linear time in all.
     """
@@ -167,7 +181,7 @@ def is_straight(root: Expr) -> bool:
         node = stack.pop()
         if node in seen or node in _straight:
             continue
-        if type(node) is Let or type(node) is Function:
+        if type(node) in _BINDERS:
             return False
         seen.add(node)
         stack.extend(node.children())

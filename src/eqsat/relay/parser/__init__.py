@@ -2,7 +2,7 @@
 
 Beyond it: names in quotes (``%"conv.weight"``, ``@"a b"``, ``"key"=1``), escapes in strings, ``%x: ref(T)``,
 named dimensions ``?n``, attributes with a dotted name in any place, and ``attrs_type_key=None`` for a call of an
-operator without attributes. Not read: algebraic data types, generic functions, virtual devices.
+operator without attributes. A match may stand wherever an expression may. Not read: virtual devices.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def fromtext(source: str, source_name: str | None = SOURCE_NAME) -> Expr | IRMod
     """Read whichever the text holds: a module, as :func:`parse` does, or an expression."""
     parser = _parser(source, source_name)
     parser.version(required=False)
-    return parse(source, source_name) if parser.next_is("def") else parse_expr(source, source_name)
+    is_module = any(map(parser.next_is, ("def", "type", "extern")))
+    return parse(source, source_name) if is_module else parse_expr(source, source_name)
 
 
 def _parser(source: str, source_name: str | None) -> Parser:

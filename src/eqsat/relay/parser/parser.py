@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from eqsat.errors import OperatorError
+from eqsat.errors import ArgumentError, OperatorError
+from eqsat.relay.adt import (
+    Clause,
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    TypeData,
+)
 from eqsat.relay.attrs import Attrs, freeze
 from eqsat.relay.expr import (
     Call,
@@ -30,7 +41,7 @@ from eqsat.relay.op.op import make_attrs
 from eqsat.relay.parser.tokens import Span, Tokens
 from eqsat.relay.parser.types import Reader
 from eqsat.relay.trampoline import Step, run
-from eqsat.relay.ty import Type
+from eqsat.relay.ty import GlobalTypeVar, Type
 
 _OPERATORS = {
     "*": (12, "multiply"),
@@ -48,11 +59,6 @@ _OPERATORS = {
 
 _BOOLS = {"True": True, "False": False}
 _REFS: dict[str, tuple[type[Expr], int]] = {"ref": (RefCreate, 1), "ref_read": (RefRead, 1), "ref_write": (RefWrite, 2)}
-_UNSUPPORTED = {
-    "match": "pattern matching on algebraic data types is not supported",
-    "type": "type definitions are not supported",
-    "extern": "type definitions are not supported",
-}
 _ATTRIBUTE = "an attribute: key=value"
 _VERSIONS = ("0.0.4", "0.0.5")
 
@@ -69,6 +75,7 @@ class Parser(Reader):
         super().__init__(Tokens(text))
         self.source_name = source_name
         self.variables: dict[str, Var] = {}
+        self.constructors: dict[str, Constructor] = {}
         self.temporaries: dict[str, Expr] = {}
         self._attributes: dict[object, Attrs | None] = {}
 
@@ -77,6 +84,10 @@ class Parser(Reader):
         module = IRModule()
         while self.kinds[self.at] != "end":
             start = self.at
+            if self.next_is("type") or self.next_is("extern"):
+                definition = self._type_definition()
+                module[definition.header] = definition
+                continue
             variable, function = run(self._definition())
             if variable in module:
                 raise self.error(f"@{variable.name_hint} is defined twice", start)
@@ -101,12 +112,42 @@ class Parser(Reader):
 
     def _definition(self) -> Step:
         if not self.next_is("def"):
-            self._refuse_unsupported()
-            raise self.unexpected("'def', a function's definition")
+            raise self.unexpected("'def', a function's definition, or 'type', a type's")
         self.at += 1
         variable = self.global_var()
         function = yield self._function()
         return variable, function
+
+    def _type_definition(self) -> TypeData:
+        external = self.next_is("extern")
+        self.at += 1
+        if external:
+            if not self.next_is("type"):
+                raise self.unexpected("'type'")
+            self.at += 1
+        start = self.at
+        header = GlobalTypeVar(self.expect("name", "the name of a type"))
+        if header.name_hint in self.type_names:
+            raise self.error(f"type {header} is defined twice", start)
+        self.type_names[header.name_hint] = header
+        variables, outside = self.type_params()
+        constructors: list[Constructor] = []
+        if not external and self.accept("{"):
+            constructors = self.series("}", lambda: self._constructor(header))
+        self.type_names = outside
+        return TypeData(header, variables, constructors)
+
+    def _constructor(self, header: GlobalTypeVar) -> Constructor:
+        start = self.at
+        name = self.expect("name", "the name of a constructor")
+        if name in self.constructors:
+            raise self.error(f"constructor {name} is defined twice", start)
+        inputs = self.series(")", self.type) if self.accept("(") else []
+        try:
+            constructor = self.constructors[name] = Constructor(name, inputs, header)
+        except ArgumentError as error:
+            raise self.error(str(error), start) from None
+        return constructor
 
     def _spanned(self, node: Expr, at: int) -> Any:
         if self.source_name is not None:
@@ -229,7 +270,9 @@ class Parser(Reader):
             return self._spanned(Constant(_BOOLS[word]), at)
         if word == "meta":
             return self.meta()
-        self._refuse_unsupported()
+        if word in self.constructors:
+            self.at += 1
+            return self.constructors[word]
         try:
             op = Op.get(word)
         except OperatorError as error:
@@ -241,10 +284,6 @@ class Parser(Reader):
         if kind == "temp":
             return f"{word} is not defined; expected a line {word} = ...; before this one"
         return f"%{word} is not defined; expected a parameter or let of that name, or a line free_var %{word};"
-
-    def _refuse_unsupported(self) -> None:
-        if self.kinds[self.at] == "name" and self.values[self.at] in _UNSUPPORTED:
-            raise self.error(_UNSUPPORTED[self.values[self.at]])
 
     def _compound(self) -> Step:
         """An atom that holds expressions."""
@@ -259,6 +298,9 @@ class Parser(Reader):
         if self.kinds[start] == "name" and word == "if":
             self.at += 1
             return self._if(start)
+        if self.kinds[start] == "name" and word == "match":
+            self.at += 1
+            return self._match(start)
         if self.kinds[start] == "name" and word in _REFS:
             self.at += 1
             return self._reference(start, *_REFS[word])
@@ -293,6 +335,42 @@ class Parser(Reader):
         false = yield self._braced()
         return self._spanned(If(cond, true, false), start)
 
+    def _match(self, start: int) -> Step:
+        complete = not (self.kinds[self.at] == "unknown" and self.values[self.at] == "?")
+        self.at += not complete
+        self.expect("(")
+        data = yield self._parenthesised(self.at - 1)
+        self.expect("{")
+        clauses: list[Clause] = []
+        while not self.accept("}"):
+            pattern = self.nested(self._pattern)
+            shadowed = [self._bind(variable) for variable in pattern.variables]
+            self.expect("=>")
+            clauses.append(Clause(pattern, (yield self._infix())))
+            self._restore(shadowed)
+            if not self.accept(","):
+                self.expect("}", "',' or '}'")
+                break
+        return self._spanned(Match(data, clauses, complete), start)
+
+    def _pattern(self) -> Pattern:
+        start = self.at
+        if self.kinds[start] == "local":
+            return PatternVar(self._parameter())
+        if self.accept("("):
+            return PatternTuple(self.series(")", lambda: self.nested(self._pattern)))
+        if self.next_is("_"):
+            self.at += 1
+            return PatternWildcard()
+        name = self.expect("name", "a pattern: _, %name, a constructor or a tuple of patterns")
+        if name not in self.constructors:
+            raise self.error(f"{name} is no constructor; known are {list(self.constructors)}", start)
+        parts = self.series(")", lambda: self.nested(self._pattern)) if self.accept("(") else []
+        try:
+            return PatternConstructor(self.constructors[name], parts)
+        except ArgumentError as error:
+            raise self.error(str(error), start) from None
+
     def _reference(self, start: int, node: type[Expr], count: int) -> Step:
         self.expect("(")
         children: list[Expr] = []
@@ -304,9 +382,8 @@ class Parser(Reader):
         return self._spanned(node(*children), start)
 
     def _function(self, start: int | None = None) -> Step:
-        if self.kinds[self.at] == "[":
-            raise self.error("generic functions (type parameters) are not supported")
         start = self.at if start is None else start
+        type_params, outside = self.type_params()
         self.expect("(")
         params: list[Var] = []
         attrs: dict[str, Any] = {}
@@ -316,7 +393,8 @@ class Parser(Reader):
         self.expect("{")
         body = yield self._braced()
         self._restore(shadowed)
-        return self._spanned(Function(params, body, ty, attrs=attrs), start)
+        self.type_names = outside
+        return self._spanned(Function(params, body, ty, type_params, attrs), start)
 
     def _parameter_or_attribute(self, params: list[Var], attrs: dict[str, Any]) -> None:
         if self.kinds[self.at] == "local" and not attrs:
@@ -385,4 +463,4 @@ class Parser(Reader):
             raise self.error(str(error), start) from None
 
 
-_COMPOUND = frozenset({"fn", "if", "else", "def", "let", "free_var", *_REFS})
+_COMPOUND = frozenset({"fn", "if", "else", "def", "let", "free_var", "match", *_REFS})

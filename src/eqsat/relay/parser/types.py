@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
+from typing import TypeVar as Parameter
 
 from eqsat.errors import ParseError
 from eqsat.relay.expr import Constant, GlobalVar
@@ -12,14 +13,25 @@ from eqsat.relay.literal import read_number, read_string, read_value
 from eqsat.relay.metadata import decode
 from eqsat.relay.parser.tokens import Tokens
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, FuncType, IncompleteType, RefType, TensorType, TupleType, Type
+from eqsat.relay.ty import (
+    Dim,
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+)
 
 MAX_NESTING = 100
 """How deep types and attribute values may nest; expressions nest without bound."""
 
 _DTYPE = re.compile(r"(?:u?int|b?float|complex)\d+\w*|bool")
 _CONSTANTS = {"None": None, "nullptr": None, "True": True, "False": False}
-_T = TypeVar("_T")
+_T = Parameter("_T")
 
 
 class Reader:
@@ -34,6 +46,7 @@ class Reader:
         self.tokens = tokens
         self.kinds, self.values = tokens.kinds, tokens.values
         self.at = 0
+        self.type_names: dict[str, TypeVar | GlobalTypeVar] = {} if outer is None else outer.type_names
         self.globals: dict[str, GlobalVar] = {} if outer is None else outer.globals
         self._metadata: dict[str, Any] = tokens.metadata if outer is None else outer._metadata
         self._decoded: dict[tuple[str, int], Any] = {} if outer is None else outer._decoded
@@ -116,10 +129,7 @@ class Reader:
             return self._tensor()
         if word == "fn":
             self.at += 1
-            self.expect("(")
-            parameters = self.series(")", self.type)
-            self.expect("->")
-            return FuncType(parameters, self.type())
+            return self._function_type()
         if word == "ref":
             self.at += 1
             self.expect("(")
@@ -129,7 +139,35 @@ class Reader:
         if word == "_":
             self.at += 1
             return IncompleteType()
+        if word in self.type_names:
+            self.at += 1
+            return self._named(self.type_names[word])
         return TensorType((), self._dtype())
+
+    def _named(self, name: TypeVar | GlobalTypeVar) -> Type:
+        if isinstance(name, TypeVar):
+            return name
+        return TypeCall(name, self.series("]", self.type) if self.accept("[") else ())
+
+    def _function_type(self) -> FuncType:
+        variables, shadowed = self.type_params()
+        self.expect("(")
+        parameters = self.series(")", self.type)
+        self.expect("->")
+        result = FuncType(parameters, self.type(), variables)
+        self.type_names = shadowed
+        return result
+
+    def type_params(self) -> tuple[list[TypeVar], dict[str, TypeVar | GlobalTypeVar]]:
+        """Type parameters in brackets, if any follow; also the names that were known before, to go back to."""
+        before = self.type_names
+        variables = self.series("]", self._type_param) if self.accept("[") else []
+        if variables:
+            self.type_names = {**before, **{variable.name_hint: variable for variable in variables}}
+        return variables, before
+
+    def _type_param(self) -> TypeVar:
+        return TypeVar(self.expect("name", "the name of a type parameter"))
 
     def _tensor(self) -> TensorType:
         self.at += 1

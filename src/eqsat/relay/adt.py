@@ -1,0 +1,193 @@
+"""Algebraic data types: their definitions, constructors, and matching on what was constructed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from eqsat.errors import ArgumentError
+from eqsat.relay.expr import Expr, Var
+from eqsat.relay.ty import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar
+
+
+class Constructor(Expr):
+    """One way to make a value of an algebraic type. Called like a function; by itself it is one.
+
+    Args:
+        name_hint: its name, an identifier.
+        inputs: the types of its fields; type variables of the definition may occur.
+        belong_to: the type it makes values of.
+
+    ``tag`` is its place in the type's definition and ``type_vars`` are the definition's type variables; the
+    definition sets both.
+    """
+
+    __slots__ = ("belong_to", "inputs", "name_hint", "tag", "type_vars")
+
+    def __init__(self, name_hint: str, inputs: Sequence[Type], belong_to: GlobalTypeVar):
+        self._init()
+        if not name_hint.isidentifier():
+            raise ArgumentError(f"the name of a constructor must be an identifier, not {name_hint!r}")
+        self.name_hint = name_hint
+        self.inputs = tuple(inputs)
+        self.belong_to = belong_to
+        self.tag = -1
+        self.type_vars: tuple[TypeVar, ...] = ()
+
+    @property
+    def type(self) -> FuncType:
+        """The function that it is."""
+        return FuncType(self.inputs, TypeCall(self.belong_to, self.type_vars), self.type_vars)
+
+
+class TypeData:
+    """The definition of an algebraic type.
+
+    Args:
+        header: its name.
+        type_vars: its parameters.
+        constructors: all ways to make a value; none for a type that is defined elsewhere.
+    """
+
+    def __init__(self, header: GlobalTypeVar, type_vars: Sequence[TypeVar], constructors: Sequence[Constructor]):
+        self.header = header
+        self.type_vars = tuple(type_vars)
+        self.constructors = tuple(constructors)
+        for tag, constructor in enumerate(self.constructors):
+            if constructor.belong_to != header:
+                raise ArgumentError(f"{constructor.name_hint} belongs to {constructor.belong_to}, not to {header}")
+            constructor.tag, constructor.type_vars = tag, self.type_vars
+
+
+class Pattern:
+    """The left side of a clause: what a value must look like.
+
+    ``variables`` are those it binds, in order; ``parts`` its direct sub-patterns.
+    """
+
+    parts: tuple[Pattern, ...] = ()
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        return tuple(variable for part in self.parts for variable in part.variables)
+
+    def with_variables(self, new: Mapping[Var, Var]) -> Pattern:
+        """The same binding other variables."""
+        return self
+
+    def text(self, name: Callable[[Var], str]) -> str:
+        """Its text, where ``name`` gives that of a variable bound here."""
+        raise NotImplementedError
+
+
+class PatternWildcard(Pattern):
+    """Any value."""
+
+    def text(self, name: Callable[[Var], str]) -> str:
+        return "_"
+
+
+class PatternVar(Pattern):
+    """Any value; ``var`` stands for it in the clause."""
+
+    def __init__(self, var: Var):
+        if not isinstance(var, Var):
+            raise ArgumentError(f"a pattern can only bind a Var, not {var!r}")
+        self.var = var
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        return (self.var,)
+
+    def with_variables(self, new: Mapping[Var, Var]) -> Pattern:
+        return PatternVar(new[self.var])
+
+    def text(self, name: Callable[[Var], str]) -> str:
+        return name(self.var)
+
+
+class PatternTuple(Pattern):
+    """A tuple whose fields look like ``patterns``."""
+
+    def __init__(self, patterns: Sequence[Pattern]):
+        self.parts = tuple(patterns)
+
+    def with_variables(self, new: Mapping[Var, Var]) -> Pattern:
+        return PatternTuple([part.with_variables(new) for part in self.parts])
+
+    def text(self, name: Callable[[Var], str]) -> str:
+        inside = ", ".join(part.text(name) for part in self.parts)
+        return f"({inside},)" if len(self.parts) == 1 else f"({inside})"
+
+
+class PatternConstructor(Pattern):
+    """What ``constructor`` made of fields that look like ``patterns``."""
+
+    def __init__(self, constructor: Constructor, patterns: Sequence[Pattern] = ()):
+        self.constructor = constructor
+        self.parts = tuple(patterns)
+        if len(self.parts) != len(constructor.inputs):
+            wanted, given = len(constructor.inputs), len(self.parts)
+            raise ArgumentError(f"a pattern of {constructor.name_hint} needs {wanted} sub-patterns, not {given}")
+
+    def with_variables(self, new: Mapping[Var, Var]) -> Pattern:
+        return PatternConstructor(self.constructor, [part.with_variables(new) for part in self.parts])
+
+    def text(self, name: Callable[[Var], str]) -> str:
+        inside = ", ".join(part.text(name) for part in self.parts)
+        return f"{self.constructor.name_hint}({inside})" if self.parts else self.constructor.name_hint
+
+
+class Clause:
+    """``lhs => rhs``: where the value looks like ``lhs`` the match is ``rhs``."""
+
+    def __init__(self, lhs: Pattern, rhs: Expr):
+        self.lhs = lhs
+        self.rhs = rhs
+
+
+class Match(Expr):
+    """The right side of the first clause whose pattern ``data`` looks like.
+
+    Args:
+        data: the value.
+        clauses: tried in order.
+        complete: whether some clause always applies.
+
+    Traversed as data, then of each clause the variables and the right side.
+    """
+
+    __slots__ = ("_children", "clauses", "complete", "data")
+
+    def __init__(self, data: Expr, clauses: Sequence[Clause], complete: bool = True):
+        self._init()
+        self.data = data
+        self.clauses = tuple(clauses)
+        self.complete = complete
+        below: list[Expr] = [data]
+        for clause in self.clauses:
+            below += (*clause.lhs.variables, clause.rhs)
+        self._children = tuple(below)
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """The variables that the clauses bind."""
+        return tuple(variable for clause in self.clauses for variable in clause.lhs.variables)
+
+    def children(self) -> tuple[Expr, ...]:
+        return self._children
+
+    def with_children(self, children: Sequence[Expr]) -> Match:
+        rest = iter(children)
+        data = next(rest)
+        clauses = []
+        for clause in self.clauses:
+            new = {variable: _as_variable(next(rest)) for variable in clause.lhs.variables}
+            clauses.append(Clause(clause.lhs.with_variables(new), next(rest)))
+        copy: Match = Match(data, clauses, self.complete)._carry(self)
+        return copy
+
+
+def _as_variable(expr: Expr) -> Var:
+    if not isinstance(expr, Var):
+        raise ArgumentError(f"a pattern can only bind a Var, not {expr!r}")
+    return expr
