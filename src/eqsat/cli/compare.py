@@ -38,15 +38,17 @@ def compare(
 ) -> None:
     """Rewrite the ONNX model IN with the rule sets in different orders, and saturate it, and print what each costs."""
     from eqsat import compare_orders, onnx
-    from eqsat.onnx.optimize import OnnxCost
+    from eqsat.onnx.cost import OnnxCost
+    from eqsat.onnx.importer import opset_of
 
-    function = onnx.import_model(read_model(source)).function
+    model = read_model(source)
+    function = onnx.import_model(model).function
     comparison = compare_orders(
         function,
         rules or _subjects_of_default(),
         orders,
         seed,
-        OnnxCost(COSTS[cost]()),
+        OnnxCost(COSTS[cost](), opset_of(model)),
         limits(iterations, nodes, seconds),
         random_runs,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,89 +14,86 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from eqsat.cli.options import (
-    COSTS,
-    PATH,
-    STREAM,
-    cost_option,
-    json_option,
-    limit_options,
-    limits,
-    read_model,
-    rules_option,
-)
+from eqsat.cli.options import PATH, STREAM, Settings, json_option, optimization_options, read_model
 from eqsat.cli.progress import saturation_progress
+from eqsat.egraph.report import Report
 from eqsat.errors import ModelError
-from eqsat.extraction import EXTRACTORS
 
 
 @click.command()
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target", metavar="OUT", type=PATH)
-@rules_option
-@cost_option
-@click.option(
-    "--extract",
-    "method",
-    type=click.Choice(list(EXTRACTORS)),
-    default="auto",
-    show_default=True,
-    help="How the result is chosen.",
-)
-@limit_options
-@click.option(
-    "--verify", "runs", type=click.IntRange(min=0), default=0, metavar="N", help="Compare outputs on N random inputs."
-)
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(min=0),
-    default=1e-3,
-    show_default=True,
-    help="Relative difference beyond which nothing is written.",
-)
-@click.option("--keep-differing", is_flag=True, help="Write a model that differs by more all the same.")
+@optimization_options
+@click.option("--report", "page", type=PATH, metavar="FILE.html", help="Also write a page that shows what was done.")
 @click.option("--progress/--no-progress", default=None, help="Tell every iteration on stderr; so on terminals.")
 @json_option
 def optimize(
-    source: Path,
-    target: Path,
-    rules: list[Any] | None,
-    cost: str,
-    method: str,
-    iterations: int,
-    nodes: int,
-    seconds: float,
-    runs: int,
-    tolerance: float,
-    keep_differing: bool,
-    progress: bool | None,
-    as_json: bool,
+    source: Path, target: Path, page: Path | None, progress: bool | None, as_json: bool, **settings: Any
 ) -> None:
     """Write to OUT a cheaper ONNX model that computes the same as IN; - stands for standard input or output."""
+    with saturation_progress(progress) as tick:
+        facts = optimize_file(source, target, Settings(**settings), tick, page)
+    to_stderr = target == STREAM
+    click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
+
+
+def optimize_file(
+    source: Path,
+    target: Path,
+    settings: Settings,
+    on_iteration: Callable[[Report], None] | None = None,
+    page: Path | None = None,
+) -> dict[str, Any]:
+    """Read a model, optimize it, verify it if asked to, and write it; what was found, as plain data.
+
+    Args:
+        source, target: files, or ``-``.
+        settings: how.
+        on_iteration: called with the report after every iteration of the saturation.
+        page: where to write the report page, None for nowhere.
+    """
     from eqsat import onnx
 
     clock = time.perf_counter
     start = clock()
     model = read_model(source)
     phases = {"load": clock() - start}
-    with saturation_progress(progress) as tick:
-        done = onnx.run(model, rules, limits(iterations, nodes, seconds), COSTS[cost](), method, on_iteration=tick)
+    done = onnx.run(
+        model, settings.rules, settings.limits, settings.cost_model, settings.method, on_iteration=on_iteration
+    )
     if done.extraction.report.stop_reason == "interrupted":
         raise KeyboardInterrupt
     phases |= done.seconds
     differences = []
-    if runs:
+    if settings.runs:
         start = clock()
-        differences = onnx.verify(model if source == STREAM else source, done.after, runs)
+        differences = onnx.verify(model if source == STREAM else source, done.after, settings.runs)
         phases["verify"] = clock() - start
-        if not keep_differing:
-            _refuse_beyond(tolerance, differences)
+        if not settings.keep_differing:
+            _refuse_beyond(settings.tolerance, differences)
     start = clock()
     _write(done.after, target)
     phases["save"] = clock() - start
-    facts = _facts(done, cost, phases, differences)
-    to_stderr = target == STREAM
-    click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
+    facts = _facts(done, settings.cost, phases, differences)
+    if page is not None:
+        _write_page(page, source.name, done, settings, facts)
+    return facts
+
+
+def _write_page(page: Path, title: str, done: Any, settings: Settings, facts: dict[str, Any]) -> None:
+    from eqsat import report_page
+
+    told = {"ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}"}
+    told |= {
+        f"Output {each['output']}": f"differs by {_figure(each['relative'])} of its largest value"
+        for each in facts["differences"]
+    }
+    report_page.write(
+        page,
+        report_page.render(
+            done.extraction, title, cost_model=settings.cost_model, facts=told, opaque=done.imported.opaque
+        ),
+    )
 
 
 def _write(model: Any, target: Path) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from eqsat.extraction import OpCount, Roofline
+from eqsat.extraction import EXTRACTORS, OpCount, Roofline
 from eqsat.stages import Limits
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -79,3 +80,70 @@ def read_model(source: Path) -> Any:
     if source != STREAM:
         return onnx.load(source)
     return onnx.from_bytes(click.get_binary_stream("stdin").read(), "standard input")
+
+
+optimization_options = _options(
+    rules_option,
+    cost_option,
+    click.option(
+        "--extract",
+        "method",
+        type=click.Choice(list(EXTRACTORS)),
+        default="auto",
+        show_default=True,
+        help="How the result is chosen.",
+    ),
+    limit_options,
+    click.option(
+        "--verify",
+        "runs",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Compare outputs on N random inputs.",
+    ),
+    click.option(
+        "--tolerance",
+        type=click.FloatRange(min=0),
+        default=1e-3,
+        show_default=True,
+        help="Relative difference beyond which nothing is written.",
+    ),
+    click.option("--keep-differing", is_flag=True, help="Write a model that differs by more all the same."),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What :data:`optimization_options` gave."""
+
+    rules: list[Any] | None
+    cost: str
+    method: str
+    iterations: int
+    nodes: int
+    seconds: float
+    runs: int
+    tolerance: float
+    keep_differing: bool
+
+    @property
+    def limits(self) -> Limits:
+        """When saturation stops."""
+        return limits(self.iterations, self.nodes, self.seconds)
+
+    @property
+    def cost_model(self) -> Any:
+        """What is minimized."""
+        return COSTS[self.cost]()
+
+    def as_data(self) -> dict[str, Any]:
+        """The settings as plain data: rule sets by name."""
+        return {**vars(self), "rules": None if self.rules is None else [each.name for each in self.rules]}
+
+    @staticmethod
+    def of_data(data: Mapping[str, Any]) -> Settings:
+        """The settings that :meth:`as_data` wrote."""
+        from eqsat.rules import sets
+
+        return Settings(**{**data, "rules": data["rules"] and [sets[name] for name in data["rules"]]})

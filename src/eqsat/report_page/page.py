@@ -18,7 +18,8 @@ from eqsat.relay.module import IRModule
 from eqsat.report_page import sections
 from eqsat.report_page.graph import draw
 from eqsat.report_page.markup import as_json, join, text
-from eqsat.stages.extraction import CostModel, Extraction
+from eqsat.stages.extraction import Extraction
+from eqsat.stages.kernels import CostModel
 from eqsat.stages.orders import OrderComparison
 
 

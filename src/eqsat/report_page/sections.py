@@ -124,6 +124,8 @@ def _order_row(row: OrderRow) -> list[Cell]:
 
 def passed_through(opaque: Mapping[str, Mapping[str, int]]) -> Markup:
     """Nodes of a model that no rule looks at, and why."""
-    rows = [[kind, count, reason] for kind, reasons in sorted(opaque.items()) for reason, count in reasons.items()]
+    rows: list[list[Cell]] = [
+        [kind, count, reason] for kind, reasons in sorted(opaque.items()) for reason, count in reasons.items()
+    ]
     heads = ["operator", "nodes", "why"]
     return section("opaque", "Passed through", table("Nodes that are kept as they are", heads, rows))

@@ -1,0 +1,111 @@
+"""`eqsat optimize-all`: every model of a folder."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from eqsat.cli.optimize import optimize_file
+from eqsat.cli.options import PATH, Settings, json_option, optimization_options
+from eqsat.stages.batch import Outcome, default_workers, find_jobs, run_jobs
+
+
+@click.command(name="optimize-all")
+@click.argument("folder", metavar="DIR", type=PATH)
+@click.argument("out", metavar="OUT_DIR", type=PATH)
+@optimization_options
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=default_workers, show_default="cores", help="Processes here."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers see the same files.")
+@json_option
+@click.pass_context
+def optimize_all(
+    context: click.Context,
+    folder: Path,
+    out: Path,
+    workers: int,
+    scheduler: str | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Optimize every .onnx file in DIR and below into OUT_DIR.
+
+    A model whose result is newer and was made with the same options is skipped, so that a run that was cut
+    short is taken up by the same command. The exit code is 1 when some models failed.
+    """
+    jobs = find_jobs(folder, out, ".onnx")
+    options = Settings(**settings).as_data()
+    outcomes = []
+    with _progress(len(jobs)) as tell:
+        for outcome in run_jobs(jobs, optimize_one, options, workers, scheduler):
+            outcomes.append(outcome)
+            tell(outcome)
+    outcomes.sort(key=lambda outcome: outcome.job.source)
+    click.echo(json.dumps([_row(each) for each in outcomes], indent=1)) if as_json else _show(outcomes, folder)
+    if any(outcome.status == "failed" for outcome in outcomes):
+        context.exit(1)
+
+
+def optimize_one(source: Path, target: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """One model, in whatever process: as `eqsat optimize` does it."""
+    return optimize_file(source, target, Settings.of_data(options))
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "source": str(outcome.job.source),
+        "target": str(outcome.job.target),
+        "status": outcome.status,
+        "error": outcome.error,
+        "seconds": outcome.seconds,
+        "facts": outcome.facts,
+    }
+
+
+@contextmanager
+def _progress(count: int) -> Iterator[Any]:
+    """What to call with every outcome: a bar on a terminal, failures told as they come."""
+    console = Console(stderr=True)
+    columns = (TextColumn("optimizing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=count)
+
+        def tell(outcome: Outcome) -> None:
+            bar.advance(task)
+            if outcome.status == "failed":
+                where = "" if str(outcome.job.source) in outcome.error else f"{outcome.job.source}: "
+                line = f"eqsat: {where}{outcome.error}"
+                bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        yield tell
+
+
+def _show(outcomes: list[Outcome], folder: Path) -> None:
+    console = Console()
+    table = Table("model", "", "nodes", "cost", "seconds", box=None)
+    for outcome in outcomes:
+        name = escape(str(outcome.job.source.relative_to(folder.resolve())))
+        nodes, cost = outcome.facts.get("nodes"), outcome.facts.get("cost")
+        table.add_row(
+            name,
+            outcome.status,
+            f"{nodes['before']} -> {nodes['after']}" if nodes else "",
+            f"{cost['before']:.6g} -> {cost['after']:.6g}" if cost else "",
+            f"{outcome.seconds:.2f}" if outcome.seconds else "",
+        )
+    if outcomes:
+        console.print(table)
+    counts = Counter(outcome.status for outcome in outcomes)
+    told = ", ".join(f"{counts[status]} {status}" for status in ("done", "skipped", "failed"))
+    console.print(f"{len(outcomes)} models: {told}", highlight=False)

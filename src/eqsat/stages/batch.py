@@ -1,0 +1,234 @@
+"""Many files: each worked on by itself, in processes here or on a Dask cluster, and not again when it is done.
+
+Beside every result stands a record of how it was made; what is newer than its source and was made the same way
+is left as it is. One failure, even one that ends its process, does not touch the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from eqsat.errors import ArgumentError, EqsatError, FileError
+from eqsat.files import replacing
+
+Facts = dict[str, Any]
+Work = Callable[[Path, Path, Mapping[str, Any]], Facts]
+"""What is done with a source, a target and options; it is sent to other processes, so it is a function of a module."""
+
+CONNECT_SECONDS = 10
+"""How long to wait for a scheduler to answer."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file to make from another; absolute paths."""
+
+    source: Path
+    target: Path
+
+    @property
+    def record(self) -> Path:
+        """Where it is told how the target was made."""
+        return self.target.with_name(self.target.name + ".json")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a job.
+
+    Args:
+        job: the job.
+        status: ``done``, ``skipped`` (it was done before) or ``failed``.
+        error: why it failed.
+        facts: what the work returned, now or when it was done.
+        seconds: it took, now.
+    """
+
+    job: Job
+    status: str
+    error: str = ""
+    facts: Facts = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def find_jobs(folder: Path, out: Path, suffix: str) -> list[Job]:
+    """A job for each file in ``folder`` and below whose name ends in ``suffix``; results keep their relative paths.
+
+    Raises:
+        FileError: there is no such folder.
+        ArgumentError: ``out`` is the same folder: sources are never written to.
+    """
+    folder, out = folder.resolve(), out.resolve()
+    if not folder.is_dir():
+        raise FileError(f"{folder} is no folder")
+    if folder == out:
+        raise ArgumentError(f"{out}: results would replace what they are made from; name another folder")
+    sources = sorted(path for path in folder.rglob(f"*{suffix}") if path.is_file() and out not in path.parents)
+    return [Job(source, out / source.relative_to(folder)) for source in sources]
+
+
+def run_jobs(
+    jobs: Iterable[Job], work: Work, options: Mapping[str, Any], workers: int = 1, scheduler: str | None = None
+) -> Iterator[Outcome]:
+    """Do the jobs that are not done, and tell what came of each as soon as it is known.
+
+    Args:
+        jobs: what to do.
+        work: how; a function of a module, which returns JSON.
+        options: plain data for ``work``; jobs done with other options are done again.
+        workers: processes here.
+        scheduler: address of a Dask scheduler whose workers see the same files, instead of processes here.
+
+    Raises:
+        ArgumentError: fewer workers than one; a scheduler but no ``distributed`` installed, or none that answers.
+    """
+    if workers < 1:
+        raise ArgumentError(f"workers={workers}: give a number above 0")
+    todo = []
+    for job in jobs:
+        facts = facts_when_done(job, options)
+        if facts is None:
+            todo.append(job)
+        else:
+            yield Outcome(job, "skipped", facts=facts)
+    if not todo:
+        return
+    with _Processes(min(workers, len(todo))) if scheduler is None else _Cluster(scheduler) as place:
+        jobs_of = {place.submit(attempt, job, work, dict(options)): job for job in todo}
+        for future in place.as_completed(jobs_of):
+            yield _outcome(future, jobs_of[future])
+
+
+def attempt(job: Job, work: Work, options: Mapping[str, Any]) -> Outcome:
+    """Do one job; what goes wrong is part of the outcome."""
+    start = time.perf_counter()
+    try:
+        job.target.parent.mkdir(parents=True, exist_ok=True)
+        facts = work(job.source, job.target, options)
+        with replacing(job.record) as written:
+            written.write_text(json.dumps({**_made_by(options), "facts": facts}, indent=1), encoding="utf-8")
+    except (EqsatError, OSError) as error:
+        return Outcome(job, "failed", " ".join(str(error).split()), seconds=time.perf_counter() - start)
+    except Exception as error:
+        return Outcome(job, "failed", _unexpected(error), seconds=time.perf_counter() - start)
+    return Outcome(job, "done", facts=facts, seconds=time.perf_counter() - start)
+
+
+def _unexpected(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _made_by(options: Mapping[str, Any]) -> Facts:
+    """As it comes back from JSON."""
+    made: Facts = json.loads(json.dumps({"version": version("eqsat"), "options": dict(options)}))
+    return made
+
+
+def facts_when_done(job: Job, options: Mapping[str, Any]) -> Facts | None:
+    """What is on record of a job that need not be done again; None when it must be."""
+    with suppress(OSError, ValueError):
+        record = json.loads(job.record.read_text(encoding="utf-8"))
+        same = isinstance(record, dict) and all(record.get(key) == value for key, value in _made_by(options).items())
+        if same and job.target.stat().st_mtime_ns > job.source.stat().st_mtime_ns:
+            facts = record["facts"] if isinstance(record.get("facts"), dict) else {}
+            return dict(facts)
+    return None
+
+
+def _outcome(future: Any, job: Job) -> Outcome:
+    try:
+        outcome: Outcome = future.result()
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BrokenExecutor:
+        return Outcome(job, "failed", "its process ended: it crashed, or the system was out of memory")
+    except BaseException as error:
+        return Outcome(job, "failed", _unexpected(error))
+    return outcome
+
+
+class _Place(Protocol):
+    """Where jobs are done."""
+
+    def submit(self, function: Callable[..., Outcome], *args: Any) -> Any: ...
+    def as_completed(self, futures: Iterable[Any]) -> Iterator[Any]: ...
+
+
+class _Processes(AbstractContextManager["_Processes"]):
+    """Processes of this machine. Each stands alone: when one ends, it takes its own job with it and is replaced."""
+
+    def __init__(self, count: int):
+        self.threads = ThreadPoolExecutor(count)
+        self.idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
+        for _ in range(count):
+            self.idle.put(_process())
+
+    def submit(self, function: Callable[..., Outcome], *args: Any) -> Future[Outcome]:
+        return self.threads.submit(self._in_a_process, function, *args)
+
+    def _in_a_process(self, function: Callable[..., Outcome], *args: Any) -> Outcome:
+        process = self.idle.get()
+        try:
+            return process.submit(function, *args).result()
+        except BrokenExecutor:
+            process.shutdown()
+            process = _process()
+            raise
+        finally:
+            self.idle.put(process)
+
+    def as_completed(self, futures: Iterable[Future[Outcome]]) -> Iterator[Future[Outcome]]:
+        waiting = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            yield from done
+
+    def __exit__(self, *why: object) -> None:
+        self.threads.shutdown(wait=True, cancel_futures=True)
+        while not self.idle.empty():
+            self.idle.get().shutdown()
+
+
+def _process() -> ProcessPoolExecutor:
+    """One process, which starts with its first job. Forked ones would share the engine's threads: it is spawned."""
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+
+
+class _Cluster(AbstractContextManager["_Cluster"]):
+    """The workers of a Dask scheduler."""
+
+    def __init__(self, address: str):
+        try:
+            import distributed
+        except ImportError:
+            raise ArgumentError("a scheduler needs the package distributed: pip install 'eqsat[dask]'") from None
+        self.distributed = distributed
+        try:
+            self.client = distributed.Client(address, timeout=CONNECT_SECONDS)
+        except (OSError, ValueError) as error:
+            raise ArgumentError(f"no Dask scheduler answers at {address}: {error}") from None
+
+    def submit(self, function: Callable[..., Outcome], *args: Any) -> Any:
+        return self.client.submit(function, *args, pure=False)
+
+    def as_completed(self, futures: Iterable[Any]) -> Iterator[Any]:
+        return iter(self.distributed.as_completed(list(futures)))
+
+    def __exit__(self, *why: object) -> None:
+        self.client.close()
+
+
+def default_workers() -> int:
+    """Processes that this one may use at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

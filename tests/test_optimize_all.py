@@ -1,0 +1,74 @@
+"""`eqsat optimize-all` and `eqsat optimize --report`, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper
+
+from eqsat.cli import cli
+
+
+def model(path: Path, reluses: int) -> None:
+    """A chain of as many ReLUs, all but one of which do nothing."""
+    nodes = [helper.make_node("Relu", [f"v{index}"], [f"v{index + 1}"]) for index in range(reluses)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("v0", f"v{reluses}")]
+    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    folder = tmp_path / "models"
+    (folder / "more").mkdir(parents=True)
+    model(folder / "two.onnx", 2)
+    model(folder / "more" / "three.onnx", 3)
+    return folder
+
+
+def run(*args: Any) -> Result:
+    return CliRunner().invoke(cli, [str(arg) for arg in args])
+
+
+def test_every_model_of_a_folder_is_optimized(models: Path, tmp_path: Path) -> None:
+    result = run("optimize-all", models, tmp_path / "out", "--verify", 1, "--workers", 1)
+    assert result.exit_code == 0, result.output
+    assert "2 models: 2 done, 0 skipped, 0 failed" in result.output
+    assert len(onnx.load(tmp_path / "out" / "more" / "three.onnx").graph.node) == 1
+    again = run("optimize-all", models, tmp_path / "out", "--verify", 1, "--workers", 1)
+    assert "2 models: 0 done, 2 skipped, 0 failed" in again.output
+
+
+def test_a_broken_model_is_told_and_the_exit_code_says_so(models: Path, tmp_path: Path) -> None:
+    (models / "torn.onnx").write_bytes((models / "two.onnx").read_bytes()[:40])
+    result = run("optimize-all", models, tmp_path / "out", "--workers", 1, "--json")
+    rows = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert [(Path(row["source"]).name, row["status"]) for row in rows] == [
+        ("three.onnx", "done"),
+        ("torn.onnx", "failed"),
+        ("two.onnx", "done"),
+    ]
+    assert rows[0]["facts"]["nodes"] == {"before": 3, "after": 1}
+    assert result.stderr.count("torn.onnx is no ONNX model") == 1
+    assert not (tmp_path / "out" / "torn.onnx").exists()
+
+
+def test_a_folder_without_models_is_no_failure(tmp_path: Path) -> None:
+    result = run("optimize-all", tmp_path, tmp_path / "out")
+    assert (result.exit_code, result.output.strip()) == (0, "0 models: 0 done, 0 skipped, 0 failed")
+
+
+def test_a_report_page_is_written_when_asked_for(models: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    result = run("optimize", models / "two.onnx", tmp_path / "out.onnx", "--verify", 1, "--report", page)
+    assert result.exit_code == 0, result.output
+    told = page.read_text()
+    assert "<title>two.onnx" in told
+    assert "ONNX nodes</dt><dd>2 → 1" in told
+    assert "Output v2</dt><dd>differs by 0 of its largest value" in told
