@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx import defs
 
 from eqsat.errors import ModelError
-from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
+from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.names import Names
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
 from eqsat.onnx.spelling.target import Operand, as_attribute, op_name
@@ -45,7 +45,7 @@ class _Exporter:
         self.results = _results(function.body, types[function.body])
         for result in self.results:
             extend_types(types, result)
-        self.target = Target(self.model.opset_imports.get("", 1), types, _use_counts(self.results))
+        self.target = Target(opset_of(self.model), types, _use_counts(self.results))
         self.spelled: dict[Call, OnnxNode | Expr] = {}
         self.values: dict[Expr, Sequence[ir.Value]] = {}
         self.origins: dict[tuple[Expr, int], Origin] = {}

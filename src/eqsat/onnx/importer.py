@@ -25,6 +25,9 @@ INITIALIZERS_ARE_INPUTS = 3
 _SHAPE_ARITHMETIC = 1024
 """Elements up to which integers computed from constants are computed on import: they are mostly shapes."""
 
+_MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError)
+"""What NumPy and Python raise on attributes and constants that no valid node has."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -74,7 +77,7 @@ def import_model(model: ir.Model) -> Imported:
 class _Importer:
     def __init__(self, model: ir.Model):
         self.model = model
-        self.opset = model.opset_imports.get("", 0)
+        self.opset = opset_of(model)
         self.values: dict[ir.Value, Expr] = {}
         self.types: dict[Expr, Type] = {}
         self.opaque: dict[str, dict[str, int]] = {}
@@ -144,18 +147,46 @@ class _Importer:
         return constant  # type: ignore[return-value]
 
     def _bind_node(self, node: ir.Node) -> None:
+        branch = self._taken_branch(node)
+        if branch is not None:
+            self._bind_branch(node, branch)
+            return
         user = f"the inputs of {node.op_type} node {node.name!r}"
         inputs = [None if value is None else self._value(value, user) for value in node.inputs]
         for value in captured_values(node):
             self._value(value, user)
         try:
             outputs = self._understood(node, inputs)
-        except (Declined, EqsatError) as why:
+        except (Declined, EqsatError, *_MALFORMED) as why:
+            reason = f"it is malformed: {why}" if isinstance(why, _MALFORMED) else str(why)
             reasons = self.opaque.setdefault(node.op_type, {})
-            reasons[str(why)] = reasons.get(str(why), 0) + 1
+            reasons[reason] = reasons.get(reason, 0) + 1
             outputs = self._passed_through(node)
         for value, expr in zip(node.outputs, outputs, strict=False):
             self._bind(value, expr)
+
+    def _taken_branch(self, node: ir.Node) -> ir.Graph | None:
+        """The branch of an If whose condition is constant, as far as the IR has its constants."""
+        if node.op_type != "If" or node.domain != "" or len(node.inputs) != 1 or node.inputs[0] is None:
+            return None
+        condition = self.values.get(node.inputs[0])
+        if not isinstance(condition, Constant) or condition.data.size != 1:
+            return None
+        attr = node.attributes.get("then_branch" if condition.data.numpy().reshape(-1)[0] else "else_branch")
+        if attr is None or attr.is_ref() or attr.type != ir.AttributeType.GRAPH:
+            return None
+        branch = attr.as_graph()
+        tensors = [value.const_value for value in branch.initializers.values()]
+        return branch if all(tensor is not None and tensor.dtype in DTYPES for tensor in tensors) else None
+
+    def _bind_branch(self, node: ir.Node, branch: ir.Graph) -> None:
+        """Bind the nodes of a branch as if they stood where the If does."""
+        for value in branch.initializers.values():
+            self._bind_initializer(value)
+        for inner in topological_order(branch):
+            self._bind_node(inner)
+        for value, result in zip(node.outputs, branch.outputs, strict=False):
+            self.values[value] = self._value(result, "a branch's outputs")
 
     def _understood(self, node: ir.Node, inputs: Sequence[Expr | None]) -> list[Expr]:
         """The expressions of the outputs, by the operator's importer; raises Declined or EqsatError."""
@@ -211,6 +242,11 @@ def _is_small_integer(ty: TensorType) -> bool:
     for dim in ty.shape:
         size *= dim if isinstance(dim, int) else _SHAPE_ARITHMETIC + 1
     return ty.dtype in ("int64", "int32", "bool") and size <= _SHAPE_ARITHMETIC
+
+
+def opset_of(model: ir.Model) -> int:
+    """The version of the standard operators that a model uses, 0 when it uses none."""
+    return int(model.opset_imports.get("", 0))
 
 
 def constant_initializers(model: ir.Model) -> set[str]:

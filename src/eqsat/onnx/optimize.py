@@ -12,10 +12,11 @@ import onnx_ir as ir
 from eqsat.egraph.report import Limits, Report
 from eqsat.errors import ModelError
 from eqsat.extraction import CostNode, OpCount
+from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_proto
-from eqsat.onnx.importer import Imported, import_model
-from eqsat.relay.expr import Function, Op
+from eqsat.onnx.importer import Imported, import_model, opset_of
+from eqsat.relay.expr import Function
 from eqsat.stages import Extraction, extract, saturate
 
 
@@ -80,30 +81,10 @@ def run(
     imported = import_model(model)
     read = time.perf_counter()
     saturation = saturate(imported.function, rules, limits, on_iteration=on_iteration)
-    extraction = extract(saturation, OnnxCost(cost_model or OpCount()), method)
+    extraction = extract(saturation, OnnxCost(cost_model or OpCount(), opset_of(model)), method)
     found = time.perf_counter()
     if not isinstance(extraction.expr, Function):
         raise ModelError("the graph is one that rules may not look into")
     after = export_model(extraction.expr, imported)
     seconds = {"import": read - start, **extraction.report.phases, "export": time.perf_counter() - found}
     return Optimization(model, after, imported, extraction, seconds)
-
-
-@dataclass(frozen=True)
-class OnnxCost:
-    """A cost model as it applies to ONNX: what has no spelling there is not to be chosen.
-
-    Args:
-        model: the cost model.
-    """
-
-    model: Callable[[CostNode], float]
-
-    def __call__(self, node: CostNode) -> float:
-        cost = self.model(node)
-        op = Op._registry.get(node.op)
-        return cost if op is None or op.onnx is not None or node.constant else cost + UNSPELLED
-
-
-UNSPELLED = 1e9
-"""Added cost of an operator that cannot be written."""

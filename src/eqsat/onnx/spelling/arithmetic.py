@@ -114,7 +114,10 @@ def _pow(source: Source) -> Result:
 
 @imports("Mod")
 def _mod(source: Source) -> Result:
-    return build("mod" if source.int("fmod", 0) else "floor_mod", *source.arguments(2))
+    lhs, rhs = source.arguments(2)
+    truncates = source.int("fmod", 0)
+    source.require(truncates or source.type(lhs).dtype.startswith(("int", "uint")), "fmod must be 1 for its dtype")
+    return build("mod" if truncates else "floor_mod", lhs, rhs)
 
 
 @exports("mod", "trunc_mod")

@@ -7,6 +7,7 @@ from eqsat.onnx.spelling.source import Result, Source, build, imports
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes, exports
 from eqsat.onnx.types import DTYPES, element_type
 from eqsat.relay.expr import Call
+from eqsat.relay.ty import TensorType
 
 
 @imports("Cast")
@@ -29,7 +30,9 @@ def _to_cast(call: Call, target: Target) -> OnnxNode:
 @imports("CastLike")
 def _cast_like(source: Source) -> Result:
     source.ignore("saturate", "round_mode")
-    return build("cast_like", *source.arguments(2))
+    data, like = source.arguments(2)
+    ty = source.types[like]
+    return build("cast", data, dtype=ty.dtype) if isinstance(ty, TensorType) else build("cast_like", data, like)
 
 
 @exports("cast_like")

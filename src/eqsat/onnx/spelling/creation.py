@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -59,19 +60,21 @@ def _to_full_like(call: Call, target: Target) -> OnnxNode:
 @imports("Range")
 def _range(source: Source) -> Result:
     """Only of constants: the length of any other is not known."""
-    start, stop, step = map(source.array, source.arguments(3))
-    dtype = start.dtype
-    count = max(0, int(np.ceil((float(stop) - float(start)) / float(step))))
+    given = source.arguments(3)
+    start, stop, step = map(source.scalar, given)
+    dtype = source.array(given[0]).dtype
+    source.require(step and all(map(math.isfinite, (start, stop, step))), "it has no end")
+    count = max(0, math.ceil((stop - start) / step))
     source.require(count <= _LARGEST_RANGE, "it is too long to be a constant")
-    return Constant((start + np.arange(count, dtype=dtype) * step).astype(dtype))
+    return Constant(
+        (source.array(given[0]).reshape(()) + np.arange(count, dtype=dtype) * dtype.type(step)).astype(dtype)
+    )
 
 
 @exports("arange")
 def _to_range(call: Call, target: Target) -> OnnxNode:
     node = OnnxNode("Range", call.args)
     dtype = attributes(call).dtype
-    return (
-        node
-        if dtype == target.type(call.args[0]).dtype
-        else OnnxNode("Cast", [node], {"to": element_type(dtype).value})
-    )
+    if dtype == target.type(call.args[0]).dtype:
+        return node
+    return OnnxNode("Cast", [node], {"to": element_type(dtype).value})
