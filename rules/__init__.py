@@ -20,14 +20,17 @@ from eqsat.egraph.author import (
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Soundness
 from eqsat.rules.activations import activations
 from eqsat.rules.algebra import algebra
+from eqsat.rules.joining import joining
 from eqsat.rules.linear import linear
 from eqsat.rules.normalization import normalization
+from eqsat.rules.reductions import reductions
 from eqsat.rules.shape import shape
 from eqsat.rules.transposes import transposes
+from eqsat.rules.windows import windows
 
 fold = RuleSet("fold", [FoldConstants()])
 
-_subjects = (fold, algebra, activations, shape, transposes, linear, normalization)
+_subjects = (fold, algebra, activations, shape, transposes, joining, reductions, windows, linear, normalization)
 _every = RuleSet("every", _subjects)
 
 default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))

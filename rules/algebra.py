@@ -16,7 +16,22 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.author import constants, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
-from eqsat.relay.op import abs, cos, exp, log, maximum, minimum, negative, power, rsqrt, sigmoid, sqrt, tanh
+from eqsat.relay.op import (
+    abs,
+    add,
+    cos,
+    exp,
+    log,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    power,
+    rsqrt,
+    sigmoid,
+    sqrt,
+    tanh,
+)
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.values import (
     half,
@@ -189,6 +204,18 @@ cancelling = RuleSet(
     ],
 )
 
+sum_one_way, sum_other_way = add(x, y), add(y, x)
+product_one_way, product_other_way = multiply(x, y), multiply(y, x)
+
+# where both orders of operands occur they are one
+commuted = RuleSet(
+    "commuted",
+    [
+        rewrite("addends-in-any-order", (sum_one_way, sum_other_way), (sum_other_way, sum_other_way)),
+        rewrite("factors-in-any-order", (product_one_way, product_other_way), (product_other_way, product_other_way)),
+    ],
+)
+
 logistic = one / (one + exp(x * minus_one))
 logistic_of_negative = one / (one + exp(x))
 odds = exp(x) / (one + exp(x))
@@ -236,4 +263,4 @@ functions = RuleSet(
     ],
 )
 
-algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, functions])
+algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, commuted, functions])

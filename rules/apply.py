@@ -13,6 +13,7 @@ from eqsat.egraph.rule import Rule
 from eqsat.egraph.runner import Runner
 from eqsat.egraph.schedule import Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
+from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.infer import infer_types
 from eqsat.rules.instances import Instance
@@ -38,10 +39,18 @@ def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Ex
     found: list[list[tuple[Expr, ...]]] = []
     for instance in instances:
         handles = [runner.lowered.handles[root] for root in instance.roots]
-        sides = [_others(snapshot, choice, class_of[handle], original[handle]) for handle in handles]
+        sides = [
+            [side for side in _others(snapshot, choice, class_of[handle], original[handle]) if _is_over(instance, side)]
+            for handle in handles
+        ]
         applied = min(map(len, sides))
         found.append([tuple(side[index] for side in sides) for index in range(min(applied, MOST))])
     return found
+
+
+def _is_over(instance: Instance, side: Expr) -> bool:
+    """Whether ``side`` speaks of the instance's variables only: instances that equal one constant share a class."""
+    return all(var in instance.values for var in free_vars(side))
 
 
 def _original_nodes(snapshot: Snapshot, runner: Runner, class_of: list[int]) -> dict[int, tuple[int, ...]]:

@@ -179,7 +179,13 @@ def _like(draw: Draw, known: list[Any]) -> Drawn:
 
 def _cast(draw: Draw, known: list[Any]) -> Drawn:
     dtype = draw.rng.choice((*FLOATS, *INTEGERS, "bool", "int16", "uint16"))
-    return [known[0] or draw.tensor(dtype=draw.rng.choice((*FLOATS, *INTEGERS, draw.dtype)))], {"dtype": dtype}
+    return [known[0] or draw.tensor(dtype=draw.dtype if draw.chance(0.6) else draw.rng.choice((*FLOATS, *INTEGERS)))], {
+        "dtype": dtype
+    }
+
+
+def _counted(draw: Draw, known: list[Any]) -> Drawn:
+    return [_first(draw, known)], {"dtype": draw.rng.choice(("int32", "int64"))}
 
 
 def _clip(draw: Draw, known: list[Any]) -> Drawn:
@@ -437,6 +443,8 @@ def _pool(rank: int) -> Callable[[Draw, list[Any]], Drawn]:
 _ENTRIES: dict[str, Callable[[Draw, list[Any]], Drawn]] = {
     "where": _where,
     "cast": _cast,
+    "shape_of": _counted,
+    "ndarray_size": _counted,
     "clip": _clip,
     "nn.leaky_relu": _leaky,
     "nn.dropout": _leaky,

@@ -18,12 +18,14 @@ def one_of(*names: str) -> DFPattern:
     return reduce(or_, map(is_op, names))
 
 
-unary = one_of(
+UNARY = (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "cast", "ceil", "clip", "cos", "cosh",
     "erf", "exp", "floor", "hardswish", "isnan", "log", "logical_not", "negative", "nn.gelu", "nn.leaky_relu",
     "nn.relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
 )  # fmt: skip
 """Operators whose every element depends on the same element of their one argument."""
+
+unary = one_of(*UNARY)
 
 commutative = one_of("add", "multiply", "maximum", "minimum", "equal", "logical_and", "logical_or")
 ordered = one_of("subtract", "divide", "power", "less", "less_equal", "greater", "greater_equal", "mod", "floor_mod")

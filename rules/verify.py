@@ -130,7 +130,7 @@ def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[Instance]]:
     batch: list[Instance] = []
     for instance in stream:
         batch.append(instance)
-        if len(batch) == BATCH:
+        if len(batch) == min(BATCH, wanted):
             yield batch
             batch = []
     if batch:

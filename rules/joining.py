@@ -1,0 +1,378 @@
+"""Parts of tensors and tensors joined: slices, splits, concatenations, gathers.
+
+A slice of an axis is a Python ``range``: ranges compose by slicing ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.author import (
+    attrs_of,
+    compute,
+    constants,
+    like,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
+from eqsat.egraph.rule import Ref, Refusal, RuleSet
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
+from eqsat.relay.expr import Expr, Tuple, Var
+from eqsat.relay.op import concatenate, reshape, shape_of, split, strided_slice, take
+from eqsat.relay.op.index import slice_bounds
+from eqsat.relay.op.rearrange import ndarray_size
+from eqsat.relay.op.types import axis_index
+from eqsat.relay.ty import TensorType, Type
+from eqsat.rules.draw import Draw
+from eqsat.rules.operators import binary, rank_of
+from eqsat.rules.operators import shape_of as static_shape
+from eqsat.rules.shape import codes, has_zero
+
+x, y = variables("x y")
+(i,) = constants("i")
+
+MOST = 6
+"""Tensors in a concatenation, or parts of a split, that rules know of."""
+
+JOINED = ("abs", "cast", "clip", "exp", "nn.gelu", "nn.leaky_relu", "nn.relu", "sigmoid", "sqrt", "tanh")
+"""Operators that networks apply to branches before they join."""
+
+Ranges = dict[int, range]
+"""Which elements of each axis are taken; axes that are not named are whole."""
+
+
+def ranges(attrs: Any, ty: TensorType) -> Ranges | Refusal:
+    """What a strided slice of a tensor of type ``ty`` takes."""
+    found = {}
+    for axis, begin, end, stride in slice_bounds(attrs, rank_of(ty)):
+        dim = ty.shape[axis]
+        if not isinstance(dim, int) or stride < 0:
+            return refuse("the length of an axis is not known, or it is reversed")
+        last = None if end is None or end > dim else end
+        found[axis] = range(dim)[begin:last:stride]
+    return found
+
+
+def cut(of: Any, function: Callable[..., Any], *refs: Ref) -> Any:
+    """``of`` sliced by the ranges that ``function`` finds."""
+
+    def part(pick: Callable[[range], int]) -> Any:
+        def pick_all(*found: Any) -> Any:
+            result = function(*found)
+            return tuple(map(pick, result.values())) if isinstance(result, dict) else result
+
+        return compute(pick_all, *refs)
+
+    def axes(*found: Any) -> Any:
+        result = function(*found)
+        return tuple(result) if isinstance(result, dict) else result
+
+    return strided_slice(
+        of,
+        begin=part(lambda r: r.start),
+        end=part(lambda r: max(r.stop, r.start)),
+        strides=part(lambda r: r.step),
+        axes=compute(axes, *refs),
+    )
+
+
+# ---- slices
+
+
+def slice_of_slice(first: Any, second: Any, ty: TensorType, between: TensorType) -> Any:
+    inner, outer = ranges(first, ty), ranges(second, between)
+    if not isinstance(inner, dict) or not isinstance(outer, dict):
+        return inner if not isinstance(inner, dict) else outer
+    both: Ranges = {}
+    for axis in sorted({*inner, *outer}):
+        dim = ty.shape[axis]
+        if not isinstance(dim, int):
+            return refuse("the length of an axis is not known")
+        taken, again = inner.get(axis, range(dim)), outer.get(axis)
+        both[axis] = taken if again is None else taken[again.start : again.stop : again.step]
+    return both
+
+
+def takes_all(attrs: Any, ty: TensorType) -> bool:
+    found = ranges(attrs, ty)
+    return isinstance(found, dict) and all(r == range(ty.shape[axis]) for axis, r in found.items())  # type: ignore[arg-type]
+
+
+def split_part(index: int) -> Callable[..., Any]:
+    """The range of part ``index`` of a split."""
+
+    def part(attrs: Any, ty: TensorType) -> Any:
+        axis = axis_index(attrs.axis, rank_of(ty))
+        dim, where = ty.shape[axis], attrs.indices_or_sections
+        if not isinstance(dim, int):
+            return refuse("the length of the axis is not known")
+        if isinstance(where, int):
+            return {axis: range(dim)[index * (dim // where) : (index + 1) * (dim // where)]}
+        ends = (0, *where, dim)
+        return {axis: range(dim)[ends[index] : ends[index + 1]]}
+
+    return part
+
+
+inner, parts = strided_slice(x), split(x)
+outer = strided_slice(inner)
+
+slices = RuleSet(
+    "slices",
+    [
+        rewrite(
+            "slice-of-slice",
+            outer,
+            cut(x, slice_of_slice, attrs_of(inner), attrs_of(outer), type_of(x), type_of(inner)),
+        ),
+        rewrite("slice-nothing", inner, x, when(takes_all, attrs_of(inner), type_of(x))),
+        *[
+            rewrite(
+                f"split-is-slice-{index}",
+                is_tuple_get_item(parts, index),
+                cut(x, split_part(index), attrs_of(parts), type_of(x)),
+            )
+            for index in range(MOST)
+        ],
+    ],
+)
+
+# ---- concatenations
+
+
+def tensors(count: int, prefix: str = "x") -> list[DFPattern]:
+    return variables(" ".join(f"{prefix}{index}" for index in range(count)))
+
+
+def same_axis(outer: Any, inner: Any, ty: TensorType) -> bool:
+    return axis_index(outer.axis, rank_of(ty)) == axis_index(inner.axis, rank_of(ty))
+
+
+def flattened(count: int, at: int, within: int) -> Any:
+    """concat(.., concat(x, y), ..) = concat(.., x, y, ..)"""
+    left, middle, right = tensors(at, "l"), tensors(within, "m"), tensors(count - at - 1, "r")
+    part = concatenate(is_tuple(middle))
+    whole = concatenate(is_tuple([*left, part, *right]))
+    return rewrite(
+        f"flatten-concat-{count}-{at}-{within}",
+        whole,
+        like(whole, is_tuple([*left, *middle, *right])),
+        when(same_axis, attrs_of(whole), attrs_of(part), type_of(part)),
+    )
+
+
+def slice_of_part(index: int) -> Callable[..., Any]:
+    """What a slice of a concatenation takes of part ``index``, if it takes nothing of the others."""
+
+    def within(attrs: Any, concat: Any, whole: TensorType, *types: TensorType) -> Any:
+        axis = axis_index(concat.axis, rank_of(whole))
+        found = ranges(attrs, whole)
+        if not isinstance(found, dict):
+            return found
+        lengths = [ty.shape[axis] for ty in types]
+        if axis not in found or not found[axis] or not all(isinstance(length, int) for length in lengths):
+            return refuse("it takes no part of the joined axis")
+        offset, r = sum(lengths[:index]), found[axis]  # type: ignore[arg-type]
+        if r[0] < offset or r[-1] >= offset + lengths[index]:  # type: ignore[operator]
+            return refuse("it takes more than one part")
+        return {**found, axis: range(lengths[index])[r[0] - offset : r[-1] - offset + 1 : r.step]}  # type: ignore[arg-type]
+
+    return within
+
+
+def slice_of_concat(count: int, index: int) -> Any:
+    """slice(concat(.., x, ..)) = slice(x) where nothing of the others is taken"""
+    fields = tensors(count)
+    whole = concatenate(is_tuple(fields))
+    sliced = strided_slice(whole)
+    refs = (attrs_of(sliced), attrs_of(whole), type_of(whole), *map(type_of, fields))
+    return rewrite(
+        f"slice-of-concat-{count}-{index}",
+        sliced,
+        cut(fields[index], slice_of_part(index), *refs),
+        examples=lambda draw: _slice_of_concat(draw, count, index),
+    )
+
+
+def _slice_of_concat(draw: Draw, count: int, index: int) -> Expr:
+    """A concatenation of which a slice takes elements of part ``index``, and seldom of its neighbours."""
+    ty = draw.tensor(max(draw.rank, 1))
+    axis = draw.rng.randrange(rank_of(ty))
+    lengths = [draw.rng.randint(1, 4) for _ in range(count)]
+    fields = [
+        Var(f"x{at}", TensorType([*ty.shape[:axis], n, *ty.shape[axis + 1 :]], ty.dtype))
+        for at, n in enumerate(lengths)
+    ]
+    offset = sum(lengths[:index])
+    begin = offset + draw.rng.randrange(lengths[index])
+    end = draw.rng.randint(begin + 1, offset + lengths[index]) + draw.chance(0.1)
+    whole = concatenate(Tuple(fields), axis=axis - draw.rng.choice((0, rank_of(ty))))
+    step = draw.rng.choice((1, 1, 2))
+    return strided_slice(whole, begin=[begin], end=[end], strides=[step], axes=[axis])  # type: ignore[no-any-return]
+
+
+def joined_ranges(concat: Any, ty: TensorType, *attrs: Any) -> Any:
+    """What slices of one tensor that follow each other take together."""
+    axis = axis_index(concat.axis, rank_of(ty))
+    dim = ty.shape[axis]
+    every = [ranges(each, ty) for each in attrs]
+    if not isinstance(dim, int) or not all(isinstance(each, dict) for each in every):
+        return refuse("what a slice takes is not known")
+    along = [each.pop(axis, range(dim)) for each in every]  # type: ignore[union-attr]
+    step = along[0].step
+    if any(each != every[0] for each in every) or not all(along) or any(len(r) > 1 and r.step != step for r in along):
+        return refuse("the slices differ in other axes")
+    if any(then[0] != before[-1] + step for before, then in pairwise(along)):
+        return refuse("the slices do not follow each other")
+    return {**every[0], axis: range(along[0][0], along[-1][-1] + 1, step)}  # type: ignore[dict-item]
+
+
+def concat_of_slices(count: int) -> Any:
+    """concat(x[a:b], x[b:c], ..) = x[a:c]"""
+    cuts = [strided_slice(x) for _ in range(count)]
+    whole = concatenate(is_tuple(cuts))
+    return rewrite(
+        f"concat-of-slices-{count}",
+        whole,
+        cut(x, joined_ranges, attrs_of(whole), type_of(x), *map(attrs_of, cuts)),
+        examples=lambda draw: _slices_in_a_row(draw, count),
+    )
+
+
+def _slices_in_a_row(draw: Draw, count: int) -> Expr:
+    """A concatenation of slices of one tensor, most of which follow each other."""
+    ty = draw.tensor(max(draw.rank, 1))
+    axis = draw.rng.randrange(rank_of(ty))
+    data = Var("x", TensorType([*ty.shape[:axis], 2 * count, *ty.shape[axis + 1 :]], ty.dtype))
+    ends = [0, *sorted(draw.rng.sample(range(1, 2 * count), count))]
+    if draw.chance(0.1):
+        draw.rng.shuffle(ends)
+    step = draw.rng.choice((1, 1, 1, 2))
+    cuts = [strided_slice(data, begin=[begin], end=[end], strides=[step], axes=[axis]) for begin, end in pairwise(ends)]
+    return concatenate(Tuple(cuts), axis=axis - draw.rng.choice((0, rank_of(ty))))  # type: ignore[no-any-return]
+
+
+def concat_of(name: str, count: int) -> Any:
+    """concat(f x, f y) = f concat(x, y)"""
+    fields = tensors(count)
+    calls = [is_op(name)(field) for field in fields]
+    whole = concatenate(is_tuple(calls))
+    return rewrite(
+        f"concat-of-{name}-{count}",
+        whole,
+        like(calls[0], like(whole, is_tuple(fields))),
+        when(all_same, *map(attrs_of, calls)),
+        when(one_dtype, *map(type_of, fields)),
+    )
+
+
+def all_same(first: Any, *others: Any) -> bool:
+    return all(other == first for other in others)
+
+
+def one_dtype(*types: TensorType) -> bool:
+    return len({ty.dtype for ty in types}) == 1
+
+
+alone = concatenate(is_tuple([x]))
+
+concats = RuleSet(
+    "concats",
+    [
+        rewrite("concat-one", alone, x),
+        *[flattened(n, at, m) for n in (2, 3, 4) for at in range(n) for m in (2, 3, 4) if n + m <= MOST + 1],
+        *[slice_of_concat(n, index) for n in (2, 3, 4) for index in range(n)],
+        *[concat_of_slices(n) for n in range(2, MOST + 1)],
+        *[concat_of(name, n) for name in JOINED for n in (2, 3, 4)],
+    ],
+)
+
+# ---- gathers and shapes
+
+
+def is_first(index: Any) -> bool:
+    """Whether an index, or all of some, mean the first of one element."""
+    return bool(np.all((index == 0) | (index == -1)))
+
+
+def takes_the_only(attrs: Any, ty: TensorType, index: TensorType) -> bool:
+    """Whether one element is gathered from an axis of one."""
+    if attrs.axis is None or attrs.batch_dims or 0 in index.shape or any(dim != 1 for dim in index.shape):
+        return False
+    return ty.shape[axis_index(attrs.axis, rank_of(ty))] == 1
+
+
+gathered = take(x, i)
+asked = shape_of(x)
+counted = ndarray_size(x)
+
+
+def shape_value(attrs: Any, ty: Type) -> Any:
+    found = static_shape(ty)
+    return np.asarray(found, attrs.dtype) if isinstance(found, tuple) else found
+
+
+def size_value(attrs: Any, ty: Type) -> Any:
+    found = static_shape(ty)
+    return np.asarray(np.prod(found, dtype=np.int64), attrs.dtype) if isinstance(found, tuple) else found
+
+
+gathers = RuleSet(
+    "gathers",
+    [
+        rewrite(
+            "gather-the-only",
+            gathered,
+            reshape(x, newshape=compute(codes, type_of(gathered)), allowzero=compute(has_zero, type_of(gathered))),
+            when(is_first, value_of(i)),
+            when(takes_the_only, attrs_of(gathered), type_of(x), type_of(i)),
+        ),
+        rewrite("shape-is-known", asked, compute(shape_value, attrs_of(asked), type_of(x))),
+        rewrite("size-is-known", counted, compute(size_value, attrs_of(counted), type_of(x))),
+    ],
+)
+
+# ---- what broadcasts by itself
+
+
+def broadcasts(root: TensorType, first: TensorType, second: TensorType) -> bool:
+    """Whether operands of two types broadcast to the root's shape by themselves."""
+    shapes = [static_shape(ty) for ty in (root, first, second)]
+    if not all(isinstance(shape, tuple) for shape in shapes):
+        return False
+    try:
+        return bool(np.broadcast_shapes(*shapes[1:]) == shapes[0])
+    except ValueError:
+        return False
+
+
+spread = is_op("broadcast_to")(x)
+spread_first, spread_second = binary(spread, y), binary(y, spread)
+
+broadcasting = RuleSet(
+    "broadcasting",
+    [
+        rewrite(
+            "expand-into-first-operand",
+            spread_first,
+            like(spread_first, x, y),
+            when(broadcasts, type_of(spread_first), type_of(x), type_of(y)),
+        ),
+        rewrite(
+            "expand-into-second-operand",
+            spread_second,
+            like(spread_second, y, x),
+            when(broadcasts, type_of(spread_second), type_of(y), type_of(x)),
+        ),
+    ],
+)
+
+joining = RuleSet("joining", [slices, concats, gathers, broadcasting])

@@ -1,0 +1,135 @@
+"""Sums, means and extremes over axes: of each other, of what was reshaped, over axes of one."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import (
+    attrs_of,
+    compute,
+    constants,
+    like,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
+from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay.dataflow_pattern import is_op
+from eqsat.relay.expr import Expr, Var, const
+from eqsat.relay.op import mean, reshape, sum
+from eqsat.relay.ty import TensorType, Type
+from eqsat.rules.draw import FLOATS, Draw
+from eqsat.rules.operators import rank_of, reduced_axes, reduction, shape_of, view
+from eqsat.rules.shape import codes, has_zero
+from eqsat.rules.values import Filled, is_float
+
+(x,) = variables("x")
+(a,) = constants("a")
+ROUNDING = Soundness.ROUNDING
+
+
+def joined_axes(inner: Any, outer: Any, ty: Type) -> Any:
+    """The axes that two reductions, one after the other, go over."""
+    if bool(inner.keepdims) != bool(outer.keepdims):
+        return refuse("one keeps dimensions and the other does not")
+    gone = reduced_axes(inner, ty)
+    left = range(rank_of(ty)) if inner.keepdims else [axis for axis in range(rank_of(ty)) if axis not in gone]
+    between = TensorType([1] * len(left), "float32")
+    return tuple(sorted({*gone, *(left[axis] for axis in reduced_axes(outer, between))}))
+
+
+def without(attrs: Any, ty: TensorType, keepdims: bool) -> Any:
+    """The shape that a reduction of a tensor of type ``ty`` has."""
+    gone = reduced_axes(attrs, ty)
+    shape = [1 if axis in gone else dim for axis, dim in enumerate(ty.shape)]
+    return tuple(shape) if keepdims else tuple(dim for axis, dim in enumerate(shape) if axis not in gone)
+
+
+def is_other_form(attrs: Any, ty: TensorType, root: TensorType) -> bool:
+    """Whether a view gives a reduction the shape that it has with ``keepdims`` the other way."""
+    wanted = shape_of(root)
+    return isinstance(wanted, tuple) and without(attrs, ty, not attrs.keepdims) == wanted
+
+
+def over_ones(attrs: Any, ty: TensorType) -> bool:
+    return all(ty.shape[axis] == 1 for axis in reduced_axes(attrs, ty))
+
+
+def is_same_dtype(first: TensorType, second: TensorType) -> bool:
+    return first.dtype == second.dtype
+
+
+def repeated(name: str) -> Any:
+    """sum(sum(x)) = sum(x) over the axes of both"""
+    inner = is_op(name)(x)
+    outer = is_op(name)(inner)
+    axes = compute(joined_axes, attrs_of(inner), attrs_of(outer), type_of(x))
+    suits = when(is_float, type_of(x)) if name == "mean" else when(is_same_dtype, type_of(outer), type_of(inner))
+    return rewrite(f"{name}-of-{name}", outer, like(outer, x, axis=axes, exclude=False), suits, soundness=ROUNDING)
+
+
+def is_share(value: NDArray[Any], attrs: Any, ty: TensorType) -> bool:
+    """Whether a factor is one divided by the number of summands."""
+    count = prod(dim if isinstance(dim, int) else 0 for dim in (ty.shape[axis] for axis in reduced_axes(attrs, ty)))
+    return count > 0 and value.size == 1 and value.ndim == 0 and Filled(1 / count)(value)
+
+
+def _mean(draw: Draw) -> Expr:
+    """A sum times a number, most often the share of one summand."""
+    ty = draw.tensor(max(1, draw.rank), draw.rng.choice(FLOATS))
+    axis = draw.rng.randrange(rank_of(ty))
+    count = ty.shape[axis] if draw.chance(0.8) else 7
+    data = Var("x", ty)
+    return sum(data, axis=axis - draw.rng.choice((0, rank_of(ty))), keepdims=draw.chance(0.5)) * const(
+        np.asarray(1 / max(1, count)).astype(ty.dtype)
+    )
+
+
+reduced = reduction(x)
+reshaped = view(reduced)
+over_one = reduction(x)
+total = sum(x)
+shared = total * a
+
+reductions = RuleSet(
+    "reductions",
+    [
+        *map(repeated, ("sum", "mean", "max", "min", "prod", "all", "any")),
+        rewrite(
+            "view-of-reduction",
+            reshaped,
+            like(reduced, x, keepdims=compute(lambda attrs: not attrs.keepdims, attrs_of(reduced))),
+            when(is_other_form, attrs_of(reduced), type_of(x), type_of(reshaped)),
+        ),
+        # sum(x) / n = mean(x)
+        rewrite(
+            "mean",
+            shared,
+            mean(
+                x,
+                axis=compute(reduced_axes, attrs_of(total), type_of(x)),
+                keepdims=compute(lambda attrs: attrs.keepdims, attrs_of(total)),
+            ),
+            when(is_float, type_of(x)),
+            when(is_share, value_of(a), attrs_of(total), type_of(x)),
+            soundness=ROUNDING,
+            examples=_mean,
+        ),
+        # one summand
+        rewrite(
+            "reduce-over-ones",
+            over_one,
+            reshape(x, newshape=compute(codes, type_of(over_one)), allowzero=compute(has_zero, type_of(over_one))),
+            when(over_ones, attrs_of(over_one), type_of(x)),
+            when(is_same_dtype, type_of(x), type_of(over_one)),
+            soundness=ROUNDING,
+        ),
+    ],
+)

@@ -1,0 +1,156 @@
+"""Padding absorbed by the convolution or pool that follows it."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, value_of, variables, when
+from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay.dataflow_pattern import is_op
+from eqsat.relay.expr import Call, Constant, Expr, Op, Var
+from eqsat.relay.op.nn import pad
+from eqsat.relay.op.nn.window import channels_first
+from eqsat.relay.op.op import make_attrs
+from eqsat.relay.ty import TensorType
+from eqsat.rules.draw import Draw
+from eqsat.rules.values import zero
+
+x, w = variables("x w")
+(lowest,) = constants("lowest")
+ROUNDING = Soundness.ROUNDING
+
+padded = is_op("nn.pad")(x, zero)
+padded_low = is_op("nn.pad")(x, lowest)
+padded_twice = is_op("nn.pad")(padded, zero)
+
+
+def more_padding(pad: Any, attrs: Any) -> Any:
+    """The padding of a window operator of channels-first data with that of a pad before it."""
+    rank = len(attrs.strides)
+    layout = attrs.get("data_layout", attrs.get("layout"))
+    if layout != channels_first(rank) or pad.pad_mode != "constant":
+        return refuse("it is no constant padding of channels-first data")
+    widths = [tuple(width) for width in pad.pad_width]
+    if any(side for width in widths[:2] for side in width) or any(side < 0 for width in widths for side in width):
+        return refuse("it pads the batch or the channels, or crops")
+    begins, ends = zip(*widths[2:], strict=True)
+    more = (*begins, *ends)
+    return tuple(map(sum, zip(more, attrs.padding, strict=True)))
+
+
+def has_no_padding(attrs: Any) -> bool:
+    return attrs.count_include_pad or not any(attrs.padding)
+
+
+def is_inside(pad: Any, attrs: Any) -> bool:
+    """Whether every window of a pool reaches beyond the padding; formats ask for it."""
+    more = more_padding(pad, attrs)
+    sizes = tuple(attrs.pool_size) * 2
+    return isinstance(more, tuple) and not attrs.ceil_mode and all(map(operator.lt, more, sizes))
+
+
+def is_lowest(value: NDArray[Any]) -> bool:
+    """Whether a constant is the least value of its dtype."""
+    info: Any = np.iinfo(value.dtype).min if value.dtype.kind in "iu" else -np.inf
+    return bool(value.size == 1 and value.dtype.kind in "iuf" and value.flat[0] == info)
+
+
+def both_widths(inner: Any, outer: Any) -> Any:
+    widths = [tuple(map(sum, zip(*pair, strict=True))) for pair in zip(inner.pad_width, outer.pad_width, strict=True)]
+    plain = all(side >= 0 for each in (inner, outer) for width in each.pad_width for side in width)
+    same = inner.pad_mode == outer.pad_mode == "constant"
+    return tuple(widths) if plain and same else refuse("they differ in mode, or crop")
+
+
+def pads_nothing(attrs: Any) -> bool:
+    return not any(side for width in attrs.pad_width for side in width)
+
+
+def into_conv(rank: int) -> Any:
+    """conv(pad(x), w) = conv(x, w) with more padding"""
+    conv = is_op(f"nn.conv{rank}d")(padded, w)
+    return rewrite(
+        f"pad-into-conv{rank}d",
+        conv,
+        like(conv, x, w, padding=compute(more_padding, attrs_of(padded), attrs_of(conv))),
+        soundness=ROUNDING,
+        examples=lambda draw: _convolved(draw, rank),
+    )
+
+
+def _convolved(draw: Draw, rank: int) -> Expr:
+    data = _padded(draw, rank, 0.0)
+    kernel = [draw.rng.randint(1, 3) for _ in range(rank)]
+    weight = Constant(draw.array(TensorType((2, 2, *kernel), draw.dtype)))
+    conv = Op.get(f"nn.conv{rank}d")
+    return Call(
+        conv, [data, weight], make_attrs(conv, {"strides": draw.rng.choice((1, 2)), "padding": draw.rng.choice((0, 1))})
+    )
+
+
+def _padded(draw: Draw, rank: int, value: float) -> Expr:
+    """Data of two channels, padded mostly along its spatial axes."""
+    data = Var("x", TensorType((draw.rng.randint(1, 2), 2, *[draw.rng.randint(3, 5)] * rank), draw.dtype))
+    width = [(0, 0), (int(draw.chance(0.1)), 0)] + [(draw.rng.randrange(3), draw.rng.randrange(3)) for _ in range(rank)]
+    low: Any = -np.inf if value and draw.dtype.startswith("float") else value
+    if value and draw.dtype.startswith(("int", "uint")):
+        low = np.iinfo(draw.dtype).min
+    mode = draw.rng.choice(("constant", "constant", "constant", "edge"))
+    return pad(data, width, Constant(np.asarray(low).astype(draw.dtype)), mode)  # type: ignore[no-any-return]
+
+
+def _pooled(draw: Draw, name: str, rank: int, value: float) -> Expr:
+    pool = Op.get(f"nn.{name}{rank}d")
+    attrs: dict[str, Any] = {
+        "pool_size": draw.rng.randint(2, 3),
+        "strides": draw.rng.choice((1, 2)),
+        "padding": draw.rng.choice((0, 0, 1)),
+    }
+    if name == "avg_pool":
+        attrs["count_include_pad"] = draw.chance(0.7)
+    return Call(pool, [_padded(draw, rank, value)], make_attrs(pool, attrs | {"ceil_mode": draw.chance(0.1)}))
+
+
+def into_average(rank: int) -> Any:
+    """A pool that counts the padding may do the padding."""
+    pool = is_op(f"nn.avg_pool{rank}d")(padded)
+    return rewrite(
+        f"pad-into-avg-pool{rank}d",
+        pool,
+        like(pool, x, padding=compute(more_padding, attrs_of(padded), attrs_of(pool)), count_include_pad=True),
+        when(has_no_padding, attrs_of(pool)),
+        when(is_inside, attrs_of(padded), attrs_of(pool)),
+        soundness=ROUNDING,
+        examples=lambda draw: _pooled(draw, "avg_pool", rank, 0.0),
+    )
+
+
+def into_maximum(rank: int) -> Any:
+    """A pool pads with the least value."""
+    pool = is_op(f"nn.max_pool{rank}d")(padded_low)
+    return rewrite(
+        f"pad-into-max-pool{rank}d",
+        pool,
+        like(pool, x, padding=compute(more_padding, attrs_of(padded_low), attrs_of(pool))),
+        when(is_lowest, value_of(lowest)),
+        when(is_inside, attrs_of(padded_low), attrs_of(pool)),
+        examples=lambda draw: _pooled(draw, "max_pool", rank, 1.0),
+    )
+
+
+windows = RuleSet(
+    "windows",
+    [
+        rewrite("pad-nothing", padded_low, x, when(pads_nothing, attrs_of(padded_low))),
+        rewrite(
+            "pad-of-pad",
+            padded_twice,
+            like(padded, x, zero, pad_width=compute(both_widths, attrs_of(padded), attrs_of(padded_twice))),
+        ),
+        *[make(rank) for make in (into_conv, into_average, into_maximum) for rank in (1, 2, 3)],
+    ],
+)
