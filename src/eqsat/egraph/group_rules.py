@@ -1,0 +1,113 @@
+"""Rules that rewrite several matches of one pattern together, however many there are: siblings are merged at once.
+
+A rule of two roots would merge pairs, then pairs of pairs, in every order; of n siblings that makes 2^n e-nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from eqsat.egraph.python_rules import PythonRuleRunner
+from eqsat.egraph.rule import PythonRule, Refusal
+from eqsat.egraph.snapshot import take_snapshot
+from eqsat.errors import RuleError
+from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.expr import Expr
+
+NodeMap: TypeAlias = dict[DFPattern, list[Expr]]
+
+
+def _alone(root: Expr, node_map: NodeMap) -> Any:
+    return Refusal("it rewrites several matches together")
+
+
+@dataclass(frozen=True)
+class GroupRule(PythonRule):
+    """Matches of ``lhs`` that agree are rewritten together.
+
+    Args:
+        shared: patterns in ``lhs`` that must have matched the same value in all.
+        key: ``key(node_map)`` says which of them go together: those of equal keys; or it refuses a match.
+        merge: ``merge(node_maps)`` returns what equals the root of each, in order, or a refusal.
+    """
+
+    apply: Callable[[Expr, NodeMap], Any] = _alone
+    shared: tuple[DFPattern, ...] = ()
+    key: Callable[[NodeMap], Hashable] = lambda node_map: None
+    merge: Callable[[Sequence[NodeMap]], Any] = lambda node_maps: None
+
+
+@dataclass(frozen=True)
+class _Match:
+    handle: int
+    root: Expr
+    node_map: NodeMap
+
+
+class GroupRuleRunner(PythonRuleRunner):
+    """Keeps the match tables of one group rule and applies it; see :class:`PythonRuleRunner`."""
+
+    rule: GroupRule
+
+    def apply(self) -> bool:
+        """Apply the rule to every group that has grown since the last time; whether it did anything.
+
+        Raises:
+            RuleError: the rule's functions fail or return something of another type than the match.
+        """
+        changed = False
+        for group in self._groups() if self._has_new_rows() else ():
+            identity = ("group", tuple([match.handle for match in group]))
+            if len(group) > 1 and identity not in self._seen:
+                self._seen.add(identity)
+                self.matches += 1
+                changed |= self._merge(group)
+        self.egraph.flush()
+        return changed
+
+    def _has_new_rows(self) -> bool:
+        rows = {
+            (alternative.table, row)
+            for alternative in self._alternatives.values()
+            for row in self.egraph.engine.integers(alternative.table)
+        }
+        new = not rows <= self._seen
+        self._seen |= rows
+        return new
+
+    def _groups(self) -> list[list[_Match]]:
+        """Matches that go together; of one class the first only."""
+        class_of = take_snapshot(self.egraph).handle_class.tolist()
+        groups: dict[Hashable, dict[int, _Match]] = {}
+        for alternative in self._alternatives.values():
+            classes = alternative.query.classes
+            for row in self.egraph.engine.integers(alternative.table):
+                values = dict(zip(alternative.columns, row, strict=True))
+                root, node_map = self._rebuild(alternative.query, values)
+                key = self._guarded(self.rule.key, node_map)
+                if isinstance(key, Refusal):
+                    self.refuse(self.rule.name, key.reason)
+                    continue
+                shared = tuple([class_of[values[classes[pattern]]] for pattern in self.rule.shared])
+                handle = values[classes[self.rule.lhs]]
+                groups.setdefault((shared, key), {}).setdefault(class_of[handle], _Match(handle, root, node_map))
+        return [list(group.values()) for group in groups.values()]
+
+    def _merge(self, group: list[_Match]) -> bool:
+        results = self._guarded(self.rule.merge, [match.node_map for match in group])
+        if isinstance(results, Refusal):
+            self.refuse(self.rule.name, results.reason)
+            return False
+        for match, result in zip(group, results, strict=True):
+            if not isinstance(result, Expr):
+                raise RuleError(f"rule {self.rule.name} returned {result!r}: return an expression for each match")
+            self._add(match.handle, match.root, result)
+        return True
+
+    def _guarded(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        try:
+            return function(argument)
+        except Exception as error:
+            raise RuleError(f"rule {self.rule.name} failed: {error!r}") from error
