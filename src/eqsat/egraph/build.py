@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from eqsat.egraph.lower import Lowered
 from eqsat.egraph.python_rules import build_node
 from eqsat.egraph.snapshot import Snapshot
+from eqsat.egraph.symbols import Atom, Symbol
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Expr, Function, Let
 from eqsat.relay.visitor import substitute
@@ -47,7 +48,8 @@ def build_expr(
             stack.extend(reversed(missing))
             continue
         stack.pop()
-        built[of] = _node(snapshot, node, [built[child] for child in children], functions or {})
+        symbol, atom = snapshot.symbols[snapshot.node_symbol[node]], snapshot.atoms[snapshot.node_atom[node]]
+        built[of] = build_captured(symbol, atom, [built[child] for child in children], functions or {})
         if built[of]._checked_type is None:
             built[of]._checked_type = snapshot.class_type[of]
         if built[of].span is None and spans is not None:
@@ -55,9 +57,13 @@ def build_expr(
     return built[root]
 
 
-def _node(snapshot: Snapshot, node: int, children: list[Expr], functions: Mapping[Expr, Function]) -> Expr:
-    symbol = snapshot.symbols[snapshot.node_symbol[node]]
-    atom = snapshot.atoms[snapshot.node_atom[node]]
+def build_captured(symbol: Symbol, atom: Atom, children: list[Expr], functions: Mapping[Expr, Function]) -> Expr:
+    """The expression of an e-node; a function gets ``children`` for what it captures.
+
+    Args:
+        symbol, atom, children: the e-node.
+        functions: what takes the place of functions.
+    """
     expr = build_node(symbol, atom, children)
     if isinstance(expr, (Function, Let)):
         captured: dict[Expr, Expr] = dict(zip(free_vars(expr), children, strict=True))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.journal import Journal, Log, Made
 from eqsat.egraph.query import Head, Query, QueryCompiler
 from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
 from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
@@ -41,11 +42,13 @@ class RewriteCompiler:
         rule: the rule.
         index: distinguishes the tables of this rule from others'.
         refuse: told of each refusal.
+        journal: told of each match, when the run is to be explained.
     """
 
-    def __init__(self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse):
+    def __init__(self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, journal: Journal | None = None):
         self.egraph = egraph
         self.rule = rule
+        self.journal = journal
         self.refuse = refuse
         self.ruleset = f"rule{index}"
         self.apply_ruleset = f"apply{index}"
@@ -74,18 +77,20 @@ class RewriteCompiler:
         action = _Action(self.egraph, self.rule, query)
         action.build()
         name = f"{self.ruleset}_{number}"
+        log = self._log(f"{name}_log", query, action)
         premises = " ".join((*query.premises, *action.premises))
         actions = " ".join(action.actions)
         command = self.egraph.engine.command
-        self.growth = max(self.growth, len(action.built))
+        self.growth = max(self.growth, len(action.made))
         if not action.asks:
             command(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
             return
         self.asks = True
+        log_columns = [] if log is None else [name for name in log.handles + log.atoms if name not in action.sites]
         keys = " ".join(action.keys)
         question = self.egraph.question(len(action.keys), len(action.sites), self._answer(action))
         columns = dict.fromkeys(action.used_classes(), "Expr") | dict.fromkeys(action.used_atoms(), "i64")
-        columns |= dict.fromkeys(action.keys, "i64")
+        columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
         command(f"(relation {name}_match ({' '.join(columns.values())}))")
         match = f"({name}_match {' '.join(columns)})"
         command(f'(rule ({premises}) ({match} ({question.ask} {keys})) :ruleset {self.ruleset} :name "{name} ask")')
@@ -94,6 +99,16 @@ class RewriteCompiler:
             f"(rule ({match} ({question.answered} {answers})) ({actions})"
             f' :ruleset {self.apply_ruleset} :name "{name} apply")'
         )
+
+    def _log(self, table: str, query: Query, action: _Action) -> Log | None:
+        """Have matches put down, when the run is to be explained."""
+        if self.journal is None:
+            return None
+        log = Log(self.rule.name, table, query, action.made, action.pairs)
+        self.journal.declare(log)
+        action.premises += log.premises
+        action.actions.append(log.action)
+        return log
 
     def _distinct_roots(self, query: Query) -> Query:
         roots = [query.classes[root] for root in self.rule.lhs]
@@ -141,6 +156,8 @@ class _Action:
     keys: dict[str, tuple[str, DFPattern]] = field(default_factory=dict)
     sites: dict[str, Callable[[dict[str, int]], Any]] = field(default_factory=dict)
     built: dict[DFPattern, str] = field(default_factory=dict)
+    made: list[Made] = field(default_factory=list)
+    pairs: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def asks(self) -> bool:
@@ -171,6 +188,7 @@ class _Action:
         if typed in self.actions:
             self.actions.remove(typed)  # it has its root's type
         self.actions.append(f"(union {root} {result})")
+        self.pairs.append((root, result))
 
     def template(self, template: Any) -> str:
         """The variable that holds the class of a right-side term."""
@@ -268,6 +286,7 @@ class _Action:
         variable = f"r{len(self.built)}_{len(self.actions)}"
         self.actions.append(f"(let {variable} (n{index} {' '.join((atom, *children))}))")
         self.actions.append(f"(new {variable})")
+        self.made.append(Made(variable, index, atom, tuple(children)))
         return variable
 
     def constant(self, atom: str) -> str:

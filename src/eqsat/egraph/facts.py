@@ -6,7 +6,7 @@ question to Python, asked once per distinct ``(operator, attributes, argument id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,11 +103,15 @@ class ConstantFacts:
         egraph: where.
         limit: fold e-nodes whose result has at most this many bytes; 0 folds nothing. Larger constant
             expressions stay symbolic and are evaluated only if they are extracted.
+        on_fold: told of each e-node that was folded: symbol, atom, atoms of its constant children, result's atom.
     """
 
-    def __init__(self, egraph: EGraph, limit: int):
+    def __init__(
+        self, egraph: EGraph, limit: int, on_fold: Callable[[int, int, Sequence[int], int], None] | None = None
+    ):
         self.egraph = egraph
         self.limit = limit
+        self.on_fold = on_fold
         egraph.on_symbol(self._cover)
 
     def _cover(self, index: int, symbol: Symbol) -> None:
@@ -132,7 +136,7 @@ class ConstantFacts:
         egraph, name = self.egraph, f"fold{index}"
         values = " ".join(f"v{i}" for i in range(symbol.arity))
         known = "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
-        question = egraph.question(1 + symbol.arity, 1, lambda atom, *ids: self._answer(symbol, atom, ids))
+        question = egraph.question(1 + symbol.arity, 1, lambda atom, *ids: self._fold(index, atom, ids))
         command = egraph.engine.command
         command(f'(rule ({node}{known}) (({question.ask} a {values})) :ruleset facts :name "{name} ask")')
         constant = egraph.symbol(Symbol("constant", None, 0))
@@ -144,6 +148,12 @@ class ConstantFacts:
             f' :ruleset facts :name "{name}")'
         )
         command(f'(rule ({answer} ({is_tuple} v)) ((set (val e) v)) :ruleset facts :name "{name} tuple")')
+
+    def _fold(self, index: int, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
+        answer = self._answer(self.egraph.symbols[index], atom, ids)
+        if answer is not None and self.on_fold is not None:
+            self.on_fold(index, atom, ids, answer[0])
+        return answer
 
     def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
         egraph = self.egraph

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.lower import lower
+from eqsat.egraph.journal import Journal
+from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
@@ -27,11 +28,13 @@ class Names:
     Args:
         egraph: whose classes.
         types: type of every expression here; grows with them.
+        journal: told of the e-node of each handle, when the run is to be explained.
     """
 
-    def __init__(self, egraph: EGraph, types: dict[Expr, Type]):
+    def __init__(self, egraph: EGraph, types: dict[Expr, Type], journal: Journal | None = None):
         self.egraph = egraph
         self.types = types
+        self.journal = journal
         self.exprs: dict[int, Expr] = {}
         self.handles: dict[Expr, int] = {}
         self._constants: dict[int, Constant] = {}
@@ -40,8 +43,11 @@ class Names:
         command("(ruleset names)")
         command('(rule ((= e (N i))) ((set (hd e) i)) :ruleset names :name "names")')
 
-    def add(self, handles: dict[Expr, int]) -> None:
+    def add(self, lowered: Lowered) -> None:
         """Learn expressions that were lowered."""
+        if self.journal is not None:
+            self.journal.name(lowered.nodes)
+        handles = lowered.handles
         for expr, handle in handles.items():
             if handle not in self.exprs:
                 self.exprs[handle] = expr
@@ -82,8 +88,11 @@ class Names:
                 self.types[expr] = expr._checked_type
             handle_of[of] = handle = egraph.add(symbol, atom, below)
             self.exprs[handle], self.handles[expr] = expr, handle
+            if self.journal is not None:
+                self.journal.name([(handle, symbol, atom, below)])
             todo += reversed(waiting.pop(of, []))
         egraph.flush()
+        egraph.engine.saturate("names")
 
     def constant(self, handle: int) -> Constant:
         """The constant that a handle's class equals."""
@@ -225,8 +234,13 @@ class PythonRuleRunner:
                 " a rule must keep the type"
             )
         lowered = lower(self.egraph, result, types, self.names.handles)
-        self.names.add(lowered.handles)
+        self.names.add(lowered)
         self.egraph.union(handle, lowered.root)
+        journal = self.names.journal
+        if journal is not None:
+            matched = lower(self.egraph, root, types, self.names.handles)
+            self.names.add(matched)
+            journal.equate(self.rule.name, journal.of_handle[matched.root], journal.of_handle[lowered.root])
 
     def _rebuild(self, query: Query, values: dict[str, int]) -> tuple[Expr, dict[DFPattern, list[Expr]]]:
         """The matched expression and what each pattern matched in it."""

@@ -44,11 +44,15 @@ _COMMUTATIVE = ("add", "multiply")
 
 
 class Head(NamedTuple):
-    """The e-node that a pattern matched: index of its symbol, variable of its atom, those of its children."""
+    """The e-node that a pattern matched: index of its symbol, variable of its atom, those of its children.
+
+    ``swapped``: its children are in this order or the other.
+    """
 
     symbol: int
     atom: str
     children: tuple[str, ...]
+    swapped: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class QueryCompiler:
         """The premise that ``variable`` holds an e-node of symbol ``index``."""
         (atom,), query = query.fresh("a")
         children, query = query.fresh("c", self.egraph.symbols[index].arity)
-        head = Head(index, atom, tuple(children))
+        head = Head(index, atom, tuple(children), either_order is not None)
         columns = " ".join((atom, *children))
         if either_order is None:
             query = query.where(f"(= {variable} (n{index} {columns}))")

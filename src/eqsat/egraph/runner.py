@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from eqsat.egraph.compile import RewriteCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
+from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
+from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.python_rules import Names, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, swapped_operator
@@ -45,6 +48,7 @@ class Runner:
         schedule: which rules to apply when.
         limits: when to stop.
         on_iteration: called with the report after every iteration; an exception it raises ends the run.
+        explain: whether to keep a journal of all that rules equate.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Runner:
         schedule: Schedule,
         limits: Limits,
         on_iteration: OnIteration | None = None,
+        explain: bool = False,
     ):
         self.schedule = schedule
         self.limits = limits
@@ -64,11 +69,17 @@ class Runner:
         self.root = root
         self.types = types
         rules = schedule.rules
-        fold = [rule.limit for rule in rules if isinstance(rule, FoldConstants)]
+        folding = max((rule for rule in rules if isinstance(rule, FoldConstants)), key=lambda r: r.limit, default=None)
+        self.journal = Journal(self.egraph) if explain else None
         self.egraph.commutative = frozenset(filter(None, map(swapped_operator, schedule.rules)))
         TypeFacts(self.egraph)
-        ConstantFacts(self.egraph, max(fold, default=0))
-        self.names = Names(self.egraph, types) if any(isinstance(rule, PythonRule) for rule in rules) else None
+        if folding is None:
+            ConstantFacts(self.egraph, 0)
+        else:
+            told = None if self.journal is None else partial(self.journal.fold, folding.name)
+            ConstantFacts(self.egraph, folding.limit, told)
+        named = explain or any(isinstance(rule, PythonRule) for rule in rules)
+        self.names = Names(self.egraph, types, self.journal) if named else None
         self.turns = {rule.name: turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
         self._symbols = 0
@@ -85,6 +96,8 @@ class Runner:
             self.report.stop_reason = str(stop)
         except KeyboardInterrupt:
             self.report.stop_reason = "interrupted"
+        if self.journal is not None:
+            self.journal.collect()
         self.report.add_seconds("saturate", time.perf_counter() - start)
 
     def _lower(self) -> Lowered:
@@ -92,16 +105,17 @@ class Runner:
         lowered = lower(self.egraph, self.root, self.types)
         self.egraph.flush()
         if self.names is not None:
-            self.names.add(lowered.handles)
+            self.names.add(lowered)
         self.report.add_seconds("lower", time.perf_counter() - start)
         return lowered
 
     def _turn(self, rule: Rule, index: int) -> _Turn | None:
         runner: RewriteCompiler | PythonRuleRunner
         if isinstance(rule, Rewrite):
-            runner = RewriteCompiler(self.egraph, rule, index, self.report.refuse)
+            runner = RewriteCompiler(self.egraph, rule, index, self.report.refuse, self.journal)
         elif isinstance(rule, PythonRule) and self.names is not None:
-            runner = PythonRuleRunner(self.egraph, rule, index, self.names, self.report.refuse)
+            make = GroupRuleRunner if isinstance(rule, GroupRule) else PythonRuleRunner
+            runner = make(self.egraph, rule, index, self.names, self.report.refuse)
         else:
             return None
         self.report.rule(rule.name)
@@ -136,12 +150,16 @@ class Runner:
         """Every rule once; whether there may be more to find."""
         start = time.perf_counter()
         self._activate()
+        if self.journal is not None and self.names is not None:
+            self.names.name_all()
         changed = self._run_native(iteration)
         changed |= self._settle()
         changed |= self._run_applies(iteration)
         changed |= self._settle()
         changed |= self._run_python()
         changed |= self._settle()
+        if self.journal is not None:
+            self.journal.collect()
         changed |= len(self.egraph.symbols) > self._symbols
         self._record(time.perf_counter() - start)
         return changed or self._unban(iteration)
@@ -204,7 +222,6 @@ class Runner:
         if self.names is None or not turns:
             return False
         self.names.name_all()
-        self.egraph.engine.saturate("names")
         changed = False
         for turn in turns:
             if isinstance(turn.runner, PythonRuleRunner):

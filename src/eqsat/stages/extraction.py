@@ -22,6 +22,7 @@ from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import rewrite_post_order, substitute
 from eqsat.stages.composites import composites_among
 from eqsat.stages.cover import cover, share
+from eqsat.stages.explanation import Explanation
 from eqsat.stages.kernels import CostModel, KernelPrices, ask, is_composite
 from eqsat.stages.saturation import Region, Saturation
 
@@ -59,6 +60,21 @@ class Extraction:
     def optimal(self) -> bool:
         """Whether the choice is proved cheapest."""
         return all(result.optimal for result in self.results)
+
+    @property
+    def explanation(self) -> Explanation:
+        """How the chosen graph of the outermost region follows from the one that was given.
+
+        Raises:
+            ArgumentError: the graph was saturated without ``explain=True``.
+        """
+        return self.explanations[-1]
+
+    @property
+    def explanations(self) -> list[Explanation]:
+        """One for each region: function literals before what they are in."""
+        parts = zip(self.regions, self.results, self.exprs, strict=True)
+        return [Explanation(region, result.choice, expr) for region, result, expr in parts]
 
     @property
     def expr(self) -> Expr:

@@ -53,9 +53,10 @@ class Region:
         schedule: Schedule,
         limits: Limits,
         on_iteration: Callable[[Report], None] | None,
+        explain: bool,
     ) -> Region:
         """Saturate ``body`` and read the e-graph back."""
-        runner = Runner(body, types, schedule, limits, on_iteration)
+        runner = Runner(body, types, schedule, limits, on_iteration, explain)
         runner.run()
         start = time.perf_counter()
         snapshot = take_snapshot(runner.egraph)
@@ -104,6 +105,7 @@ def saturate(
     rules: Iterable[Any] | Schedule | None = None,
     limits: Limits | None = None,
     on_iteration: Callable[[Report], None] | None = None,
+    explain: bool = False,
 ) -> Saturation:
     """Apply all rules, in no order, until nothing new follows or a limit is reached.
 
@@ -114,6 +116,8 @@ def saturate(
             :class:`Schedule` of them; by default ``eqsat.rules.default``.
         limits: when to stop; the time and node limits hold for each function.
         on_iteration: called with the report after every iteration.
+        explain: whether the extraction is to say how its graph follows from ``source``
+            (:attr:`Extraction.explanation`); the run takes longer.
 
     Raises:
         TypeCheckError: the graph's types do not check.
@@ -126,7 +130,14 @@ def saturate(
     regions = []
     for name, function, root, module in _roots(source):
         types = infer_types(root, module)
-        run = partial(Region.saturated, types=types, schedule=schedule, limits=limits, on_iteration=on_iteration)
+        run = partial(
+            Region.saturated,
+            types=types,
+            schedule=schedule,
+            limits=limits,
+            on_iteration=on_iteration,
+            explain=explain,
+        )
         regions += [run(None, nested, True, nested.body) for nested in _open_functions(root)]
         regions.append(run(name, function, False, root if function is None else function.body))
     for region in regions:

@@ -1,0 +1,173 @@
+"""What rules equated, one ground equation for each match: kept when a run is to be explained.
+
+Terms are built over handles, which name a class as it was when a rule matched. So every equation holds by its
+rule alone, given those before it, whatever was merged later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.query import Head, Query
+from eqsat.egraph.symbols import Interner, Symbol
+
+Term = tuple[int, ...]
+"""Symbol, atom and the numbers of the terms that are its children."""
+
+
+class Equation(NamedTuple):
+    """The rule that says so, and the numbers of two terms."""
+
+    rule: str
+    left: int
+    right: int
+
+
+class Made(NamedTuple):
+    """An e-node of a right side: its variable, symbol, atom (an id or a variable), variables of its children."""
+
+    variable: str
+    symbol: int
+    atom: str
+    children: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The matches of one alternative of a rule.
+
+    Args:
+        rule: its name.
+        table: where the engine puts the rows.
+        query: how it matched.
+        made: the right side's e-nodes, children first.
+        pairs: variables of the roots and of what they equal.
+    """
+
+    rule: str
+    table: str
+    query: Query
+    made: Sequence[Made]
+    pairs: Sequence[tuple[str, str]]
+
+    @property
+    def leaves(self) -> list[str]:
+        """Variables of classes of which the match says no more."""
+        heads = set(self.heads)
+        found = dict.fromkeys(self.query.classes.values())
+        found |= {child: None for head in self.query.heads.values() for child in head.children}
+        return [variable for variable in found if variable not in heads]
+
+    @property
+    def heads(self) -> dict[str, Head]:
+        """Variable of a class -> the e-node that matched in it."""
+        return {self.query.classes[pattern]: head for pattern, head in self.query.heads.items()}
+
+    @property
+    def handles(self) -> list[str]:
+        """Variables of the leaves' handles."""
+        return [f"h_{leaf}" for leaf in self.leaves]
+
+    @property
+    def atoms(self) -> list[str]:
+        """Variables of atoms: of matched e-nodes, then of those made."""
+        matched = [head.atom for head in self.query.heads.values()]
+        return list(dict.fromkeys(matched + [made.atom for made in self.made if not made.atom.lstrip("-").isdigit()]))
+
+    @property
+    def premises(self) -> list[str]:
+        """Facts that bind the leaves' handles."""
+        return [f"(= h_{leaf} (hd {leaf}))" for leaf in self.leaves]
+
+    @property
+    def action(self) -> str:
+        """The action that puts a row aside."""
+        return f"({self.table} {' '.join(self.handles + self.atoms)})"
+
+
+class Journal:
+    """The equations of a run, in the order of its iterations.
+
+    Args:
+        egraph: whose; its handles have e-nodes that :meth:`name` is told of.
+    """
+
+    def __init__(self, egraph: EGraph):
+        self.egraph = egraph
+        self.equations: dict[Equation, None] = {}
+        self.terms: Interner[Term] = Interner()
+        self.of_handle: dict[int, int] = {}
+        self._logs: list[Log] = []
+        self._seen: set[tuple[str, tuple[int, ...]]] = set()
+
+    def declare(self, log: Log) -> None:
+        """Make the table of a log."""
+        self._logs.append(log)
+        columns = ["i64"] * (len(log.handles) + len(log.atoms))
+        self.egraph.engine.command(f"(relation {log.table} ({' '.join(columns)}))")
+
+    def name(self, nodes: Iterable[tuple[int, int, int, Sequence[int]]]) -> None:
+        """Learn the e-nodes of handles: handle, symbol, atom, children's handles; children first."""
+        for handle, symbol, atom, children in nodes:
+            self.of_handle[handle] = self.term(symbol, atom, [self.of_handle[child] for child in children])
+
+    def term(self, symbol: int, atom: int, children: Iterable[int] = ()) -> int:
+        """The number of a term."""
+        key = (symbol, atom, *children)
+        return self.terms.intern(key, key)
+
+    def equate(self, rule: str, left: int, right: int) -> None:
+        """Take an equation between terms down."""
+        self.equations[Equation(rule, left, right)] = None
+
+    def fold(self, rule: str, symbol: int, atom: int, ids: Sequence[int], result: int) -> None:
+        """An e-node over constants (ids of atoms) equals a constant."""
+        if self.egraph.atoms[result].kind == "constant":
+            left = self.term(symbol, atom, [self._constant(index) for index in ids])
+            self.equate(rule, left, self._constant(result))
+
+    def collect(self) -> None:
+        """Read the matches that are new."""
+        for log in self._logs:
+            for row in self.egraph.engine.integers(log.table):
+                if (log.table, row) not in self._seen:
+                    self._seen.add((log.table, row))
+                    self._equate_match(log, row)
+
+    def _equate_match(self, log: Log, row: Sequence[int]) -> None:
+        values = dict(zip(log.handles + log.atoms, row, strict=True))
+        terms = {leaf: self.of_handle[values[f"h_{leaf}"]] for leaf in log.leaves}
+        self._build_heads(log, values, terms)
+        for made in log.made:
+            atom = values[made.atom] if made.atom in values else int(made.atom)
+            terms[made.variable] = self.term(made.symbol, atom, [terms[child] for child in made.children])
+        for root, result in log.pairs:
+            self.equate(log.rule, terms[root], terms[result])
+
+    def _build_heads(self, log: Log, values: dict[str, int], terms: dict[str, int]) -> None:
+        heads = log.heads
+        stack = list(reversed(heads))
+        while stack:
+            variable = stack[-1]
+            missing = [child for child in heads[variable].children if child not in terms]
+            if missing and variable not in terms:
+                stack += missing
+                continue
+            stack.pop()
+            if variable not in terms:
+                head = heads[variable]
+                children = [terms[child] for child in head.children]
+                terms[variable] = self.term(head.symbol, values[head.atom], children)
+                if head.swapped:
+                    self.equate("commute", terms[variable], self.term(head.symbol, values[head.atom], children[::-1]))
+
+    def _constant(self, index: int) -> int:
+        atom = self.egraph.atoms[index]
+        if atom.kind == "tuple value":
+            fields = [self._constant(field) for field in atom.value]
+            symbol = self.egraph.symbol(Symbol("tuple", None, len(fields)))
+            return self.term(symbol, self.egraph.atom("tuple", "tuple", None), fields)
+        return self.term(self.egraph.symbol(Symbol("constant", None, 0)), index)

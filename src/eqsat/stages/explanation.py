@@ -1,0 +1,189 @@
+"""Why a graph was chosen: which rule made each of its nodes, and the rewrites that lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from eqsat.egraph.build import build_captured
+from eqsat.egraph.congruence import Congruence, Edge, closure
+from eqsat.egraph.derivation import Derivation
+from eqsat.egraph.journal import Journal
+from eqsat.egraph.snapshot import Snapshot
+from eqsat.errors import ArgumentError
+from eqsat.relay.expr import Expr
+from eqsat.relay.structural import structural_equal
+from eqsat.stages.saturation import Region
+
+INPUT = "input"
+"""Origin of a node that the graph had from the start."""
+
+AGAIN = "again"
+"""Rule of a step that repeats, elsewhere, what earlier steps showed."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rewrite: ``before`` became ``after`` wherever the graph had it there.
+
+    Args:
+        rule: the rule, read from right to left where ``forward`` is false; ``commute`` for operands that change
+            places, ``again`` for what earlier steps showed.
+        forward: in which direction the rule was used.
+        before: the part of the graph that the rule speaks of.
+        after: what it became.
+    """
+
+    rule: str
+    forward: bool
+    before: Expr
+    after: Expr
+
+    def __str__(self) -> str:
+        arrow = "" if self.forward else ", from right to left"
+        return f"{self.rule}{arrow}:\n{self.before}\n  =\n{self.after}"
+
+
+class Explanation:
+    """How the chosen graph of one region follows from the graph that was given.
+
+    Args:
+        region: the region, saturated with ``explain=True``.
+        choice: class -> chosen e-node.
+        result: the graph that was made of the choice.
+
+    Raises:
+        ArgumentError: the region was saturated without ``explain=True``.
+    """
+
+    def __init__(self, region: Region, choice: Sequence[int], result: Expr):
+        if region.runner.journal is None:
+            raise ArgumentError("nothing was kept to explain: saturate with explain=True")
+        self.region = region
+        self.result = result
+        self._journal: Journal = region.runner.journal
+        self._choice = choice
+        self._exprs: dict[int, Expr] = {}
+
+    @cached_property
+    def origins(self) -> dict[Expr, str]:
+        """``input`` or the name of the rule that made it, for each node of the chosen graph."""
+        makers = self._makers
+        closed, terms = self._closure, self._journal.terms
+        found = {}
+        for term, expr in self._nodes(self._target).items():
+            symbol, atom, *children = terms[term]
+            found[expr] = makers.get((symbol, atom, *map(closed.find, children)), INPUT)
+        return found
+
+    def steps(self) -> list[Step]:
+        """The rewrites from the given graph to the chosen one, in order.
+
+        Constants are folded last: see :meth:`graphs`.
+        """
+        return [self._step(edge) for edge in self._derivation()]
+
+    def graphs(self) -> Iterator[Expr]:
+        """The given graph (lets dissolved), it after each step, and the result where constants were folded last."""
+        derivation = self._derivation()
+        yield self._expr(derivation.whole())
+        for _ in derivation:
+            yield self._expr(derivation.whole())
+        if not structural_equal(self._expr(self._target), self.result):
+            yield self.result
+
+    @property
+    def rules(self) -> dict[str, int]:
+        """How many steps each rule has, by name."""
+        counts: dict[str, int] = {}
+        for edge in self._derivation():
+            name = AGAIN if edge.equation is None else edge.equation.rule
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+
+    # ---- the proof
+
+    @cached_property
+    def _source(self) -> int:
+        return self._journal.of_handle[self.region.runner.lowered.root]
+
+    @cached_property
+    def _target(self) -> int:
+        """The chosen graph as a term."""
+        return _term(self._journal, self.region.snapshot, self._choice, self.region.root)
+
+    @cached_property
+    def _closure(self) -> Congruence:
+        return closure(self._journal.terms, self._journal.equations, self._source, self._target)
+
+    def _derivation(self) -> Derivation:
+        terms = self._journal.terms
+        return Derivation(self._closure, terms, lambda key: terms.intern(key, key), self._source, self._target)
+
+    @cached_property
+    def _makers(self) -> dict[tuple[int, ...], str]:
+        """Head and child classes of a node -> what made it first."""
+        journal, closed = self._journal, self._closure
+        made: dict[tuple[int, ...], str] = {}
+
+        def enter(term: int, maker: str) -> None:
+            for one in self._nodes(term):
+                symbol, atom, *children = journal.terms[one]
+                if all(map(closed.knows, children)):
+                    made.setdefault((symbol, atom, *map(closed.find, children)), maker)
+
+        enter(self._source, INPUT)
+        for equation in journal.equations:
+            enter(equation.left, INPUT)
+            enter(equation.right, equation.rule)
+        return made
+
+    # ---- terms as expressions
+
+    def _step(self, edge: Edge) -> Step:
+        equation = edge.equation
+        rule = AGAIN if equation is None else equation.rule
+        forward = equation is None or equation.left == edge.source
+        return Step(rule, forward, self._expr(edge.source), self._expr(edge.target))
+
+    def _expr(self, term: int) -> Expr:
+        return self._nodes(term)[term]
+
+    def _nodes(self, term: int) -> dict[int, Expr]:
+        """The expression of each term in ``term``."""
+        journal, found = self._journal, dict[int, Expr]()
+        stack = [term]
+        while stack:
+            one = stack[-1]
+            symbol, atom, *children = journal.terms[one]
+            missing = [child for child in children if child not in found]
+            if missing and one not in found:
+                stack += missing
+                continue
+            stack.pop()
+            if one not in found:
+                if one not in self._exprs:
+                    egraph = journal.egraph
+                    below = [self._exprs[child] for child in children]
+                    self._exprs[one] = build_captured(egraph.symbols[symbol], egraph.atoms[atom], below, {})
+                found[one] = self._exprs[one]
+        return found
+
+
+def _term(journal: Journal, snapshot: Snapshot, choice: Sequence[int], root: int) -> int:
+    found: dict[int, int] = {}
+    stack = [root]
+    while stack:
+        of = stack[-1]
+        node = int(choice[of])
+        children = snapshot.children(node)
+        missing = [child for child in children if child not in found]
+        if missing and of not in found:
+            stack += missing
+            continue
+        stack.pop()
+        if of not in found:
+            symbol, atom = int(snapshot.node_symbol[node]), int(snapshot.node_atom[node])
+            found[of] = journal.term(symbol, atom, [found[child] for child in children])
+    return found[root]

@@ -1,0 +1,104 @@
+"""Why a graph was chosen: origins of its nodes, and rewrites that can be replayed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+import eqsat
+from eqsat import relay, rules
+from eqsat.errors import ArgumentError
+from eqsat.ir import structural_equal
+from eqsat.relay.expr import Expr
+
+from .graphs import assert_same_values, typed_graphs
+
+
+def explained(graph: Expr, rule_set=rules.default):
+    extraction = eqsat.extract(eqsat.saturate(graph, rule_set, explain=True))
+    return extraction.explanation, extraction.expr
+
+
+def test_steps_lead_from_the_input_to_the_result() -> None:
+    x = relay.var("x", shape=(4, 4))
+    explanation, _ = explained(relay.nn.relu(relay.nn.relu(x * relay.const(2.0) * relay.const(3.0))))
+    assert [step.rule for step in explanation.steps()] == [
+        "relu-twice",
+        "multiply-multiply-constant",
+        "fold-constants",
+    ]
+    graphs = list(explanation.graphs())
+    assert len(graphs) == 4
+    assert structural_equal(graphs[-1], relay.nn.relu(x * relay.const(6.0)))
+
+
+def test_every_node_says_which_rule_made_it() -> None:
+    x = relay.var("x", shape=(4, 4))
+    explanation, best = explained(relay.nn.relu(relay.nn.relu(x * relay.const(2.0) * relay.const(3.0))))
+    assert structural_equal(best, relay.nn.relu(x * relay.const(6.0)))
+    origins = [(eqsat.relay.analysis.free_vars(node), origin) for node, origin in explanation.origins.items()]
+    assert sorted(origin for _, origin in origins) == ["fold-constants", "input", "input", "multiply-multiply-constant"]
+
+
+def test_what_is_shared_is_rewritten_once() -> None:
+    x = relay.var("x", shape=(4, 4))
+    for _ in range(30):  # written out as a tree the derivation would have 2**30 steps
+        twice = relay.transpose(relay.transpose(relay.tanh(x)))
+        x = x + twice
+    explanation, best = explained(x)
+    assert explanation.rules == {"transpose-transpose": 30, "transpose-nothing": 30}
+    graphs = list(explanation.graphs())
+    assert structural_equal(graphs[0], x)
+    assert structural_equal(graphs[-1], best)
+
+
+def test_operands_that_change_places_are_a_step_of_their_own() -> None:
+    x = relay.var("x", shape=(4, 4))
+    explanation, best = explained(relay.const(0.0) + x)
+    assert structural_equal(best, x)
+    assert [step.rule for step in explanation.steps()] == ["commute", "add-zero"]
+
+
+def test_a_python_rule_is_a_step() -> None:
+    class ReluOfRelu(relay.dataflow_pattern.DFPatternCallback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.x = relay.dataflow_pattern.wildcard()
+            relu = relay.dataflow_pattern.is_op("nn.relu")
+            self.pattern = relu(relu(self.x))
+
+        def callback(self, pre, post, node_map):
+            return relay.nn.relu(node_map[self.x][0])
+
+    x = relay.var("x", shape=(4, 4))
+    explanation, _ = explained(relay.nn.relu(relay.nn.relu(relay.nn.relu(x))), [ReluOfRelu()])
+    assert set(explanation.rules) == {"ReluOfRelu"}
+
+
+def test_without_explain_there_is_nothing_to_explain() -> None:
+    extraction = eqsat.extract(eqsat.saturate(relay.nn.relu(relay.var("x", shape=(4,)))))
+    with pytest.raises(ArgumentError, match="explain=True"):
+        extraction.explanation.steps()
+
+
+@settings(max_examples=25, deadline=None)
+@given(graph=typed_graphs())
+def test_each_rewrite_keeps_the_values(graph: Expr) -> None:
+    explanation, best = explained(graph)
+    steps, graphs = explanation.steps(), list(explanation.graphs())
+    assert structural_equal(graphs[0], graph)
+    assert structural_equal(graphs[-1], best)
+    assert len(steps) + 1 <= len(graphs) <= len(steps) + 2
+    for step in steps:
+        assert_same_values(step.before, step.after)
+    for whole in graphs:
+        assert_same_values(graph, whole)
+    assert set(explanation.origins.values()) <= {"input", "fold-constants", *(rule.name for rule in rules.default)}
+
+
+@settings(max_examples=15, deadline=None)
+@given(graph=typed_graphs())
+def test_to_be_explained_changes_nothing(graph: Expr) -> None:
+    _, best = explained(graph)
+    plain = eqsat.extract(eqsat.saturate(graph))
+    assert eqsat.extract(eqsat.saturate(best, ())).cost == pytest.approx(plain.cost)
