@@ -21,7 +21,8 @@ IMAGE = (1, 3, 5, 5)
 def inputs(root: Expr, seed: int = 0) -> dict[Any, Any]:
     """A value for each free variable, by name."""
     rng = default_rng(seed)
-    return {var.name_hint: rng.uniform(-2, 2, var.type_annotation.concrete_shape).astype("f4") for var in variables(root)}
+    shapes = {var.name_hint: var.type_annotation.concrete_shape for var in variables(root)}
+    return {name: rng.uniform(-2, 2, shape).astype("f4") for name, shape in shapes.items()}
 
 
 def variables(root: Expr) -> list[Any]:

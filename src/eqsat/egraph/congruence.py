@@ -10,7 +10,7 @@ from eqsat.egraph.journal import Equation, Term
 
 
 class Edge(NamedTuple):
-    """``source`` and ``target`` are equal by ``equation`` (read either way); without one, because their children are."""
+    """``source`` and ``target`` are equal by ``equation``, read either way; without one, because their children are."""
 
     source: int
     target: int

@@ -10,9 +10,9 @@ from functools import partial
 from eqsat.egraph.compile import RewriteCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
+from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
-from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.python_rules import Names, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, swapped_operator
