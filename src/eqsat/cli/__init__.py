@@ -14,6 +14,7 @@ import click
 from eqsat.cli.compare import compare
 from eqsat.cli.optimize import optimize
 from eqsat.cli.optimize_all import optimize_all
+from eqsat.cli.partition import partition
 from eqsat.cli.rules import rules
 from eqsat.cli.show import show
 from eqsat.errors import EqsatError
@@ -54,6 +55,6 @@ def cli() -> None:
     """
 
 
-for command in (optimize, optimize_all, compare, show, rules):
+for command in (optimize, optimize_all, partition, compare, show, rules):
     cli.add_command(command)
 cli.add_command(extract, "extract")

@@ -70,9 +70,9 @@ def optimize_file(
         differences = onnx.verify(model if source == STREAM else source, done.after, settings.runs)
         phases["verify"] = clock() - start
         if not settings.keep_differing:
-            _refuse_beyond(settings.tolerance, differences)
+            refuse_beyond(settings.tolerance, differences)
     start = clock()
-    _write(done.after, target)
+    write_model(done.after, target)
     phases["save"] = clock() - start
     facts = _facts(done, settings.cost, phases, differences)
     if page is not None:
@@ -96,7 +96,8 @@ def _write_page(page: Path, title: str, done: Any, settings: Settings, facts: di
     )
 
 
-def _write(model: Any, target: Path) -> None:
+def write_model(model: Any, target: Path) -> None:
+    """Write a model to a file or to standard output."""
     from eqsat import onnx
 
     if target == STREAM:
@@ -105,7 +106,8 @@ def _write(model: Any, target: Path) -> None:
         onnx.save(model, target)
 
 
-def _refuse_beyond(tolerance: float, differences: list[Any]) -> None:
+def refuse_beyond(tolerance: float, differences: list[Any]) -> None:
+    """Raise ModelError when an output differs by more than ``tolerance`` of its largest value."""
     for difference in differences:
         if not difference.relative <= tolerance:
             raise ModelError(
@@ -118,7 +120,7 @@ def _facts(done: Any, cost: str, phases: dict[str, float], differences: list[Any
     """All that a run found, as plain data."""
     extraction, report = done.extraction, done.extraction.report
     return {
-        "nodes": {"before": _node_count(done.before), "after": _node_count(done.after)},
+        "nodes": {"before": node_count(done.before), "after": node_count(done.after)},
         "cost": {
             "model": cost,
             "before": extraction.input_cost,
@@ -152,7 +154,7 @@ def _figure(number: float | None) -> str:
     return "unbounded" if number is None else f"{number:.3g}"
 
 
-def _node_count(model: Any) -> int:
+def node_count(model: Any) -> int:
     """Nodes that are no constants."""
     return sum(node.op_type != "Constant" for node in model.graph)
 

@@ -32,6 +32,7 @@ from eqsat.stages.batch import Outcome, default_workers, find_jobs, run_jobs
 @click.pass_context
 def optimize_all(
     context: click.Context,
+    /,
     folder: Path,
     out: Path,
     workers: int,

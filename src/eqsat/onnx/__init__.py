@@ -15,17 +15,21 @@ from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
 from eqsat.onnx.importer import Imported, import_model
 from eqsat.onnx.optimize import Optimization, optimize, run
+from eqsat.onnx.partition import Partitioning, merge, partition
 from eqsat.onnx.verify import Difference, verify
 
 __all__ = [
     "Difference",
     "Imported",
     "Optimization",
+    "Partitioning",
     "export_model",
     "from_bytes",
     "import_model",
     "load",
+    "merge",
     "optimize",
+    "partition",
     "run",
     "save",
     "to_bytes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -20,7 +20,9 @@ from eqsat.relay.ty import TupleType
 from eqsat.relay.visitor import post_order
 
 
-def export_model(function: Function, imported: Imported) -> ir.Model:
+def export_model(
+    function: Function, imported: Imported, composite: Callable[[Call], OnnxNode] | None = None
+) -> ir.Model:
     """``function`` as a model that takes the place of the one that was imported.
 
     Inputs, outputs, opsets, versions, metadata and local functions are those of the imported model; values
@@ -29,16 +31,18 @@ def export_model(function: Function, imported: Imported) -> ir.Model:
     Args:
         function: takes the parameters of ``imported.function``, in order, and gives as many results.
         imported: the model it comes from.
+        composite: how calls of function literals are written; without it they cannot be.
 
     Raises:
         ModelError: an operator has no ONNX form in the model's opset.
     """
-    return _Exporter(function, imported).run()
+    return _Exporter(function, imported, composite).run()
 
 
 class _Exporter:
-    def __init__(self, function: Function, imported: Imported):
+    def __init__(self, function: Function, imported: Imported, composite: Callable[[Call], OnnxNode] | None):
         self.model = imported.model
+        self.composite = composite
         self.tensors = imported.tensors
         self.function = function
         types = infer_types(function)
@@ -125,6 +129,9 @@ class _Exporter:
     def _spell(self, call: Call) -> OnnxNode | Expr:
         spelled = self.spelled.get(call)
         if spelled is None:
+            if self.composite is not None and isinstance(call.op, Function):
+                spelled = self.spelled[call] = self.composite(call)
+                return spelled
             exporter = exporter_of(call.op) if isinstance(call.op, Op) else None
             if exporter is None:
                 raise ModelError(f"cannot write {op_name(call)} to ONNX: it has no ONNX spelling")

@@ -27,3 +27,8 @@ def register_pattern_table(compiler: str, table: Callable[[], Any] | None = None
 def get_pattern_table(compiler: str) -> Any:
     """The table registered for ``compiler``, None when there is none."""
     return _TABLES.get(compiler)
+
+
+def registered() -> list[str]:
+    """The compilers that have a table."""
+    return list(_TABLES)

@@ -1,0 +1,156 @@
+"""Composite functions as ONNX local functions.
+
+A call of a composite becomes one node in the domain of its target; what it computes becomes a function of the
+model, so that any runtime can run the model, and a runtime of the target can take the node as a whole. Composites
+that compute the same are one function, whatever their shapes and weights: weights are inputs of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import onnx_ir as ir
+
+from eqsat.errors import ModelError
+from eqsat.onnx.exporter import export_model
+from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported
+from eqsat.onnx.spelling import OnnxNode
+from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from eqsat.relay.infer import infer_types
+from eqsat.relay.ty import TupleType
+from eqsat.relay.visitor import post_order, substitute
+
+COMPOSITE = "Composite"
+
+FIRST_IR_VERSION = 8
+"""The first IR version in which models have functions."""
+
+WEIGHT_BYTES = 64
+"""Constants inside composites that are larger become inputs; smaller ones are bounds, axes and the like."""
+
+
+def export_partitioned(function: Function, imported: Imported, target: str) -> ir.Model:
+    """``function`` as a model whose composites are nodes of the domain ``target``, with a local function each.
+
+    Args:
+        function: a partitioned graph: calls of function literals that have the attribute ``Composite``.
+        imported: the model it comes from, as for :func:`export_model`.
+        target: the domain. A composite named ``target.x`` becomes a function ``x``.
+
+    Raises:
+        ModelError: an operator has no ONNX form in the model's opset, or a function literal is no composite.
+    """
+    functions = _LocalFunctions(imported, target)
+    model = export_model(function, imported, functions.node)
+    if not functions.made:
+        return model
+    if model.ir_version <= INITIALIZERS_ARE_INPUTS:
+        inputs = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
+        model.graph.inputs[:] = inputs
+    model.ir_version = max(model.ir_version or 0, FIRST_IR_VERSION)
+    model.opset_imports[target] = 1
+    for local in functions.made.values():
+        model.functions[local.identifier()] = local
+    return model
+
+
+class _LocalFunctions:
+    """The local functions of one model; ``made`` holds them by what they compute."""
+
+    def __init__(self, imported: Imported, target: str):
+        self.imported = imported
+        self.target = target
+        self.made: dict[bytes, ir.Function] = {}
+        self.names = Counter(name for domain, name, _ in imported.model.functions if domain == target)
+        self.flattened: dict[Function, tuple[str, list[Constant], int]] = {}
+
+    def node(self, call: Call) -> OnnxNode:
+        """How a call of a composite is written."""
+        function = call.op
+        if not isinstance(function, Function) or COMPOSITE not in function.attrs:
+            raise ModelError("cannot write a function literal to ONNX: it is no composite")
+        if function not in self.flattened:
+            self.flattened[function] = self._add(function)
+        name, weights, outputs = self.flattened[function]
+        if call.span is None:
+            call.span = function.body.span
+        inputs = [part for arg, param in zip(call.args, function.params, strict=True) for part in _parts(arg, param)]
+        return OnnxNode(name, [*inputs, *weights], domain=self.target, outputs=outputs)
+
+    def _add(self, function: Function) -> tuple[str, list[Constant], int]:
+        """Name, weights and number of outputs of a composite's local function, which is new or known."""
+        flat, weights = _flat(function)
+        graph = self._graph(flat)
+        _forget_origins(graph)
+        bare = ir.Function(self.target, "", graph=graph, attributes=[])
+        key = ir.to_proto(bare).SerializeToString(deterministic=True)
+        if key not in self.made:
+            self.made[key] = ir.Function(self.target, self._name(function), graph=graph, attributes=[])
+        return self.made[key].name, weights, len(graph.outputs)
+
+    def _name(self, function: Function) -> str:
+        base = str(function.attrs[COMPOSITE]).removeprefix(f"{self.target}.")
+        self.names[base] += 1
+        return base if self.names[base] == 1 else f"{base}_{self.names[base]}"
+
+    def _graph(self, flat: Function) -> ir.Graph:
+        """The graph of a function whose parameters are tensors; constants are nodes, as functions have no weights."""
+        body_type = infer_types(flat)[flat.body]
+        count = len(body_type.fields) if isinstance(body_type, TupleType) else 1
+        shell = ir.Graph(
+            [ir.Value(name=param.name_hint) for param in flat.params],
+            [ir.Value(name=f"y{index}") for index in range(count)],
+            nodes=[],
+            opset_imports=dict(self.imported.model.opset_imports),
+        )
+        imported = Imported(ir.Model(shell, ir_version=FIRST_IR_VERSION), flat, tensors=self.imported.tensors)
+        graph = export_model(flat, imported).graph
+        first = next(iter(graph), None)
+        for value in list(graph.initializers.values()):
+            constant = ir.node("Constant", [], {"value": value.const_value})
+            value.replace_all_uses_with(constant.outputs[0])
+            graph.insert_before(first, constant) if first is not None else graph.append(constant)
+        graph.initializers.clear()
+        return graph
+
+
+def _parts(arg: Expr, param: Var) -> list[Expr]:
+    """The tensors that an argument consists of."""
+    if not isinstance(param.type_annotation, TupleType):
+        return [arg]
+    return [
+        arg.fields[index] if isinstance(arg, Tuple) else TupleGetItem(arg, index)
+        for index in range(len(param.type_annotation.fields))
+    ]
+
+
+def _flat(function: Function) -> tuple[Function, list[Constant]]:
+    """The function with a parameter for each tensor, and for each weight inside; the weights."""
+    new: dict[Expr, Expr] = {}
+    params: list[Var] = []
+
+    def parameter(ty: object) -> Var:
+        params.append(Var(f"x{len(params)}", ty))  # type: ignore[arg-type]
+        return params[-1]
+
+    for param in function.params:
+        ty = param.type_annotation
+        new[param] = Tuple([parameter(field) for field in ty.fields]) if isinstance(ty, TupleType) else parameter(ty)
+    nodes = post_order(function.body)
+    weights = [node for node in nodes if isinstance(node, Constant) and node.data.nbytes > WEIGHT_BYTES]
+    types = infer_types(function)
+    for weight in weights:
+        new[weight] = parameter(types[weight])
+    return Function(params, substitute(function.body, new)), weights
+
+
+def _forget_origins(graph: ir.Graph) -> None:
+    """Leave nothing but what is computed: no names, types or documentation of the place it is from."""
+    for index, node in enumerate(graph):
+        node.name, node.doc_string = None, None
+        node.metadata_props.clear()
+        for place, value in enumerate(node.outputs):
+            value.type, value.shape, value.doc_string = None, None, None
+            value.metadata_props.clear()
+            if not value.is_graph_output():
+                value.name = f"t{index}_{place}"
