@@ -33,6 +33,7 @@ from eqsat.relay.expr import (
 from eqsat.relay.module import IRModule
 from eqsat.relay.op import *  # noqa: F403 - relay.add is relay.op.add
 from eqsat.relay.op import nn
+from eqsat.relay.op.contrib import dnnl, tensorrt  # noqa: F401 - registers their pattern tables
 from eqsat.relay.parser import Span, fromtext, parse, parse_expr
 from eqsat.relay.ty import (
     Any,
