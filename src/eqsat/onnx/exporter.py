@@ -11,9 +11,11 @@ from onnx import defs
 
 from eqsat.errors import ModelError
 from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, opset_of
+from eqsat.onnx.initializers import Initializers
 from eqsat.onnx.names import Names
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
 from eqsat.onnx.spelling.target import Operand, as_attribute, op_name
+from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
 from eqsat.relay.ty import TupleType
@@ -43,7 +45,6 @@ class _Exporter:
     def __init__(self, function: Function, imported: Imported, composite: Callable[[Call], OnnxNode] | None):
         self.model = imported.model
         self.composite = composite
-        self.tensors = imported.tensors
         self.function = function
         types = infer_types(function)
         self.results = _results(function.body, types[function.body])
@@ -56,32 +57,30 @@ class _Exporter:
         self.output_of: dict[tuple[Expr, int], ir.Value] = {}
         self.names, self.node_names = Names(self.model), Names(self.model)
         self.nodes: list[ir.Node] = []
-        self.initializers: dict[str, ir.Value] = {}
-        self.arrays: dict[object, ir.Value] = {}
+        self.initializers = Initializers(self.names, imported.tensors)
 
     def run(self) -> ir.Model:
         source = self.model.graph
-        outputs = [_copy_value(value) for value in source.outputs]
+        outputs = [None if _is_given(value) else copy_value(value) for value in source.outputs]
         for value in outputs:
-            self.names.claim(value.name)
+            if value is not None:
+                self.names.claim(value.name)
         inputs = self._bind_parameters()
         roots = [self._resolve(result) for result in self.results]
         for root, value in zip(roots, outputs, strict=True):
-            if isinstance(root, (Call, TupleGetItem)):
+            if value is not None and isinstance(root, (Call, TupleGetItem)):
                 self.output_of.setdefault(_place(root), value)
         order = post_order(*roots, children=self._operands)
         self._find_origins(order)
         for expr in order:
             if isinstance(expr, Call):
                 self._write_call(expr)
-        for root, value in zip(roots, outputs, strict=True):
-            if value.producer() is None:
-                self._hand_through(root, value)
+        written = [self._finish(*each) for each in zip(roots, outputs, source.outputs, strict=True)]
         graph = ir.Graph(
             self._all_inputs(inputs),
-            outputs,
+            written,
             nodes=self.nodes,
-            initializers=list(self.initializers.values()),
+            initializers=list(self.initializers.values.values()),
             doc_string=source.doc_string,
             opset_imports=dict(source.opset_imports),
             name=source.name,
@@ -99,30 +98,42 @@ class _Exporter:
         sources += [graph.initializers[param.name_hint] for param in self.function.params[len(sources) :]]
         inputs = {}
         for param, source in zip(self.function.params, sources, strict=True):
-            value = inputs[source.name] = _copy_value(source)
+            value = inputs[source.name] = copy_value(source)
             self.values[param] = [value]
             self.names.claim(value.name)
             if source.name in graph.initializers:
-                self._add_initializer(value, source.const_value)
+                self.initializers.add(value, source.const_value)
         return inputs
 
     def _all_inputs(self, inputs: dict[str, ir.Value]) -> list[ir.Value]:
         """The inputs in their old order; with those initializers that the IR version wants listed."""
         listed = {value.name: inputs[value.name] for value in self.model.graph.inputs if value.name in inputs}
         if self.model.ir_version <= INITIALIZERS_ARE_INPUTS:
-            known = {**inputs, **self.initializers}
+            known = {**inputs, **self.initializers.values}
             listed = {value.name: known[value.name] for value in self.model.graph.inputs if value.name in known}
-            listed.update(self.initializers)
+            listed.update(self.initializers.values)
         return list(listed.values())
 
-    def _hand_through(self, root: Expr, output: ir.Value) -> None:
-        """Write an output that is an input, a constant, or the same as another output."""
-        value = self._value(root, output.name)
-        if isinstance(root, Constant):
-            del self.initializers[value.name]
-            self._add_node(OnnxNode("Constant", [], {}), [], [ir.AttrTensor("value", value.const_value)], [output])
-        else:
-            self._add_node(OnnxNode("Identity", []), [value], [], [output])
+    def _finish(self, root: Expr, output: ir.Value | None, source: ir.Value) -> ir.Value:
+        """An output of the graph; written here when it is an input, a constant, or the same as another output.
+
+        Args:
+            root: what it is.
+            output: the value that nodes have or will have made; None for an input or initializer as such.
+            source: the value that it takes the place of.
+        """
+        if output is None:
+            value = self._value(root, source.name)
+            if value.name == source.name:
+                return value
+            output = copy_value(source)
+        if output.producer() is None:
+            if isinstance(root, Constant) and root not in self.initializers:
+                tensor = ir.AttrTensor("value", self.initializers.tensor(root))
+                self._add_node(OnnxNode("Constant", []), [], [tensor], [output])
+            else:
+                self._add_node(OnnxNode("Identity", []), [self._value(root, source.name)], [], [output])
+        return output
 
     # ---- what to write
 
@@ -196,7 +207,7 @@ class _Exporter:
         if origin is None:
             return ir.Value(name=self.names.fresh(node.op_type))
         source = origin.values[0]
-        value = _copy_value(source)
+        value = copy_value(source)
         if source.name and not self.names.claim(source.name):
             value.name = self.names.fresh(source.name)
         return value
@@ -221,9 +232,9 @@ class _Exporter:
             self._write(operand, [value], None)
             return value
         hint = f"{base}_{self._input_name(node, index)}"
-        return (
-            self._array(operand, hint) if isinstance(operand, np.ndarray) else self._value(self._resolve(operand), hint)
-        )
+        if isinstance(operand, np.ndarray):
+            return self.initializers.array(operand, hint)
+        return self._value(self._resolve(operand), hint)
 
     def _input_name(self, node: OnnxNode, index: int) -> str:
         if node.domain == "" and self.target.has(node.op_type):
@@ -260,39 +271,17 @@ class _Exporter:
     def _value(self, expr: Expr, hint: str) -> ir.Value:
         """The value of an expression that is written already; constants are written here."""
         if isinstance(expr, Constant):
-            return self._constant(expr, hint)
+            return self.initializers.constant(expr, hint)
         place = _place(expr)
         values = self.values[place[0]]
         if place[1] >= len(values):
             raise ModelError(f"cannot write output {place[1]} of {op_name(expr.tuple_value)} to ONNX")  # type: ignore[attr-defined]
         return values[place[1]]
 
-    def _constant(self, constant: Constant, hint: str) -> ir.Value:
-        data = constant.data
-        if data not in self.arrays:
-            tensor = self.tensors.get(data)
-            origin = constant.span
-            name = origin.values[0].name if isinstance(origin, Origin) and origin.values else ""
-            if not self.names.claim(name):
-                name = self.names.fresh(name or hint)
-            source = origin.values[0] if isinstance(origin, Origin) and origin.values else None
-            value = ir.Value(name=name) if source is None or tensor is None else _copy_value(source, name)
-            self._add_initializer(value, ir.tensor(data.numpy()) if tensor is None else tensor)
-            self.arrays[data] = value
-        return self.arrays[data]
 
-    def _array(self, array: np.ndarray, hint: str) -> ir.Value:  # type: ignore[type-arg]
-        """An initializer of ``array``; equal arrays are written once."""
-        key = (array.dtype.name, array.shape, array.tobytes())
-        if key not in self.arrays:
-            value = self.arrays[key] = ir.Value(name=self.names.fresh(hint))
-            self._add_initializer(value, ir.tensor(array))
-        return self.arrays[key]
-
-    def _add_initializer(self, value: ir.Value, tensor: ir.TensorProtocol) -> None:
-        value.const_value = tensor
-        value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape)
-        self.initializers[value.name] = value
+def _is_given(output: ir.Value) -> bool:
+    """Whether an output is an input or initializer as such."""
+    return output.producer() is None
 
 
 def _results(body: Expr, ty: object) -> Sequence[Expr]:
@@ -322,19 +311,6 @@ def _expressions(node: OnnxNode) -> Iterator[Expr]:
             operands = [*operand.inputs, *operands]
         elif isinstance(operand, Expr):
             yield operand
-
-
-def _copy_value(value: ir.Value, name: str | None = None) -> ir.Value:
-    """A value of the same name, type and documentation that belongs to no graph yet."""
-    copy = ir.Value(
-        name=value.name if name is None else name,
-        type=value.type,
-        shape=None if value.shape is None else value.shape.copy(),
-        doc_string=value.doc_string,
-        metadata_props=dict(value.metadata_props),
-    )
-    copy.meta.update(value.meta)
-    return copy
 
 
 def _model_like(model: ir.Model, graph: ir.Graph) -> ir.Model:

@@ -1,0 +1,65 @@
+"""The initializers of an exported graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from eqsat.nd import NDArray
+from eqsat.onnx.importer import Origin
+from eqsat.onnx.names import Names
+from eqsat.onnx.values import copy_value
+from eqsat.relay.expr import Constant
+
+
+class Initializers:
+    """Initializers of constants and arrays, each made when it is first asked for.
+
+    Args:
+        names: of the graph's values.
+        tensors: the ONNX tensor of each imported constant's data: it is written as it was read, or not read at all.
+    """
+
+    def __init__(self, names: Names, tensors: Mapping[NDArray, Any]):
+        self.values: dict[str, ir.Value] = {}
+        self._names = names
+        self._tensors = tensors
+        self._known: dict[object, ir.Value] = {}
+
+    def __contains__(self, constant: Constant) -> bool:
+        return constant.data in self._known
+
+    def constant(self, constant: Constant, hint: str) -> ir.Value:
+        """The initializer of a constant, under its old name or, for a new one, ``hint``."""
+        data, origin = constant.data, constant.span
+        if data not in self._known:
+            source = origin.values[0] if isinstance(origin, Origin) and origin.values else None
+            name = "" if source is None else source.name
+            if not self._names.claim(name):
+                name = self._names.fresh(name or hint)
+            as_read = source is not None and data in self._tensors
+            value = self._known[data] = copy_value(source, name) if as_read else ir.Value(name=name)
+            self.add(value, self.tensor(constant))
+        return self._known[data]
+
+    def tensor(self, constant: Constant) -> ir.TensorProtocol:
+        """A constant's value as an ONNX tensor."""
+        tensor = self._tensors.get(constant.data)
+        return ir.tensor(constant.data.numpy()) if tensor is None else tensor
+
+    def array(self, array: np.ndarray[Any, Any], hint: str) -> ir.Value:
+        """An initializer of ``array``; equal arrays are written once."""
+        key = (array.dtype.name, array.shape, array.tobytes())
+        if key not in self._known:
+            value = self._known[key] = ir.Value(name=self._names.fresh(hint))
+            self.add(value, ir.tensor(array))
+        return self._known[key]
+
+    def add(self, value: ir.Value, tensor: ir.TensorProtocol) -> None:
+        """Make ``value`` an initializer."""
+        value.const_value = tensor
+        value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape)
+        self.values[value.name] = value
