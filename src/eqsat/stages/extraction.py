@@ -120,7 +120,7 @@ def extract(
     for region in saturation.regions:
         start = time.perf_counter()
         problem = as_problem(region, model)
-        incumbent = _constants_at_hand(region.snapshot, input_choice(region.snapshot, region.runner.lowered))
+        incumbent = incumbent_of(region)
         input_cost += input_graph_cost(region, model)
         result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
         report.add_seconds("extract", time.perf_counter() - start)
@@ -275,8 +275,10 @@ def _constant_leaves(snapshot: Snapshot) -> NDArray[np.bool_]:
     return leaves
 
 
-def _constants_at_hand(snapshot: Snapshot, choice: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``choice`` with constants instead of what computes them."""
+def incumbent_of(region: Region) -> NDArray[np.int64]:
+    """The choice that describes the input graph, with constants instead of what computes them."""
+    snapshot = region.snapshot
+    choice = input_choice(snapshot, region.runner.lowered)
     leaves = np.flatnonzero(_constant_leaves(snapshot))
     leaf = np.full(snapshot.class_count, -1, dtype=np.int64)
     leaf[snapshot.node_class[leaves]] = leaves

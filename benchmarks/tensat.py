@@ -1,0 +1,130 @@
+"""TENSAT's seven networks: what is gained, and in how many seconds, beside TENSAT's and TASO's published figures.
+
+    python benchmarks/tensat.py [NETWORK ...]
+
+Cost is modelled: a roofline of the GPU that TENSAT measured on (`tensorrt` in devices.toml), where a split is a view,
+as TASO takes it to be. Gains are (before / after - 1), as in TENSAT's paper; theirs are of measured times of fused
+kernels, ours of this model, so the columns of gains compare rules and search, not machines. Seconds are for one core.
+Limits as in the paper: 50,000 e-nodes, 15 iterations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import NamedTuple
+
+from models import TENSAT
+
+import eqsat
+from eqsat import extraction, rules
+from eqsat.extraction import CostNode
+from eqsat.relay.expr import Function
+from eqsat.rules.merge import merge
+from eqsat.stages import Saturation
+from eqsat.stages.extraction import as_problem, incumbent_of, input_graph_cost
+
+LIMITS = eqsat.Limits(iterations=15, nodes=50_000, seconds=60.0)
+RULES = rules.RuleSet("tensat", [rules.default, merge])
+
+
+class Published(NamedTuple):
+    """Search seconds and gains in % of TENSAT and TASO, from the TENSAT paper (Yang et al., 2021)."""
+
+    tensat_seconds: float
+    taso_seconds: float
+    tensat_gain: float
+    taso_gain: float
+
+
+PUBLISHED = {
+    "BERT": Published(1.4, 13.6, 9.2, 8.5),
+    "ResNeXt-50": Published(0.7, 25.3, 8.8, 5.5),
+    "NasNet-A": Published(10.6, 1226.0, 7.3, 1.9),
+    "NasRNN": Published(0.5, 177.0, 69.0, 45.0),
+    "Inception-v3": Published(5.1, 68.6, 10.0, 6.3),
+    "SqueezeNet": Published(0.3, 16.4, 24.5, 6.7),
+    "VGG-19": Published(0.4, 8.9, 8.9, 8.9),
+}
+
+
+class Gpu(extraction.Roofline):
+    """The roofline of the `tensorrt` profile, with splits as views."""
+
+    def __init__(self) -> None:
+        super().__init__("tensorrt")
+
+    def __call__(self, node: CostNode) -> float:
+        return self.device.view if node.op == "split" and node.runs else super().__call__(node)
+
+
+class Row(NamedTuple):
+    """One network: seconds of each step, sizes, and gains in % of both extractors."""
+
+    name: str
+    nodes: int
+    stop: str
+    saturate: float
+    greedy: float
+    exact: float
+    greedy_gain: float
+    exact_gain: float
+    optimal: bool
+
+
+def measure(name: str, network: Function) -> Row:
+    """Saturate and extract one network."""
+    start = time.perf_counter()
+    saturation = eqsat.saturate(network, RULES, LIMITS)
+    saturated = time.perf_counter() - start
+    greedy_seconds, greedy_gain, _ = extract(saturation, "dag")
+    exact_seconds, exact_gain, optimal = extract(saturation, "exact")
+    return Row(
+        name,
+        saturation.node_count,
+        saturation.stop_reason,
+        saturated,
+        greedy_seconds,
+        exact_seconds,
+        greedy_gain,
+        exact_gain,
+        optimal,
+    )
+
+
+def extract(saturation: Saturation, method: str) -> tuple[float, float, bool]:
+    """Seconds of the search, gain in %, whether it is proved best. The graph is not built: that would fold weights."""
+    (region,), model = saturation.regions, Gpu()
+    before = input_graph_cost(region, model)
+    incumbent = incumbent_of(region)
+    start = time.perf_counter()
+    best = extraction.extract(as_problem(region, model), method, incumbent=incumbent, seconds=20.0)
+    return time.perf_counter() - start, 100 * (before / best.cost - 1), best.optimal
+
+
+def table(rows: list[Row]) -> str:
+    """The rows beside the published figures."""
+    head = f"{'network':<13}{'e-nodes':>8} {'stop':<11}{'saturate':>9}{'greedy':>8}{'exact':>8}"
+    lines = [f"{head}{'greedy %':>10}{'exact %':>9}   | {'TENSAT s':>9}{'%':>6} | {'TASO s':>7}{'%':>6}"]
+    for row in rows:
+        theirs = PUBLISHED[row.name]
+        ours = (
+            f"{row.name:<13}{row.nodes:>8} {row.stop:<11}{row.saturate:>9.2f}{row.greedy:>8.2f}{row.exact:>8.2f}"
+            f"{row.greedy_gain:>10.1f}{row.exact_gain:>9.1f} {'*' if row.optimal else ' '}"
+        )
+        lines.append(
+            f"{ours} | {theirs.tensat_seconds:>9.1f}{theirs.tensat_gain:>6.1f}"
+            f" | {theirs.taso_seconds:>7.1f}{theirs.taso_gain:>6.1f}"
+        )
+    return "\n".join([*lines, "* proved optimal for this e-graph"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("network", nargs="*", default=list(TENSAT), help=f"of {', '.join(TENSAT)}")
+    chosen = parser.parse_args().network
+    print(table([measure(name, TENSAT[name]()) for name in chosen]))
+
+
+if __name__ == "__main__":
+    main()
