@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 from eqsat.errors import ExtractionError
 
 from .branch_and_cut import exact, prove
+from .contract import contracted
+from .deadline import Deadline
 from .greedy import dag, tree
 from .local_search import PATIENCE, local
-from .problem import Problem
+from .problem import Ints, Problem
 from .solution import Result
 
 
@@ -23,7 +25,11 @@ def auto(problem: Problem, *, seconds: float = 5.0, seed: int = 0, incumbent: Ar
     The result is never dearer than `tree`, `dag` or the incumbent. Without a clock that strikes it depends on the seed
     alone. Ctrl-C returns the best so far.
     """
-    return prove(problem, "auto", seconds, seed, incumbent, patience=PATIENCE, share=0.4)
+
+    def solve(small: Problem, deadline: Deadline, known: Ints | None) -> Result:
+        return prove(small, "auto", deadline, seed, known, patience=PATIENCE, share=0.4)
+
+    return contracted(problem, seconds, incumbent, solve)
 
 
 Extractor = Callable[..., Result]

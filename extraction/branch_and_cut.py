@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from eqsat.errors import ExtractionError
 
+from .contract import contracted
 from .cuts import Cuts
 from .deadline import Deadline
-from .greedy import dag, tree
-from .local_search import improve
+from .greedy import cheapest_dag, tree
+from .local_search import SIMPLIFYING, improve
 from .problem import Floats, Ints, Problem
 from .relaxation import Relaxation, SolverFailure
 from .search import Search
@@ -21,6 +22,7 @@ from .solution import Result, finish
 
 _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
+_TIME_OVER = "stopped by the time limit"
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
 
 
@@ -29,15 +31,19 @@ def exact(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbe
 
     Ctrl-C returns the best so far.
     """
-    return prove(problem, "exact", seconds, seed, incumbent, patience=30, share=0.1)
+
+    def solve(small: Problem, deadline: Deadline, known: Ints | None) -> Result:
+        return prove(small, "exact", deadline, seed, known, patience=30, share=0.1)
+
+    return contracted(problem, seconds, incumbent, solve)
 
 
 def prove(
     problem: Problem,
     method: str,
-    seconds: float,
+    deadline: Deadline,
     seed: int,
-    incumbent: ArrayLike | None,
+    incumbent: Ints | None,
     *,
     patience: int,
     share: float,
@@ -46,10 +52,9 @@ def prove(
 
     The local search gives up after `patience` kicks that save nothing, or after that `share` of the time left.
     """
-    deadline = Deadline(seconds)
-    start = dag(problem, incumbent=tree(problem, incumbent=incumbent).choice)
-    solver = BranchAndCut(problem, start, seed, patience, share)
+    solver = BranchAndCut(problem, tree(problem, incumbent=incumbent), seed, patience, share)
     try:
+        solver.improve(cheapest_dag(problem))
         message = solver.run(deadline)
     except KeyboardInterrupt:
         message = "interrupted"
@@ -82,9 +87,9 @@ class BranchAndCut:
         """Work until the optimum is proved or the time is over; what went wrong, if anything."""
         keep = None
         current = self.problem
-        while True:
+        while not deadline.passed():
             try:
-                stage = simplify(current, keep)
+                stage = simplify(current, keep, deadline.within(SIMPLIFYING * deadline.left()))
             except ExtractionError:
                 self.bound = self.cost
                 return ""
@@ -95,7 +100,9 @@ class BranchAndCut:
                 return ""
             current = stage.problem
             search = self._search(current, deadline)
-            relaxation, cuts = Relaxation(current, self.seed), Cuts(current)
+            if deadline.passed():
+                break
+            relaxation, cuts = Relaxation(current, self.seed), Cuts(current, deadline)
             if not self._tighten(relaxation, cuts, search, deadline):
                 return self._stopped(relaxation)
             if self._closed():
@@ -103,10 +110,16 @@ class BranchAndCut:
             keep = self._worth_keeping(relaxation)
             if keep.mean() > _SHRINK:
                 return self._branch(relaxation, cuts, search, deadline)
+        return _TIME_OVER
 
     @property
     def constant(self) -> float:
         return sum(stage.constant for stage in self.stages)
+
+    def improve(self, offered: Result) -> None:
+        """Take an extraction if it is cheaper."""
+        if offered.cost < self.cost:
+            self.best, self.cost = offered.choice, offered.cost
 
     def _closed(self) -> bool:
         return self.cost - self.bound <= self.problem.tolerance(self.cost)
@@ -116,9 +129,7 @@ class BranchAndCut:
         full: list[int] | Ints = choice
         for stage in reversed(self.stages):
             full = stage.expand(full)
-        offered = finish(self.problem, full, method="", started=0.0)
-        if offered.cost < self.cost:
-            self.best, self.cost = offered.choice, offered.cost
+        self.improve(finish(self.problem, full, method="", started=0.0))
 
     def _raise_bound(self, small_bound: float, step: float) -> None:
         if step and math.isfinite(small_bound):
@@ -129,8 +140,9 @@ class BranchAndCut:
         search = Search(current, self.seed)
         try:
             improve(search, deadline.within(self.share * deadline.left()), self.patience)
-        finally:
-            self._offer(search.used())
+        finally:  # also where Ctrl-C strikes
+            if search.choice:
+                self._offer(search.choice)
         return search
 
     def _tighten(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> bool:
@@ -160,7 +172,7 @@ class BranchAndCut:
         """Derive a choice from a fractional solution: what the relaxation uses is cheap."""
         weights = (search.base + 0.01 * search.base.mean() + 1e-9) * (1.0 - np.clip(x, 0.0, 1.0))
         if search.try_weights((weights + 1e-12).tolist(), deadline):
-            self._offer(search.used())
+            self._offer(search.choice)
 
     def _worth_keeping(self, relaxation: Relaxation) -> NDArray[np.bool_]:
         room = self.cost - self.constant - relaxation.bound
@@ -190,7 +202,7 @@ class BranchAndCut:
 
     def _stopped(self, relaxation: Relaxation) -> str:
         if relaxation.status in ("Time limit reached", "Optimal", "Not Set"):
-            return "stopped by the time limit"
+            return _TIME_OVER
         return f"HiGHS ended with {relaxation.status!r}; this is the best found before"
 
 

@@ -28,7 +28,7 @@ VIEWS = frozenset({"reshape", "squeeze", "expand_dims", "nn.batch_flatten", "res
 """Operators that give another shape to the same bytes."""
 
 
-EPILOGUES = frozenset({"nn.bias_add"})
+EPILOGUES = frozenset({"nn.bias_add", "split"})
 """Operators that kernels and model formats attach to the product they follow."""
 
 

@@ -10,20 +10,23 @@ the sum of their x_n <= y_m.
 from __future__ import annotations
 
 from .components import components, strongly_connected
+from .deadline import Deadline
 from .problem import Problem
 from .relaxation import Relaxation, Row
 from .simplify import necessary
 
 _VIOLATION = 1e-4
 _ROUND_LIMIT = 400  # cuts added at a time
+_CLOSURE_LIMIT = 300_000  # pairs of classes for which closure cuts are kept at hand
 _LEVELS = 12  # values of x tried as a threshold for support
 
 
 class Cuts:
     """The finders for one problem, with what they need to know about it."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, deadline: Deadline) -> None:
         self.problem = problem
+        self.deadline = deadline
         rank = components(problem)
         members: dict[int, list[int]] = {}
         for index, component in enumerate(rank):
@@ -126,9 +129,12 @@ class Cuts:
     def _find_closures(self) -> list[dict[int, list[int]]]:
         """For every class the classes below it to which two or more of its nodes lead, with those nodes."""
         children = self.problem.children
-        must = necessary([[children[n] for n in nodes] for nodes in self.problem.class_nodes])
-        result = []
+        must = necessary([[children[n] for n in nodes] for nodes in self.problem.class_nodes], self.deadline)
+        result: list[dict[int, list[int]]] = []
+        room = _CLOSURE_LIMIT if must else 0
         for nodes in self.problem.class_nodes:
+            if room <= 0:
+                break
             once = twice = 0
             closures = []
             for node in nodes:
@@ -144,4 +150,5 @@ class Cuts:
                 leads[low.bit_length() - 1] = [n for n, c in zip(nodes, closures, strict=True) if c & low]
                 twice ^= low
             result.append(leads)
+            room -= len(leads)
         return result

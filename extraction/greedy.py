@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import time
 from heapq import heappop, heappush
+from itertools import zip_longest
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+from eqsat.collector import paused_gc
 
 from .components import components
-from .problem import Floats, Problem
+from .contract import contracted
+from .problem import Problem
 from .solution import Result, finish
 
 
@@ -30,15 +34,23 @@ def dag(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent
     Classes are settled in the order in which their cheapest trees are, so a choice never runs in a cycle; a second
     round settles them in order of the sets' costs. `seconds` and `seed` change nothing.
     """
+    return contracted(problem, seconds, incumbent, lambda small, _, known: cheapest_dag(small, known))
+
+
+@paused_gc()
+def cheapest_dag(problem: Problem, incumbent: ArrayLike | None = None) -> Result:
+    """`dag` on the problem as it is."""
     started = time.perf_counter()
     choice, order = cheapest_trees(problem)
-    choice, set_cost = cheapest_sets(problem, choice, order)
-    first = finish(problem, choice, method="dag", started=started, incumbent=incumbent)
+    sets = CheapestSets(problem, choice, order)
+    sets.settle(order)
+    first = finish(problem, sets.choice, method="dag", started=started, incumbent=incumbent)
     if min(problem.costs) < 0:
         return first  # the order of costs need not put children before parents
-    order.sort(key=set_cost.__getitem__)
-    choice, _ = cheapest_sets(problem, choice, order)
-    return finish(problem, choice, method="dag", started=started, incumbent=first.choice)
+    order.sort(key=sets.cost.__getitem__)
+    if not sets.settle(order):
+        return first
+    return finish(problem, sets.choice, method="dag", started=started, incumbent=first.choice)
 
 
 def cheapest_trees(problem: Problem) -> tuple[list[int], list[int]]:
@@ -79,90 +91,130 @@ def cheapest_trees(problem: Problem) -> tuple[list[int], list[int]]:
 
 _WIDTH = 4096  # classes in one word of a set: wide words are fast, narrow ones share more between sets
 _FEW = 24  # members up to which adding costs one by one beats unpacking a whole word
+_MANY = 4  # nodes beyond which those with the same children are looked for
 
 Words = list[int]
 
 
-def cheapest_sets(problem: Problem, choice: list[int], order: list[int]) -> tuple[list[int], list[float]]:
-    """For every class the node whose needed classes cost least together, and that cost.
+class CheapestSets:
+    """For every class the node whose needed classes cost least together.
 
-    Only nodes whose children come earlier in `order` are considered; those in `choice` must be among them. Sets are
-    bit words over positions in `order`; two candidates are compared by what one needs and the other does not, so
-    rounding never hides a small difference.
+    Sets are bit words over positions in the first order; two candidates are compared by what one needs and the other
+    does not, so rounding never hides a small difference.
+
+    Attributes: `choice`, the node of each class, and `cost` of its set.
     """
-    children, costs, class_nodes = problem.children, problem.costs, problem.class_nodes
-    choice = choice.copy()
-    position = [len(order)] * problem.num_classes
-    price = np.zeros(len(order) + _WIDTH)
-    sets: list[Words] = [[]] * problem.num_classes
-    set_cost = [0.0] * problem.num_classes
-    for here, index in enumerate(order):
-        nodes = class_nodes[index] if len(class_nodes[index]) > 1 else [choice[index]]
+
+    def __init__(self, problem: Problem, choice: list[int], order: list[int]) -> None:
+        self.problem = problem
+        self.choice = choice.copy()
+        self.cost = [0.0] * problem.num_classes
+        self._bit = [0] * problem.num_classes
+        for position, index in enumerate(order):
+            self._bit[index] = position
+        self._sets: list[Words] = [[]] * problem.num_classes
+        self._price = np.zeros(len(order) + _WIDTH)
+        self._ready = np.zeros(problem.num_nodes, bool)
+
+    def settle(self, order: list[int]) -> bool:
+        """Choose for each class in order among the nodes whose children come earlier; whether any choice changed.
+
+        The nodes chosen so far must be among them. A second call looks again only where something changed.
+        """
+        children, class_nodes, choice = self.problem.children, self.problem.class_nodes, self.choice
+        ready = self._after_children(order)
+        other = np.zeros(self.problem.num_classes, bool)
+        other[self.problem.node_class[ready != self._ready]] = True
+        self._ready = ready
+        is_ready, stale = ready.tolist(), bytearray(other.tobytes())
+        changed = bytearray(self.problem.num_classes)
+        for index in order:
+            nodes = [n for n in class_nodes[index] if is_ready[n]]
+            if not stale[index] and not any([changed[c] for n in nodes for c in children[n]]):
+                continue
+            node = self._choose(index, nodes)
+            changed[index] = node != choice[index] or stale[index] or any([changed[c] for c in children[node]])
+            choice[index] = node
+        return any(changed)
+
+    def _after_children(self, order: list[int]) -> NDArray[np.bool_]:
+        """Which nodes have only children that come earlier in the order; bool (N,)."""
+        problem = self.problem
+        place = np.full(problem.num_classes, len(order))
+        place[order] = np.arange(len(order))
+        last = np.full(problem.num_nodes, -1)
+        np.maximum.at(last, np.repeat(np.arange(problem.num_nodes), np.diff(problem.child_ptr)), place[problem.child])
+        after: NDArray[np.bool_] = last < place[problem.node_class]
+        return after
+
+    def _choose(self, index: int, nodes: list[int]) -> int:
+        """The cheapest of the nodes; its set becomes that of the class."""
+        children, costs = self.problem.children, self.problem.costs
         best, needs = -1, [0]
-        for node in _ready(nodes, here, position, problem):
-            candidate = _union([sets[c] for c in children[node]])
-            if best < 0 or costs[node] - costs[best] + _difference(candidate, needs, price) < 0:
+        for node in nodes if len(nodes) <= _MANY else self._without_twins(nodes):
+            candidate = self._union(children[node])
+            if best < 0 or costs[node] - costs[best] + self._difference(candidate, needs) < 0:
                 best, needs = node, candidate
-        choice[index] = best
-        base = max(children[best], key=set_cost.__getitem__, default=index)
-        set_cost[index] = costs[best] + set_cost[base] + max(0.0, _difference(needs, sets[base], price))
-        position[index] = here
-        price[here] = costs[best]
-        word, bit = divmod(here, _WIDTH)
-        needs.extend([0] * (word + 1 - len(needs)))
+        self._enter(index, best, needs)
+        return best
+
+    def _enter(self, index: int, node: int, needs: Words) -> None:
+        kids, cost = self.problem.children[node], self.problem.costs[node]
+        self.cost[index] = cost
+        if kids:
+            base = kids[0] if len(kids) == 1 else max(kids, key=self.cost.__getitem__)
+            self.cost[index] += self.cost[base] + max(0.0, self._difference(needs, self._sets[base]))
+        word, bit = divmod(self._bit[index], _WIDTH)
+        self._price[self._bit[index]] = cost
+        needs = needs + [0] * (word + 1 - len(needs))
         needs[word] |= 1 << bit
-        sets[index] = needs
-    return choice, set_cost
+        self._sets[index] = needs
 
-
-def _ready(nodes: list[int], here: int, position: list[int], problem: Problem) -> list[int]:
-    """Nodes all of whose children are settled; of those with the same children the cheapest."""
-    if len(nodes) == 1:
-        return nodes
-    children, costs = problem.children, problem.costs
-    cheapest: dict[tuple[int, ...], int] = {}
-    for node in nodes:
-        places = sorted([position[c] for c in children[node]])
-        if not places or places[-1] < here:
-            key = tuple(places)
+    def _without_twins(self, nodes: list[int]) -> list[int]:
+        """Of nodes with the same children only the cheapest."""
+        children, costs = self.problem.children, self.problem.costs
+        cheapest: dict[tuple[int, ...], int] = {}
+        for node in nodes:
+            key = tuple(sorted(children[node]))
             if key not in cheapest or costs[node] < costs[cheapest[key]]:
                 cheapest[key] = node
-    return [*cheapest.values()]
+        return [*cheapest.values()]
 
+    def _union(self, classes: list[int]) -> Words:
+        """The union of the classes' sets; words equal to one of theirs are the same object: stored once."""
+        sets = [self._sets[c] for c in classes]
+        if len(sets) < 2:
+            return sets[0] if sets else []
+        longest = max(sets, key=len)
+        result = longest
+        for other in sets:
+            for i, word in enumerate(other):
+                kept = result[i]
+                if word is not kept and (both := word | kept) != kept:
+                    if result is longest:
+                        result = longest.copy()
+                    result[i] = word if both == word else both
+        return result
 
-def _union(sets: list[Words]) -> Words:
-    """A new set; words equal to one of the given are the same object, so equal parts are stored once."""
-    if not sets:
-        return []
-    result = max(sets, key=lambda words: len(words)).copy()
-    for other in sets:
-        for i, word in enumerate(other):
-            kept = result[i]
-            if word is not kept:
-                both = word | kept
-                result[i] = kept if both == kept else word if both == word else both
-    return result
+    def _difference(self, left: Words, right: Words) -> float:
+        """Cost of what only the left set holds less cost of what only the right one holds."""
+        if left is right:
+            return 0.0
+        total = 0.0
+        for i, (a, b) in enumerate(zip_longest(left, right, fillvalue=0)):
+            if a is not b and a != b:
+                total += self._sum(a & ~b, i) - self._sum(b & ~a, i)
+        return total
 
-
-def _difference(left: Words, right: Words, price: Floats) -> float:
-    """Cost of what only the left set holds less cost of what only the right one holds."""
-    total = 0.0
-    for i in range(max(len(left), len(right))):
-        a = left[i] if i < len(left) else 0
-        b = right[i] if i < len(right) else 0
-        if a is not b and a != b:
-            total += _price(a & ~b, i, price) - _price(b & ~a, i, price)
-    return total
-
-
-def _price(word: int, position: int, price: Floats) -> float:
-    base = position * _WIDTH
-    if word.bit_count() > _FEW:
-        bits = np.unpackbits(np.frombuffer(word.to_bytes(_WIDTH // 8, "little"), np.uint8), bitorder="little")
-        return float(price[base : base + _WIDTH] @ bits)
-    total = 0.0
-    while word:
-        low = word & -word
-        total += price.item(base + low.bit_length() - 1)
-        word ^= low
-    return total
+    def _sum(self, word: int, position: int) -> float:
+        """Cost of the classes in one word."""
+        base = position * _WIDTH
+        if word.bit_count() > _FEW:
+            bits = np.unpackbits(np.frombuffer(word.to_bytes(_WIDTH // 8, "little"), np.uint8), bitorder="little")
+            return float(self._price[base : base + _WIDTH] @ bits)
+        total = 0.0
+        while word:
+            low = word & -word
+            total += self._price.item(base + low.bit_length() - 1)
+            word ^= low
+        return total

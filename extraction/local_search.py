@@ -8,15 +8,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .contract import contracted
 from .deadline import Deadline
-from .greedy import cheapest_trees, dag, tree
+from .greedy import cheapest_dag, cheapest_trees, dag, tree
 from .objective import Climb, Objective
-from .problem import Problem
+from .problem import Ints, Problem
 from .search import Search
 from .simplify import simplify
 from .solution import Result, finish
 
 PATIENCE = 300  # kicks in a row that save nothing before the search ends
+SIMPLIFYING = 0.4  # share of the time left that simplification may take
 
 
 def local(
@@ -33,26 +35,42 @@ def local(
     is then its value. Without a clock that strikes, the result depends on the seed alone. Ctrl-C ends the search
     and returns the best so far. Raises ExtractionError where the objective fails or is NaN.
     """
-    deadline = Deadline(seconds)
-    message = ""
-    start = dag(problem, incumbent=tree(problem, incumbent=incumbent).choice)
     if objective is not None:
-        starts = [start.choice, tree(problem).choice, dag(problem).choice]
-        climb = Climb(problem, objective, starts if incumbent is None else [*starts, np.asarray(incumbent)], seed)
-        climb.run(deadline, PATIENCE)
-        result = finish(problem, climb.best, method="local", started=deadline.started)
-        return replace(result, cost=climb.value, lower_bound=-math.inf, optimal=False)
-    stage = simplify(problem)
-    if stage.problem is None:
-        choice = stage.expand([])
-        return finish(problem, choice, method="local", started=deadline.started, incumbent=start.choice)
-    search = Search(stage.problem, seed)
+        return _climb(problem, objective, Deadline(seconds), seed, incumbent)
+
+    def solve(small: Problem, deadline: Deadline, known: Ints | None) -> Result:
+        return _search(small, deadline, seed, known)
+
+    return contracted(problem, seconds, incumbent, solve)
+
+
+def _search(problem: Problem, deadline: Deadline, seed: int, incumbent: Ints | None) -> Result:
+    best = tree(problem, incumbent=incumbent)
+    choice, message = best.choice, ""
     try:
-        improve(search, deadline, PATIENCE)
+        best = cheapest_dag(problem, best.choice)
+        stage = simplify(problem, deadline=deadline.within(SIMPLIFYING * deadline.left()))
+        if stage.problem is None:
+            choice = stage.expand([])
+        else:
+            search = Search(stage.problem, seed)
+            try:
+                improve(search, deadline, PATIENCE)
+            finally:  # also where Ctrl-C strikes
+                choice = stage.expand(search.choice) if search.choice else choice
     except KeyboardInterrupt:
         message = "interrupted"
-    choice = stage.expand(search.used())
-    return finish(problem, choice, method="local", started=deadline.started, incumbent=start.choice, message=message)
+    return finish(problem, choice, method="local", started=deadline.started, incumbent=best.choice, message=message)
+
+
+def _climb(
+    problem: Problem, objective: Objective, deadline: Deadline, seed: int, incumbent: ArrayLike | None
+) -> Result:
+    starts = [tree(problem, incumbent=incumbent).choice, tree(problem).choice, dag(problem).choice]
+    climb = Climb(problem, objective, starts if incumbent is None else [*starts, np.asarray(incumbent)], seed)
+    climb.run(deadline, PATIENCE)
+    result = finish(problem, climb.best, method="local", started=deadline.started)
+    return replace(result, cost=climb.value, lower_bound=-math.inf, optimal=False)
 
 
 def improve(search: Search, deadline: Deadline, patience: int) -> None:

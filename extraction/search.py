@@ -178,12 +178,15 @@ class Search:
     def try_weights(self, weights: list[float], deadline: Deadline) -> bool:
         """Rebuild under other node costs and descend; keep the outcome unless it is dearer. Whether it saved."""
         kept = (self.choice, self.uses, self.cost)
-        self.start(self.rebuild(weights))
-        self.descend(deadline)
-        if self.cost <= kept[2] + self.slack:
-            return self.cost < kept[2] - self.slack
-        self.choice, self.uses, self.cost = kept
-        return False
+        better = False
+        try:
+            self.start(self.rebuild(weights))
+            self.descend(deadline)
+            better = self.cost <= kept[2] + self.slack
+        finally:  # also where Ctrl-C strikes
+            if not better:
+                self.choice, self.uses, self.cost = kept
+        return self.cost < kept[2] - self.slack
 
     def _region(self) -> list[int]:
         """A few classes near each other: a random walk with branches along needs and users."""

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from eqsat.collector import paused_gc
 from eqsat.errors import ExtractionError
 
 from .components import strongly_connected
+from .deadline import Deadline
 from .problem import Ints, Problem
 
 Origin = int | tuple["Origin", "Origin"]
 """A node of the original problem, or two that are chosen together."""
 
 _MUST_LIMIT = 20_000  # classes up to which the sets of necessary classes (bits: the square of it) are kept
+_WIDE = 200  # nodes a class may have for all pairs of them to be compared by what they need at any depth
 _STEPS = 20  # classes looked at in one round, per class: a cycle cut off from the roots would pass costs round for ever
 _SIBLINGS = 16  # nodes a class may have for them to be compared whenever one changes, not once a round only
 _WORTH = 0.002  # a round that makes the problem smaller by no more than this share is the last
@@ -53,8 +57,11 @@ class Simplified:
         return full
 
 
-def simplify(problem: Problem, keep: Iterable[bool] | None = None) -> Simplified:
-    """Reduce the problem until another round of all rules would change little.
+@paused_gc()
+def simplify(
+    problem: Problem, keep: Iterable[bool] | None = None, deadline: Deadline = Deadline(math.inf)
+) -> Simplified:
+    """Reduce the problem until another round of all rules would change little, or the time is over.
 
     - nodes that cannot be derived, are not reached, or need their own class are dropped;
     - a node goes if a sibling is no dearer and needs only classes that the node needs too, directly or at the end of
@@ -68,22 +75,27 @@ def simplify(problem: Problem, keep: Iterable[bool] | None = None) -> Simplified
     `keep` may exclude nodes (bool per node) that are known not to be in any better extraction. Raises
     ExtractionError where no extraction remains without them.
     """
-    reducer = _Reducer(problem, keep)
+    reducer = _Reducer(problem, keep, deadline)
     reducer.run()
     return reducer.result()
 
 
-def necessary(needs: list[list[list[int]]]) -> list[int]:
+def necessary(needs: list[list[list[int]]], deadline: Deadline) -> list[int]:
     """For every class the classes that each of its derivations contains, itself included, as bits.
 
     `needs[i]` lists the children of each node of class `i`; numbering the classes in an order of derivation makes
     it fast. The greatest solution of: must(c) = {c} with the intersection over nodes of the union over children.
+    Empty where there are too many classes or the time is over.
     """
+    if len(needs) > _MUST_LIMIT:
+        return []
     everything = (1 << len(needs)) - 1
     must = [everything] * len(needs)
     stale = True
     while stale:
         stale = False
+        if deadline.passed():
+            return []
         for i, nodes in enumerate(needs):
             common = everything
             for kids in nodes:
@@ -101,8 +113,9 @@ def necessary(needs: list[list[list[int]]]) -> list[int]:
 
 
 class _Reducer:
-    def __init__(self, problem: Problem, keep: Iterable[bool] | None) -> None:
+    def __init__(self, problem: Problem, keep: Iterable[bool] | None, deadline: Deadline) -> None:
         self.original = problem
+        self.deadline = deadline
         self.owner = problem.node_class.tolist()
         self.cost = problem.cost.tolist()
         self.kids = [set(children) for children in problem.children]
@@ -126,11 +139,11 @@ class _Reducer:
     def run(self) -> None:
         before, size = math.inf, float(self._size())
         self.changed = dict.fromkeys(range(len(self.nodes)))
-        while size < (1 - _WORTH) * before:
+        while size < (1 - _WORTH) * before and not self.deadline.passed():
             order = self._prune()
             self._force_roots(order)
             for _ in range(_STEPS * len(order)):
-                if not self.changed:
+                if not self.changed or self.deadline.passed():
                     break
                 index, _ = self.changed.popitem()
                 self._reduce_class(index)
@@ -177,7 +190,7 @@ class _Reducer:
 
     def _prune(self) -> list[int]:
         """Drop what cannot be derived or reached; return the remaining classes in an order of derivation."""
-        order = self._derive()
+        order, missing = self._derive()
         known = bytearray(len(self.nodes))
         for index in order:
             known[index] = 1
@@ -191,7 +204,7 @@ class _Reducer:
                 continue
             reached[index] = 1
             for node in [*self.nodes[index]]:
-                if index in self.kids[node] or not all(known[k] for k in self.kids[node]):
+                if missing[node] or index in self.kids[node]:
                     self._remove(node)
                 else:
                     stack.extend(self.kids[node])
@@ -201,7 +214,8 @@ class _Reducer:
                     self._remove(node)
         return [index for index in order if reached[index]]
 
-    def _derive(self) -> list[int]:
+    def _derive(self) -> tuple[list[int], list[int]]:
+        """Classes in an order of derivation, and for each node how many of its children cannot be derived."""
         owner, users = self.owner, self.users
         missing = [-1] * len(self.cost)
         ready = []
@@ -222,14 +236,16 @@ class _Reducer:
                 missing[user] -= 1
                 if not missing[user]:
                     ready.append(user)
-        return order
+        return order, missing
 
     def _force_roots(self, order: list[int]) -> None:
         """Free other components of needing a root; settle a root that has one node and no user."""
-        component = self._components(order)
+        component: list[int] = []
         stack = [*self.roots]
         while stack:
             index = stack.pop()
+            if self.users[index] and not component:
+                component = self._components(order)
             for user in [*self.users[index]]:
                 if component[self.owner[user]] != component[index]:
                     self._replace_kid(user, index, ())
@@ -254,24 +270,28 @@ class _Reducer:
         return strongly_connected(successors)
 
     def _must(self, order: list[int]) -> list[int]:
-        """For every class, by position in the order, the classes every derivation of it contains, as bits.
-
-        Empty where there are too many classes for that.
-        """
+        """For every class, by position in the order, the classes every derivation of it contains, as bits."""
         self.number = number = {index: i for i, index in enumerate(order)}
-        if len(order) > _MUST_LIMIT:
-            return []
-        return necessary([[[number[k] for k in self.kids[n]] for n in self.nodes[index]] for index in order])
+        needs = [[[number[k] for k in self.kids[n]] for n in self.nodes[index]] for index in order]
+        return necessary(needs, self.deadline)
 
     def _closure(self, node: int, must: list[int]) -> int:
         closure = 0
         for kid in self.kids[node]:
-            closure |= must[self.number[kid]] if must else 1 << self.number[kid]
+            closure |= must[self.number[kid]]
         return closure
 
     def _drop_dominated(self, order: list[int], must: list[int]) -> None:
         for index in order:
+            if self.deadline.passed():
+                return
             if len(self.nodes[index]) == 1:
+                continue
+            if len(self.nodes[index]) > _WIDE:
+                self._drop_dearer_of_many(index)
+                continue
+            if not must:
+                self._drop_dearer(index)
                 continue
             own = 1 << self.number[index]
             kept: list[tuple[int, int]] = []
@@ -323,12 +343,28 @@ class _Reducer:
     def _drop_dearer(self, index: int) -> None:
         """Drop nodes that need what a sibling needs, or more, and are no cheaper."""
         kept: list[set[int]] = []
-        for node in sorted(self.nodes[index], key=lambda n: (self.cost[n], len(self.kids[n]), n)):
+        for node in self._by_cost(index):
             kids = self.kids[node]
             if any([needs == kids if self.signed else needs <= kids for needs in kept]):
                 self._remove(node)
             else:
                 kept.append(kids)
+
+    def _drop_dearer_of_many(self, index: int) -> None:
+        """The same where comparing all pairs would take long."""
+        nodes = self._by_cost(index)
+        frequency = Counter([kid for node in nodes for kid in self.kids[node]])
+        kept: dict[int, list[set[int]]] = {-1: []}  # by the need that the fewest siblings have, -1 for no need
+        for node in nodes:
+            kids = self.kids[node]
+            rivals = [needs for kid in (-1, *kids) for needs in kept.get(kid, ())]
+            if any([needs == kids if self.signed else needs <= kids for needs in rivals]):
+                self._remove(node)
+            else:
+                kept.setdefault(min(kids, key=frequency.__getitem__, default=-1), []).append(kids)
+
+    def _by_cost(self, index: int) -> list[int]:
+        return sorted(self.nodes[index], key=lambda n: (self.cost[n], len(self.kids[n]), n))
 
     def _pull_up(self, index: int) -> None:
         least = min([self.cost[n] for n in self.nodes[index]])
