@@ -24,8 +24,8 @@ import eqsat.onnx
 from eqsat import rules
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data" / "variants"
-OPT_IN = {"algebra": rules.finite}
-"""Families some of whose goals hold only where no value is infinite or NaN."""
+OPT_IN = {"algebra": rules.finite, "qkv_merge": rules.merge}
+"""What the goals of a family need beyond the default rules: real numbers only; merging products."""
 COUNTED = {
     "nodes": None,
     "transpose_or_reshape_nodes": ("Transpose", "Reshape"),

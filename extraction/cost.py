@@ -29,7 +29,7 @@ VIEWS = frozenset({"reshape", "squeeze", "expand_dims", "nn.batch_flatten", "res
 
 
 EPILOGUES = frozenset({"nn.bias_add", "split"})
-"""Operators that kernels and model formats attach to the product they follow."""
+"""Operators that kernels and model formats attach to the product they follow, or that name parts of it."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from eqsat.rules.activations import activations
 from eqsat.rules.algebra import algebra
 from eqsat.rules.joining import joining
 from eqsat.rules.linear import linear
+from eqsat.rules.merge import merge
 from eqsat.rules.normalization import normalization
 from eqsat.rules.reductions import reductions
 from eqsat.rules.shape import shape
@@ -36,7 +37,7 @@ _every = RuleSet("every", _subjects)
 default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))
 finite = RuleSet("finite", _every.sound(Soundness.FINITE))
 
-sets: dict[str, RuleSet] = {each.name: each for each in (default, finite, *_subjects)}
+sets: dict[str, RuleSet] = {each.name: each for each in (default, finite, merge, *_subjects)}
 
 __all__ = [
     "FoldConstants",
@@ -52,6 +53,7 @@ __all__ = [
     "finite",
     "fold",
     "like",
+    "merge",
     "refuse",
     "rewrite",
     "rule",

@@ -83,6 +83,8 @@ class Siblings:
     """
 
     soundness = ROUNDING
+    weight_axis = 0
+    """The axis along which weights are joined."""
 
     def __init__(self, product: DFPattern, biased: DFPattern | None, activation: Any, axis: int):
         self.product = product
@@ -110,13 +112,19 @@ class Siblings:
 
     def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
         attrs = {name: value for name, value in (product.attrs or {}).items() if name not in ("units", "channels")}
-        return attrs_of_all([Call(product.op, product.args, make_attrs(op_of(product), attrs))]), shape[1:]
+        return attrs_of_all([Call(product.op, product.args, make_attrs(op_of(product), attrs))]), self.across(shape)
+
+    def across(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What weights that are joined have in common: their shape but for the axis along which they are."""
+        axis = self.weight_axis % len(shape)
+        return shape[:axis] + shape[axis + 1 :]
 
     def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
         """What equals each of the matches: parts of one product."""
         product, *others = self.calls(node_maps[0])
-        lengths = [static_shape(node_map[w][0])[0] for node_map in node_maps]
-        whole: Call = self.merged_product(product, node_maps, joined(self.weights(node_maps), 0))
+        at = self.weight_axis
+        lengths = [static_shape(node_map[w][0])[at] for node_map in node_maps]
+        whole: Call = self.merged_product(product, node_maps, joined(self.weights(node_maps), at))
         for call in others:
             args: list[Expr] = [whole]
             if self.biased is not None and call is node_maps[0][self.biased][0]:
@@ -150,6 +158,19 @@ class Convolutions(Siblings):
         attrs = product.attrs
         if attrs is None or not is_nchw(attrs) or attrs.groups != 1:
             return refuse("it is no convolution of NCHW images in one group")
+        return super().product_key(product, shape)
+
+
+class Matrices(Siblings):
+    """Sibling matrix products of weights that are not transposed."""
+
+    weight_axis = -1
+
+    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
+        if product.attrs is None or product.attrs.transpose_b or len(shape) < 2:
+            return refuse("the weight is transposed, or no matrix")
+        if len(shape) > 2 and self.biased is not None:
+            return refuse("there are several weights")
         return super().product_key(product, shape)
 
 
@@ -295,6 +316,24 @@ def sibling_denses(biased: bool, activation: Any) -> Callable[[Draw], Any]:
     return examples
 
 
+def sibling_matmuls(biased: bool, activation: Any) -> Callable[[Draw], Any]:
+    """Two or three products of one matrix, or of several, with matrices that are not transposed."""
+
+    def examples(draw: Draw) -> Any:
+        inner, batch = draw.rng.randint(1, 4), [2] * draw.rng.choice((0, 0, 1))
+        data = _tensor(draw, "x", *batch, draw.rng.randint(1, 3), inner)
+        lead = batch if draw.chance(0.5) and not biased else []
+        roots = []
+        for index in range(draw.rng.randint(2, 3)):
+            length = draw.rng.randint(1, 4)
+            value = nn.matmul(data, _tensor(draw, f"w{index}", *lead, inner, length))
+            value = nn.bias_add(value, _tensor(draw, f"b{index}", length), axis=-1) if biased else value
+            roots.append(value if activation is None else activation(value))
+        return tuple(roots)
+
+    return examples
+
+
 def gate_sums(activation: Any) -> Callable[[Draw], Any]:
     """Two or three sums of products of the same two matrices."""
 
@@ -316,7 +355,7 @@ def gate_sums(activation: Any) -> Callable[[Draw], Any]:
 
 ACTIVATIONS: dict[str, Any] = {"": None, "-relu": nn.relu, "-sigmoid": sigmoid, "-tanh": tanh}
 
-conv, dense = nn.conv2d(x, w), nn.dense(x, w)
+conv, dense, matmul = nn.conv2d(x, w), nn.dense(x, w), nn.matmul(x, w)
 
 
 def sibling_rules() -> list[GroupRule]:
@@ -333,6 +372,8 @@ def sibling_rules() -> list[GroupRule]:
                 found.append(Enlarged(conv, biased_conv, activation, 1).rule(f"enlarged-convs{name}", equal[1]))
             rows = Siblings(dense, biased_dense, activation, -1)
             found.append(rows.rule(f"sibling-denses{name}", sibling_denses(bias, activation)))
+            matrices = Matrices(matmul, nn.bias_add(matmul, b) if bias else None, activation, -1)
+            found.append(matrices.rule(f"sibling-matmuls{name}", sibling_matmuls(bias, activation)))
         found.append(Gates(activation).rule(f"gates{suffix}", gate_sums(activation)))
     return found
 

@@ -55,8 +55,6 @@ class RewriteCompiler:
         self.asks = bool(rule.when)  # whether its engine rules come in two halves
         self.growth = 0  # e-nodes that a match may add
         self._compiled: set[tuple[object, ...]] = set()
-        egraph.engine.command(f"(ruleset {self.ruleset})")
-        egraph.engine.command(f"(ruleset {self.apply_ruleset})")
 
     @property
     def is_live(self) -> bool:
@@ -67,6 +65,9 @@ class RewriteCompiler:
         """Add engine rules for the alternatives that newly known symbols allow; whether there were any."""
         queries = QueryCompiler(self.egraph, self.rule.name, self.egraph.either_order).queries(self.rule.lhs)
         new = [query for query in queries if query.key not in self._compiled]
+        if new and not self._compiled:
+            self.egraph.engine.command(f"(ruleset {self.ruleset})")
+            self.egraph.engine.command(f"(ruleset {self.apply_ruleset})")
         for query in new:
             self._compiled.add(query.key)
             self._add(query, len(self._compiled))
@@ -282,7 +283,7 @@ class _Action:
         return variable
 
     def make(self, kind: str, op: Op | None, atom: str, children: list[str]) -> str:
-        index = self.egraph.symbol(Symbol(kind, op, len(children)))
+        index = self.egraph.made(Symbol(kind, op, len(children)))
         variable = f"r{len(self.built)}_{len(self.actions)}"
         self.actions.append(f"(let {variable} (n{index} {' '.join((atom, *children))}))")
         self.actions.append(f"(new {variable})")

@@ -153,7 +153,6 @@ class PythonRuleRunner:
         self.matches = 0
         self._alternatives: dict[tuple[object, ...], _Alternative] = {}
         self._seen: set[tuple[str, tuple[int, ...]]] = set()
-        egraph.engine.command(f"(ruleset {self.ruleset})")
 
     @property
     def is_live(self) -> bool:
@@ -164,6 +163,8 @@ class PythonRuleRunner:
         """Add match tables for the alternatives that newly known symbols allow; whether there were any."""
         queries = QueryCompiler(self.egraph, self.rule.name).queries([self.rule.lhs])
         new = [query for query in queries if query.key not in self._alternatives]
+        if new and not self._alternatives:
+            self.egraph.engine.command(f"(ruleset {self.ruleset})")
         for query in new:
             self._alternatives[query.key] = self._declare(query, len(self._alternatives))
         return bool(new)
