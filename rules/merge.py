@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from eqsat.egraph.author import attrs_of, compute, like, refuse, rewrite, type_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.group_rules import GroupRule, NodeMap
 from eqsat.egraph.rule import Refusal, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
-from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.op import concatenate, sigmoid, split, tanh
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.types import axis_index
@@ -26,6 +26,7 @@ from eqsat.rules.draw import Draw
 ROUNDING = Soundness.ROUNDING
 
 x, y, u, v, w, b = variables("x y u v w b")
+(k,) = constants("k")
 
 
 def is_nchw(attrs: Any) -> bool:
@@ -413,7 +414,7 @@ def _cut_and_joined(draw: Draw, count: int) -> Any:
 
 first_conv, second_conv = nn.conv2d(x, u), nn.conv2d(y, v)
 inner_dense = nn.dense(x, u)
-outer_dense = nn.dense(inner_dense, v)
+outer_dense = nn.dense(inner_dense, k)
 
 
 def may_add_up(first: Any, second: Any, weight: Any, other: Any, ty: TensorType, another: TensorType) -> bool:
@@ -427,6 +428,17 @@ def _plain_dense(first: Any, second: Any) -> bool:
     return first.get("out_dtype") in (None, "") and second.get("out_dtype") in (None, "")
 
 
+def is_matrix(value: Any) -> bool:
+    return bool(value.ndim == 2)
+
+
+def _dense_of_dense(draw: Draw) -> Any:
+    inner, between, outer = (draw.rng.randint(1, 4) for _ in range(3))
+    data = _tensor(draw, "x", draw.rng.randint(0, 3), inner)
+    weight = Constant(draw.array(TensorType((outer, between), "float32")))
+    return nn.dense(nn.dense(data, _tensor(draw, "u", between, inner)), weight)
+
+
 def _added_convs(draw: Draw) -> Any:
     side, length, size = draw.rng.randint(2, 5), draw.rng.randint(1, 3), draw.rng.choice((1, 3))
     sums = []
@@ -437,11 +449,11 @@ def _added_convs(draw: Draw) -> Any:
     return sums[0] + sums[1]
 
 
-merge = RuleSet(
-    "merge",
+siblings = RuleSet("siblings", [*sibling_rules(), *[joined_again(count) for count in range(2, 7)]])
+
+sums = RuleSet(
+    "sums",
     [
-        *sibling_rules(),
-        *[joined_again(count) for count in range(2, 7)],
         # conv(x, u) + conv(y, v) = conv(concat(x, y), concat(u, v))
         rewrite(
             "add-convs",
@@ -463,18 +475,22 @@ merge = RuleSet(
             soundness=ROUNDING,
             examples=_added_convs,
         ),
-        # (x u') v' = x (v u)'
+        # (x u') k' = x (k u)'; k is at hand, so that of the ways to multiply a chain of weights only one is made
         rewrite(
             "dense-of-dense",
             outer_dense,
             like(
                 outer_dense,
                 x,
-                is_op("nn.matmul")(v, u),
+                is_op("nn.matmul")(k, u),
                 units=compute(lambda attrs: attrs.units, attrs_of(outer_dense)),
             ),
             when(_plain_dense, attrs_of(inner_dense), attrs_of(outer_dense)),
+            when(is_matrix, value_of(k)),
             soundness=Soundness.FINITE,
+            examples=_dense_of_dense,
         ),
     ],
 )
+
+merge = RuleSet("merge", [siblings, sums])

@@ -15,7 +15,8 @@ from eqsat.relay.visitor import post_order
 
 
 class Weight(NDArray):
-    """A float32 array told apart from others by its number: random values, made when first read."""
+    """A float32 array told apart from others by its number: random values, repeated along the first axis, made when
+    first read. Repeated values take no memory."""
 
     def __init__(self, number: int, shape: tuple[int, ...]):
         super().__init__(shape, "float32", self._values)
@@ -25,8 +26,10 @@ class Weight(NDArray):
         return hashlib.blake2b(f"weight {self.number} {self.shape}".encode(), digest_size=16).digest()
 
     def _values(self) -> Any:
-        fan_in = max(1, math.prod(self.shape[1:]))
-        return np.random.default_rng(self.number).standard_normal(self.shape, "float32") / np.float32(fan_in**0.5)
+        repeated = self.shape[1:] or self.shape
+        scale = np.float32(max(1, math.prod(repeated)) ** 0.5)
+        values = np.random.default_rng(self.number).standard_normal(repeated, "float32") / scale
+        return np.broadcast_to(values, self.shape)
 
 
 class Weights:
