@@ -1,4 +1,5 @@
-"""Speed of matching, partitioning and rewriting: time per node as graphs grow, beside Relay's own.
+"""Speed of matching, partitioning, rewriting, printing and parsing: time per node as graphs grow, beside Relay's own;
+and the cases that Relay is slow on or ends in.
 
 python benchmarks/relay_language.py [--largest NODES]
 """
@@ -10,9 +11,12 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import eqsat
 from eqsat import relay
+from eqsat.relay import transform
 from eqsat.relay.dataflow_pattern import (
     DFPattern,
     DFPatternCallback,
@@ -77,6 +81,53 @@ def diamonds(count: int) -> relay.Expr:
     return x
 
 
+def sums_of_sums(depth: int) -> relay.Expr:
+    x = relay.var("x")
+    for _ in range(depth):
+        x = x + x
+    return x
+
+
+def sums_pattern(depth: int) -> DFPattern:
+    """A sum that the graph's shared sums nearly match: only the innermost operand does not."""
+    pattern: DFPattern = is_constant()
+    for _ in range(depth):
+        pattern = pattern + wildcard()
+    return pattern
+
+
+def unary_chain(leaf: Any, call: Callable[[Any], Any], depth: int) -> Any:
+    for _ in range(depth):
+        leaf = call(leaf)
+    return leaf
+
+
+def lets(count: int) -> relay.Expr:
+    body: relay.Expr = relay.var("z")
+    for _ in range(count):
+        body = relay.Let(relay.var("v"), relay.nn.relu(relay.tanh(relay.var("x"))), body)
+    return body
+
+
+def offloaded(regions: int) -> eqsat.IRModule:
+    """A chain in which every other operator is for an external compiler: that many regions."""
+    x = relay.var("x", shape=(2, 2))
+    out = x
+    for _ in range(regions):
+        out = relay.tanh(relay.nn.relu(out))
+    table = [("relu", is_op("nn.relu")(wildcard()))]
+    mod = transform.InferType()(eqsat.IRModule.from_expr(relay.Function([x], out)))
+    return transform.AnnotateTarget("t", pattern_table=table)(mod)
+
+
+def typed_blocks(blocks: int) -> eqsat.IRModule:
+    x, w, b = relay.var("x", shape=(1, 4, 8, 8)), relay.var("w", shape=(4, 4, 1, 1)), relay.var("b", shape=(4,))
+    out = x
+    for _ in range(blocks):
+        out = relay.nn.relu(relay.nn.bias_add(relay.nn.conv2d(out, w), b))
+    return transform.InferType()(eqsat.IRModule.from_expr(relay.Function([x, w, b], out)))
+
+
 def block_pattern() -> DFPattern:
     conv = is_op("nn.conv2d")(wildcard(), wildcard())
     return is_op("nn.relu")(is_op("nn.bias_add")(conv, wildcard()))
@@ -123,19 +174,78 @@ TASKS = [
     Task("match at the root", conv_bias_relu, lambda expr: block_pattern().match(expr), 3),
     Task("match at every node", conv_bias_relu, match_everywhere, 3),
     Task("region of stacked diamonds", diamonds, lambda expr: diamond_pattern().partition(expr), 3),
+    Task("print", conv_bias_relu, lambda expr: expr.astext(), 3),
+    Task("parse", conv_bias_relu, lambda expr: relay.parse_expr(text_of(expr)), 3),
+]
+
+
+@cache
+def text_of(expr: relay.Expr) -> str:
+    return expr.astext()
+
+
+@dataclass(frozen=True)
+class HardCase:
+    """``build(size)`` gives what ``run`` is timed on; ``relay`` says what Relay does at which size."""
+
+    name: str
+    size: int
+    build: Callable[[int], Any]
+    run: Callable[[Any], Any]
+    relay: str
+
+
+HARD_CASES = [
+    HardCase("diamonds below a region", 20, diamonds, lambda e: diamond_pattern().match(e), "0.5 s"),
+    HardCase("diamonds below a region", 2_000, diamonds, lambda e: diamond_pattern().match(e), "4 times more a level"),
+    HardCase("sums of shared sums", 20, sums_of_sums, lambda e: sums_pattern(20).match(e), "0.5 s"),
+    HardCase(
+        "sums of shared sums", 2_000, sums_of_sums, lambda e: sums_pattern(2_000).match(e), "2 times more a level"
+    ),
+    HardCase("PartitionGraph, regions", 300, offloaded, transform.PartitionGraph(), "125 s"),
+    HardCase("PartitionGraph, regions", 3_000, offloaded, transform.PartitionGraph(), "not tried"),
+    HardCase(
+        "pattern of that depth",
+        30_000,
+        lambda depth: unary_chain(relay.var("x"), relay.tanh, depth),
+        lambda expr: unary_chain(wildcard(), is_op("tanh"), 30_000).match(expr),
+        "crashes over 16,000",
+    ),
+    HardCase(
+        "region of that many nodes",
+        30_000,
+        lambda depth: relay.nn.relu(unary_chain(conv_bias_relu(1), relay.tanh, depth)),
+        lambda e: is_op("nn.relu")(wildcard()).dominates(is_op("nn.conv2d")(None), wildcard()(None)).partition(e),
+        "crashes over 10,250",
+    ),
+    HardCase(
+        "lets in a chain", 30_000, lets, is_op("nn.relu")(is_op("tanh")(wildcard())).partition, "crashes over 6,500"
+    ),
+    HardCase(
+        "MergeComposite, nodes",
+        64_000 // 3,
+        typed_blocks,
+        lambda mod: transform.MergeComposite([("block", block_pattern())])(mod),
+        "over 60 s at 64,000",
+    ),
 ]
 
 
 def seconds(task: Task, nodes: int, repeats: int = 3) -> tuple[int, float]:
     """Number of nodes of the graph and best processor time over some runs."""
     expr = task.build(nodes // task.nodes)
+    return len(post_order(expr)), best_of(repeats, lambda: task.run(expr))
+
+
+def best_of(repeats: int, run: Callable[[], Any]) -> float:
+    """The least processor time of some runs, in seconds."""
     best = float("inf")
     for _ in range(repeats):
         gc.collect()
         start = time.process_time()
-        task.run(expr)
+        run()
         best = min(best, time.process_time() - start)
-    return len(post_order(expr)), best
+    return best
 
 
 def main() -> None:
@@ -152,6 +262,11 @@ def main() -> None:
     for name, nodes, theirs in RELAY_SECONDS:
         count, ours = seconds(tasks[name], nodes, repeats=5)
         print(f"{name:30}{count:10,}{1e3 * ours:10.2f}{1e3 * theirs:18.2f}{ours / theirs:8.2f}")
+    print(f"\n{'milliseconds':30}{'size':>10}{'eqsat':>10}  {RELAY}")
+    for case in HARD_CASES:
+        built = case.build(case.size)
+        ours = best_of(1, lambda built=built, case=case: case.run(built))  # type: ignore[misc]
+        print(f"{case.name:30}{case.size:10,}{1e3 * ours:10.2f}  {case.relay}", flush=True)
 
 
 if __name__ == "__main__":

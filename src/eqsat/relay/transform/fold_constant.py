@@ -8,6 +8,7 @@ import numpy as np
 
 from eqsat.errors import EvaluationError
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var, const
+from eqsat.relay.fold import is_pure
 from eqsat.relay.infer import infer_module
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
@@ -67,7 +68,7 @@ class _Folder:
             return new
 
     def _may_fold(self, op: Op) -> bool:
-        if op.kernel is None or op.get_attr("TOpIsStateful") or op.name in _NEVER_FOLDED:
+        if not is_pure(op) or op.name in _NEVER_FOLDED:
             return False
         return not op.get_attr("TNonComputational") or (self.fold_qnn and op.name.startswith("qnn."))
 
