@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 
@@ -21,3 +22,6 @@ class Deadline:
     def within(self, seconds: float) -> Deadline:
         """The earlier of this and so many seconds from now."""
         return Deadline(min(seconds, self.left()))
+
+
+NEVER = Deadline(math.inf)

@@ -127,15 +127,16 @@ class CheapestSets:
         other[self.problem.node_class[ready != self._ready]] = True
         self._ready = ready
         is_ready, stale = ready.tolist(), bytearray(other.tobytes())
-        changed = bytearray(self.problem.num_classes)
+        changed: set[int] = set()
         for index in order:
             nodes = [n for n in class_nodes[index] if is_ready[n]]
-            if not stale[index] and not any([changed[c] for n in nodes for c in children[n]]):
+            if not stale[index] and all(changed.isdisjoint(children[n]) for n in nodes):
                 continue
             node = self._choose(index, nodes)
-            changed[index] = node != choice[index] or stale[index] or any([changed[c] for c in children[node]])
+            if stale[index] or node != choice[index] or not changed.isdisjoint(children[node]):
+                changed.add(index)
             choice[index] = node
-        return any(changed)
+        return bool(changed)
 
     def _after_children(self, order: list[int]) -> NDArray[np.bool_]:
         """Which nodes have only children that come earlier in the order; bool (N,)."""

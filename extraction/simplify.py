@@ -13,7 +13,7 @@ from eqsat.collector import paused_gc
 from eqsat.errors import ExtractionError
 
 from .components import strongly_connected
-from .deadline import Deadline
+from .deadline import NEVER, Deadline
 from .problem import Ints, Problem
 
 Origin = int | tuple["Origin", "Origin"]
@@ -58,9 +58,7 @@ class Simplified:
 
 
 @paused_gc()
-def simplify(
-    problem: Problem, keep: Iterable[bool] | None = None, deadline: Deadline = Deadline(math.inf)
-) -> Simplified:
+def simplify(problem: Problem, keep: Iterable[bool] | None = None, deadline: Deadline = NEVER) -> Simplified:
     """Reduce the problem until another round of all rules would change little, or the time is over.
 
     - nodes that cannot be derived, are not reached, or need their own class are dropped;
@@ -345,7 +343,7 @@ class _Reducer:
         kept: list[set[int]] = []
         for node in self._by_cost(index):
             kids = self.kids[node]
-            if any([needs == kids if self.signed else needs <= kids for needs in kept]):
+            if self._needs_one_of(kept, kids):
                 self._remove(node)
             else:
                 kept.append(kids)
@@ -358,10 +356,13 @@ class _Reducer:
         for node in nodes:
             kids = self.kids[node]
             rivals = [needs for kid in (-1, *kids) for needs in kept.get(kid, ())]
-            if any([needs == kids if self.signed else needs <= kids for needs in rivals]):
+            if self._needs_one_of(rivals, kids):
                 self._remove(node)
             else:
                 kept.setdefault(min(kids, key=frequency.__getitem__, default=-1), []).append(kids)
+
+    def _needs_one_of(self, rivals: list[set[int]], kids: set[int]) -> bool:
+        return kids in rivals if self.signed else any(map(kids.issuperset, rivals))
 
     def _by_cost(self, index: int) -> list[int]:
         return sorted(self.nodes[index], key=lambda n: (self.cost[n], len(self.kids[n]), n))

@@ -75,7 +75,7 @@ def test_unknown_dimensions_and_types_have_a_price() -> None:
 def test_every_shipped_device_prefers_one_large_product_to_two_halves() -> None:
     half_w, half_y = TensorType((16, 16)), TensorType((8, 16))
     half = CostNode("nn.dense", DENSE_ATTRS, (X, half_w), half_y)
-    assert set(devices()) == {"cpu", "gpu", "npu"}
+    assert {"cpu", "gpu", "npu"} <= set(devices())
     for name in devices():
         assert Roofline(name)(DENSE) < 2 * Roofline(name)(half)
 
