@@ -18,6 +18,24 @@ def default(value):
     return begin(value, "default")
 
 
+def test_extern_dnnl():
+    """Every use of a value gets an end and a begin of its own."""
+    x, weight = var("x", 1, 32, 14, 14), var("w", 32, 1, 3, 3)
+    attrs = {"channels": 32, "kernel_size": (3, 3), "padding": (1, 1), "groups": 32}
+    first = relay.nn.conv2d(x, weight, **attrs)
+    second = relay.nn.conv2d(first, weight, **attrs)
+    with takes("dnnl", "nn.conv2d", "add"):
+        result = annotated(relay.add(first, second), "dnnl")
+
+    def conv(data):
+        return relay.nn.conv2d(begin(data, "dnnl"), begin(weight, "dnnl"), **attrs)
+
+    first = conv(x)
+    second = conv(end(first, "dnnl"))
+    total = relay.add(begin(end(first, "dnnl"), "dnnl"), begin(end(second, "dnnl"), "dnnl"))
+    assert_same(result, module(end(total, "dnnl")))
+
+
 def test_multiple_ends():
     """Every use of a result leaves its region through an end of its own."""
     x = var("x", 10, 5)

@@ -188,18 +188,24 @@ def test_type_check():
     assert seen == [relay.TensorType((1, 10, 10, 10), "float32")]
 
 
-def test_tuples_with_optional_reshapes():
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("after", [True, False])
+def test_einsum_reshape_pattern(before, after):
     """Tuple patterns with optional parts, several in one pattern."""
-    x, y = var("x", 3, 4), var("y", 3, 4)
 
-    def reshaped():
-        return is_op("reshape")(wildcard()) | wildcard()
+    def maybe_reshaped(pattern):
+        return is_op("reshape")(pattern) | pattern
 
-    pattern = is_op("reshape")(is_op("concatenate")(is_tuple([reshaped(), reshaped()])))
-    body = relay.reshape(relay.concatenate((relay.reshape(x, (4, 3)), relay.reshape(y, (4, 3))), 0), (24,))
-    (function,) = functions_in(merge(body, ("concat", pattern))["main"].body)
-    assert called_ops(function) == ["reshape", "reshape", "concatenate", "reshape"]
-    assert function.attrs["PartitionedFromPattern"] == "reshape_reshape_Tuple_concatenate_reshape_"
+    x, y = var("x", 2, 12), var("y", 2, 3, 5)
+    pattern = maybe_reshaped(is_op("einsum")(is_tuple([maybe_reshaped(wildcard()), maybe_reshaped(wildcard())])))
+    left = relay.reshape(x, (2, 3, 4)) if before else var("left", 2, 3, 4)
+    product = relay.einsum((left, y), "bct,bcs->bts")
+    mod = merge(relay.reshape(product, (40,)) if after else product, ("einsum_reshape", pattern))
+    (function,) = functions_in(mod["main"].body)
+    ops = ["reshape"] * before + ["einsum"] + ["reshape"] * after
+    assert called_ops(function) == ops
+    labels = ["reshape_"] * before + ["Tuple_einsum_"] + ["reshape_"] * after
+    assert dict(function.attrs) == {"PartitionedFromPattern": "".join(labels), "Composite": "einsum_reshape"}
 
 
 def test_modules_without_main():

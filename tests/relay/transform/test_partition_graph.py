@@ -56,6 +56,86 @@ def test_extern_ccompiler_default_ops():
     assert_same_values(mod, result)
 
 
+def by_hand(target, inputs, build):
+    """One region: ``build`` of the inputs, each through a begin."""
+    return end(build(*(begin(value, target) for value in inputs)), target)
+
+
+def test_multi_node_compiler():
+    """Two hand-annotated regions of three operators, and what is left outside, compute what the plain graph does."""
+    x, weights = var("x", 10, 10), [var(f"w{index}", 10, 10) for index in range(8)]
+
+    def branch(x, a, b, c):
+        return relay.multiply(relay.subtract(relay.add(x, a), b), c)
+
+    def net(region):
+        left, right = (region([x, *weights[start : start + 3]], branch) for start in (0, 3))
+        rest = relay.subtract(relay.add(x, weights[6]), weights[7])
+        return module(relay.concatenate((left, right, rest), 0), x, *weights)
+
+    plain = net(lambda inputs, build: build(*inputs))
+    result = transform.PartitionGraph()(net(lambda inputs, build: by_hand("ccompiler", inputs, build)))
+    assert [called_ops(result[name]) for name in external(result)] == [["add", "subtract", "multiply"]] * 2
+    assert called_ops(result["main"]) == ["add", "subtract", "concatenate"]
+    assert_same_values(plain, result)
+
+
+def test_extern_ccompiler_single_op():
+    x, y = var("x", 8, 8), var("y", 8, 8)
+    mod = module(relay.add(x, y))
+    with takes("ccompiler", "add"):
+        result = partition(mod, "ccompiler")
+    assert called_ops(result["main"]) == []
+    assert_same_values(mod, result)
+
+
+def test_extern_ccompiler():
+    x, y = var("x", 2, 2), var("y", 2, 2)
+    mod = module(relay.concatenate((relay.subtract(relay.add(x, x), relay.multiply(y, y)), y), 1))
+    with takes("ccompiler", "add", "subtract", "multiply"):
+        result = partition(mod, "ccompiler")
+    assert called_ops(result["main"]) == ["concatenate"]
+    assert_same_values(mod, result)
+
+
+def test_extern_dnnl():
+    """Depthwise convolutions and their sum as one region of two inputs."""
+    x, weight = var("x", 1, 8, 6, 6), var("w", 8, 1, 3, 3)
+    attrs = {"channels": 8, "kernel_size": (3, 3), "padding": (1, 1), "groups": 8}
+    first = relay.nn.conv2d(x, weight, **attrs)
+    mod = module(relay.add(first, relay.nn.conv2d(first, weight, **attrs)))
+    with takes("dnnl", "nn.conv2d", "add"):
+        result = partition(mod, "dnnl")
+    (name,) = external(result)
+    assert called_ops(result[name]) == ["nn.conv2d", "nn.conv2d", "add"]
+    assert len(result[name].params) == 2
+    assert_same_values(mod, result)
+
+
+def test_tuple_output_exec():
+    """A region whose result is a tuple of two values."""
+    a, b, c = var("a", 10, 10), var("b", 10, 10), var("c", 10, 10)
+    left, right = relay.add(begin(a), begin(b)), relay.add(begin(b), begin(c))
+    annotated = relay.Tuple([end(left), end(right)])
+    plain = module(relay.Tuple([relay.add(a, b), relay.add(b, c)]), a, b, c)
+    assert_same_values(plain, transform.PartitionGraph()(module(annotated, a, b, c)))
+
+
+def test_preserve_type_import():
+    """Types that the module defines are there afterwards."""
+    text = """
+type List[A] { Cons(A, List[A]), Nil, }
+def @main(%x: Tensor[(2), float32]) -> List[Tensor[(2), float32]] { Cons(abs(%x), Nil()) }"""
+    mod = parse(text)
+    with takes("t", "abs"):
+        result = partition(mod)
+    assert list(map(str, result.type_definitions)) == ["List"]
+    assert external(result) == ["tvmgen_default_t_main_0"]
+    assert str(result["main"].body.checked_type) == "List[Tensor[(2), float32]]"
+    made = relay.interpreter.evaluate(result, {"x": np.array([-1, 2], "float32")})
+    np.testing.assert_array_equal(made.fields[0], [1, 2])
+
+
 def test_extern_compiler_sanitized_ops():
     x = var("x", 8, 8)
     with takes("unsanitary-name++", "abs"):
