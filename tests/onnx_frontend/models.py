@@ -31,9 +31,9 @@ def optimized(proto: onnx.ModelProto, *rules: Any) -> onnx.ModelProto:
     return ir.to_proto(run(from_proto(proto), rules or None).after)
 
 
-def operators(graph: Any) -> dict[str, int]:
+def operators(graph: onnx.GraphProto | ir.Graph) -> dict[str, int]:
     """How many nodes of each type a graph has."""
-    return dict(Counter(node.op_type for node in graph.node))
+    return dict(Counter(node.op_type for node in (graph if isinstance(graph, ir.Graph) else graph.node)))
 
 
 def with_weights(proto: onnx.ModelProto, seed: int = 0, **shapes: tuple[int, ...]) -> onnx.ModelProto:

@@ -36,7 +36,10 @@ KEPT = {
     "a branch in a branch": """(bool c, bool d, float[N] x) => (float[N] y) {
         y = If (c) <
             then_branch = t () => (float[N] p) {
-                p = If (d) <then_branch = u () => (float[N] o) { o = Sin (x) }, else_branch = v () => (float[N] r) { r = Abs (x) }>
+                p = If (d) <
+                    then_branch = u () => (float[N] o) { o = Sin (x) },
+                    else_branch = v () => (float[N] r) { r = Abs (x) }
+                >
             },
             else_branch = e () => (float[N] q) { q = Neg (x) }
         >

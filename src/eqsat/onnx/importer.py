@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import onnx_ir as ir
+from onnx import defs
 
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
@@ -192,7 +193,8 @@ class _Importer:
         """The expressions of the outputs, by the operator's importer; raises Declined or EqsatError."""
         source = Source(node, inputs, self.types, self.opset)
         source.require(node.domain == "" and node.op_identifier() not in self.model.functions, "it is not standard")
-        source.require(self.opset >= OLDEST_OPSET, f"opset {self.opset} is older than {OLDEST_OPSET}")
+        newest = defs.onnx_opset_version()
+        source.require(OLDEST_OPSET <= self.opset <= newest, f"opset {self.opset} is not of {OLDEST_OPSET} to {newest}")
         source.require(not node.device_configurations, "it is placed on devices")
         importer = self._constant_node if node.op_type == "Constant" else importer_of(node.op_type)
         if importer is None:

@@ -8,6 +8,8 @@ that compute the same are one function, whatever their shapes and weights: weigh
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -17,7 +19,7 @@ from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported
 from eqsat.onnx.spelling import OnnxNode
 from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import infer_types
-from eqsat.relay.ty import TupleType
+from eqsat.relay.ty import TupleType, Type
 from eqsat.relay.visitor import post_order, substitute
 
 COMPOSITE = "Composite"
@@ -25,8 +27,8 @@ COMPOSITE = "Composite"
 FIRST_IR_VERSION = 8
 """The first IR version in which models have functions."""
 
-WEIGHT_BYTES = 64
-"""Constants inside composites that are larger become inputs; smaller ones are bounds, axes and the like."""
+SETTING_BYTES = 64
+"""Size up to which integers inside composites are axes, shapes and the like, and stay there."""
 
 
 def export_partitioned(function: Function, imported: Imported, target: str) -> ir.Model:
@@ -41,6 +43,9 @@ def export_partitioned(function: Function, imported: Imported, target: str) -> i
         ModelError: an operator has no ONNX form in the model's opset, or a function literal is no composite.
     """
     functions = _LocalFunctions(imported, target)
+    for node in post_order(function.body):  # named in the order of the data flow
+        if isinstance(node, Call) and isinstance(node.op, Function):
+            functions.add(node.op)
     model = export_model(function, imported, functions.node)
     if not functions.made:
         return model
@@ -54,6 +59,16 @@ def export_partitioned(function: Function, imported: Imported, target: str) -> i
     return model
 
 
+@dataclass(frozen=True)
+class _Known:
+    """How calls of a composite are written: its local function's name, and what that takes and gives."""
+
+    name: str
+    types: Sequence[Type | None]
+    weights: Sequence[Constant]
+    outputs: int
+
+
 class _LocalFunctions:
     """The local functions of one model; ``made`` holds them by what they compute."""
 
@@ -61,24 +76,25 @@ class _LocalFunctions:
         self.imported = imported
         self.target = target
         self.made: dict[bytes, ir.Function] = {}
-        self.names = Counter(name for domain, name, _ in imported.model.functions if domain == target)
-        self.flattened: dict[Function, tuple[str, list[Constant], int]] = {}
+        self.taken = {name for domain, name, _ in imported.model.functions if domain == target}
+        self.counts = Counter[str]()
+        self.known: dict[Function, _Known] = {}
+
+    def add(self, function: Expr) -> _Known:
+        """The local function of a composite, new or known."""
+        if not isinstance(function, Function) or COMPOSITE not in function.attrs:
+            raise ModelError("cannot write a function literal to ONNX: it is no composite")
+        if function not in self.known:
+            self.known[function] = self._made(function)
+        return self.known[function]
 
     def node(self, call: Call) -> OnnxNode:
         """How a call of a composite is written."""
-        function = call.op
-        if not isinstance(function, Function) or COMPOSITE not in function.attrs:
-            raise ModelError("cannot write a function literal to ONNX: it is no composite")
-        if function not in self.flattened:
-            self.flattened[function] = self._add(function)
-        name, weights, outputs = self.flattened[function]
-        if call.span is None:
-            call.span = function.body.span
-        inputs = [part for arg, param in zip(call.args, function.params, strict=True) for part in _parts(arg, param)]
-        return OnnxNode(name, [*inputs, *weights], domain=self.target, outputs=outputs)
+        known = self.add(call.op)
+        inputs = [part for arg, ty in zip(call.args, known.types, strict=True) for part in _parts(arg, ty)]
+        return OnnxNode(known.name, [*inputs, *known.weights], domain=self.target, outputs=known.outputs)
 
-    def _add(self, function: Function) -> tuple[str, list[Constant], int]:
-        """Name, weights and number of outputs of a composite's local function, which is new or known."""
+    def _made(self, function: Function) -> _Known:
         flat, weights = _flat(function)
         graph = self._graph(flat)
         _forget_origins(graph)
@@ -86,21 +102,28 @@ class _LocalFunctions:
         key = ir.to_proto(bare).SerializeToString(deterministic=True)
         if key not in self.made:
             self.made[key] = ir.Function(self.target, self._name(function), graph=graph, attributes=[])
-        return self.made[key].name, weights, len(graph.outputs)
+        types = [param.type_annotation for param in function.params]
+        return _Known(self.made[key].name, types, weights, len(graph.outputs))
 
     def _name(self, function: Function) -> str:
         base = str(function.attrs[COMPOSITE]).removeprefix(f"{self.target}.")
-        self.names[base] += 1
-        return base if self.names[base] == 1 else f"{base}_{self.names[base]}"
+        name = base
+        while name in self.taken:
+            self.counts[base] += 1
+            name = f"{base}_{self.counts[base] + 1}"
+        self.taken.add(name)
+        return name
 
     def _graph(self, flat: Function) -> ir.Graph:
         """The graph of a function whose parameters are tensors; constants are nodes, as functions have no weights."""
         body_type = infer_types(flat)[flat.body]
         count = len(body_type.fields) if isinstance(body_type, TupleType) else 1
+        inputs = [ir.Value(name=param.name_hint) for param in flat.params]
+        outputs = [ir.Value(name=f"y{index}") for index in range(count)]
         shell = ir.Graph(
-            [ir.Value(name=param.name_hint) for param in flat.params],
-            [ir.Value(name=f"y{index}") for index in range(count)],
-            nodes=[],
+            inputs,
+            outputs,
+            nodes=[ir.Node(self.target, "Whole", inputs, outputs=outputs)],
             opset_imports=dict(self.imported.model.opset_imports),
         )
         imported = Imported(ir.Model(shell, ir_version=FIRST_IR_VERSION), flat, tensors=self.imported.tensors)
@@ -114,14 +137,11 @@ class _LocalFunctions:
         return graph
 
 
-def _parts(arg: Expr, param: Var) -> list[Expr]:
+def _parts(arg: Expr, ty: Type | None) -> Sequence[Expr]:
     """The tensors that an argument consists of."""
-    if not isinstance(param.type_annotation, TupleType):
+    if not isinstance(ty, TupleType):
         return [arg]
-    return [
-        arg.fields[index] if isinstance(arg, Tuple) else TupleGetItem(arg, index)
-        for index in range(len(param.type_annotation.fields))
-    ]
+    return arg.fields if isinstance(arg, Tuple) else [TupleGetItem(arg, index) for index in range(len(ty.fields))]
 
 
 def _flat(function: Function) -> tuple[Function, list[Constant]]:
@@ -129,19 +149,25 @@ def _flat(function: Function) -> tuple[Function, list[Constant]]:
     new: dict[Expr, Expr] = {}
     params: list[Var] = []
 
-    def parameter(ty: object) -> Var:
-        params.append(Var(f"x{len(params)}", ty))  # type: ignore[arg-type]
+    def parameter(ty: Type | None) -> Var:
+        params.append(Var(f"x{len(params)}", ty))
         return params[-1]
 
     for param in function.params:
         ty = param.type_annotation
         new[param] = Tuple([parameter(field) for field in ty.fields]) if isinstance(ty, TupleType) else parameter(ty)
     nodes = post_order(function.body)
-    weights = [node for node in nodes if isinstance(node, Constant) and node.data.nbytes > WEIGHT_BYTES]
+    weights = [node for node in nodes if isinstance(node, Constant) and _is_weight(node)]
     types = infer_types(function)
     for weight in weights:
         new[weight] = parameter(types[weight])
     return Function(params, substitute(function.body, new)), weights
+
+
+def _is_weight(constant: Constant) -> bool:
+    """Whether a constant is data, not a setting such as a bound, an axis or a shape."""
+    data = constant.data
+    return data.size > 1 and ("float" in data.dtype or data.nbytes > SETTING_BYTES)
 
 
 def _forget_origins(graph: ir.Graph) -> None:

@@ -32,7 +32,8 @@ def _to_batch_norm(call: Call, target: Target) -> OnnxNode:
     attrs = attributes(call)
     data, gamma, beta, mean, var = call.args
     if axis_index(attrs.axis, target.rank(data)) != 1:
-        raise target.unwritable(call, "channels must be axis 1")
+        center, spread = (_along(vector, call, target) for vector in (mean, var))
+        return _written_out(call, OnnxNode("Sub", [data, center]), spread, target)
     inputs = [data, *_affine(attrs, gamma, beta, target), mean, var]
     return OnnxNode("BatchNormalization", inputs, {"epsilon": attrs.epsilon}, outputs=1, same={1: mean, 2: var})
 
@@ -43,6 +44,23 @@ def _affine(attrs: Any, gamma: Expr, beta: Expr, target: Target) -> list[Operand
         gamma if attrs.scale else _filled(1, gamma, target),
         beta if attrs.center else _filled(0, beta, target),
     ]
+
+
+def _along(vector: Expr, call: Call, target: Target) -> Operand:
+    """A vector along the channels of a normalization."""
+    rank = target.rank(call.args[0])
+    return target.along_axis(vector, axis_index(attributes(call).axis, rank), rank)
+
+
+def _written_out(call: Call, moved: OnnxNode, variance: Operand, target: Target) -> OnnxNode:
+    """A normalization as arithmetic, of the data less its mean, and its variance."""
+    attrs, (data, gamma, beta, *_) = attributes(call), call.args
+    epsilon = np.asarray(attrs.epsilon, target.type(data).dtype)
+    deviation = OnnxNode("Sqrt", [OnnxNode("Add", [variance, epsilon])])
+    result = OnnxNode("Div", [moved, deviation])
+    if attrs.scale:
+        result = OnnxNode("Mul", [result, _along(gamma, call, target)])
+    return OnnxNode("Add", [result, _along(beta, call, target)]) if attrs.center else result
 
 
 def _filled(value: float, like: Expr, target: Target) -> np.ndarray[Any, Any]:
@@ -66,12 +84,20 @@ def _layer_norm(source: Source) -> Result:
     return build("nn.layer_norm", data, scale, shift, epsilon=epsilon)
 
 
+def _mean(data: Operand, axis: int, target: Target) -> OnnxNode:
+    if target.opset < 18:
+        return OnnxNode("ReduceMean", [data], {"axes": [axis], "keepdims": 1})
+    return OnnxNode("ReduceMean", [data, target.integers([axis])], {"keepdims": 1})
+
+
 @exports("nn.layer_norm")
 def _to_layer_norm(call: Call, target: Target) -> OnnxNode:
     attrs = attributes(call)
     data, gamma, beta = call.args
-    if not target.has("LayerNormalization") or axis_index(attrs.axis, target.rank(data)) != target.rank(data) - 1:
-        raise target.unwritable(call, "there is no normalization of this axis")
+    axis = axis_index(attrs.axis, target.rank(data))
+    if not target.has("LayerNormalization") or axis != target.rank(data) - 1:
+        moved = OnnxNode("Sub", [data, _mean(data, axis, target)])
+        return _written_out(call, moved, _mean(OnnxNode("Mul", [moved, moved]), axis, target), target)
     scale, shift = _affine(attrs, gamma, beta, target)
     inputs = [data, scale, shift] if attrs.center else [data, scale]
     return OnnxNode("LayerNormalization", inputs, {"epsilon": attrs.epsilon})

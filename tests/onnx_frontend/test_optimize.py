@@ -1,0 +1,210 @@
+"""Optimized models compute the same and are cheaper."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+import eqsat
+from eqsat.errors import ModelError
+from eqsat.extraction import Roofline
+from eqsat.onnx import from_bytes, load, optimize, run, verify
+from eqsat.onnx.files import from_proto
+from eqsat.rules import rewrite, variables
+
+from .models import chain, conv_batch_norm, operators, optimized, parsed, with_weights
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def filled_models() -> Any:
+    """The benchmark module that fills the onnx package's networks with random weights."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        module: ModuleType = __import__("filled_models")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    return module
+
+
+def outputs(proto: onnx.ModelProto, **feed: Any) -> list[Any]:
+    """What onnxruntime computes, with its own optimizer off."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, feed))
+
+
+# ---- what a call takes and gives
+
+
+def test_the_same_type_comes_back() -> None:
+    proto = conv_batch_norm()
+    assert isinstance(optimize(proto), onnx.ModelProto)
+    assert isinstance(optimize(from_proto(proto)), ir.Model)
+    assert eqsat.onnx.optimize is optimize
+    with pytest.raises(ModelError, match=r"a model is an onnx_ir\.Model or onnx\.ModelProto, not str"):
+        optimize("model.onnx")
+
+
+def test_the_given_model_is_not_changed() -> None:
+    proto = conv_batch_norm()
+    before = proto.SerializeToString(deterministic=True)
+    optimize(proto)
+    assert proto.SerializeToString(deterministic=True) == before
+    model = from_bytes(before)
+    as_read = ir.to_proto(model)
+    run(model)
+    assert ir.to_proto(model) == as_read
+
+
+def test_own_rules() -> None:
+    (x,) = variables("x")
+    twice = rewrite("relu-relu", eqsat.relay.nn.relu(eqsat.relay.nn.relu(x)), eqsat.relay.nn.relu(x))
+    proto = parsed("(float[4] x) => (float[4] y) { a = Relu (x) y = Relu (a) }")
+    assert operators(optimized(proto, twice).graph) == {"Relu": 1}
+
+
+def test_what_has_no_form_in_the_opset_is_not_chosen() -> None:
+    """GELU is one node from opset 20 on and five before: with the roofline's costs as with the count."""
+    gelu = """(float[4] x) => (float[4] y)
+        <float r = {1.4142135}, float one = {1.0}, float half = {0.5}>
+    { a = Div (x, r) b = Erf (a) c = Add (b, one) d = Mul (x, c) y = Mul (d, half) }"""
+    for model in (None, Roofline()):
+        old = run(from_proto(parsed(gelu, opset=17)), cost_model=model).after
+        assert "Gelu" not in operators(old.graph)
+        assert len(old.graph) <= 5
+    assert operators(optimized(parsed(gelu, opset=20, ir_version=9)).graph) == {"Gelu": 1}
+
+
+# ---- what becomes of graphs
+
+
+def test_a_batch_norm_goes_into_its_convolution() -> None:
+    proto = conv_batch_norm()
+    after = optimized(proto)
+    assert operators(after.graph) == {"Conv": 1, "Relu": 1}
+    x = np.random.default_rng(0).standard_normal((1, 2, 8, 8)).astype("f4")
+    np.testing.assert_allclose(outputs(after, x=x)[0], outputs(proto, x=x)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_bias_goes_into_its_product() -> None:
+    proto = with_weights(
+        parsed("(float[4,3] x) => (float[4,5] y) { p = MatMul (x, w) y = Add (p, b) }"), w=(3, 5), b=(5,)
+    )
+    assert operators(optimized(proto).graph) == {"Gemm": 1}
+
+
+def test_branches_of_a_constant_condition_are_taken() -> None:
+    proto = parsed(
+        """(float[4] x) => (float[4] y) <bool c = {0}> {
+            y = If (c) <
+                then_branch = t () => (float[4] p) { p = Exp (x) },
+                else_branch = e () => (float[4] q) <float[1] zero = {0.0}> { a = Add (x, zero) q = Tanh (a) }
+            >
+        }"""
+    )
+    after = optimized(proto)
+    assert operators(after.graph) == {"Tanh": 1}
+    assert [value.name for value in after.graph.output] == ["y"]
+    onnx.checker.check_model(after)
+
+
+def test_unknown_operators_stand_between_known_ones() -> None:
+    """Of what one gives the type is not known: adding zero to it may spread it."""
+    proto = parsed(
+        """(float[4] x) => (float[4] y) <float zero = {0.0}> {
+            a = Add (x, zero)
+            b = my.Secret (a)
+            c = Add (b, zero)
+            y = Neg (c)
+        }""",
+        domains=', "my": 1',
+    )
+    assert operators(optimized(proto).graph) == {"Secret": 1, "Add": 1, "Neg": 1}
+
+
+def test_equal_unknown_operators_are_computed_once_unless_they_may_differ() -> None:
+    """A standard operator without form in the IR is a function of its inputs; random numbers and strangers are not."""
+
+    def twice(call: str) -> int:
+        graph = f"(float[4] x) => (float[4] y) {{ a = {call} (x) b = {call} (x) y = Add (a, b) }}"
+        return len(optimized(parsed(graph, domains=', "my": 1'), *[eqsat.rules.sets["fold"]]).graph.node)
+
+    assert twice("Mish") == 2 or twice("Softsign") == 2
+    assert twice("my.Secret") == 3
+    assert twice("RandomUniformLike") == 3
+
+
+def test_a_folded_constant_does_not_grow_the_file() -> None:
+    """A million zeros are not written out."""
+    proto = parsed(
+        """(float[2048,2048] x) => (float[2048,2048] y) <int64[2] s = {2048, 2048}> {
+            z = ConstantOfShape <value = float[1] {2.0}> (s)
+            e = Exp (z)
+            y = Mul (x, e)
+        }"""
+    )
+    assert len(optimized(proto).SerializeToString()) < 100_000
+
+
+def test_names_of_dynamic_dimensions_are_kept() -> None:
+    proto = parsed("(float[batch,3] x) => (float[batch,3] y) <float z = {0.0}> { a = Add (x, z) y = Tanh (a) }")
+    after = optimized(proto)
+    assert [dim.dim_param for dim in after.graph.input[0].type.tensor_type.shape.dim] == ["batch", ""]
+    assert [dim.dim_param for dim in after.graph.output[0].type.tensor_type.shape.dim] == ["batch", ""]
+
+
+def test_work_grows_in_proportion_to_the_length_of_a_chain() -> None:
+    """Counted in e-nodes, and by recursion, which would fail."""
+    sizes = []
+    for length in (500, 5000):
+        report = run(from_proto(chain(length)), [eqsat.rules.sets["algebra"]]).extraction.report
+        sizes.append(report.iterations[-1].nodes)
+    assert sizes[1] <= 10.5 * sizes[0]
+
+
+# ---- real networks
+
+
+@pytest.mark.slow
+def test_resnet_50_has_no_batch_norm_left(filled_models: Any) -> None:
+    """53 of them; 123 nodes is what the best of the other optimizers leave."""
+    proto = filled_models.fill_weights(onnx.load(filled_models.light_model("resnet50")))
+    assert operators(proto.graph)["BatchNormalization"] == 53
+    before = from_proto(proto)
+    done = run(before)
+    assert "BatchNormalization" not in operators(done.after.graph)
+    assert len(done.after.graph) <= 123
+    assert done.extraction.optimal
+    assert all(difference.relative <= 1e-4 for difference in verify(before, done.after, runs=1))
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+def test_small_networks(filled_models: Any, name: str) -> None:
+    before = from_proto(filled_models.fill_weights(onnx.load(filled_models.light_model(name))))
+    done = run(before)
+    assert "BatchNormalization" not in operators(done.after.graph)
+    assert len(done.after.graph) < len(before.graph)
+    assert all(difference.relative <= 1e-4 for difference in verify(before, done.after, runs=1))
+
+
+def test_a_trained_network() -> None:
+    """magika's, which tells file types apart."""
+    spec = find_spec("magika")
+    if spec is None or spec.origin is None:
+        pytest.skip("magika is not installed")
+    before = load(sorted(Path(spec.origin).parent.glob("models/*/model.onnx"))[-1])
+    done = run(before)
+    assert len(done.after.graph) < len(before.graph)
+    assert all(difference.relative <= 1e-4 for difference in verify(before, done.after, runs=2))
