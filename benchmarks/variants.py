@@ -35,7 +35,7 @@ COUNTED = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one model."""
+    """What became of one model; ``seconds`` of processor time."""
 
     file: str
     family: str
@@ -63,9 +63,9 @@ def optimize(path: Path, family: str, kind: str, goal: int) -> Outcome:
     """Optimize one model and check it."""
     model = eqsat.onnx.load(path)
     chosen = rules.default + OPT_IN[family] if family in OPT_IN else rules.default
-    start = time.perf_counter()
+    start = time.process_time()
     done = eqsat.onnx.run(model, rules=chosen)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     after = ir.to_proto(done.after)
     kinds = Counter(node.op_type for node in after.graph.node if node.op_type not in ("Constant", "Identity"))
     wanted = COUNTED[kind]
@@ -116,7 +116,7 @@ def main() -> None:
                 f" {outcome.stop_reason}: {outcome.operators}"
             )
     print(f"{'family':<16} reached   of  wrong  slowest")
-    for family, some in [*found.items(), ("all", [outcome for some in found.values() for outcome in some])]:
+    for family, some in [*found.items(), ("all", [one for each in found.values() for one in each])]:
         print(
             f"{family:<16} {sum(one.reached for one in some):7} {len(some):4} {sum(not one.correct for one in some):6}"
             f"  {max(one.seconds for one in some):.2f} s"

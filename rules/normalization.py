@@ -1,24 +1,44 @@
-"""Batch normalization: recognised in arithmetic, and taken apart where its statistics are constants."""
+"""Normalizations: recognised in arithmetic, scaled and shifted, and taken apart where statistics are constants.
+
+Quotients by a square root are products with ``rsqrt`` (:mod:`eqsat.rules.algebra`), so one form is recognised here.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_tuple_get_item
-from eqsat.relay.op import reshape, sqrt
-from eqsat.relay.ty import TensorType
+from eqsat.relay.expr import Var, const
+from eqsat.relay.op import mean, reshape, rsqrt, sqrt
+from eqsat.relay.ty import TensorType, Type
+from eqsat.rules.draw import FLOATS, Draw
+from eqsat.rules.linear import along
+from eqsat.rules.operators import rank_of, reduced_axes
+from eqsat.rules.values import is_float, one, zero
 
 ROUNDING = Soundness.ROUNDING
+FINITE = Soundness.FINITE
 
-(x,) = variables("x")
-gamma, beta, mean, var, eps = constants("gamma beta mean var eps")
+x, gamma, beta, center, spread = variables("x gamma beta center spread")
+eps, c, s = constants("eps c s")
+g, b, m, v = constants("g b m v")
 
-batch_norm = nn.batch_norm(x, gamma, beta, mean, var)
+
+def number(value: NDArray[Any]) -> Any:
+    """An epsilon as an attribute: what is added to a variance."""
+    small = value.size == 1 and value.dtype.kind == "f" and 0 <= float(value.flat[0]) < 1
+    return float(value.flat[0]) if small else refuse("the epsilon is no small number")
+
+
+# ---- batch normalization
+
+batch_norm = nn.batch_norm(x, g, b, m, v)
 normalized = is_tuple_get_item(batch_norm, 0)
 
 
@@ -39,14 +59,58 @@ def has_scale_and_center(attrs: Any) -> bool:
     return bool(attrs.scale and attrs.center)
 
 
-epsilon = compute(epsilon_like, attrs_of(batch_norm), type_of(var))
-scale = gamma / sqrt(var + epsilon)
-shift = beta - mean * scale
+epsilon = compute(epsilon_like, attrs_of(batch_norm), type_of(v))
+scale = g / sqrt(v + epsilon)
+shift = b - m * scale
 
-normalization = RuleSet(
-    "normalization",
+centered = x - center
+deviation = rsqrt(spread + eps)
+standard = (gamma * centered) * deviation | gamma * (centered * deviation) | centered * (gamma * deviation)
+written_out = standard + beta
+parameters = (gamma, beta, center, spread)
+
+
+def channels_of(*types: Any) -> Any:
+    """Length and axis of the channels along which all parameters lie: the types of ``x`` and the parameters."""
+    data, first, *others = types
+    if not is_float(data, first) or any(other != first for other in others) or first.dtype != data.dtype:
+        return refuse("the parameters differ in type")
+    axis = rank_of(data) - rank_of(first)
+    count = first.shape[0] if first.shape else None
+    if axis < 1 or not isinstance(count, int) or any(dim != 1 for dim in first.shape[1:]) or count != data.shape[axis]:
+        return refuse("the parameters do not lie along one axis")
+    return count, axis
+
+
+def channel_shape(*types: Any) -> Any:
+    found = channels_of(*types)
+    return found[:1] if isinstance(found, tuple) else found
+
+
+def channel_axis(*types: Any) -> Any:
+    found = channels_of(*types)
+    return found[1] if isinstance(found, tuple) else found
+
+
+def statistics_drawn(draw: Draw) -> Any:
+    """Batch normalization written out, in a random association, of parameters that mostly lie along one axis."""
+    ty = draw.tensor(draw.rng.choice((2, 3, 4)), draw.rng.choice(FLOATS))
+    axis = draw.rng.randrange(1, rank_of(ty))
+    shape = (ty.shape[axis], *[1] * (rank_of(ty) - axis - 1))
+    data = Var("x", ty)
+    scale_, shift_, mean_, variance = (Var(name, TensorType(shape, ty.dtype)) for name in ("g", "b", "m", "v"))
+    root, moved = rsqrt(variance + const(np.asarray(1e-3, ty.dtype))), data - mean_
+    ways = ((scale_ * moved) * root, scale_ * (moved * root), moved * (scale_ * root))
+    return draw.rng.choice(ways) + shift_
+
+
+typed = (type_of(x), *map(type_of, parameters))
+vectors = [reshape(parameter, newshape=compute(channel_shape, *typed)) for parameter in parameters]
+
+batch_norms = RuleSet(
+    "batch-norms",
     [
-        # batch_norm(x) = x s + (beta - mean s), s = gamma / sqrt(var + eps)
+        # batch_norm(x) = x s + (b - m s), s = g / sqrt(v + eps)
         rewrite(
             "batch-norm-is-affine",
             normalized,
@@ -56,7 +120,144 @@ normalization = RuleSet(
                 axis=compute(lambda attrs: attrs.axis, attrs_of(batch_norm)),
             ),
             when(has_scale_and_center, attrs_of(batch_norm)),
+            when(is_float, type_of(x), type_of(v)),
             soundness=ROUNDING,
+        ),
+        # gamma (x - center) / sqrt(spread + eps) + beta, of finite parameters
+        rewrite(
+            "batch-norm",
+            written_out,
+            is_tuple_get_item(
+                nn.batch_norm(x, *vectors, axis=compute(channel_axis, *typed), epsilon=compute(number, value_of(eps))),
+                0,
+            ),
+            soundness=FINITE,
+            examples=statistics_drawn,
         ),
     ],
 )
+
+# ---- layer normalization
+
+average = mean(x)
+moved = x - average
+variance = mean(moved * moved)
+inverse = rsqrt(variance + eps)
+plain = moved * inverse
+layer_norm = nn.layer_norm(x, g, b)
+unscaled = nn.layer_norm(x, one, zero)
+unshifted = nn.layer_norm(x, gamma, zero)
+second_moment = mean(x * x)
+power_difference = second_moment - average * average
+scaled_before, scaled_deviation = (moved * gamma) * inverse, moved * (inverse * gamma)
+
+
+def over_last_axis(*types_and_attrs: Any) -> Any:
+    """Whether reductions of ``x`` go over the last axis and keep it."""
+    ty, *attrs = types_and_attrs
+    last = (rank_of(ty) - 1,)
+    return rank_of(ty) > 0 and all(each.keepdims and reduced_axes(each, ty) == last for each in attrs)
+
+
+def same_axes_kept(ty: Type, first: Any, second: Any) -> bool:
+    return bool(first.keepdims and second.keepdims and reduced_axes(first, ty) == reduced_axes(second, ty))
+
+
+def last_filled(value: float) -> Any:
+    """A vector of equal numbers, as long as the last axis of ``x``."""
+
+    def array(ty: TensorType) -> Any:
+        dim = ty.shape[-1] if ty.shape else None
+        return np.full(dim, value, ty.dtype) if isinstance(dim, int) else refuse("the last dimension is not known")
+
+    return compute(array, type_of(x))
+
+
+def is_vector(of: TensorType, ty: TensorType) -> bool:
+    """Whether a parameter has one number for each place of the last axis."""
+    return is_float(ty) and bool(ty.shape) and of.dtype == ty.dtype and tuple(of.shape) == (ty.shape[-1],)
+
+
+def norm_axis(attrs: Any) -> int:
+    return int(attrs.axis)
+
+
+def scales_and_shifts(attrs: Any) -> bool:
+    return bool(attrs.scale and attrs.center)
+
+
+vector_of, _ = along(norm_axis)
+
+
+def on_axis(constant: Any) -> Any:
+    return reshape(constant, newshape=compute(vector_of, type_of(constant), type_of(x), attrs_of(layer_norm)))
+
+
+layer_norms = RuleSet(
+    "layer-norms",
+    [
+        # (x - mean x) / sqrt(mean((x - mean x)^2) + eps)
+        rewrite(
+            "layer-norm",
+            plain,
+            nn.layer_norm(x, last_filled(1), last_filled(0), axis=-1, epsilon=compute(number, value_of(eps))),
+            when(over_last_axis, type_of(x), attrs_of(average), attrs_of(variance)),
+            when(is_float, type_of(x)),
+            soundness=ROUNDING,
+        ),
+        # the scale may come in earlier
+        rewrite("scale-before-norm", scaled_before, plain * gamma, soundness=ROUNDING),
+        rewrite("scale-with-deviation", scaled_deviation, plain * gamma, soundness=ROUNDING),
+        rewrite(
+            "layer-norm-scale",
+            unscaled * gamma,
+            like(unscaled, x, gamma, zero),
+            when(is_vector, type_of(gamma), type_of(x)),
+            when(
+                lambda attrs, ty: scales_and_shifts(attrs) and attrs.axis in (-1, rank_of(ty) - 1),
+                attrs_of(unscaled),
+                type_of(x),
+            ),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "layer-norm-shift",
+            unshifted + beta,
+            like(unshifted, x, gamma, beta),
+            when(is_vector, type_of(beta), type_of(x)),
+            when(
+                lambda attrs, ty: scales_and_shifts(attrs) and attrs.axis in (-1, rank_of(ty) - 1),
+                attrs_of(unshifted),
+                type_of(x),
+            ),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "scale-into-layer-norm",
+            layer_norm * s,
+            like(layer_norm, x, g * on_axis(s), b * on_axis(s)),
+            when(scales_and_shifts, attrs_of(layer_norm)),
+            when(is_float, type_of(x), type_of(s)),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "shift-into-layer-norm",
+            layer_norm + c,
+            like(layer_norm, x, g, b + on_axis(c)),
+            when(scales_and_shifts, attrs_of(layer_norm)),
+            when(is_float, type_of(x), type_of(c)),
+            soundness=ROUNDING,
+        ),
+        # E x^2 - (E x)^2 = E (x - E x)^2, where the numbers are of one magnitude
+        rewrite(
+            "variance",
+            power_difference,
+            like(average, moved * moved),
+            when(same_axes_kept, type_of(x), attrs_of(second_moment), attrs_of(average)),
+            when(is_float, type_of(x)),
+            soundness=FINITE,
+        ),
+    ],
+)
+
+normalization = RuleSet("normalization", [batch_norms, layer_norms])
