@@ -82,7 +82,10 @@ def optimize_file(
 
 def _write_page(page: Path, title: str, done: Any, settings: Settings, facts: dict[str, Any]) -> None:
     from eqsat import report_page
+    from eqsat.onnx.cost import OnnxCost
+    from eqsat.onnx.importer import opset_of
 
+    cost_model = OnnxCost(settings.cost_model, opset_of(done.before))
     told = {"ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}"}
     told |= {
         f"Output {each['output']}": f"differs by {_figure(each['relative'])} of its largest value"
@@ -90,9 +93,7 @@ def _write_page(page: Path, title: str, done: Any, settings: Settings, facts: di
     }
     report_page.write(
         page,
-        report_page.render(
-            done.extraction, title, cost_model=settings.cost_model, facts=told, opaque=done.imported.opaque
-        ),
+        report_page.render(done.extraction, title, cost_model=cost_model, facts=told, opaque=done.imported.opaque),
     )
 
 

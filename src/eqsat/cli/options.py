@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from eqsat.extraction import EXTRACTORS, OpCount, Roofline
+from eqsat.extraction import EXTRACTORS, CostNode, OpCount, Roofline
 from eqsat.stages import Limits
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -19,7 +19,7 @@ PATH = click.Path(path_type=Path)
 STREAM = Path("-")
 """Standard input or output in the place of a file."""
 
-COSTS = {"opcount": OpCount, "roofline": Roofline}
+COSTS: dict[str, Callable[[], Callable[[CostNode], float]]] = {"opcount": OpCount, "roofline": Roofline}
 
 
 def _options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -133,7 +133,7 @@ class Settings:
         return limits(self.iterations, self.nodes, self.seconds)
 
     @property
-    def cost_model(self) -> Any:
+    def cost_model(self) -> Callable[[CostNode], float]:
         """What is minimized."""
         return COSTS[self.cost]()
 

@@ -175,7 +175,9 @@ def _written_out(expr: Expr, functions: frozenset[Function]) -> Expr:
 
     def visit(old: Expr, new: Expr) -> Expr:
         if isinstance(new, Call) and isinstance(new.op, Function) and new.op in functions:
-            return substitute(new.op.body, dict(zip(new.op.params, new.args, strict=True)))
+            body = substitute(new.op.body, dict(zip(new.op.params, new.args, strict=True)))
+            body.span = body.span or new.span
+            return body
         return new
 
     return rewrite_post_order(expr, visit)

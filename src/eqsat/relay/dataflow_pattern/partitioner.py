@@ -74,7 +74,7 @@ def carve(expr: Expr, groups: Mapping[Expr, Group], function_of: Callable[[Group
     for node in post_order(expr, children=operands) if groups else ():
         below = operands(node)
         if node in groups:
-            new[node] = Call(function_of(groups[node]), [new.get(child, child) for child in below])
+            new[node] = Call(function_of(groups[node]), [new.get(child, child) for child in below], span=node.span)
         elif not changed.isdisjoint(below):
             new[node] = node.with_children([new.get(child, child) for child in below])
     return new.get(expr, expr)
