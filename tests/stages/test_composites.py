@@ -285,6 +285,19 @@ def test_composites_choose_among_equal_graphs():
     assert_same_values(graph["main"], best.module["main"])
 
 
+def test_patterns_that_no_class_can_match_cover_the_extracted_graph():
+    x, w = var("x", 1, 4, 6, 6), var("w", 4, 4, 3, 3)
+    conv = nn.conv2d(x, w, padding=1)
+    graph = module(relay.add(nn.relu(conv), relay.tanh(conv)))
+    elementwise = wildcard().has_attr({"TOpPattern": 0})(wildcard())
+    conv_pattern = is_op("nn.conv2d")(wildcard(), wildcard())
+    diamond = is_op("add")(wildcard(), wildcard()).dominates(conv_pattern, elementwise)
+    table = [("t.diamond", diamond), ("t.conv_relu", is_op("nn.relu")(conv_pattern))]
+    ours = transform.InferType()(composed(graph, table).module)
+    assert names(ours) == ["t.diamond"]
+    assert_structural_equal(ours, transform.MergeComposite(table)(graph))
+
+
 def test_the_rest_of_the_pipeline_follows():
     graph = image_net()
     merged = transform.InferType()(composed(graph, CONV_TABLE).module)

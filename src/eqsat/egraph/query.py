@@ -332,6 +332,19 @@ _METHODS: dict[type[DFPattern], Callable[..., list[Query]]] = {
 }
 
 
+def speaks_of_one_graph(pattern: DFPattern) -> bool:
+    """Whether a pattern cannot be a query: it dominates, recurs, or looks into functions or lets."""
+    return any(_is_of_one_graph(part) for part in subpatterns(pattern))
+
+
+def _is_of_one_graph(pattern: DFPattern) -> bool:
+    if isinstance(pattern, WildcardPattern):
+        return pattern.pattern is not None
+    if isinstance(pattern, CallPattern) and isinstance(pattern.op, CallPattern):
+        return True
+    return _METHODS.get(_kind(pattern)) is None
+
+
 def _kind(pattern: DFPattern) -> type[DFPattern]:
     return next((cls for cls in type(pattern).__mro__ if cls in _METHODS), DFPattern)
 

@@ -115,6 +115,7 @@ class PythonRule:
             (pattern -> list of one expression); returns an expression of the same type, None or a refusal.
         soundness: what it keeps.
         examples: as for :class:`Rewrite`.
+        saturates: whether it runs in the e-graph; False for what concerns the extracted graph only.
     """
 
     name: str
@@ -122,6 +123,7 @@ class PythonRule:
     apply: Callable[[Expr, dict[DFPattern, list[Expr]]], Any]
     soundness: Soundness = Soundness.ROUNDING
     examples: Examples | None = None
+    saturates: bool = True
 
 
 @dataclass(frozen=True)

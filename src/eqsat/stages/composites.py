@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eqsat.egraph.author import refuse
+from eqsat.egraph.query import speaks_of_one_graph
 from eqsat.egraph.rule import PythonRule, Rule, RuleSet, Soundness
 from eqsat.egraph.symbols import constant_key
 from eqsat.errors import TypeCheckError
@@ -28,7 +29,8 @@ def composite_rules(pattern_table: PatternTable, cost: CompositeCost = None) -> 
     Extraction takes the cheapest cover of the graph by composites that do not overlap, whatever the order of the
     table, and makes of it what :func:`relay.transform.MergeComposite` makes of a match. As there, a value that a
     composite computes inside is not taken away from others that need it, and of covers that cost the same the
-    one that leaves fewest operators outside is taken.
+    one that leaves fewest operators outside is taken. Patterns that speak of one graph (``dominates``, functions,
+    lets) take part in covering what was extracted, not in choosing it.
 
     Args:
         pattern_table: entries ``(name, pattern)`` or ``(name, pattern, check)`` as for ``MergeComposite``;
@@ -80,7 +82,10 @@ class _Composer:
     functions: dict[Hashable, Function] = field(default_factory=dict)
 
     def rule(self, title: str, cost: CompositeCost) -> CompositeRule:
-        return CompositeRule(title, self.pattern, self._apply, Soundness.EXACT, None, self, cost)
+        competes = not speaks_of_one_graph(self.pattern)
+        return CompositeRule(
+            title, self.pattern, self._apply, Soundness.EXACT, saturates=competes, composer=self, cost=cost
+        )
 
     def _apply(self, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Any:
         group = match_group(Matcher(self.pattern, DataflowGraph(root)), root)
