@@ -100,6 +100,8 @@ class GroupRuleRunner(PythonRuleRunner):
         if isinstance(results, Refusal):
             self.refuse(self.rule.name, results.reason)
             return False
+        if len(results) != len(group):
+            raise RuleError(f"rule {self.rule.name} returned {len(results)} results for {len(group)} matches")
         for match, result in zip(group, results, strict=True):
             if not isinstance(result, Expr):
                 raise RuleError(f"rule {self.rule.name} returned {result!r}: return an expression for each match")
