@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,17 @@ from onnx import helper, numpy_helper
 
 from eqsat.onnx import export_model, import_model, run
 from eqsat.onnx.files import from_proto
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def benchmark_module(name: str) -> ModuleType:
+    """A module of the folder of benchmarks."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        return import_module(name)
+    finally:
+        sys.path.remove(str(BENCHMARKS))
 
 
 def parsed(graph: str, opset: int = 17, ir_version: int = 8, domains: str = "", functions: str = "") -> onnx.ModelProto:

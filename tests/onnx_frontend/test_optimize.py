@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,20 +19,9 @@ from eqsat.onnx import from_bytes, load, optimize, run, verify
 from eqsat.onnx.files import from_proto
 from eqsat.rules import rewrite, variables
 
-from .models import chain, conv_batch_norm, operators, optimized, parsed, with_weights
+from .models import benchmark_module, chain, conv_batch_norm, operators, optimized, parsed, with_weights
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def filled_models() -> Any:
-    """The benchmark module that fills the onnx package's networks with random weights."""
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        module: ModuleType = __import__("filled_models")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return module
+filled_models = benchmark_module("filled_models")
 
 
 def outputs(proto: onnx.ModelProto, **feed: Any) -> list[Any]:
@@ -178,7 +165,7 @@ def test_work_grows_in_proportion_to_the_length_of_a_chain() -> None:
 
 
 @pytest.mark.slow
-def test_resnet_50_has_no_batch_norm_left(filled_models: Any) -> None:
+def test_resnet_50_has_no_batch_norm_left() -> None:
     """53 of them; 123 nodes is what the best of the other optimizers leave."""
     proto = filled_models.fill_weights(onnx.load(filled_models.light_model("resnet50")))
     assert operators(proto.graph)["BatchNormalization"] == 53
@@ -191,7 +178,7 @@ def test_resnet_50_has_no_batch_norm_left(filled_models: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
-def test_small_networks(filled_models: Any, name: str) -> None:
+def test_small_networks(name: str) -> None:
     before = from_proto(filled_models.fill_weights(onnx.load(filled_models.light_model(name))))
     done = run(before)
     assert "BatchNormalization" not in operators(done.after.graph)
