@@ -53,6 +53,10 @@ class EGraph:
         self.handle_count = 0
         self.commutative: frozenset[str] = frozenset()
         self._rows: dict[str, list[tuple[int, ...]]] = {}
+        self._new_nodes: dict[tuple[int, bool], list[tuple[int, ...]]] = {}
+        self._loaders: set[str] = set()
+        self._made: set[int] = set()
+        self._on_make: list[Callable[[int, Symbol], None]] = []
         self._predicates: dict[Hashable, tuple[str, str, Callable[[Any], bool]]] = {}
         self._answers: list[Answer] = []
         self._ask_tables: dict[str, set[tuple[int, ...]]] = {}
@@ -80,6 +84,19 @@ class EGraph:
         self._on_symbol.append(hook)
         for index in range(len(self.symbols)):
             hook(index, self.symbols[index])
+
+    def on_make(self, hook: Callable[[int, Symbol], None]) -> None:
+        """Call ``hook(index, symbol)`` for every symbol of which rules make e-nodes."""
+        self._on_make.append(hook)
+
+    def made(self, symbol: Symbol) -> int:
+        """The index of a symbol of which a rule makes e-nodes."""
+        index = self.symbol(symbol)
+        if index not in self._made:
+            self._made.add(index)
+            for hook in self._on_make:
+                hook(index, symbol)
+        return index
 
     def atom(self, kind: str, key: Hashable, value: Any) -> int:
         """The id of an atom; predicates on atoms of its kind are evaluated when it is new."""
@@ -125,10 +142,8 @@ class EGraph:
         """A new handle, of the class of this e-node over the classes of other handles (after :meth:`flush`)."""
         handle = self.handle_count
         self.handle_count += 1
-        if type_id is None:
-            self._rows.setdefault(f"untyped_{symbol}", []).append((handle, atom, *children))
-        else:
-            self._rows.setdefault(f"typed_{symbol}", []).append((handle, atom, type_id, *children))
+        rows = self._new_nodes.setdefault((symbol, type_id is not None), [])
+        rows.append((handle, atom, *children) if type_id is None else (handle, atom, type_id, *children))
         return handle
 
     def union(self, left: int, right: int) -> None:
@@ -137,6 +152,9 @@ class EGraph:
 
     def flush(self) -> bool:
         """Put what was added into the engine; whether there was anything."""
+        for (symbol, typed), nodes in self._new_nodes.items():
+            self._rows[self._loader(symbol, typed)] = nodes
+        self._new_nodes = {}
         if not self._rows:
             return False
         for table, rows in self._rows.items():
@@ -144,7 +162,6 @@ class EGraph:
                 self.engine.insert(table, rows)
         self._rows = {}
         self.engine.run("load")
-        self.engine.run("unload")
         return True
 
     def node_count(self) -> int:
@@ -207,18 +224,24 @@ class EGraph:
         return new
 
     def _declare(self, index: int, arity: int) -> None:
-        command = self.engine.command
-        children = [f"c{i}" for i in range(arity)]
-        command(f"(constructor n{index} (i64{' Expr' * arity}) Expr)")
-        node = f"(n{index} a{''.join(f' (N {child})' for child in children)})"
-        for table, extra, action in ((f"untyped_{index}", "", ""), (f"typed_{index}", " t", "(set (ty e) t)")):
-            columns = f"i a{extra} {' '.join(children)}"
-            command(f"(relation {table} (i64 i64{' i64' if extra else ''}{' i64' * arity}))")
-            load = f"(let e {node}) (union (N i) e) {action} {_LEAF_FACTS.get(self.symbols[index].kind, '')}"
-            command(f'(rule (({table} {columns})) ({load}) :ruleset load :name "load {table}")')
+        self.engine.command(f"(constructor n{index} (i64{' Expr' * arity}) Expr)")
+
+    def _loader(self, index: int, typed: bool) -> str:
+        """The table that handles, atoms, types and children's handles of e-nodes go into to be loaded."""
+        table = f"{'typed' if typed else 'untyped'}_{index}"
+        if table not in self._loaders:
+            self._loaders.add(table)
+            command, symbol = self.engine.command, self.symbols[index]
+            children = [f"c{i}" for i in range(symbol.arity)]
+            row = f"({table} i a{' t' if typed else ''} {' '.join(children)})"
+            node = f"(n{index} a{''.join(f' (N {child})' for child in children)})"
+            facts = f"{'(set (ty e) t)' if typed else ''} {_LEAF_FACTS.get(symbol.kind, '')}"
+            command(f"(relation {table} ({' '.join(['i64'] * (2 + typed + symbol.arity))}))")
             command(
-                f'(rule (({table} {columns})) ((delete ({table} {columns}))) :ruleset unload :name "unload {table}")'
+                f"(rule ({row}) ((let e {node}) (union (N i) e) {facts} (delete {row}))"
+                f' :ruleset load :name "load {table}")'
             )
+        return table
 
     def _evaluate(self, kind: str, value: Any, index: int) -> None:
         for wanted, table, holds in self._predicates.values():
@@ -229,7 +252,6 @@ class EGraph:
 _SCHEMA = (
     "(sort Expr)",
     "(ruleset load)",
-    "(ruleset unload)",
     "(ruleset facts)",
     "(ruleset answered)",
     "(constructor N (i64) Expr :unextractable)",
@@ -238,8 +260,7 @@ _SCHEMA = (
     "(relation isc (Expr))",
     "(relation new (Expr))",
     "(relation un (i64 i64))",
-    '(rule ((un i j)) ((union (N i) (N j))) :ruleset load :name "load un")',
-    '(rule ((un i j)) ((delete (un i j))) :ruleset unload :name "unload un")',
+    '(rule ((un i j)) ((union (N i) (N j)) (delete (un i j))) :ruleset load :name "load un")',
 )
 
 _LEAF_FACTS = {"constant": "(set (val e) a) (isc e)"}

@@ -56,7 +56,7 @@ class TypeFacts:
 
     def __init__(self, egraph: EGraph):
         self.egraph = egraph
-        egraph.on_symbol(self._cover)
+        egraph.on_make(self._cover)
 
     def _cover(self, index: int, symbol: Symbol) -> None:
         if symbol.kind not in ("call", "constant", "tuple", "project", "if") or symbol.arity > MAX_ARITY:

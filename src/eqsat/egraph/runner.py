@@ -27,7 +27,11 @@ class StopRun(Exception):
     """Ends a run; the argument is the stop reason."""
 
 
-@dataclass
+_ROOM = 10
+"""As long as the e-graph could grow this many times, rules run together."""
+
+
+@dataclass(eq=False)
 class _Turn:
     """A rule's place in the loop."""
 
@@ -113,7 +117,7 @@ class Runner:
         runner: RewriteCompiler | PythonRuleRunner
         if isinstance(rule, Rewrite):
             runner = RewriteCompiler(self.egraph, rule, index, self.report.refuse, self.journal)
-        elif isinstance(rule, PythonRule) and self.names is not None:
+        elif isinstance(rule, PythonRule) and rule.saturates and self.names is not None:
             make = GroupRuleRunner if isinstance(rule, GroupRule) else PythonRuleRunner
             runner = make(self.egraph, rule, index, self.names, self.report.refuse)
         else:
@@ -176,30 +180,47 @@ class Runner:
     def _run_native(self, iteration: int) -> bool:
         """Run the rules without Python parts, search for the others."""
         active = [t for t in self.current if t.banned_until <= iteration and t.runner.is_live]
+        native = [turn for turn in active if isinstance(turn.runner, RewriteCompiler)]
+        direct = [turn for turn in native if not turn.runner.asks]
         changed = False
-        for turn in active:
-            if isinstance(turn.runner, RewriteCompiler) and not turn.runner.asks:
+        if self.on_rule is None and self._nodes * _ROOM < self.limits.nodes:
+            changed = self._apply_together(direct, iteration)
+        else:
+            for turn in direct:
                 matches, updated = self._apply(turn, turn.runner.ruleset)
                 changed |= updated
                 self._hold_back(turn, matches, iteration)
-        asking = {t.runner.ruleset: t for t in active if isinstance(t.runner, RewriteCompiler) and t.runner.asks}
-        if asking:
-            self._search(asking, iteration)
-        return changed
-
-    def _search(self, turns: dict[str, _Turn], iteration: int) -> None:
-        """Put matches aside and ask what must be asked about them. No e-node comes of it, so all rules go together."""
-        run = self.egraph.engine.run(*turns)
-        found: dict[str, int] = {}
-        for name, matches in run.matches.items():
-            ruleset = name.split("_")[0]
-            found[ruleset] = found.get(ruleset, 0) + matches
-            self.report.rule(turns[ruleset].name).seconds += run.seconds.get(name, 0.0)
-        for ruleset, matches in found.items():
-            turn = turns[ruleset]
+        for turn, matches in self._run_together([turn for turn in native if turn.runner.asks])[0].items():
             turn.pending += matches
             self._hold_back(turn, turn.pending, iteration)
         self._check_time()
+        return changed
+
+    def _apply_together(self, turns: list[_Turn], iteration: int) -> bool:
+        """Run rules in one go: that is quick, but limits are looked at only afterwards."""
+        found, updated = self._run_together(turns)
+        for turn, matches in found.items():
+            entry = self.report.rule(turn.name)
+            entry.matches += matches
+            entry.updates += updated and matches > 0
+            self._nodes += matches * turn.runner.growth
+            self._hold_back(turn, matches, iteration)
+        self._check_time()
+        self._check_size()
+        return updated
+
+    def _run_together(self, turns: list[_Turn]) -> tuple[dict[_Turn, int], bool]:
+        """Search all, then act: matches of each, and whether anything changed."""
+        if not turns:
+            return {}, False
+        by_ruleset = {turn.runner.ruleset: turn for turn in turns}
+        run = self.egraph.engine.run(*by_ruleset)
+        found: dict[_Turn, int] = {}
+        for name, matches in run.matches.items():
+            turn = by_ruleset[name.split("_")[0]]
+            found[turn] = found.get(turn, 0) + matches
+            self.report.rule(turn.name).seconds += run.seconds.get(name, 0.0)
+        return found, run.updated
 
     def _hold_back(self, turn: _Turn, matches: int, iteration: int) -> None:
         backoff = self.schedule.backoff

@@ -1,0 +1,279 @@
+"""What eqsat adds to egglog: thirty rules on a graph of 10,000 operators, beside the same in hand-written egglog.
+
+The hand-written program has no types, attributes, reports or limits: tables are loaded from files, all rules run
+until nothing changes, rows are read back. Also measured: time per node as graphs grow, time as layers are
+repeated, and memory per e-node.
+
+    python benchmarks/overhead.py [--nodes 10000] [--repeat 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import tempfile
+import time
+from statistics import median
+
+import egglog.bindings as egglog
+import numpy as np
+
+import eqsat
+from eqsat import relay
+from eqsat.egraph.author import rewrite, variables
+from eqsat.egraph.report import resident_bytes
+from eqsat.relay.expr import Call, Expr, Var
+from eqsat.relay.visitor import post_order
+
+UNARY = ["nn.relu", "abs", "negative", "exp", "log", "floor", "ceil", "round", "sign", "tanh", "sqrt"]
+BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]
+
+RULES = """
+(nn.relu (nn.relu x)) = (nn.relu x)
+(abs (abs x)) = (abs x)
+(floor (floor x)) = (floor x)
+(ceil (ceil x)) = (ceil x)
+(round (round x)) = (round x)
+(sign (sign x)) = (sign x)
+(negative (negative x)) = x
+(log (exp x)) = x
+(exp (log x)) = x
+(abs (negative x)) = (abs x)
+(nn.relu (abs x)) = (abs x)
+(abs (nn.relu x)) = (nn.relu x)
+(nn.relu (exp x)) = (exp x)
+(abs (exp x)) = (exp x)
+(floor (ceil x)) = (ceil x)
+(ceil (floor x)) = (floor x)
+(round (floor x)) = (floor x)
+(floor (round x)) = (round x)
+(maximum x x) = x
+(minimum x x) = x
+(maximum x (minimum x y)) = x
+(minimum x (maximum x y)) = x
+(add x (negative y)) = (subtract x y)
+(subtract x (negative y)) = (add x y)
+(negative (subtract x y)) = (subtract y x)
+(subtract (add x y) y) = x
+(add (subtract x y) y) = x
+(multiply (exp x) (exp y)) = (exp (add x y))
+(sqrt (multiply x x)) = (abs x)
+(multiply (abs x) (abs x)) = (multiply x x)
+"""
+
+COMMUTED = """
+(add (negative y) x) = (subtract x y)
+(subtract (add y x) y) = x
+(add y (subtract x y)) = x
+(multiply (exp y) (exp x)) = (exp (add x y))
+"""
+"""Relay's patterns of sums and products match in either order."""
+
+
+def graph(nodes: int, seed: int = 0) -> Expr:
+    """A random graph of so many operators on matrices, all of them reachable."""
+    rng = np.random.default_rng(seed)
+    pool: list[Expr] = [relay.var(f"x{i}", shape=(8, 8)) for i in range(8)]
+    for _ in range(nodes):
+        below = [pool[-1 - int(i)] for i in rng.integers(0, min(len(pool), 30), 2)]
+        if rng.random() < 0.6:
+            pool.append(Call(relay.op.get(UNARY[int(rng.integers(len(UNARY)))]), below[:1]))
+        else:
+            pool.append(Call(relay.op.get(BINARY[int(rng.integers(len(BINARY)))]), below))
+    used = {arg for node in pool if isinstance(node, Call) for arg in node.args}
+    return relay.Tuple([node for node in pool if node not in used])
+
+
+# ---- ours
+
+
+def parse(text: str) -> tuple[object, ...]:
+    """An S-expression as nested tuples."""
+    stack: list[list[object]] = [[]]
+    for token in text.replace("(", " ( ").replace(")", " ) ").split():
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            done = tuple(stack.pop())
+            stack[-1].append(done)
+        else:
+            stack[-1].append(token)
+    return tuple(stack[0])
+
+
+def our_rules() -> list[object]:
+    """The rules in eqsat's language."""
+    x, y = variables("x y")
+    found = []
+    for index, line in enumerate(RULES.strip().splitlines()):
+        left, right = (_pattern(parse(side)[0], {"x": x, "y": y}) for side in line.split(" = "))
+        found.append(rewrite(f"rule {index}", left, right))
+    return found
+
+
+def _pattern(term: object, names: dict[str, object]) -> object:
+    if isinstance(term, str):
+        return names[term]
+    head, *args = term  # type: ignore[misc]
+    return relay.dataflow_pattern.is_op(head)(*[_pattern(arg, names) for arg in args])
+
+
+# ---- by hand
+
+
+def by_hand(root: Expr) -> dict[str, float]:
+    """Seconds of loading, running and reading back in plain egglog; e-nodes at the end."""
+    start = time.perf_counter()
+    engine = egglog.EGraph()
+
+    def run(text: str) -> list[object]:
+        return engine.run_program(*engine.parse_program(text))
+
+    span = egglog.RustSpan("by hand", 0, 0)
+    run("(sort E) (constructor N (i64) E) (constructor leaf (i64) E) (relation in_leaf (i64 i64)) (ruleset load)")
+    run("(rule ((in_leaf i v)) ((union (N i) (leaf v))) :ruleset load)")
+    for name in UNARY:
+        run(f"(constructor o_{name} (E) E) (relation in_{name} (i64 i64))")
+        run(f"(rule ((in_{name} i a)) ((union (N i) (o_{name} (N a)))) :ruleset load)")
+    for name in BINARY:
+        run(f"(constructor o_{name} (E E) E) (relation in_{name} (i64 i64 i64))")
+        run(f"(rule ((in_{name} i a b)) ((union (N i) (o_{name} (N a) (N b)))) :ruleset load)")
+    rows: dict[str, list[str]] = {}
+    handles: dict[Expr, int] = {}
+    for node in post_order(root, children=lambda node: node.args if isinstance(node, Call) else node.children()):
+        handles[node] = handle = len(handles)
+        if isinstance(node, Call):
+            cells = [handle, *[handles[arg] for arg in node.args]]
+            rows.setdefault(f"in_{node.op.name}", []).append("\t".join(map(str, cells)))
+        elif isinstance(node, Var):
+            rows.setdefault("in_leaf", []).append(f"{handle}\t{handle}")
+    with tempfile.TemporaryDirectory() as folder:
+        for table, lines in rows.items():
+            path = os.path.join(folder, "facts")
+            with open(path, "w") as file:
+                file.write("\n".join(lines) + "\n")
+            engine.run_program(egglog.Input(span, table, path))
+    engine.run_program(egglog.RunSchedule(egglog.Run(span, egglog.RunConfig("load"))))
+    loaded = time.perf_counter()
+    run("(ruleset rules)")
+    for line in (RULES.strip() + COMMUTED.rstrip()).splitlines():
+        left, right = (side.replace("(", "(o_") for side in line.split(" = "))
+        run(f"(rewrite {left} {right} :ruleset rules)")
+    engine.run_program(egglog.RunSchedule(egglog.Saturate(span, egglog.Run(span, egglog.RunConfig("rules")))))
+    saturated = time.perf_counter()
+    functions = engine.freeze().functions
+    nodes = sum(len(functions[f"o_{name}"].rows) for name in [*UNARY, *BINARY]) + len(functions["leaf"].rows)
+    classes = {row.output for name in [*UNARY, *BINARY] for row in functions[f"o_{name}"].rows}
+    end = time.perf_counter()
+    return {
+        "lower": loaded - start,
+        "saturate": saturated - loaded,
+        "snapshot": end - saturated,
+        "nodes": nodes,
+        "classes": len(classes),
+    }
+
+
+def ours(root: Expr, rules: list[object]) -> dict[str, float]:
+    """The same in eqsat, type inference left out."""
+    saturation = eqsat.saturate(root, rules, eqsat.Limits(iterations=100, nodes=10**7, seconds=600))
+    if saturation.stop_reason != "saturated":
+        raise SystemExit(f"stopped by {saturation.stop_reason}")
+    phases = saturation.report.phases
+    return {**{phase: phases[phase] for phase in ("lower", "saturate", "snapshot")}, "nodes": saturation.node_count}
+
+
+def compare(nodes: int, repeat: int) -> None:
+    """Print both, phase by phase."""
+    root, rules = graph(nodes), our_rules()
+    hand, mine = [], []
+    for _ in range(repeat):
+        gc.collect()
+        hand.append(by_hand(root))
+        gc.collect()
+        mine.append(ours(root, rules))
+    print(f"{nodes} operators, {len(rules)} rules; median of {repeat}, seconds")
+    print(f"{'':10}{'egglog by hand':>16}{'eqsat':>10}{'ratio':>8}")
+    totals = [0.0, 0.0]
+    for phase in ("lower", "saturate", "snapshot"):
+        a, b = median(run[phase] for run in hand), median(run[phase] for run in mine)
+        totals = [totals[0] + a, totals[1] + b]
+        print(f"{phase:10}{a:16.3f}{b:10.3f}{b / a:8.2f}")
+    print(f"{'total':10}{totals[0]:16.3f}{totals[1]:10.3f}{totals[1] / totals[0]:8.2f}")
+    print(f"e-nodes   {hand[0]['nodes']:16.0f}{mine[0]['nodes']:10.0f}")
+
+
+def growth() -> None:
+    """Print the time per node of a chain as it grows."""
+    print("\nchain of n operators, one rule: microseconds a node (snapshot: an e-node)")
+    x = variables("x")[0]
+    rule = rewrite("relu", relay.nn.relu(relay.nn.relu(x)), relay.nn.relu(x))
+    for size in (1_000, 10_000, 100_000):
+        expr: Expr = relay.var("x", shape=(8, 8))
+        for index in range(size):
+            expr = relay.tanh(expr) if index % 2 else relay.nn.relu(expr)
+        saturation = eqsat.saturate(expr, [rule])
+        phases, rows = saturation.report.phases, saturation.node_count
+        cells = "".join(f"  {phase} {phases[phase] / size * 1e6:6.2f}" for phase in ("lower", "saturate"))
+        print(f"{size:8}{cells}  snapshot {phases['snapshot'] / rows * 1e6:6.2f}")
+
+
+def layers() -> None:
+    """Print the time of transformer layers repeated."""
+    print("\nrepeated transformer layers, default rules: seconds, seconds a layer")
+    for count in (6, 12, 24):
+        root = transformer(count)
+        start = time.perf_counter()
+        saturation = eqsat.saturate(root, limits=eqsat.Limits(nodes=10**6, seconds=600))
+        seconds = time.perf_counter() - start
+        print(
+            f"{count:4} layers {seconds:8.2f} {seconds / count:8.3f}   "
+            f"{saturation.node_count} e-nodes, {saturation.stop_reason}"
+        )
+
+
+def transformer(count: int, width: int = 64, length: int = 16) -> Expr:
+    """Encoder layers with attention and a GELU network, weights as variables."""
+    x: Expr = relay.var("x", shape=(length, width))
+
+    def weight(name: str, *shape: int) -> Expr:
+        return relay.var(name, shape=shape)
+
+    def norm(value: Expr, name: str) -> Expr:
+        return relay.nn.layer_norm(value, weight(f"{name}_scale", width), weight(f"{name}_shift", width))
+
+    for i in range(count):
+        q, k, v = (relay.nn.dense(x, weight(f"{name}{i}", width, width)) for name in "qkv")
+        scores = relay.nn.dense(q, k) / relay.const(np.float32(width**0.5))
+        mixed = relay.nn.dense(relay.nn.softmax(scores), relay.transpose(v))
+        x = norm(x + relay.nn.dense(mixed, weight(f"o{i}", width, width)), f"n{i}")
+        up = relay.nn.dense(x, weight(f"u{i}", 4 * width, width))
+        half, one, root = (relay.const(np.float32(value)) for value in (0.5, 1.0, 2**0.5))
+        gelu = up * half * (one + relay.erf(up / root))
+        x = norm(x + relay.nn.dense(gelu, weight(f"d{i}", width, 4 * width)), f"m{i}")
+    return x
+
+
+def memory() -> None:
+    """Print what an e-node takes, engine and snapshot together."""
+    root, rules = graph(100_000), our_rules()
+    gc.collect()
+    before = resident_bytes()
+    saturation = eqsat.saturate(root, rules, eqsat.Limits(nodes=10**7, seconds=600))
+    print(f"\nmemory: {(resident_bytes() - before) / saturation.node_count:.0f} bytes an e-node ({saturation.node_count})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    compare(options.nodes, options.repeat)
+    growth()
+    layers()
+    memory()
+
+
+if __name__ == "__main__":
+    main()
