@@ -391,3 +391,13 @@ def test_reshape_codes() -> None:
         (6, 4, -1): (6, 4, 5),
     }.items():
         assert computed(relay.reshape, data, newshape=codes).shape == shape
+
+
+@pytest.mark.parametrize("roi", [(0.25, 0.0, 0.75, 1.0), (0.0, 0.0, 0.25, 0.0, 1.0, 1.0, 0.75, 1.0)])
+def test_regions_of_interest_name_the_spatial_axes_or_all(roi: tuple[float, ...]) -> None:
+    data = np.arange(10, dtype="float32").reshape(1, 1, 5, 2)
+    options = {"method": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    crop = evaluate(relay.image.resize2d(relay.const(data), (3, 2), roi, **options))
+    np.testing.assert_array_equal(crop, data[:, :, 1:4])
+    whole = evaluate(relay.image.resize2d(relay.const(data), (5, 2), **options))
+    np.testing.assert_array_equal(whole, data)

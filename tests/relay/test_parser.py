@@ -22,12 +22,12 @@ def value(text: str) -> np.generic:
 
 
 class TestPrintThenParse:
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=150, deadline=None)
     @given(exprs())
     def test_gives_back_every_expression(self, expr: relay.Expr) -> None:
         assert_structural_equal(relay.parse_expr(expr.astext()), expr, map_free_vars=True)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(exprs())
     def test_gives_the_same_text_again(self, expr: relay.Expr) -> None:
         read = relay.parse_expr(expr.astext(), source_name=None)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -296,3 +297,24 @@ def uses_a_variable_early(text: str) -> bool:
 
 def sorted_lines(text: str) -> str:
     return "\n".join(sorted(line.strip() for line in text.split("\n")))
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda x, z, s: relay.qnn.op.quantize(x, s, z), 'out_dtype="int8"'),
+        (lambda x, z, s: relay.qnn.op.dequantize(x, s, z), 'out_dtype="float32"'),
+        (lambda x, z, s: relay.qnn.op.requantize(x, s, z, s, z), 'out_dtype="int8"'),
+        (lambda x, z, s: relay.qnn.op.dense(x, x, z, z, s, s, units=3), 'units=3, out_dtype="int32"'),
+        (lambda x, z, s: relay.qnn.op.batch_matmul(x, x, z, z, s, s), 'out_dtype="int32", transpose_b=True'),
+        (lambda x, z, s: relay.topk(x, 2).astuple(), 'k=2, dtype="int32"'),
+        (lambda x, z, s: relay.argsort(x), 'dtype="int32"'),
+        (lambda x, z, s: relay.shape_of(x), 'dtype="int32"'),
+        (lambda x, z, s: relay.image.resize1d(x, 4), 'size=[4], roi=[0f, 0f], rounding_method=""'),
+        (lambda x, z, s: relay.op.dyn.zeros(x, "int8"), 'dtype="int8"'),
+    ],
+)
+def test_what_relay_declares_no_default_of_is_told(build: Any, told: str) -> None:
+    x = relay.var("x")
+    text = str(build(x, relay.const(0), relay.const(1.0)))
+    assert text.endswith(f", {told})")

@@ -360,8 +360,8 @@ def _untold(op: Op) -> dict[str, object]:
     """
     untold: dict[str, object] = {}
     for field in op.fields:
-        if field.default is REQUIRED or field.told:
-            continue
+        if field.default is REQUIRED or field.told or (field.kind == "dtype" and field.default):
+            continue  # Relay declares no dtype a default
         declared = freeze(replace(field, convert=None)(field.default))
         if declared == freeze(field(field.default)):
             untold[field.name] = declared

@@ -86,7 +86,7 @@ def _arange_type(attrs: Any, args: Sequence[Type]) -> Type:
 _arange = define(
     "arange",
     "start stop step",
-    Field("dtype", "dtype", "float32", told=True),
+    Field("dtype", "dtype", "float32"),
     infer=_arange_type,
     kernel=lambda attrs, start, stop, step: _steps(start, stop, step).astype(attrs.dtype),
     kind=OpPattern.OPAQUE,

@@ -35,7 +35,8 @@ def resize_array(
         rounding: for nearest, one of :data:`ROUNDINGS`; ``""`` is ``round`` for align_corners, else ``floor``.
         cubic_alpha: the coefficient of cubic interpolation.
         exclude_outside: whether cubic weights beyond the ends are dropped and the others scaled up.
-        roi: for ``tf_crop_and_resize``, the begins and then the ends of all axes of ``data``, from 0 to 1.
+        roi: for ``tf_crop_and_resize``, the begins and then the ends, from 0 to 1, of the spatial axes or of all
+            axes of ``data``; all of it when there are none but zeros.
         outside: for ``tf_crop_and_resize``, the value where the region of interest leaves the data.
 
     Returns:
@@ -44,7 +45,10 @@ def resize_array(
     beyond = np.zeros((1,) * data.ndim, bool)
     for axis, size in enumerate(sizes, 2):
         dim = data.shape[axis]
-        window = (roi[axis], roi[axis + data.ndim]) if mode == "tf_crop_and_resize" and roi else (0.0, 1.0)
+        window = (0.0, 1.0)
+        if mode == "tf_crop_and_resize" and roi and any(roi):
+            count = len(roi) // 2
+            window = (roi[axis - data.ndim - count], roi[axis - data.ndim])
         places = COORDINATES[mode](np.arange(size), dim, size, *window)
         if mode == "tf_crop_and_resize":
             beyond = beyond | _on_axis((places < 0) | (places > dim - 1), axis, data.ndim)
