@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Any, TypeAlias
 
@@ -44,8 +44,14 @@ def entry(name: str, pattern: DFPattern, *conditions: Callable[[Expr, dict[DFPat
 
 
 def number(value: float) -> DFPattern:
-    """A constant all of whose elements are close to ``value``."""
-    return is_constant(predicate=lambda array: bool(np.allclose(array, value, rtol=1e-3)))
+    """A constant of one element that is close to ``value``."""
+    return is_constant(predicate=_is_near(value))
+
+
+@cache
+def _is_near(value: float) -> Callable[[Any], bool]:
+    """One predicate for each value: an e-graph asks a predicate once about each constant."""
+    return lambda array: array.size == 1 and bool(np.isclose(array.flat[0], value, rtol=1e-3))
 
 
 def gelu_by_erf(x: DFPattern) -> DFPattern:
