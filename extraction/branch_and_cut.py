@@ -54,7 +54,7 @@ def prove(
     """
     solver = BranchAndCut(problem, tree(problem, incumbent=incumbent), seed, patience, share)
     try:
-        solver.improve(cheapest_dag(problem))
+        solver.improve(cheapest_dag(problem, deadline=deadline))
         message = solver.run(deadline)
     except KeyboardInterrupt:
         message = "interrupted"
@@ -99,6 +99,8 @@ class BranchAndCut:
                 self.bound = self.cost
                 return ""
             current = stage.problem
+            if deadline.passed():
+                break
             search = self._search(current, deadline)
             if deadline.passed():
                 break

@@ -14,6 +14,7 @@ from eqsat.collector import paused_gc
 
 from .components import components
 from .contract import contracted
+from .deadline import NEVER, Deadline
 from .problem import Problem
 from .solution import Result, finish
 
@@ -34,21 +35,21 @@ def dag(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent
     Classes are settled in the order in which their cheapest trees are, so a choice never runs in a cycle; a second
     round settles them in order of the sets' costs. `seconds` and `seed` change nothing.
     """
-    return contracted(problem, seconds, incumbent, lambda small, _, known: cheapest_dag(small, known))
+    return contracted(problem, math.inf, incumbent, lambda small, _, known: cheapest_dag(small, known))
 
 
 @paused_gc()
-def cheapest_dag(problem: Problem, incumbent: ArrayLike | None = None) -> Result:
-    """`dag` on the problem as it is."""
+def cheapest_dag(problem: Problem, incumbent: ArrayLike | None = None, deadline: Deadline = NEVER) -> Result:
+    """`dag` on the problem as it is; classes it does not come to in time keep the node of their cheapest tree."""
     started = time.perf_counter()
     choice, order = cheapest_trees(problem)
-    sets = CheapestSets(problem, choice, order)
+    sets = CheapestSets(problem, choice, order, deadline)
     sets.settle(order)
     first = finish(problem, sets.choice, method="dag", started=started, incumbent=incumbent)
     if min(problem.costs) < 0:
         return first  # the order of costs need not put children before parents
     order.sort(key=sets.cost.__getitem__)
-    if not sets.settle(order):
+    if not sets.settle(order) or deadline.passed():
         return first
     return finish(problem, sets.choice, method="dag", started=started, incumbent=first.choice)
 
@@ -105,8 +106,9 @@ class CheapestSets:
     Attributes: `choice`, the node of each class, and `cost` of its set.
     """
 
-    def __init__(self, problem: Problem, choice: list[int], order: list[int]) -> None:
+    def __init__(self, problem: Problem, choice: list[int], order: list[int], deadline: Deadline) -> None:
         self.problem = problem
+        self.deadline = deadline
         self.choice = choice.copy()
         self.cost = [0.0] * problem.num_classes
         self._bit = [0] * problem.num_classes
@@ -129,6 +131,8 @@ class CheapestSets:
         is_ready, stale = ready.tolist(), bytearray(other.tobytes())
         changed: set[int] = set()
         for index in order:
+            if self.deadline.passed():
+                break
             nodes = [n for n in class_nodes[index] if is_ready[n]]
             if not stale[index] and all(changed.isdisjoint(children[n]) for n in nodes):
                 continue

@@ -18,7 +18,7 @@ from .simplify import simplify
 from .solution import Result, finish
 
 PATIENCE = 300  # kicks in a row that save nothing before the search ends
-SIMPLIFYING = 0.4  # share of the time left that simplification may take
+SIMPLIFYING = 0.5  # share of the time left that simplification may take
 
 
 def local(
@@ -48,7 +48,7 @@ def _search(problem: Problem, deadline: Deadline, seed: int, incumbent: Ints | N
     best = tree(problem, incumbent=incumbent)
     choice, message = best.choice, ""
     try:
-        best = cheapest_dag(problem, best.choice)
+        best = cheapest_dag(problem, best.choice, deadline)
         stage = simplify(problem, deadline=deadline.within(SIMPLIFYING * deadline.left()))
         if stage.problem is None:
             choice = stage.expand([])
