@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.author import constants, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay.expr import Constant, Var
 from eqsat.relay.op import (
     abs,
     add,
@@ -33,6 +34,7 @@ from eqsat.relay.op import (
     tanh,
 )
 from eqsat.relay.ty import TensorType, is_static
+from eqsat.rules.draw import Draw
 from eqsat.rules.values import (
     half,
     is_float,
@@ -79,6 +81,11 @@ def nothing_is_lost(meet: Callable[..., Any], neutral: float) -> Callable[..., A
 def is_large(ty: TensorType) -> bool:
     """Guard: more elements than are folded on the way."""
     return is_static(ty) and math.prod(ty.concrete_shape) > 1024
+
+
+def large(draw: Draw) -> Constant:
+    """A constant that mostly is large; for the verifier."""
+    return Constant(draw.array(TensorType((draw.rng.choice((30, 30, 1)), 36), draw.dtype)))
 
 
 def is_float_scalar(ty: Any) -> bool:
@@ -142,7 +149,14 @@ meeting = RuleSet(
     "meeting",
     [
         rewrite("add-add-constant", (x + a) + b, x + (a + b), sum_is_new, soundness=ROUNDING),
-        rewrite("add-add-large-constant", (x + a) + b, x + (a + b), when(is_large, type_of(a)), soundness=ROUNDING),
+        rewrite(
+            "add-add-large-constant",
+            (x + a) + b,
+            x + (a + b),
+            when(is_large, type_of(a)),
+            soundness=ROUNDING,
+            examples=lambda draw: (Var("x", TensorType((36,), draw.dtype)) + large(draw)) + large(draw),
+        ),
         rewrite("multiply-multiply-constant", (x * a) * b, x * (a * b), product_is_new, soundness=ROUNDING),
         rewrite(
             "multiply-multiply-large-constant",
@@ -150,6 +164,7 @@ meeting = RuleSet(
             x * (a * b),
             when(is_large, type_of(a)),
             soundness=ROUNDING,
+            examples=lambda draw: (Var("x", TensorType((36,), draw.dtype)) * large(draw)) * large(draw),
         ),
         # (x + a) b = x b + a b
         rewrite("scale-after-shift", (x + a) * b, x * b + a * b, soundness=ROUNDING),

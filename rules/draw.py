@@ -190,6 +190,8 @@ def _counted(draw: Draw, known: list[Any]) -> Drawn:
 
 def _clip(draw: Draw, known: list[Any]) -> Drawn:
     low, high = sorted(draw.rng.choices((-3.0, -1.0, 0.0, 0.5, 2.0, 6.0, 127.0, 300.0), k=2))
+    if draw.chance(0.3):
+        low, high = draw.rng.choice(((0.0, 6.0), (0.0, np.inf), (-128.0, 127.0), (0.0, 255.0)))
     return [_first(draw, known)], {"a_min": low, "a_max": high}
 
 
