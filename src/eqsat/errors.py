@@ -31,6 +31,12 @@ class PatternError(EqsatError):
     """A pattern that is misused or cannot be matched."""
 
 
+class NoMatchError(PatternError, KeyError):
+    """A callback asks what a pattern matched that took no part in the match."""
+
+    __str__ = PatternError.__str__
+
+
 class StructuralMismatchError(EqsatError, ValueError):
     """Two graphs that were asserted to be structurally equal are not."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eqsat import relay
-from eqsat.errors import ArgumentError, EqsatError, PatternError, RewriteError
+from eqsat.errors import ArgumentError, EqsatError, NoMatchError, PatternError, RewriteError
 from eqsat.relay.build_module import bind_params_by_name
 from eqsat.relay.dataflow_pattern import (
     DFPatternCallback,
@@ -93,6 +93,17 @@ class TestCallbacks:
     def test_forgetting_to_return(self) -> None:
         with pytest.raises(RewriteError, match="return post to leave the match alone"):
             rewrite(Recorder(is_op("tanh")(wildcard()), lambda *_: None), relay.tanh(X))
+
+    def test_asking_for_a_pattern_that_took_no_part(self) -> None:
+        taken, other = is_op("tanh")(wildcard()), is_op("exp")(wildcard())
+        for stranger in (other, wildcard()):
+            callback = Recorder(taken | other, lambda pre, post, m, stranger=stranger: m[stranger][0])
+            with pytest.raises(NoMatchError, match="node_map has nothing for this (Call|Wildcard)Pattern"):
+                rewrite(callback, relay.tanh(X))
+        guarded = Recorder(taken | other, lambda pre, post, m: X if other in m else post)
+        assert isinstance(rewrite(guarded, relay.tanh(X)), relay.Call)
+        with pytest.raises(KeyError):
+            rewrite(Recorder(taken, lambda pre, post, m: m[other]), relay.tanh(X))
 
     def test_forgetting_the_pattern(self) -> None:
         class NoPattern(DFPatternCallback):

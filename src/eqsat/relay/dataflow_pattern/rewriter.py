@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqsat.collector import paused_gc
-from eqsat.errors import RewriteError
+from eqsat.errors import NoMatchError, RewriteError
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import Group, find_groups
 from eqsat.relay.dataflow_pattern.language import DFPattern
@@ -50,7 +50,8 @@ class DFPatternCallback:
             pre: the root of the match.
             post: the same over operands that are rewritten already; return it to leave the match alone.
             node_map: what each sub-pattern that took part matched, rewritten; a list, of one expression
-                except for the patterns on a dominator's path and in recursive patterns.
+                except for the patterns on a dominator's path and in recursive patterns. Asking for another
+                pattern raises NoMatchError, a KeyError.
         """
         raise RewriteError(f"{type(self).__name__} does not define callback(self, pre, post, node_map)")
 
@@ -137,8 +138,19 @@ def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = Non
     return new.get(expr, expr)
 
 
+class _Matched(dict[DFPattern, list[Expr]]):
+    """What each pattern matched; ``pattern in node_map`` tells whether it took part."""
+
+    def __missing__(self, pattern: DFPattern) -> list[Expr]:
+        what = f"{type(pattern).__name__} {pattern.label or ''}".strip() if isinstance(pattern, DFPattern) else pattern
+        raise NoMatchError(
+            f"node_map has nothing for this {what}: it is no part of the callback's pattern, or stands in an "
+            "alternative that was not taken; ask `pattern in node_map` first"
+        )
+
+
 def _result(callback: DFPatternCallback, group: Group, post: Expr, new: dict[Expr, Expr]) -> Expr:
-    node_map = {pattern: [new.get(node, node) for node in nodes] for pattern, nodes in group.bound.items()}
+    node_map = _Matched((pattern, [new.get(node, node) for node in nodes]) for pattern, nodes in group.bound.items())
     result = callback.callback(group.root, post, node_map)
     if isinstance(result, TupleWrapper):
         result = result.astuple()
