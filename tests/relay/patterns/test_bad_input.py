@@ -98,7 +98,7 @@ class TestCallbacks:
         taken, other = is_op("tanh")(wildcard()), is_op("exp")(wildcard())
         for stranger in (other, wildcard()):
             callback = Recorder(taken | other, lambda pre, post, m, stranger=stranger: m[stranger][0])
-            with pytest.raises(NoMatchError, match="node_map has nothing for this (Call|Wildcard)Pattern"):
+            with pytest.raises(NoMatchError, match=r"node_map has nothing for this (Call|Wildcard)Pattern"):
                 rewrite(callback, relay.tanh(X))
         guarded = Recorder(taken | other, lambda pre, post, m: X if other in m else post)
         assert isinstance(rewrite(guarded, relay.tanh(X)), relay.Call)
