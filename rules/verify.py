@@ -215,7 +215,8 @@ def _keeps_types(instance: Instance, values: Any) -> bool:
 
 def _values(roots: tuple[Expr, ...], instance: Instance) -> tuple[Any, list[Any]]:
     """The values of ``roots``, and all floating-point arrays computed on the way."""
-    nodes = [node for node in post_order(Tuple(roots)) if not isinstance(node, Op)]
+    region = post_order(Tuple(roots), children=lambda node: () if isinstance(node, Function) else node.children())
+    nodes = [node for node in region if not isinstance(node, (Op, Function))]
     every = evaluate(Tuple([*roots, *nodes]), instance.values)
     return every[: len(roots)], [array for array in _arrays(every) if array.dtype.kind not in "biu"]
 
