@@ -239,7 +239,8 @@ class _Exporter:
     def _input_name(self, node: OnnxNode, index: int) -> str:
         if node.domain == "" and self.target.has(node.op_type):
             inputs = defs.get_schema(node.op_type, self.target.opset).inputs
-            return str(inputs[min(index, len(inputs) - 1)].name)
+            if inputs:
+                return str(inputs[min(index, len(inputs) - 1)].name)
         return f"input{index}"
 
     def _add_node(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,23 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
     if proto.graph.sparse_initializer:
         proto = _with_dense_initializers(proto)
     try:
-        return ir.from_proto(proto)
+        model = ir.from_proto(proto)
     except Exception as error:  # the library raises whatever the inconsistency runs into
         raise ModelError(f"{where} cannot be understood: {_one_line(error)}") from None
+    for name in _names(model):
+        if name is not None and not isinstance(name, str):
+            raise ModelError(f"{where} cannot be understood: name {name!r} is not in UTF-8")
+    return model
+
+
+def _names(model: ir.Model) -> Iterator[object]:
+    """All that names something; bytes where the file holds no text."""
+    yield from model.opset_imports
+    for graph in model.graphs():
+        yield from (value.name for value in (*graph.inputs, *graph.initializers.values()))
+        for node in graph:
+            yield from (node.op_type, node.domain, node.overload, node.name, *node.attributes)
+            yield from (value.name for value in node.outputs)
 
 
 def _with_dense_initializers(proto: Any) -> Any:
@@ -128,8 +143,19 @@ def to_bytes(model: ir.Model) -> bytes:
     """
     if _size(model) > _LARGEST_PROTOBUF:
         raise ModelError("the model is larger than 2 GB: write it to a file, and its weights go to another beside it")
-    whole = ir.external_data.load_to_model(model.clone())
-    return bytes(ir.to_proto(whole).SerializeToString())
+    return bytes(to_proto(ir.external_data.load_to_model(model.clone())).SerializeToString())
+
+
+def to_proto(model: ir.Model) -> Any:
+    """The model as an ``onnx.ModelProto``.
+
+    Raises:
+        ModelError: it has parts that ONNX cannot hold.
+    """
+    try:
+        return ir.to_proto(model)
+    except ir.serde.SerdeError as error:
+        raise ModelError(f"the model cannot be written: {_one_line(error)}") from None
 
 
 def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
@@ -146,6 +172,8 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
             ir.save(model, written, format="protobuf", external_data=_data_file(model, written))
     except OSError as error:
         raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
+    except ir.serde.SerdeError as error:
+        raise ModelError(f"the model cannot be written: {_one_line(error)}") from None
 
 
 def _data_file(model: ir.Model, target: Path) -> str | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from onnx import defs
 
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
 from eqsat.onnx.opaque import captured_values, opaque_call
+from eqsat.onnx.order import topological_order
 from eqsat.onnx.spelling import Declined, Source, importer_of
 from eqsat.onnx.spelling.source import OLDEST_OPSET
 from eqsat.onnx.types import DTYPES, relay_type
@@ -133,7 +136,7 @@ class _Importer:
         name = DTYPES.get(tensor.dtype)
         if name is None:
             return None
-        data = NDArray(tuple(tensor.shape.numpy()), name, tensor.numpy)
+        data = NDArray(tuple(tensor.shape.numpy()), name, partial(_read, tensor))
         self.tensors[data] = tensor
         return Constant(data)
 
@@ -239,6 +242,14 @@ class _Importer:
         return parts
 
 
+def _read(tensor: Any) -> np.ndarray[Any, Any]:
+    try:
+        array: np.ndarray[Any, Any] = tensor.numpy()
+    except Exception as error:  # the library raises whatever the inconsistency runs into
+        raise ModelError(f"the data of tensor {tensor.name!r} cannot be read: {error}") from None
+    return array
+
+
 def _is_small_integer(ty: TensorType) -> bool:
     size = 1
     for dim in ty.shape:
@@ -258,29 +269,3 @@ def constant_initializers(model: ir.Model) -> set[str]:
         return set(graph.initializers)
     inputs = {value.name for value in graph.inputs}
     return {name for name in graph.initializers if name not in inputs}
-
-
-def topological_order(graph: ir.Graph) -> list[ir.Node]:
-    """The nodes, each after those that make its inputs; as they are where they are in order already."""
-    nodes = list(graph)
-    if _is_ordered(nodes):
-        return nodes
-    copy = graph.clone()
-    positions = {node: index for index, node in enumerate(copy)}
-    try:
-        copy.sort()
-    except ValueError as error:
-        raise ModelError(f"the graph has a cycle: {error}") from None
-    return [nodes[positions[node]] for node in copy]
-
-
-def _is_ordered(nodes: list[ir.Node]) -> bool:
-    seen: set[ir.Node] = set()
-    mine = set(nodes)
-    for node in nodes:
-        for value in [*node.inputs, *captured_values(node)]:
-            producer = None if value is None else value.producer()
-            if producer is not None and producer in mine and producer not in seen:
-                return False
-        seen.add(node)
-    return True

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from onnx import defs, helper, numpy_helper, shape_inference
+from onnx import checker, defs, helper, numpy_helper, shape_inference
 
+from eqsat.errors import ModelError
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
 from eqsat.relay.expr import Call, Constant, Expr, Op
@@ -193,14 +194,26 @@ def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr,
     protos = {value.name: proto for value in taken if (proto := type_proto(types[values[value]])) is not None}
     if len(protos) < len({value.name for value in taken}) and not has_subgraphs:
         return unknown
-    constants = {value.name: _stated_value(values[value], value.name) for value in taken}
-    stated = {name: tensor for name, tensor in constants.items() if tensor is not None}
     infer = _infer_with_subgraphs if has_subgraphs else _infer
     try:
+        constants = {value.name: _stated_value(values[value], value.name) for value in taken}
+        stated = {name: tensor for name, tensor in constants.items() if tensor is not None}
         found = infer(ir.to_proto(node), protos, stated, model)
-    except (defs.SchemaError, shape_inference.InferenceError, ValueError, RuntimeError, NotImplementedError):
+    except _UNINFERABLE:
         return unknown
     return [type_of_proto(found[output.name]) if output.name in found else UNKNOWN for output in node.outputs]
+
+
+_UNINFERABLE = (
+    ModelError,  # a constant that cannot be read
+    defs.SchemaError,
+    checker.ValidationError,
+    shape_inference.InferenceError,
+    ValueError,
+    RuntimeError,
+    NotImplementedError,
+)
+"""What inference raises on operators it does not know, and on nodes that are not valid."""
 
 
 def _infer(node: Any, inputs: dict[str, Any], constants: dict[str, Any], model: ir.Model) -> dict[str, Any]:

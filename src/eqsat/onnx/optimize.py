@@ -14,7 +14,7 @@ from eqsat.errors import ModelError
 from eqsat.extraction import CostNode, OpCount
 from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.exporter import export_model
-from eqsat.onnx.files import from_proto
+from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.importer import Imported, import_model, opset_of
 from eqsat.relay.expr import Function
 from eqsat.stages import Extraction, extract, saturate
@@ -51,7 +51,7 @@ def optimize(model: Any, *args: Any, **kwargs: Any) -> Any:
     import onnx
 
     if isinstance(model, onnx.ModelProto):
-        return ir.to_proto(run(from_proto(model), *args, **kwargs).after)
+        return to_proto(run(from_proto(model), *args, **kwargs).after)
     raise ModelError(f"a model is an onnx_ir.Model or onnx.ModelProto, not {type(model).__name__}")
 
 
@@ -62,6 +62,7 @@ def run(
     cost_model: Callable[[CostNode], float] | None = None,
     method: str = "auto",
     on_iteration: Callable[[Report], None] | None = None,
+    explain: bool = False,
 ) -> Optimization:
     """Optimize a model and tell how.
 
@@ -72,6 +73,7 @@ def run(
         cost_model: cost of one operator, by default ``OpCount()``.
         method: how to extract: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
         on_iteration: called with the report after every iteration of the saturation.
+        explain: keep what the extraction's ``explanation`` needs.
 
     Raises:
         ModelError: the graph is not well-formed.
@@ -80,7 +82,7 @@ def run(
     start = time.perf_counter()
     imported = import_model(model)
     read = time.perf_counter()
-    saturation = saturate(imported.function, rules, limits, on_iteration=on_iteration)
+    saturation = saturate(imported.function, rules, limits, on_iteration, explain)
     extraction = extract(saturation, OnnxCost(cost_model or OpCount(), opset_of(model)), method)
     found = time.perf_counter()
     if not isinstance(extraction.expr, Function):
