@@ -66,8 +66,9 @@ def test_a_folder_without_models_is_no_failure(tmp_path: Path) -> None:
 
 def test_a_report_page_is_written_when_asked_for(models: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    result = run("optimize", models / "two.onnx", tmp_path / "out.onnx", "--verify", 1, "--report", page)
+    result = run("optimize", models / "two.onnx", tmp_path / "out.onnx", "--verify", 1, "--report", page, "--explain")
     assert result.exit_code == 0, result.output
+    assert "made by input: 1 operators" in result.output
     told = page.read_text()
     assert "<title>two.onnx" in told
     assert "ONNX nodes</dt><dd>2 → 1" in told

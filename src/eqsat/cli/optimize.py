@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from eqsat.cli.options import PATH, STREAM, Settings, json_option, optimization_
 from eqsat.cli.progress import saturation_progress
 from eqsat.egraph.report import Report
 from eqsat.errors import ModelError
+from eqsat.relay.expr import Call, Expr
+from eqsat.stages import Extraction
 
 
 @click.command()
@@ -25,14 +28,21 @@ from eqsat.errors import ModelError
 @click.argument("target", metavar="OUT", type=PATH)
 @optimization_options
 @click.option("--report", "page", type=PATH, metavar="FILE.html", help="Also write a page that shows what was done.")
+@click.option("--explain", is_flag=True, help="Tell which rule made each node of the result.")
 @click.option("--progress/--no-progress", default=None, help="Tell every iteration on stderr; so on terminals.")
 @json_option
 def optimize(
-    source: Path, target: Path, page: Path | None, progress: bool | None, as_json: bool, **settings: Any
+    source: Path,
+    target: Path,
+    page: Path | None,
+    explain: bool,
+    progress: bool | None,
+    as_json: bool,
+    **settings: Any,
 ) -> None:
     """Write to OUT a cheaper ONNX model that computes the same as IN; - stands for standard input or output."""
     with saturation_progress(progress) as tick:
-        facts = optimize_file(source, target, Settings(**settings), tick, page)
+        facts = optimize_file(source, target, Settings(**settings), tick, page, explain)
     to_stderr = target == STREAM
     click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
 
@@ -43,6 +53,7 @@ def optimize_file(
     settings: Settings,
     on_iteration: Callable[[Report], None] | None = None,
     page: Path | None = None,
+    explain: bool = False,
 ) -> dict[str, Any]:
     """Read a model, optimize it, verify it if asked to, and write it; what was found, as plain data.
 
@@ -51,6 +62,7 @@ def optimize_file(
         settings: how.
         on_iteration: called with the report after every iteration of the saturation.
         page: where to write the report page, None for nowhere.
+        explain: find out which rule made each node.
     """
     from eqsat import onnx
 
@@ -58,9 +70,7 @@ def optimize_file(
     start = clock()
     model = read_model(source)
     phases = {"load": clock() - start}
-    done = onnx.run(
-        model, settings.rules, settings.limits, settings.cost_model, settings.method, on_iteration=on_iteration
-    )
+    done = onnx.run(model, settings.rules, settings.limits, settings.cost_model, settings.method, on_iteration, explain)
     if done.extraction.report.stop_reason == "interrupted":
         raise KeyboardInterrupt
     phases |= done.seconds
@@ -75,12 +85,23 @@ def optimize_file(
     write_model(done.after, target)
     phases["save"] = clock() - start
     facts = _facts(done, settings.cost, phases, differences)
+    made_by = _made_by(done.extraction) if explain else {}
+    if explain:
+        facts["made_by"] = dict(Counter(made_by.values()).most_common())
     if page is not None:
-        _write_page(page, source.name, done, settings, facts)
+        _write_page(page, source.name, done, settings, facts, made_by)
     return facts
 
 
-def _write_page(page: Path, title: str, done: Any, settings: Settings, facts: dict[str, Any]) -> None:
+def _made_by(extraction: Extraction) -> dict[Expr, str]:
+    """The rule that made each operator of the result, or ``input``."""
+    origins = [pair for explanation in extraction.explanations for pair in explanation.origins.items()]
+    return {expr: rule for expr, rule in origins if isinstance(expr, Call)}
+
+
+def _write_page(
+    page: Path, title: str, done: Any, settings: Settings, facts: dict[str, Any], made_by: dict[Expr, str]
+) -> None:
     from eqsat import report_page
     from eqsat.onnx.cost import OnnxCost
     from eqsat.onnx.importer import opset_of
@@ -93,7 +114,14 @@ def _write_page(page: Path, title: str, done: Any, settings: Settings, facts: di
     }
     report_page.write(
         page,
-        report_page.render(done.extraction, title, cost_model=cost_model, facts=told, opaque=done.imported.opaque),
+        report_page.render(
+            done.extraction,
+            title,
+            cost_model=cost_model,
+            made_by=made_by,
+            facts=told,
+            opaque=done.imported.opaque,
+        ),
     )
 
 
@@ -172,6 +200,8 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
     if facts["rules"]:
         console.print(_rule_table(facts["rules"]))
+    for rule, count in facts.get("made_by", {}).items():
+        line(f"made by {escape(rule)}: {count} operators")
     for op_type, reasons in sorted(facts["opaque"].items()):
         for reason, count in reasons.items():
             line(f"passed through {count} {escape(op_type)}: {escape(reason)}")

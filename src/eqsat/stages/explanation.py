@@ -10,9 +10,10 @@ from eqsat.egraph.build import build_captured
 from eqsat.egraph.congruence import Congruence, Edge, closure
 from eqsat.egraph.derivation import Derivation
 from eqsat.egraph.journal import Journal
+from eqsat.egraph.lower import is_opaque, region_children
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ArgumentError
-from eqsat.relay.expr import Expr
+from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.structural import structural_equal
 from eqsat.stages.saturation import Region
 
@@ -68,13 +69,23 @@ class Explanation:
 
     @cached_property
     def origins(self) -> dict[Expr, str]:
-        """``input`` or the name of the rule that made it, for each node of the chosen graph."""
-        makers = self._makers
-        closed, terms = self._closure, self._journal.terms
-        found = {}
-        for term, expr in self._nodes(self._target).items():
+        """``input`` or the name of the rule that made it, for each node of the result.
+
+        Left out are nodes inside composites that were carved out of the chosen graph.
+        """
+        makers, closed, terms, symbols = self._makers, self._closure, self._journal.terms, self._journal.egraph.symbols
+        found: dict[Expr, str] = {}
+        pairs = [(self._target, self.result)]
+        while pairs:
+            term, expr = pairs.pop()
             symbol, atom, *children = terms[term]
+            if expr in found:
+                continue
             found[expr] = makers.get((symbol, atom, *map(closed.find, children)), INPUT)
+            below = region_children(expr)
+            of = expr.op if isinstance(expr, Call) and isinstance(expr.op, Op) else None
+            if not is_opaque(expr) and symbols[symbol].op is of and len(below) == len(children):
+                pairs += zip(children, below, strict=True)
         return found
 
     def steps(self) -> list[Step]:
