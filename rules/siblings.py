@@ -1,0 +1,265 @@
+"""Products of one operand, each with what follows it: which of them can be one product, and that product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from itertools import accumulate
+from typing import Any
+
+from eqsat.egraph.author import refuse, variables
+from eqsat.egraph.group_rules import GroupRule, NodeMap
+from eqsat.egraph.rule import Refusal, Soundness
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem
+from eqsat.relay.op import concatenate
+from eqsat.relay.op.op import make_attrs
+from eqsat.relay.ty import is_static
+from eqsat.rules.draw import Draw
+
+ROUNDING = Soundness.ROUNDING
+
+x, y, u, v, w, b = variables("x y u v w b")
+
+
+def is_nchw(attrs: Any) -> bool:
+    """Whether channels are axis 1 of data and result, and outputs axis 0 of the weight."""
+    return attrs.data_layout == "NCHW" and attrs.kernel_layout == "OIHW" and attrs.out_layout in ("", "NCHW", None)
+
+
+# ---- siblings: products of one operand with several weights
+
+
+def is_joined(expr: Expr) -> bool:
+    """Whether a weight was joined by one of these rules already."""
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "concatenate"
+
+
+def static_shape(expr: Expr) -> Any:
+    ty = expr._checked_type
+    return ty.concrete_shape if is_static(ty) else refuse("the shape of a weight is not known")
+
+
+def joined(parts: Sequence[Expr], axis: int) -> Expr:
+    result: Expr = concatenate(Tuple(parts), axis=axis)
+    return result
+
+
+def divided(whole: Expr, lengths: Sequence[int], axis: int) -> list[Expr]:
+    """``whole`` cut into parts of these lengths."""
+    cuts = tuple(accumulate(lengths))[:-1]
+    parts = Call(Op.get("split"), [whole], make_attrs(Op.get("split"), {"indices_or_sections": cuts, "axis": axis}))
+    return [TupleGetItem(parts, index) for index in range(len(lengths))]
+
+
+def attrs_of_all(calls: Sequence[Call]) -> Hashable:
+    """Equal for calls of equal attributes."""
+    return tuple([None if call.attrs is None else call.attrs.key for call in calls])
+
+
+def op_of(call: Call) -> Op:
+    assert isinstance(call.op, Op)  # the patterns here match calls of operators only
+    return call.op
+
+
+def with_attrs(call: Call, args: Sequence[Expr], **changes: Any) -> Call:
+    return Call(call.op, args, make_attrs(op_of(call), {**(call.attrs or {}), **changes}))
+
+
+class Siblings:
+    """Products ``product(x, w)`` of one ``x`` with what follows each: an optional bias, an optional activation.
+
+    Args:
+        product: the call pattern over ``x`` and ``w``.
+        biased: the pattern with a bias, over ``b``; None for none.
+        activation: makes the pattern of what is at the root, given the pattern before it; None for nothing.
+        axis: the axis of the result along which weights make it longer.
+    """
+
+    soundness = ROUNDING
+    weight_axis = 0
+    """The axis along which weights are joined."""
+
+    def __init__(self, product: DFPattern, biased: DFPattern | None, activation: Any, axis: int):
+        self.product = product
+        self.biased = biased
+        self.axis = axis
+        value = product if biased is None else biased
+        self.root = value if activation is None else activation(value)
+
+    def calls(self, node_map: NodeMap) -> list[Call]:
+        """What follows the product in a match, from the first on."""
+        patterns = dict.fromkeys([self.product, self.biased or self.product, self.root])
+        return [call for pattern in patterns if isinstance(call := node_map[pattern][0], Call)]
+
+    def key(self, node_map: NodeMap) -> Hashable:
+        """Products that can be merged have one key."""
+        weight = node_map[w][0]
+        if is_joined(weight):
+            return refuse("it is merged already")
+        shape = static_shape(weight)
+        if not isinstance(shape, tuple):
+            return shape  # type: ignore[no-any-return]
+        product, *others = self.calls(node_map)
+        found = self.product_key(product, shape)
+        return found if isinstance(found, Refusal) else (found, attrs_of_all(others))
+
+    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
+        attrs = {name: value for name, value in (product.attrs or {}).items() if name not in ("units", "channels")}
+        return attrs_of_all([Call(product.op, product.args, make_attrs(op_of(product), attrs))]), self.across(shape)
+
+    def across(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What weights that are joined have in common: their shape but for the axis along which they are."""
+        axis = self.weight_axis % len(shape)
+        return shape[:axis] + shape[axis + 1 :]
+
+    def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
+        """What equals each of the matches: parts of one product."""
+        product, *others = self.calls(node_maps[0])
+        at = self.weight_axis
+        lengths = [static_shape(node_map[w][0])[at] for node_map in node_maps]
+        whole: Call = self.merged_product(product, node_maps, joined(self.weights(node_maps), at))
+        for call in others:
+            args: list[Expr] = [whole]
+            if self.biased is not None and call is node_maps[0][self.biased][0]:
+                args.append(joined([node_map[b][0] for node_map in node_maps], 0))
+            whole = Call(call.op, args, call.attrs)
+        return divided(whole, lengths, self.axis)
+
+    def weights(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
+        return [node_map[w][0] for node_map in node_maps]
+
+    def merged_product(self, product: Call, node_maps: Sequence[NodeMap], weight: Expr) -> Call:
+        name = "units" if "units" in (product.attrs or {}) else "channels"
+        return with_attrs(product, [node_maps[0][x][0], weight], **{name: None})
+
+    def rule(self, name: str, examples: Callable[[Draw], Any]) -> GroupRule:
+        return GroupRule(
+            name,
+            self.root,
+            soundness=self.soundness,
+            examples=examples,
+            shared=(x,),
+            key=self.key,
+            merge=self.merge,
+        )
+
+
+class Convolutions(Siblings):
+    """Sibling convolutions of one group, of NCHW images."""
+
+    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
+        attrs = product.attrs
+        if attrs is None or not is_nchw(attrs) or attrs.groups != 1:
+            return refuse("it is no convolution of NCHW images in one group")
+        return super().product_key(product, shape)
+
+
+class Matrices(Siblings):
+    """Sibling matrix products of weights that are not transposed."""
+
+    weight_axis = -1
+
+    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
+        if product.attrs is None or product.attrs.transpose_b or len(shape) < 2:
+            return refuse("the weight is transposed, or no matrix")
+        if len(shape) > 2 and self.biased is not None:
+            return refuse("there are several weights")
+        return super().product_key(product, shape)
+
+
+class Enlarged(Convolutions):
+    """Sibling convolutions whose kernels differ in height and width: the smaller ones padded with zeros.
+
+    All must keep the size of the image, up to strides: odd kernels, padded by half. Zeros times infinity are NaN.
+    """
+
+    soundness = Soundness.FINITE
+
+    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
+        height, width = shape[2:]
+        half = (height // 2, width // 2)
+        attrs = product.attrs
+        if not height % 2 or not width % 2 or attrs is None or tuple(map(int, attrs.padding)) != half * 2:
+            return refuse("the kernel is even or the image is not padded by half of it")
+        if tuple(map(int, attrs.dilation)) != (1, 1):
+            return refuse("the kernel is dilated")
+        plain = with_attrs(product, product.args, padding=(0, 0, 0, 0), kernel_size=None)
+        return super().product_key(plain, (*shape[:2], 0, 0))
+
+    def weights(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
+        weights = super().weights(node_maps)
+        shapes = [static_shape(weight)[2:] for weight in weights]
+        most = [max(sizes) for sizes in zip(*shapes, strict=True)]
+        return [_padded(weight, shape, most) for weight, shape in zip(weights, shapes, strict=True)]
+
+    def merge(self, node_maps: Sequence[NodeMap]) -> Any:
+        shapes = [static_shape(weight)[2:] for weight in super().weights(node_maps)]
+        return super().merge(node_maps) if len(set(shapes)) > 1 else refuse("the kernels are equal")
+
+    def merged_product(self, product: Call, node_maps: Sequence[NodeMap], weight: Expr) -> Call:
+        shapes = [static_shape(node_map[w][0])[2:] for node_map in node_maps]
+        height, width = (max(sizes) for sizes in zip(*shapes, strict=True))
+        plain = super().merged_product(product, node_maps, weight)
+        padding = (height // 2, width // 2) * 2
+        return with_attrs(plain, plain.args, padding=padding, kernel_size=None)
+
+
+def _padded(weight: Expr, shape: Sequence[int], most: Sequence[int]) -> Expr:
+    margins = [((to - size) // 2, (to - size) // 2) for size, to in zip(shape, most, strict=True)]
+    result: Expr = nn.pad(weight, ((0, 0), (0, 0), *margins)) if any(map(any, margins)) else weight
+    return result
+
+
+# ---- gates: sums of two products, all of the same two operands
+
+
+class Gates(Siblings):
+    """Sums ``product(x, w) + product(y, v)``, merged into ``product(concat(x, y), weights)``."""
+
+    def __init__(self, activation: Any):
+        second = nn.dense(y, v)
+        super().__init__(nn.dense(x, w), None, None, -1)
+        self.second = second
+        total = self.product + second
+        self.root = total if activation is None else activation(total)
+        self.total = total
+
+    def calls(self, node_map: NodeMap) -> list[Call]:
+        patterns = dict.fromkeys([self.product, self.second, self.total, self.root])
+        return [call for pattern in patterns if isinstance(call := node_map[pattern][0], Call)]
+
+    def key(self, node_map: NodeMap) -> Hashable:
+        first, second = (node_map[pattern][0] for pattern in (w, v))
+        if is_joined(first) or is_joined(second):
+            return refuse("it is merged already")
+        shapes = static_shape(first), static_shape(second)
+        rows = node_map[x][0]._checked_type, node_map[y][0]._checked_type
+        if not all(map(is_static, rows)) or rows[0].concrete_shape[:-1] != rows[1].concrete_shape[:-1]:  # type: ignore[union-attr]
+            return refuse("the operands are not of the same rows")
+        if not isinstance(shapes[0], tuple) or not isinstance(shapes[1], tuple) or shapes[0][0] != shapes[1][0]:
+            return refuse("the sum broadcasts")
+        product, other, *rest = self.calls(node_map)
+        keys = [self.product_key(call, shape) for call, shape in zip((product, other), shapes, strict=True)]
+        return (*keys, attrs_of_all(rest))
+
+    def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
+        product, _, _, *others = self.calls(node_maps[0])
+        lengths = [static_shape(node_map[w][0])[0] for node_map in node_maps]
+        sides = [joined([node_map[side][0] for node_map in node_maps], 0) for side in (w, v)]
+        operands = joined([node_maps[0][x][0], node_maps[0][y][0]], -1)
+        whole = with_attrs(product, [operands, joined(sides, 1)], units=None)
+        for call in others:
+            whole = Call(call.op, [whole], call.attrs)
+        return divided(whole, lengths, self.axis)
+
+    def rule(self, name: str, examples: Callable[[Draw], Any]) -> GroupRule:
+        return GroupRule(
+            name,
+            self.root,
+            soundness=self.soundness,
+            examples=examples,
+            shared=(x, y),
+            key=self.key,
+            merge=self.merge,
+        )
