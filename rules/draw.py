@@ -26,7 +26,7 @@ Drawn: TypeAlias = tuple[list[Any], dict[str, Any]]
 
 FLOATS = ("float32", "float64", "float16")
 INTEGERS = ("int32", "int64", "int8", "uint8")
-SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0)
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 300.0, -300.0)
 
 
 class Draw:
@@ -76,7 +76,7 @@ class Draw:
         return tuple(some[self.rng.randint(0, kept) :])
 
     def array(self, ty: TensorType, special: bool = False) -> NDArray[Any]:
-        """Values of a type: small numbers, with ``special`` some NaNs, infinities, zeros and extremes."""
+        """Values of a type: small numbers, with ``special`` NaNs, infinities, zeros and extremes, too."""
         shape, dtype = ty.concrete_shape, np.dtype(ty.dtype)
         source = np.random.default_rng(self.rng.getrandbits(63))
         if dtype.kind == "b":
