@@ -1,4 +1,4 @@
-"""`eqsat optimize-all` and `eqsat optimize --report`, as a user meets them."""
+"""`eqsat optimize-all`, and `--report` of `eqsat optimize` and `eqsat compare`, as a user meets them."""
 
 from __future__ import annotations
 
@@ -73,3 +73,10 @@ def test_a_report_page_is_written_when_asked_for(models: Path, tmp_path: Path) -
     assert "<title>two.onnx" in told
     assert "ONNX nodes</dt><dd>2 → 1" in told
     assert "Output v2</dt><dd>differs by 0 of its largest value" in told
+
+
+def test_a_report_page_of_a_comparison_shows_the_orders(models: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    result = run("compare", models / "two.onnx", "--rules", "activations", "--orders", 1, "--report", page)
+    assert result.exit_code == 0, result.output
+    assert "Orders of rewriting" in page.read_text()

@@ -21,6 +21,7 @@ from eqsat.errors import ModelError
 @click.option("--random-runs", type=click.IntRange(min=0), default=0, show_default=True, help="Runs by random choices.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the drawing of orders.")
 @click.option("--plot", type=PATH, metavar="FILE.svg", help="Also draw the costs.")
+@click.option("--report", "page", type=PATH, metavar="FILE.html", help="Also write a page that shows what was done.")
 @limit_options
 @json_option
 def compare(
@@ -31,24 +32,26 @@ def compare(
     random_runs: int,
     seed: int,
     plot: Path | None,
+    page: Path | None,
     iterations: int,
     nodes: int,
     seconds: float,
     as_json: bool,
 ) -> None:
     """Rewrite the ONNX model IN with the rule sets in different orders, and saturate it, and print what each costs."""
-    from eqsat import compare_orders, onnx
+    from eqsat import compare_orders, onnx, report_page
     from eqsat.onnx.cost import OnnxCost
     from eqsat.onnx.importer import opset_of
 
     model = read_model(source)
-    function = onnx.import_model(model).function
+    imported = onnx.import_model(model)
+    cost_model = OnnxCost(COSTS[cost](), opset_of(model))
     comparison = compare_orders(
-        function,
+        imported.function,
         rules or _subjects_of_default(),
         orders,
         seed,
-        OnnxCost(COSTS[cost](), opset_of(model)),
+        cost_model,
         limits(iterations, nodes, seconds),
         random_runs,
     )
@@ -57,6 +60,12 @@ def compare(
             comparison.plot(plot)
         except OSError as error:
             raise ModelError(f"cannot write {plot}: {error.strerror or error}") from None
+    if page is not None:
+        extraction, opaque = comparison.extraction, imported.opaque
+        report_page.write(
+            page,
+            report_page.render(extraction, source.name, cost_model=cost_model, orders=comparison, opaque=opaque),
+        )
     click.echo(json.dumps(comparison.to_json(), indent=1) if as_json else str(comparison))
 
 

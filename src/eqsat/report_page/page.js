@@ -150,13 +150,15 @@ class View {
     first ? this.start() : this.draw();
   }
 
-  /** All of it where that is readable, else its top. */
+  /** All of it where that is readable, else its first input. */
   start() {
     this.fit();
     if (this.scale >= 0.4) return;
-    this.scale = Math.max(0.4, Math.min(1, this.width / (this.graph.width || 1)));
-    this.left = (this.graph.width - this.width / this.scale) / 2;
-    this.top = 0;
+    const first = Array.from({ length: this.graph.count }, (_, node) => node).find(node => this.graph.say("kind", node) === "variable") ?? 0;
+    const [x, y, width] = this.graph.place.slice(4 * first, 4 * first + 3);
+    this.scale = 0.7;
+    this.left = x + width / 2 - this.width / this.scale / 2;
+    this.top = y - 40;
     this.draw();
   }
 

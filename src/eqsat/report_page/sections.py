@@ -29,10 +29,10 @@ def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Map
         proof = "no bound is known"
     pairs: list[tuple[str, object]] = [
         ("Operators", f"{before.counts.total():,} → {after.counts.total():,}"),
+        *counts.items(),
         ("Cost", f"{extraction.input_cost:.6g} → {extraction.cost:.6g}"),
         ("Choice", proof),
         ("Stopped", f"{report.stop_reason} after {len(report.iterations)} iterations"),
-        *counts.items(),
     ]
     if last is not None:
         pairs.append(("E-graph", f"{last.nodes:,} e-nodes, {last.classes:,} classes"))
