@@ -6,7 +6,7 @@ no bound variable is ever a class of its own outside its binder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.egraph.egraph import EGraph
@@ -24,7 +24,7 @@ class Lowered:
     """Where the nodes of a graph are in the e-graph.
 
     Args:
-        handles: node -> handle, in the order the nodes were lowered.
+        handles: node -> handle, of the nodes that had none, in the order they were lowered.
         root: handle of the whole graph.
         nodes: handle, symbol, atom and children's handles of each e-node added, children first.
     """
@@ -64,23 +64,34 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
     Raises:
         ArgumentError: a node that an e-graph cannot hold (mutable references).
     """
-    handles: dict[Expr, int] = dict(known or {})
+    known = known or {}
+    if root in known:
+        return Lowered({}, known[root], [])
+    handles: dict[Expr, int] = {}
     nodes: list[tuple[int, int, int, list[int]]] = []
-    order = post_order(root, stop=handles, children=region_children)
+
+    def new_children(node: Expr) -> Sequence[Expr]:
+        children = region_children(node)
+        return [child for child in children if child not in known] if known else children
+
+    def place(node: Expr) -> int:
+        return handles[node] if node in handles else known[node]
+
+    order = post_order(root, children=new_children)
     bound = {node.var: node.value for node in order if isinstance(node, Let) and not is_opaque(node)}
     ids = _Ids(egraph)
     for node in order:
         if type(node) is Call and type(node.op) is Op:
-            children = [handles[arg] for arg in node.args]
+            children = [place(arg) for arg in node.args]
             symbol, atom = ids.call(node.op, node.attrs, len(children))
         elif isinstance(node, Let) and node.var in bound:
-            handles[node] = handles[node.body]
+            handles[node] = place(node.body)
             continue
         elif isinstance(node, Var) and node in bound:
-            handles[node] = handles[bound[node]]
+            handles[node] = place(bound[node])
             continue
         else:
-            children = [handles[child] for child in region_children(node)]
+            children = [place(child) for child in region_children(node)]
             kind, op, atom = _head(egraph, node)
             symbol = egraph.symbol(Symbol(kind, op, len(children)))
         handles[node] = handle = egraph.add(symbol, atom, children, ids.type(types.get(node)))
