@@ -20,10 +20,13 @@ from eqsat.egraph.author import (
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Soundness
 from eqsat.rules.activations import activations
 from eqsat.rules.algebra import algebra
+from eqsat.rules.approximate import fast_math
 from eqsat.rules.joining import joining
+from eqsat.rules.likes import likes
 from eqsat.rules.linear import linear
 from eqsat.rules.merge import merge
 from eqsat.rules.normalization import normalization
+from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
 from eqsat.rules.shape import shape
 from eqsat.rules.transposes import transposes
@@ -31,13 +34,26 @@ from eqsat.rules.windows import windows
 
 fold = RuleSet("fold", [FoldConstants()])
 
-_subjects = (fold, algebra, activations, shape, transposes, joining, reductions, windows, linear, normalization)
+_subjects = (
+    fold,
+    algebra,
+    activations,
+    shape,
+    likes,
+    transposes,
+    joining,
+    reductions,
+    windows,
+    linear,
+    normalization,
+    quantization,
+)
 _every = RuleSet("every", _subjects)
 
 default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))
 finite = RuleSet("finite", _every.sound(Soundness.FINITE))
 
-sets: dict[str, RuleSet] = {each.name: each for each in (default, finite, merge, *_subjects)}
+sets: dict[str, RuleSet] = {each.name: each for each in (default, finite, merge, fast_math, *_subjects)}
 
 __all__ = [
     "FoldConstants",
@@ -50,6 +66,7 @@ __all__ = [
     "compute",
     "constants",
     "default",
+    "fast_math",
     "finite",
     "fold",
     "like",

@@ -1,0 +1,122 @@
+"""Operators that take a shape or dtype from another tensor, are filled with one number, or do nothing at run time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import compute, constants, like, rewrite, type_of, variables, when
+from eqsat.egraph.egraph import is_exact
+from eqsat.egraph.rule import RuleSet
+from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_if, is_op, is_tuple_get_item
+from eqsat.relay.op import broadcast_to, cast, reshape
+from eqsat.relay.ty import TensorType
+from eqsat.rules.operators import binary, shape_of
+from eqsat.rules.shape import codes, has_zero
+from eqsat.rules.values import same_type, scalar
+
+x, y = variables("x y")
+(number,) = constants("number")
+
+
+def dtype_of(ty: TensorType) -> str:
+    return ty.dtype
+
+
+def is_same_dtype(first: TensorType, second: TensorType) -> bool:
+    return first.dtype == second.dtype
+
+
+def fill(name: str, root: DFPattern, *operands: Any) -> Any:
+    """``zeros``, ``ones`` or ``full`` of the shape and dtype of ``root``."""
+    shape, dtype = compute(shape_of, type_of(root)), compute(dtype_of, type_of(root))
+    return is_op(name)(*operands).has_attr({"shape": shape, "dtype": dtype})
+
+
+same_zeros, same_ones = is_op("zeros_like")(x), is_op("ones_like")(x)
+same_full = is_op("full_like")(x, number)
+same_shape = is_op("reshape_like")(x, y)
+same_spread = is_op("broadcast_to_like")(x, y)
+same_dtype = is_op("cast_like")(x, y)
+
+concrete = RuleSet(
+    "concrete",
+    [
+        rewrite("zeros-like", same_zeros, fill("zeros", same_zeros)),
+        rewrite("ones-like", same_ones, fill("ones", same_ones)),
+        rewrite(
+            "full-like",
+            same_full,
+            fill("full", same_full, number),
+            when(is_same_dtype, type_of(same_full), type_of(number)),
+        ),
+        rewrite(
+            "reshape-like",
+            same_shape,
+            reshape(x, newshape=compute(codes, type_of(same_shape)), allowzero=compute(has_zero, type_of(same_shape))),
+        ),
+        rewrite("broadcast-to-like", same_spread, broadcast_to(x, shape=compute(shape_of, type_of(same_spread)))),
+        rewrite("cast-like", same_dtype, cast(x, dtype=compute(dtype_of, type_of(same_dtype)))),
+    ],
+)
+
+
+def filled_operand(name: str, value: float | None) -> list[Any]:
+    """f(fill, x) = f(number, x) where ``x`` has the result's shape"""
+    filling = is_op(name)(number) if value is None else is_op(name)()
+    of = number if value is None else scalar(value, x)
+    found = []
+    for form, call in (("first", binary(filling, x)), ("second", binary(x, filling))):
+        operands = (of, x) if form == "first" else (x, of)
+        found.append(
+            rewrite(
+                f"{name}-as-{form}-operand",
+                call,
+                like(call, *operands),
+                when(same_type, type_of(filling), type_of(x)),
+                when(is_exact, type_of(x)),
+                when(is_same_dtype, type_of(x), type_of(number if value is None else filling)),
+            )
+        )
+    return found
+
+
+fills = RuleSet(
+    "fills",
+    [*filled_operand("zeros", 0), *filled_operand("ones", 1), *filled_operand("full", None)],
+)
+
+# ---- what is not there at run time
+
+dropped, copied = is_op("nn.dropout")(x), is_op("copy")(x)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Whether a constant condition is ``value``."""
+
+    value: bool
+
+    def __call__(self, array: NDArray[Any]) -> bool:
+        return array.size == 1 and array.dtype.kind == "b" and bool(array.flat[0]) is self.value
+
+    def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        return np.full(shape, self.value)
+
+
+true, false = (is_constant(label=str(value), predicate=Truth(value)) for value in (True, False))
+
+nothing = RuleSet(
+    "nothing",
+    [
+        rewrite("dropout", is_tuple_get_item(dropped, 0), x),
+        rewrite("copy", copied, x),
+        rewrite("if-true", is_if(true, x, y), x),
+        rewrite("if-false", is_if(false, x, y), y),
+    ],
+)
+
+likes = RuleSet("likes", [concrete, fills, nothing])

@@ -1,0 +1,95 @@
+"""Quantized tensors: what cancels, and what needs no real numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import attrs_of, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import RuleSet
+from eqsat.relay.dataflow_pattern import is_op
+from eqsat.relay.expr import Constant, Expr, Var
+from eqsat.relay.op import argmax, argmin, argsort
+from eqsat.relay.op.qnn import dequantize, quantize
+from eqsat.relay.ty import TensorType
+from eqsat.rules.draw import Draw
+
+(x,) = variables("x")
+scale, point = constants("scale point")
+
+BYTES = ("int8", "uint8")
+
+real = is_op("qnn.dequantize")(x, scale, point)
+again = is_op("qnn.quantize")(real, scale, point)
+
+
+def is_usual(value: NDArray[Any]) -> bool:
+    """Whether scales are positive and far from the ends of their range."""
+    return bool(value.size and np.all(value > 1e-20) and np.all(value < 1e20))
+
+
+def is_byte(ty: TensorType) -> bool:
+    return ty.dtype in BYTES
+
+
+def are_alike(first: Any, second: Any, ty: TensorType, root: TensorType) -> bool:
+    """Whether a tensor is quantized again as it was."""
+    return bool(first.axis == second.axis and first.out_dtype == "float32" and ty.dtype == root.dtype)
+
+
+def is_one(value: NDArray[Any]) -> bool:
+    return value.size == 1
+
+
+def quantized(draw: Draw) -> tuple[Expr, Constant, Constant]:
+    """Bytes, a scale and a zero point; for the verifier."""
+    dtype = draw.rng.choice(BYTES)
+    scales, points = draw.rng.choice((0.02, 0.5, 3.0)), draw.rng.choice((0, 3, 100))
+    data = Var("x", TensorType(draw.tensor(max(draw.rank, 1)).shape, dtype))
+    return data, Constant(np.float32(scales)), Constant(np.int32(points))
+
+
+def _there_and_back(draw: Draw) -> Expr:
+    data, scales, points = quantized(draw)
+    dtype = data.type_annotation.dtype if draw.chance(0.9) else "int8"  # type: ignore[attr-defined]
+    return quantize(dequantize(data, scales, points), scales, points, out_dtype=dtype)  # type: ignore[no-any-return]
+
+
+def order_of(name: str, search: Any) -> Any:
+    """argmax(dequantize(x)) = argmax(x)"""
+    found = is_op(name)(real)
+
+    def examples(draw: Draw) -> Expr:
+        values = dequantize(*quantized(draw))
+        return search(values, axis=-1)  # type: ignore[no-any-return]
+
+    return rewrite(
+        f"{name}-of-dequantized",
+        found,
+        like(found, x),
+        when(is_usual, value_of(scale)),
+        when(is_one, value_of(scale)),
+        when(is_one, value_of(point)),
+        when(is_byte, type_of(x)),
+        examples=examples,
+    )
+
+
+quantization = RuleSet(
+    "quantization",
+    [
+        # each byte is a real number of its own
+        rewrite(
+            "quantize-dequantized",
+            again,
+            x,
+            when(is_usual, value_of(scale)),
+            when(is_byte, type_of(x)),
+            when(are_alike, attrs_of(real), attrs_of(again), type_of(x), type_of(again)),
+            examples=_there_and_back,
+        ),
+        *[order_of(name, search) for name, search in (("argmax", argmax), ("argmin", argmin), ("argsort", argsort))],
+    ],
+)
