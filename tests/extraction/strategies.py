@@ -15,12 +15,14 @@ Classes = list[list[tuple[float, list[int]]]]
 
 
 @st.composite
-def problems(draw: st.DrawFn, least_cost: int = 0, max_classes: int = 7) -> Problem:
+def problems(draw: st.DrawFn, least_cost: int = 0, max_classes: int = 7, max_nodes: int = 3) -> Problem:
     """E-graphs with cycles, shared classes, several roots; costs are quarters from `least_cost` to 4."""
     size = draw(st.integers(1, max_classes))
     cost = st.integers(4 * least_cost, 16).map(lambda quarters: quarters / 4)
     children: Any = st.lists(st.integers(0, size - 1), max_size=3)
-    classes: Classes = draw(st.lists(st.lists(st.tuples(cost, children), max_size=3), min_size=size, max_size=size))
+    classes: Classes = draw(
+        st.lists(st.lists(st.tuples(cost, children), max_size=max_nodes), min_size=size, max_size=size)
+    )
     anchor = draw(st.integers(0, size - 1))
     classes[anchor] = [*classes[anchor], (draw(cost), [])]
     known = Problem.from_lists(classes, [anchor]).derivable.nonzero()[0].tolist()
