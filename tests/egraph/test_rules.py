@@ -6,7 +6,7 @@ import pytest
 
 import eqsat
 from eqsat import extraction, relay, rules
-from eqsat.errors import LimitError, RuleError, TypeCheckError
+from eqsat.errors import ArgumentError, LimitError, RuleError, TypeCheckError
 from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, wildcard
 from eqsat.relay.expr import Expr
 from eqsat.rules import FoldConstants, RuleSet, refuse, rewrite, rule, type_of, variables, when
@@ -118,3 +118,41 @@ class TestSaturation:
 
     def test_default_rules_hold_nothing_that_assumes_finite_values(self) -> None:
         assert all(each.soundness is not rules.Soundness.FINITE for each in rules.default)
+
+
+class TestFailingRules:
+    """A rule whose Python part raises."""
+
+    class Broken(DFPatternCallback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pattern = is_op("nn.relu")(wildcard())
+
+        def callback(self, pre, post, node_map):
+            raise KeyError("no such layer")
+
+    def test_the_error_names_rule_match_and_cause(self) -> None:
+        with pytest.raises(RuleError, match=r"Broken failed on .*nn\.relu.*no such layer") as raised:
+            eqsat.saturate(relay.nn.relu(y), [self.Broken()])
+        assert isinstance(raised.value.__cause__, KeyError)
+
+    def test_the_run_goes_on_when_asked_to(self) -> None:
+        x = wildcard()
+        twice = rewrite("twice", relay.nn.relu(relay.nn.relu(x)), relay.nn.relu(x))
+        saturation = eqsat.saturate(relay.nn.relu(relay.nn.relu(y)), [self.Broken(), twice], on_error="skip")
+        assert eqsat.ir.structural_equal(eqsat.extract(saturation).expr, relay.nn.relu(y))
+        assert saturation.report.failures
+        assert "KeyError: 'no such layer'" in saturation.report.failures[0].traceback
+        assert "failed: rule Broken failed on" in str(saturation.report)
+
+    def test_a_failing_guard_says_what_it_was_given(self) -> None:
+        x = wildcard()
+        rule = rewrite("guarded", is_op("nn.relu")(x), x, when(lambda ty: ty.shape[7], type_of(x)))
+        with pytest.raises(RuleError, match=r"guarded: its Python part failed on Tensor\[\(3\), float32\]: IndexError"):
+            eqsat.saturate(relay.nn.relu(y), [rule])
+        skipped = eqsat.saturate(relay.nn.relu(y), [rule], on_error="skip")
+        assert [failure.rule for failure in skipped.report.failures] == ["guarded"]
+
+    def test_there_is_no_third_way(self) -> None:
+        with pytest.raises(ArgumentError, match="on_error is 'raise' or 'skip'"):
+            eqsat.saturate(y, [], on_error="ignore")

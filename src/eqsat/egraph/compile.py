@@ -33,6 +33,9 @@ from eqsat.relay.op.op import make_attrs
 Refuse = Callable[[str, str], None]
 """Told of each refusal: rule name and reason."""
 
+Fail = Callable[[str, RuleError], None]
+"""Told of each failure of a rule's Python part: rule name and error. It raises the error, or the run goes on."""
+
 
 class RewriteCompiler:
     """Keeps the engine rules of one rewrite up to date with the symbols of an e-graph.
@@ -42,14 +45,18 @@ class RewriteCompiler:
         rule: the rule.
         index: distinguishes the tables of this rule from others'.
         refuse: told of each refusal.
+        fail: told of each failure.
         journal: told of each match, when the run is to be explained.
     """
 
-    def __init__(self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, journal: Journal | None = None):
+    def __init__(
+        self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, fail: Fail, journal: Journal | None = None
+    ):
         self.egraph = egraph
         self.rule = rule
         self.journal = journal
         self.refuse = refuse
+        self.fail = fail
         self.ruleset = f"rule{index}"
         self.apply_ruleset = f"apply{index}"
         self.asks = bool(rule.when)  # whether its engine rules come in two halves
@@ -124,7 +131,10 @@ class RewriteCompiler:
             except EqsatError as error:
                 self.refuse(self.rule.name, str(error))
             except Exception as error:
-                raise RuleError(f"rule {self.rule.name}: its Python part failed: {error!r}") from error
+                given = ", ".join(str(action.meaning(name, values)) for name in action.keys)
+                failure = RuleError(f"rule {self.rule.name}: its Python part failed on {given}: {error!r}")
+                failure.__cause__ = error
+                self.fail(self.rule.name, failure)
             return None
 
         return answer
@@ -321,11 +331,15 @@ class _Action:
         return name
 
     def value(self, ref: Ref, values: dict[str, int]) -> Any:
-        index = values[self.key(ref)]
-        if ref.kind == "type":
-            return self.egraph.types[index]
-        value = self.egraph.atoms[index].value
-        return value.data.numpy() if ref.kind == "value" else value
+        return self.meaning(self.key(ref), values)
+
+    def meaning(self, key: str, values: dict[str, int]) -> Any:
+        """The type, attributes or array that the id in the variable ``key`` stands for."""
+        kind, _ = self.keys[key]
+        if kind == "type":
+            return self.egraph.types[values[key]]
+        value = self.egraph.atoms[values[key]].value
+        return value.data.numpy() if kind == "value" else value
 
     def used_classes(self) -> list[str]:
         """Class variables of the match that the actions mention, in order."""

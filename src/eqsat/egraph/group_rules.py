@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from eqsat.egraph.python_rules import PythonRuleRunner
@@ -63,7 +64,7 @@ class GroupRuleRunner(PythonRuleRunner):
             if len(group) > 1 and identity not in self._seen:
                 self._seen.add(identity)
                 self.matches += 1
-                changed |= self._merge(group)
+                changed |= self._guard(partial(self._merge, group))
         self.egraph.flush()
         return changed
 

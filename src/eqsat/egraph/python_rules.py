@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from eqsat.egraph.compile import Fail, Refuse
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
@@ -13,7 +15,7 @@ from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.egraph.symbols import Atom, Symbol
-from eqsat.errors import EqsatError, RuleError, TypeCheckError
+from eqsat.errors import RuleError, TypeCheckError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import CallPattern, ConstantPattern, DFPattern
 from eqsat.relay.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
@@ -142,13 +144,15 @@ class PythonRuleRunner:
         index: distinguishes its tables.
         names: expressions of classes.
         refuse: told of each refusal: rule name and reason.
+        fail: told of each failure.
     """
 
-    def __init__(self, egraph: EGraph, rule: PythonRule, index: int, names: Names, refuse: Callable[[str, str], None]):
+    def __init__(self, egraph: EGraph, rule: PythonRule, index: int, names: Names, refuse: Refuse, fail: Fail):
         self.egraph = egraph
         self.rule = rule
         self.names = names
         self.refuse = refuse
+        self.fail = fail
         self.ruleset = f"rule{index}"
         self.matches = 0
         self._alternatives: dict[tuple[object, ...], _Alternative] = {}
@@ -181,9 +185,17 @@ class PythonRuleRunner:
                 if (alternative.table, row) not in self._seen:
                     self._seen.add((alternative.table, row))
                     self.matches += 1
-                    changed |= self._apply(alternative, dict(zip(alternative.columns, row, strict=True)))
+                    values = dict(zip(alternative.columns, row, strict=True))
+                    changed |= self._guard(partial(self._apply, alternative, values))
         self.egraph.flush()
         return changed
+
+    def _guard(self, act: Callable[[], bool]) -> bool:
+        try:
+            return act()
+        except RuleError as error:
+            self.fail(self.rule.name, error)
+            return False
 
     def _declare(self, query: Query, number: int) -> _Alternative:
         table = f"{self.ruleset}_{number}_match"
@@ -208,8 +220,6 @@ class PythonRuleRunner:
         root, node_map = self._rebuild(query, values)
         try:
             result = self.rule.apply(root, node_map)
-        except EqsatError:
-            raise
         except Exception as error:
             raise RuleError(f"rule {self.rule.name} failed on {_brief(root)}: {error!r}") from error
         if isinstance(result, Refusal):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -71,6 +72,15 @@ class RuleReport:
 
 
 @dataclass
+class Failure:
+    """A rule that failed on a match, in a run that went on: the message and where in the rule it came from."""
+
+    rule: str
+    message: str
+    traceback: str
+
+
+@dataclass
 class Report:
     """What happened, in the order it did.
 
@@ -79,12 +89,14 @@ class Report:
         rules: by rule name.
         phases: seconds by phase: ``lower``, ``saturate``, ``snapshot``, ``extract``, ``build``.
         stop_reason: ``saturated``, ``iterations``, ``nodes``, ``seconds``, ``memory`` or ``interrupted``.
+        failures: rules that failed, in a run with ``on_error="skip"``.
     """
 
     iterations: list[IterationReport] = field(default_factory=list)
     rules: dict[str, RuleReport] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
     stop_reason: str = ""
+    failures: list[Failure] = field(default_factory=list)
 
     def rule(self, name: str) -> RuleReport:
         """The entry of a rule, made when it is new."""
@@ -94,6 +106,12 @@ class Report:
         """Count a refusal."""
         refusals = self.rule(name).refusals
         refusals[reason] = refusals.get(reason, 0) + 1
+
+    def fail(self, name: str, error: Exception) -> None:
+        """Take a failure of a rule down."""
+        cause = error.__cause__ or error
+        trace = "".join(traceback.format_exception(cause))
+        self.failures.append(Failure(name, str(error), trace))
 
     def add_seconds(self, phase: str, seconds: float) -> None:
         """Add to the time of a phase."""
@@ -112,6 +130,7 @@ class Report:
                 mine.refusals[reason] = mine.refusals.get(reason, 0) + count
         for phase, seconds in other.phases.items():
             self.add_seconds(phase, seconds)
+        self.failures += other.failures
         if self.stop_reason in ("", "saturated"):
             self.stop_reason = other.stop_reason
 
@@ -129,4 +148,5 @@ class Report:
         for rule in sorted(active, key=lambda rule: (-rule.matches, rule.name)):
             refused = "".join(f"; refused {count}: {reason}" for reason, count in rule.refusals.items())
             lines.append(f"  {rule.name:<32} {rule.matches:>8} matches {rule.seconds:9.4f} s{refused}")
+        lines += [f"  failed: {failure.message}" for failure in self.failures]
         return "\n".join(lines)

@@ -17,6 +17,7 @@ from eqsat.egraph.python_rules import Names, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
+from eqsat.errors import ArgumentError, RuleError
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
 
@@ -53,6 +54,7 @@ class Runner:
         limits: when to stop.
         on_iteration: called with the report after every iteration; an exception it raises ends the run.
         explain: whether to keep a journal of all that rules equate.
+        on_error: whether a rule's failing Python part ends the run (``raise``) or is reported (``skip``).
     """
 
     def __init__(
@@ -63,7 +65,11 @@ class Runner:
         limits: Limits,
         on_iteration: OnIteration | None = None,
         explain: bool = False,
+        on_error: str = "raise",
     ):
+        if on_error not in ("raise", "skip"):
+            raise ArgumentError(f"on_error is 'raise' or 'skip', not {on_error!r}")
+        self.on_error = on_error
         self.schedule = schedule
         self.limits = limits
         self.on_iteration = on_iteration
@@ -116,14 +122,19 @@ class Runner:
     def _turn(self, rule: Rule, index: int) -> _Turn | None:
         runner: RewriteCompiler | PythonRuleRunner
         if isinstance(rule, Rewrite):
-            runner = RewriteCompiler(self.egraph, rule, index, self.report.refuse, self.journal)
+            runner = RewriteCompiler(self.egraph, rule, index, self.report.refuse, self._fail, self.journal)
         elif isinstance(rule, PythonRule) and rule.saturates and self.names is not None:
             make = GroupRuleRunner if isinstance(rule, GroupRule) else PythonRuleRunner
-            runner = make(self.egraph, rule, index, self.names, self.report.refuse)
+            runner = make(self.egraph, rule, index, self.names, self.report.refuse, self._fail)
         else:
             return None
         self.report.rule(rule.name)
         return _Turn(runner, rule.name)
+
+    def _fail(self, name: str, error: RuleError) -> None:
+        if self.on_error == "raise":
+            raise error
+        self.report.fail(name, error)
 
     def _loop(self) -> str:
         """Go through the schedule; the stop reason."""

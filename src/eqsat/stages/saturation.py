@@ -54,9 +54,10 @@ class Region:
         limits: Limits,
         on_iteration: Callable[[Report], None] | None,
         explain: bool,
+        on_error: str,
     ) -> Region:
         """Saturate ``body`` and read the e-graph back."""
-        runner = Runner(body, types, schedule, limits, on_iteration, explain)
+        runner = Runner(body, types, schedule, limits, on_iteration, explain, on_error)
         runner.run()
         start = time.perf_counter()
         snapshot = take_snapshot(runner.egraph)
@@ -106,6 +107,7 @@ def saturate(
     limits: Limits | None = None,
     on_iteration: Callable[[Report], None] | None = None,
     explain: bool = False,
+    on_error: str = "raise",
 ) -> Saturation:
     """Apply all rules, in no order, until nothing new follows or a limit is reached.
 
@@ -118,6 +120,8 @@ def saturate(
         on_iteration: called with the report after every iteration.
         explain: whether the extraction is to say how its graph follows from ``source``
             (:attr:`Extraction.explanation`); the run takes longer.
+        on_error: ``raise``: an exception in a rule's Python part ends the run; ``skip``: the match is left alone
+            and the failure, with its traceback, is in ``report.failures``.
 
     Raises:
         TypeCheckError: the graph's types do not check.
@@ -137,6 +141,7 @@ def saturate(
             limits=limits,
             on_iteration=on_iteration,
             explain=explain,
+            on_error=on_error,
         )
         regions += [run(None, nested, True, nested.body) for nested in _open_functions(root)]
         regions.append(run(name, function, False, root if function is None else function.body))
