@@ -47,11 +47,15 @@ def optimize_all(
     """
     jobs = find_jobs(folder, out, ".onnx")
     options = Settings(**settings).as_data()
-    outcomes = []
-    with _progress(len(jobs)) as tell:
-        for outcome in run_jobs(jobs, optimize_one, options, workers, scheduler):
-            outcomes.append(outcome)
-            tell(outcome)
+    outcomes: list[Outcome] = []
+    try:
+        with _progress(len(jobs)) as tell:
+            for outcome in run_jobs(jobs, optimize_one, options, workers, scheduler):
+                outcomes.append(outcome)
+                tell(outcome)
+    except KeyboardInterrupt:
+        click.echo(f"eqsat: interrupted after {len(outcomes)} of {len(jobs)} models: run it again to go on", err=True)
+        context.exit(130)
     outcomes.sort(key=lambda outcome: outcome.job.source)
     click.echo(json.dumps([_row(each) for each in outcomes], indent=1)) if as_json else _show(outcomes, folder)
     if any(outcome.status == "failed" for outcome in outcomes):
