@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from eqsat.errors import ExtractionError
-from eqsat.extraction import Problem, dag_cost
+from eqsat.extraction import Problem, dag_cost, tree
 
 Classes = list[list[tuple[float, list[int]]]]
 
@@ -28,6 +30,16 @@ def problems(draw: st.DrawFn, least_cost: int = 0, max_classes: int = 7, max_nod
     known = Problem.from_lists(classes, [anchor]).derivable.nonzero()[0].tolist()
     roots = draw(st.lists(st.sampled_from(known), min_size=1, max_size=3))
     return Problem.from_lists(classes, roots)
+
+
+@st.composite
+def extractions(draw: st.DrawFn, of: st.SearchStrategy[Problem]) -> tuple[Problem, list[int]]:
+    """A problem and some extraction from it: the cheapest trees under other costs."""
+    problem = draw(of)
+    price = st.floats(0.0, 9.0)
+    costs = draw(st.lists(price, min_size=problem.num_nodes, max_size=problem.num_nodes))
+    other = replace(problem, cost=np.array(costs))
+    return problem, tree(other).choice.tolist()
 
 
 def optimum(problem: Problem) -> float:

@@ -154,16 +154,45 @@ def test_a_solver_that_fails_leaves_the_best_so_far_and_a_remark(monkeypatch: py
     assert result.cost <= dag(problem).cost
 
 
-@pytest.mark.parametrize("method", ["local", "exact", "auto"])
-def test_an_interrupt_returns_the_best_so_far(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: Any) -> bool:
+SEARCHING = ["search.Search.rebuild", "search.Search._improve", "search.Search.kick", "search.Search.descend"]
+PROVING = ["branch_and_cut.simplify", "branch_and_cut.cheapest_dag", "cuts.Cuts.loops", "relaxation.Relaxation.add"]
+
+
+@pytest.mark.parametrize(
+    ("method", "phase"),
+    [
+        *[(method, phase) for method in ("local", "exact", "auto") for phase in SEARCHING],
+        *[(method, phase) for method in ("exact", "auto") for phase in PROVING],
+        ("local", "local_search.simplify"),
+        ("local", "local_search.cheapest_dag"),
+    ],
+)
+def test_an_interrupt_returns_the_best_so_far(method: str, phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     problem = random_graph(1, 300)
-    monkeypatch.setattr("eqsat.extraction.search.Search.kick", interrupt)
+    monkeypatch.setattr(f"eqsat.extraction.{phase}", interrupt)
     result = EXTRACTORS[method](problem)
     assert result.message == "interrupted"
-    assert result.cost <= dag(problem).cost
+    assert result.cost <= tree(problem).cost
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5])
+def test_an_interrupt_while_highs_works_stops_it(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, waits = highspy.Highs.wait, []
+
+    def interrupted_wait(self: Any, *timeout: float) -> Any:
+        waits.append(timeout)
+        if len(waits) == calls:
+            raise KeyboardInterrupt
+        return wait(self, *timeout)
+
+    monkeypatch.setattr(highspy.Highs, "wait", interrupted_wait)
+    problem = random_graph(1, 300)
+    result = exact(problem)
+    assert result.message == "interrupted" or len(waits) < calls
+    assert result.lower_bound <= result.cost <= dag(problem).cost
 
 
 def test_local_takes_a_cost_of_the_whole_choice() -> None:

@@ -9,7 +9,7 @@ from eqsat.extraction import EXTRACTORS, Problem, dag_cost
 from eqsat.extraction.simplify import simplify
 from eqsat.extraction.solution import walk
 
-from .strategies import optimum, problems
+from .strategies import extractions, optimum, problems
 
 SIGNED = problems(least_cost=-2)
 
@@ -32,6 +32,15 @@ def test_a_result_is_an_extraction_and_priced_right(method: str, problem: Proble
     assert result.cost >= best - 1e-9
     if result.optimal:
         assert result.cost == pytest.approx(best)
+
+
+@pytest.mark.parametrize("method", EXTRACTORS)
+@settings(max_examples=40, deadline=None)
+@given(given=extractions(problems() | SIGNED))
+def test_no_extraction_is_dearer_than_the_one_given(method: str, given: tuple[Problem, list[int]]) -> None:
+    problem, choice = given
+    limits = {"seconds": 0.2} if method in ("local", "auto") else {}
+    assert EXTRACTORS[method](problem, incumbent=choice, **limits).cost <= dag_cost(problem, choice)
 
 
 @settings(max_examples=400, deadline=None)
