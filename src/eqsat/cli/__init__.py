@@ -6,6 +6,7 @@ interrupted.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -23,6 +24,7 @@ from eqsat.extraction.__main__ import main as extract
 
 def main() -> None:
     """Run the command line; errors are one line on stderr and exit code 2, an interrupt is exit code 130."""
+    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)  # it comments on malformed models; we tell in one line
     try:
         sys.exit(cli(prog_name="eqsat", standalone_mode=False) or 0)
     except click.ClickException as error:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx import defs
 
+from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
 from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.initializers import Initializers
@@ -38,7 +39,8 @@ def export_model(
     Raises:
         ModelError: an operator has no ONNX form in the model's opset.
     """
-    return _Exporter(function, imported, composite).run()
+    with paused_gc():
+        return _Exporter(function, imported, composite).run()
 
 
 class _Exporter:
@@ -231,17 +233,19 @@ class _Exporter:
             value = ir.Value(name=self.names.fresh(f"{base}_{operand.op_type}"))
             self._write(operand, [value], None)
             return value
-        hint = f"{base}_{self._input_name(node, index)}"
         if isinstance(operand, np.ndarray):
-            return self.initializers.array(operand, hint)
-        return self._value(self._resolve(operand), hint)
+            return self.initializers.array(operand, self._hint(node, index, base))
+        operand = self._resolve(operand)
+        hint = self._hint(node, index, base) if isinstance(operand, Constant) else base
+        return self._value(operand, hint)
 
-    def _input_name(self, node: OnnxNode, index: int) -> str:
+    def _hint(self, node: OnnxNode, index: int, base: str) -> str:
+        """What to call a new initializer: after the value it helps to make, and the input it is."""
         if node.domain == "" and self.target.has(node.op_type):
             inputs = defs.get_schema(node.op_type, self.target.opset).inputs
             if inputs:
-                return str(inputs[min(index, len(inputs) - 1)].name)
-        return f"input{index}"
+                return f"{base}_{inputs[min(index, len(inputs) - 1)].name}"
+        return f"{base}_input{index}"
 
     def _add_node(
         self,

@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
 from eqsat.files import replacing
 
@@ -93,7 +94,8 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
     if proto.graph.sparse_initializer:
         proto = _with_dense_initializers(proto)
     try:
-        model = ir.from_proto(proto)
+        with paused_gc():
+            model = ir.from_proto(proto)
     except Exception as error:  # the library raises whatever the inconsistency runs into
         raise ModelError(f"{where} cannot be understood: {_one_line(error)}") from None
     for name in _names(model):

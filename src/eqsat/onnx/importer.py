@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx import defs
 
+from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
 from eqsat.onnx.opaque import captured_values, opaque_call
@@ -20,11 +21,14 @@ from eqsat.onnx.spelling.source import OLDEST_OPSET
 from eqsat.onnx.types import DTYPES, relay_type
 from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from eqsat.relay.fold import fold_constants
-from eqsat.relay.infer import extend_types
+from eqsat.relay.infer import type_extender
 from eqsat.relay.ty import TensorType, Type
 
 INITIALIZERS_ARE_INPUTS = 3
 """The last IR version in which every initializer is listed as an input, and is nonetheless a constant."""
+
+NEWEST_OPSET = defs.onnx_opset_version()
+"""The last opset that the installed onnx package knows."""
 
 _SHAPE_ARITHMETIC = 1024
 """Elements up to which integers computed from constants are computed on import: they are mostly shapes."""
@@ -75,7 +79,8 @@ def import_model(model: ir.Model) -> Imported:
     Raises:
         ModelError: the graph has a cycle, or uses a value that nothing makes.
     """
-    return _Importer(model).run()
+    with paused_gc():
+        return _Importer(model).run()
 
 
 class _Importer:
@@ -84,6 +89,7 @@ class _Importer:
         self.opset = opset_of(model)
         self.values: dict[ir.Value, Expr] = {}
         self.types: dict[Expr, Type] = {}
+        self.extend_types = type_extender(self.types)
         self.opaque: dict[str, dict[str, int]] = {}
         self.tensors: dict[NDArray, Any] = {}
 
@@ -122,7 +128,8 @@ class _Importer:
         return True
 
     def _bind(self, value: ir.Value, expr: Expr) -> None:
-        extend_types(self.types, expr)
+        if expr not in self.types:
+            self.extend_types(expr)
         self.values[value] = expr
 
     def _value(self, value: ir.Value, user: str) -> Expr:
@@ -196,8 +203,9 @@ class _Importer:
         """The expressions of the outputs, by the operator's importer; raises Declined or EqsatError."""
         source = Source(node, inputs, self.types, self.opset)
         source.require(node.domain == "" and node.op_identifier() not in self.model.functions, "it is not standard")
-        newest = defs.onnx_opset_version()
-        source.require(OLDEST_OPSET <= self.opset <= newest, f"opset {self.opset} is not of {OLDEST_OPSET} to {newest}")
+        source.require(
+            OLDEST_OPSET <= self.opset <= NEWEST_OPSET, f"opset {self.opset} is not of {OLDEST_OPSET} to {NEWEST_OPSET}"
+        )
         source.require(not node.device_configurations, "it is placed on devices")
         importer = self._constant_node if node.op_type == "Constant" else importer_of(node.op_type)
         if importer is None:
@@ -212,7 +220,7 @@ class _Importer:
         """``expr``, new and type-checked, with its origin; shapes computed from constants as constants."""
         if expr in self.types:
             return expr
-        extend_types(self.types, expr)
+        self.extend_types(expr)
         if self._is_shape_arithmetic(expr):
             expr = fold_constants(expr)
         if expr.span is None:
@@ -233,7 +241,7 @@ class _Importer:
     def _passed_through(self, node: ir.Node) -> list[Expr]:
         call = opaque_call(node, self.values, self.types, self.model)
         call.span = Origin(node, tuple(node.outputs))
-        extend_types(self.types, call)
+        self.extend_types(call)
         if len(node.outputs) == 1:
             return [call]
         parts: list[Expr] = [TupleGetItem(call, index) for index in range(len(node.outputs))]

@@ -57,7 +57,12 @@ def extend_types(types: dict[Expr, Type], root: Expr) -> None:
     Raises:
         TypeCheckError: as :func:`infer_types`.
     """
-    _Inferencer(IRModule(), {}, types).run(root)
+    type_extender(types)(root)
+
+
+def type_extender(types: dict[Expr, Type]) -> Callable[[Expr], None]:
+    """:func:`extend_types` of ``types`` for many roots: calls that are alike are typed once."""
+    return _Inferencer(IRModule(), {}, types).run
 
 
 def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
