@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from eqsat import IRModule, ir, relay, tir
 from eqsat.errors import EqsatError
+from eqsat.relay.parser.parser import Parser
 from eqsat.relay.visitor import rewrite_post_order
 
 from .graphs import exprs
@@ -186,3 +187,16 @@ def test_graphs_of_any_depth() -> None:
         return expr
 
     assert equal(chain(), chain())
+
+
+def test_functions_named_in_attributes_are_those_of_the_module() -> None:
+    x, y = relay.var("x"), relay.var("y")
+    helper = relay.GlobalVar("helper")
+    module = IRModule({helper: relay.Function([y], y)})
+    module["main"] = relay.Function([x], relay.nn.relu(x), attrs={"uses": helper, "all": [helper]})
+    parser = Parser(module.astext(), None)
+    parser.version(required=True)
+    again = parser.module()
+    assert equal(module, again)
+    assert not equal(module["main"], again["main"])
+    assert equal(module["main"], again["main"], map_free_vars=True)

@@ -118,7 +118,7 @@ class _Comparison:
         return None
 
     def _call(self, left: Call, right: Call) -> str | None:
-        if not (left.attrs is right.attrs or values_equal(left.attrs, right.attrs)):
+        if not (left.attrs is right.attrs or values_equal(left.attrs, right.attrs, self._nested)):
             return f"{_brief(left)}: attributes {left.attrs} and {right.attrs}"
         if type(left.op) is Op and left.op is right.op and len(left.args) == len(right.args):
             self.tasks.extend(zip(reversed(left.args), reversed(right.args), strict=True))
@@ -181,7 +181,7 @@ class _Comparison:
                 return reason
         if not self._same(left.ret_type, right.ret_type):
             return f"functions that give {left.ret_type} and {right.ret_type}"
-        if not values_equal(left.attrs, right.attrs):
+        if not values_equal(left.attrs, right.attrs, self._nested):
             return f"functions with attributes {left.attrs} and {right.attrs}"
         self.tasks.append((left.body, right.body))
         return None
@@ -191,6 +191,10 @@ class _Comparison:
         if self.type_vars and isinstance(right, Type):
             right = substitute_types(right, self.type_vars)
         return values_equal(left, right)
+
+    def _nested(self, left: Expr, right: Expr) -> bool:
+        """Whether two expressions that are attributes' values are equal."""
+        return self.right_of.get(left) is right or structural_equal(left, right, self.map_free_vars)
 
     def _match(self, left: Match, right: Match) -> str | None:
         if len(left.clauses) != len(right.clauses) or left.complete != right.complete:
@@ -263,12 +267,19 @@ def int_dtype(value: int) -> str:
     return "int32" if -(2**31) <= value < 2**31 else "int64"
 
 
-def values_equal(left: Any, right: Any) -> bool:
-    """Whether two types or attribute values are equal; kinds count (True, 1, 1.0 and an int64 1 differ)."""
+def values_equal(left: Any, right: Any, same: Callable[[Expr, Expr], bool] = structural_equal) -> bool:
+    """Whether two types or attribute values are equal; kinds count (True, 1, 1.0 and an int64 1 differ).
+
+    ``same`` decides on expressions among them.
+    """
     stack = [(left, right)]
     while stack:
         a, b = stack.pop()
         if a is b:
+            continue
+        if isinstance(a, Expr) and isinstance(b, Expr):
+            if not same(a, b):
+                return False
             continue
         parts = _value_parts(a, b)
         if parts is None:
@@ -311,8 +322,6 @@ def _value_parts(a: Any, b: Any) -> list[tuple[Any, Any]] | None:
         return [(a.args, b.args)] if a.func == b.func else None
     if isinstance(a, RefType):
         return [(a.value, b.value)]
-    if isinstance(a, Expr):
-        return [] if structural_equal(a, b) else None
     return [] if a == b else None
 
 

@@ -32,13 +32,18 @@ generators = st.integers(0, 2**32 - 1).map(random.Random)
 """Sources of randomness: graph and pattern shapes drawn uniformly match more often than shrinking ones."""
 
 
-def random_graph(rng: random.Random, size: int = 12, scopes: bool = True) -> relay.Expr:
-    """An expression of about `size` nodes, with functions, lets and ifs when `scopes`."""
-    return _grow(rng, [relay.var("x"), relay.var("y"), relay.const(1.0)], rng.randint(2, size), scopes)
+def random_graph(rng: random.Random, size: int = 12, scopes: bool = True, tuples: bool = True) -> relay.Expr:
+    """An expression of about `size` nodes, with functions, lets and ifs when `scopes`.
+
+    Without `tuples` all values are scalars, so that it can be evaluated.
+    """
+    kinds = ["binary"] * 6 + ["quotient"] + ["unary"] * 3 + ["tuple", "projection"] * tuples
+    kinds += ["let", "if", "call"] * scopes
+    return _grow(rng, [relay.var("x"), relay.var("y"), relay.const(1.0)], rng.randint(2, size), kinds)
 
 
-def _grow(rng: random.Random, pool: list[relay.Expr], size: int, scopes: bool) -> relay.Expr:
-    kinds = ["binary"] * 6 + ["quotient"] + ["unary"] * 3 + ["tuple", "projection"] + ["let", "if", "call"] * scopes
+def _grow(rng: random.Random, pool: list[relay.Expr], size: int, kinds: list[str]) -> relay.Expr:
+    flat = [kind for kind in kinds if kind not in ("let", "if", "call")]
     for _ in range(size):
         a, b, c = (_recent(rng, pool) for _ in range(3))
         match rng.choice(kinds):
@@ -54,13 +59,13 @@ def _grow(rng: random.Random, pool: list[relay.Expr], size: int, scopes: bool) -
                 pool.append(relay.TupleGetItem(a, rng.randint(0, 1)))
             case "let":
                 variable = relay.var("v")
-                pool.append(relay.Let(variable, a, _grow(rng, [*pool, variable], rng.randint(0, 3), False)))
+                pool.append(relay.Let(variable, a, _grow(rng, [*pool, variable], rng.randint(0, 3), flat)))
             case "if":
                 pool.append(relay.If(a, b, c))
             case "call":
                 param = relay.var("p")
                 pool.append(
-                    relay.Call(relay.Function([param], _grow(rng, [*pool, param], rng.randint(0, 3), False)), [a])
+                    relay.Call(relay.Function([param], _grow(rng, [*pool, param], rng.randint(0, 3), flat)), [a])
                 )
     return pool[-1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 from hypothesis import assume, given, settings
 
 from eqsat import relay
@@ -57,7 +58,7 @@ def test_the_identity_callback_keeps_the_graph(rng: random.Random) -> None:
         return
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(generators)
 def test_partitioning_then_inlining_gives_the_graph_back(rng: random.Random) -> None:
     root, pattern = drawn(rng)
@@ -68,6 +69,22 @@ def test_partitioning_then_inlining_gives_the_graph_back(rng: random.Random) -> 
         return
     assert unshared(inline(parted)) == unshared(root)
     assert scoped(parted)
+
+
+@settings(deadline=None)
+@given(generators)
+def test_partitioned_graphs_compute_the_same(rng: random.Random) -> None:
+    root = random_graph(rng, size=15, tuples=False)
+    pattern = random_pattern(rng, root)
+    assume(not isinstance(pattern, FunctionPattern))
+    try:
+        parted = pattern.partition(root)
+    except PatternError:
+        return
+    names = [variable.name_hint for variable in relay.analysis.free_vars(root)]
+    values = {name: np.float32(rng.uniform(0.5, 2)) for name in names}
+    expected, found = (relay.interpreter.evaluate(graph, values) for graph in (root, parted))
+    assert expected.tobytes() == found.tobytes()
 
 
 def unshared(root: relay.Expr) -> Any:
