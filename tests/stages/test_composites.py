@@ -42,8 +42,8 @@ def composed(mod: eqsat.IRModule, table: Any, cost: Any = None, model: Any = Non
 def names(mod: eqsat.IRModule) -> list[str]:
     """The composites called, in the order of the calls."""
     nodes = relay.visitor.post_order(mod["main"])
-    calls = [node for node in nodes if isinstance(node, Call) and isinstance(node.op, Function)]
-    return [str(call.op.attrs["Composite"]) for call in calls]
+    functions = [node.op for node in nodes if isinstance(node, Call) and isinstance(node.op, Function)]
+    return [str(function.attrs["Composite"]) for function in functions if "Composite" in function.attrs]
 
 
 def price(mod: eqsat.IRModule, table: Any, cost: Any, model: Any = None) -> float:
@@ -338,6 +338,37 @@ def test_expressions_and_functions_are_covered_too():
         body: Any = best.body if isinstance(best, Function) else best
         assert isinstance(body.op, Function)
         assert body.args == (x,)
+
+
+TWO = [("t.two", is_op("nn.relu")(is_op("tanh")(wildcard())))]
+
+
+def test_every_function_of_a_module_is_covered():
+    x, y = var("x"), var("y")
+    call = Call(relay.GlobalVar("f"), [nn.relu(relay.tanh(x))])
+    functions = {"main": relay.Function([x], call), "f": relay.Function([y], nn.relu(relay.tanh(y)))}
+    ours = transform.InferType()(composed(eqsat.IRModule(functions), TWO).module)
+    assert_structural_equal(ours, transform.MergeComposite(TWO)(eqsat.IRModule(functions)))
+
+
+def test_function_literals_and_lets_are_covered_inside():
+    x, y, v = var("x"), var("y"), var("v")
+    closure = relay.Function([y], nn.relu(relay.tanh(y)))
+    graph = module(Call(closure, [relay.Let(v, relay.tanh(x), nn.relu(v))]))
+    ours = composed(graph, TWO)
+    assert names(ours.module) == ["t.two", "t.two"]
+    assert_same_values(graph["main"], ours.module["main"])
+    anything = [*TWO, ("t.any", wildcard()(wildcard()))]
+    assert_same_values(graph["main"], composed(graph, anything).module["main"])
+
+
+def test_both_branches_of_an_if_keep_what_they_share():
+    cond, x = relay.var("c", shape=(), dtype="bool"), var("x")
+    shared = relay.tanh(x)
+    graph = module(relay.If(cond, nn.relu(shared), shared))
+    assert_structural_equal(
+        transform.InferType()(composed(graph, TWO).module), transform.MergeComposite(TWO)(module(graph["main"].body))
+    )
 
 
 def test_composites_that_are_there_already_stay_as_they_are():

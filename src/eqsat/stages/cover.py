@@ -16,8 +16,7 @@ from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import Group, all_groups
 from eqsat.relay.dataflow_pattern.partitioner import carve, close_binders, passes
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem
-from eqsat.relay.infer import infer_types
-from eqsat.relay.module import IRModule
+from eqsat.relay.infer import extend_types
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 from eqsat.stages.composites import CompositeRule
@@ -46,22 +45,16 @@ class Candidate:
         return [node for node in self.group.interior if node is not self.root and not _is_shareable(node)]
 
 
-def cover(
-    root: Expr, rules: Sequence[CompositeRule], prices: KernelPrices, module: IRModule | None, seconds: float
-) -> tuple[Expr, float]:
+def cover(root: Expr, rules: Sequence[CompositeRule], prices: KernelPrices, seconds: float) -> tuple[Expr, float]:
     """``root`` with its cheapest cover carved, and what that costs.
 
     Args:
-        root: the graph; equal nodes are one object.
+        root: the graph, typed but for nodes whose types follow from others'; equal nodes are one object.
         rules: the composites.
         prices: of composites and, by its cost model, of operators.
-        module: where GlobalVars are looked up.
         seconds: time after which the best cover found so far is taken.
     """
-    types = infer_types(root, module)
-    for node, ty in types.items():
-        if node._checked_type is None:
-            node._checked_type = ty
+    types = _complete_types(root)
     graph = DataflowGraph(root)
     costs = _operator_costs(root, types, prices)
     candidates = _candidates(graph, rules, prices, costs)
@@ -72,6 +65,17 @@ def cover(
     needed = _needed(root, groups)
     cost = math.fsum(by_root[node].cost if node in by_root else costs[node] for node in needed)
     return carved, cost
+
+
+def _complete_types(root: Expr) -> dict[Expr, Type]:
+    """Types of the nodes in the region of ``root``; they are written to those that had none."""
+    order = post_order(root, children=operands)
+    types = {node: node._checked_type for node in order if node._checked_type is not None}
+    for node in order:
+        if node not in types:
+            extend_types(types, node)
+            node._checked_type = types[node]
+    return types
 
 
 def _needed(root: Expr, groups: Mapping[Expr, Group]) -> list[Expr]:
@@ -129,7 +133,9 @@ class _Choice:
     def __init__(self, graph: DataflowGraph, candidates: Sequence[Candidate], costs: Mapping[Expr, float]):
         self.graph = graph
         self.costs = costs
-        self.inner = {candidate: dict.fromkeys(candidate.inner) for candidate in candidates}
+        self.inner = {
+            candidate: dict.fromkeys([node for node in candidate.inner if node in costs]) for candidate in candidates
+        }
         open_nodes = {node for candidate in candidates for node in (*self.inner[candidate], candidate.root)}
         self.nodes = [node for node in graph.order if node in open_nodes]
         self.open = dict.fromkeys(self.nodes)

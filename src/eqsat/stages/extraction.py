@@ -125,8 +125,7 @@ def extract(
         result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
-        module = saturation.source if isinstance(saturation.source, IRModule) else None
-        expr, result = _Builder(region, functions, model, module, seconds).build(result, incumbent)
+        expr, result = _Builder(region, functions, model, seconds).build(result, incumbent)
         if region.nested and region.function is not None:
             functions[region.function] = _rewrap(region.function, expr)
         exprs.append(expr)
@@ -142,7 +141,6 @@ class _Builder:
     region: Region
     functions: dict[Expr, Function]
     model: CostModel
-    module: IRModule | None
     seconds: float
 
     def build(self, result: Result, incumbent: NDArray[np.int64]) -> tuple[Expr, Result]:
@@ -159,7 +157,7 @@ class _Builder:
         graphs = [share(_written_out(self._graph(choice), made)) for choice in (result.choice, incumbent)]
         if structural_equal(graphs[0], graphs[1]):
             graphs.pop()
-        covers = [cover(graph, rules, prices, self.module, self.seconds) for graph in graphs]
+        covers = [cover(graph, rules, prices, self.seconds) for graph in graphs]
         expr, cost = min(covers, key=lambda each: each[1])
         bound = min(result.lower_bound, cost)
         return expr, replace(result, cost=cost, lower_bound=bound, optimal=math.isclose(cost, bound, rel_tol=1e-9))
