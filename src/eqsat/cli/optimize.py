@@ -185,7 +185,7 @@ def _figure(number: float | None) -> str:
 
 def node_count(model: Any) -> int:
     """Nodes that are no constants."""
-    return sum(node.op_type != "Constant" for node in model.graph)
+    return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
 
 
 def _show(facts: dict[str, Any], console: Console) -> None:
