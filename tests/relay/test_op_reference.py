@@ -401,3 +401,17 @@ def test_regions_of_interest_name_the_spatial_axes_or_all(roi: tuple[float, ...]
     np.testing.assert_array_equal(crop, data[:, :, 1:4])
     whole = evaluate(relay.image.resize2d(relay.const(data), (5, 2), **options))
     np.testing.assert_array_equal(whole, data)
+
+
+@pytest.mark.parametrize(("axis", "keepdims"), [(None, False), (1, True), ((0, 2), False)])
+def test_reductions_made_of_others(axis: Any, keepdims: bool) -> None:
+    data = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32") * 30
+    x = relay.const(data)
+    options = {"axis": axis, "keepdims": keepdims}
+    expected = np.log(np.sum(np.exp(data.astype("float64")), **options))
+    np.testing.assert_allclose(evaluate(relay.logsumexp(x, axis, keepdims)), expected, rtol=1e-5)
+    big = relay.const(data + np.float32(1000))
+    np.testing.assert_allclose(evaluate(relay.logsumexp(big, axis, keepdims)), expected + 1000, rtol=1e-5)
+    mean, std = relay.mean_std(x, axis, keepdims)
+    np.testing.assert_allclose(evaluate(mean), np.mean(data, **options), rtol=1e-4)
+    np.testing.assert_allclose(evaluate(std), np.std(data, **options), rtol=1e-4)

@@ -12,7 +12,8 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
-from eqsat.relay.op.tensor import sqrt, truncated_divide
+from eqsat.relay.op.tensor import exp, log, sqrt, truncated_divide
+from eqsat.relay.op.transform import squeeze
 from eqsat.relay.op.types import axes_indices, size, tensor
 from eqsat.relay.ty import Dim, TensorType, Type
 
@@ -185,6 +186,22 @@ def mean_variance(
     return (centre if keepdims else mean(data, axis, keepdims, exclude)), found
 
 
+def mean_std(
+    data: object, axis: int | Sequence[int] | None = None, keepdims: bool = False, exclude: bool = False
+) -> tuple[object, object]:
+    """The mean and the standard deviation, as two expressions."""
+    centre, found = mean_variance(data, axis, keepdims, exclude)
+    return centre, sqrt(found)
+
+
+def logsumexp(data: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+    """The logarithm of the sum of exponentials, safe from overflow."""
+    greatest = max(data, axis, True)
+    total = log(sum(exp(data - greatest), axis, True)) + greatest
+    return total if keepdims else squeeze(total, axis)
+
+
 __all__ = [
-    "all", "any", "argmax", "argmin", "max", "mean", "mean_variance", "min", "prod", "std", "sum", "variance",
+    "all", "any", "argmax", "argmin", "logsumexp", "max", "mean", "mean_std", "mean_variance", "min", "prod", "std",
+    "sum", "variance",
 ]  # fmt: skip
