@@ -75,14 +75,16 @@ def graph(nodes: int, seed: int = 0) -> Expr:
     """A random graph of so many operators on matrices, all of them reachable."""
     rng = np.random.default_rng(seed)
     pool: list[Expr] = [relay.var(f"x{i}", shape=(8, 8)) for i in range(8)]
+    unused = [*pool]
     for _ in range(nodes):
-        below = [pool[-1 - int(i)] for i in rng.integers(0, min(len(pool), 30), 2)]
+        first = unused.pop(0) if len(unused) > 8 else pool[-1 - int(rng.integers(min(len(pool), 30)))]
+        second = pool[-1 - int(rng.integers(min(len(pool), 30)))]
         if rng.random() < 0.6:
-            pool.append(Call(relay.op.get(UNARY[int(rng.integers(len(UNARY)))]), below[:1]))
+            pool.append(Call(relay.op.get(UNARY[int(rng.integers(len(UNARY)))]), [first]))
         else:
-            pool.append(Call(relay.op.get(BINARY[int(rng.integers(len(BINARY)))]), below))
-    used = {arg for node in pool if isinstance(node, Call) for arg in node.args}
-    return relay.Tuple([node for node in pool if node not in used])
+            pool.append(Call(relay.op.get(BINARY[int(rng.integers(len(BINARY)))]), [first, second]))
+        unused.append(pool[-1])
+    return relay.Tuple(unused)
 
 
 # ---- ours

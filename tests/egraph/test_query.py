@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import eqsat
 from eqsat import relay
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
@@ -15,11 +16,13 @@ from eqsat.egraph.snapshot import take_snapshot
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import (
     DFPattern,
+    FunctionPattern,
     has_dtype,
     has_shape,
     is_constant,
     is_expr,
     is_if,
+    is_let,
     is_op,
     is_tuple,
     is_tuple_get_item,
@@ -28,7 +31,9 @@ from eqsat.relay.dataflow_pattern import (
 )
 from eqsat.relay.expr import Expr, Op
 from eqsat.relay.infer import infer_types
+from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import post_order
+from eqsat.rules import rewrite
 
 
 def query_roots(pattern: DFPattern, graph: Expr) -> set[Expr]:
@@ -126,7 +131,7 @@ class TestNothingIsLostToGreed:
 class TestWhatCannotBeAQuery:
     @pytest.mark.parametrize(
         "pattern",
-        [is_op("tanh")(wildcard()).dominates(is_op("nn.relu")(wildcard())), is_op("tanh")(is_op("tanh"))],
+        [is_let(is_var(), wildcard(), wildcard()), is_op("tanh")(is_op("tanh"))],
     )
     def test_is_refused_with_the_rule_s_name(self, pattern: DFPattern) -> None:
         with pytest.raises(RuleError, match="rule find"):
@@ -174,3 +179,69 @@ def test_queries_find_every_root_of_the_graph_matcher(pattern: DFPattern, graph:
     except Exception:  # Relay's own errors on some patterns have no counterpart
         return
     assert expected <= query_roots(pattern, graph)
+
+
+class TestDominators:
+    """In an e-graph a dominator pattern asks whether the parent can be reached along the path."""
+
+    elementwise = wildcard().has_attr({"TOpPattern": 0})(None)
+
+    def test_a_parent_is_found_below_a_path(self) -> None:
+        dense = relay.nn.dense(x, y)
+        graph = relay.add(relay.nn.relu(relay.tanh(dense)), relay.exp(dense))
+        pattern = is_op("add")(wildcard(), wildcard()).dominates(is_op("nn.dense")(None), self.elementwise)
+        assert query_roots(pattern, graph) == graph_roots(pattern, graph) == {graph}
+
+    def test_a_path_that_is_cut_does_not_reach(self) -> None:
+        dense = relay.nn.dense(x, y)
+        graph = relay.nn.relu(relay.nn.softmax(dense))
+        pattern = is_op("nn.relu")(wildcard()).dominates(is_op("nn.dense")(None), self.elementwise)
+        assert query_roots(pattern, graph) == graph_roots(pattern, graph) == set()
+
+    def test_a_parent_used_elsewhere_is_still_reached(self) -> None:
+        dense = relay.nn.dense(x, y)
+        root = relay.nn.relu(relay.tanh(dense))
+        graph = relay.Tuple([root, dense])
+        pattern = is_op("nn.relu")(wildcard()).dominates(is_op("nn.dense")(None), self.elementwise)
+        assert query_roots(pattern, graph) == {root}
+
+    def test_without_a_path_any_node_is_a_step(self) -> None:
+        graph = relay.nn.relu(relay.nn.softmax(relay.nn.dense(x, y)))
+        pattern = is_op("nn.relu")(wildcard()).dominates(is_op("nn.dense")(None))
+        assert query_roots(pattern, graph) == graph_roots(pattern, graph) == {graph}
+
+    def test_a_rule_may_use_what_the_parent_matched(self) -> None:
+        a = wildcard()
+        conv = is_op("nn.dense")(a, wildcard())
+        pattern = is_op("nn.relu")(wildcard()).dominates(conv, self.elementwise)
+        graph = relay.nn.relu(relay.tanh(relay.nn.dense(x, relay.var("w", shape=(3, 3)))))
+        rule = rewrite("region", pattern, relay.negative(a))
+        assert structural_equal(eqsat.optimize(graph, [rule]), relay.negative(x))
+
+
+class TestFunctions:
+    """A function literal is one e-node: what is inside is matched as a whole."""
+
+    p = relay.var("p", shape=(2, 3))
+    relu = relay.Function([p], relay.nn.relu(p)).with_attr("Composite", "relu")
+    tanh = relay.Function([p], relay.tanh(p))
+
+    def test_a_call_of_a_function_with_that_body(self) -> None:
+        pattern = FunctionPattern([wildcard()], is_op("nn.relu")(wildcard()))(wildcard())
+        graph = relay.Tuple([self.relu(x), self.tanh(y)])
+        assert query_roots(pattern, graph) == graph_roots(pattern, graph) == {graph.fields[0]}
+
+    def test_a_function_with_that_attribute(self) -> None:
+        pattern = FunctionPattern(None, wildcard()).has_attr({"Composite": "relu"})
+        graph = relay.Tuple([self.relu(x), self.tanh(y)])
+        assert query_roots(pattern, graph) == graph_roots(pattern, graph) == {self.relu}
+
+    def test_any_callee(self) -> None:
+        graph = relay.Tuple([self.relu(x), relay.nn.relu(y)])
+        assert query_roots(wildcard()(wildcard()), graph) == set(graph.fields)
+
+    def test_a_rule_on_calls_of_functions(self) -> None:
+        a = wildcard()
+        rule = rewrite("inline", FunctionPattern([wildcard()], is_op("tanh")(wildcard()))(a), relay.tanh(a))
+        best = eqsat.optimize(self.tanh(x), [rule], cost_model=lambda node: 10 if node.op == "apply" else 1)
+        assert structural_equal(best, relay.tanh(x))

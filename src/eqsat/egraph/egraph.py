@@ -9,6 +9,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
     isc(class)              the class is computable from constants alone
     new(class)              made by a rule, type not yet asked for
     holds_<j>(id)           ids that satisfy a predicate (on attributes, constants, variables or types)
+    reach_<j>(class, start), step_<j>(class, class): see :class:`Reach`
     either_<k>(atom, x, y, class)  e-nodes of a commutative symbol, operands in both orders
     ask_<n>(question, keys...)     what Python is to answer
     is_<n>_<m>(question, keys..., answers...)
@@ -39,6 +40,39 @@ class Question(NamedTuple):
     answered: str
 
 
+class Reach:
+    """Which classes reach which starts along steps: ``(<table> class start)``, kept up to date by rules.
+
+    A class is related to each start below it, so a step should not lead everywhere.
+    """
+
+    def __init__(self, engine: Engine, number: int):
+        self.engine = engine
+        self.table = f"reach_{number}"
+        self._step = f"step_{number}"
+        self._known: set[tuple[str, ...]] = set()
+        engine.command(f"(relation {self.table} (Expr Expr))")
+        engine.command(f"(relation {self._step} (Expr Expr))")
+        follow = f"(({self._step} x y) ({self.table} y z)) (({self.table} x z))"
+        engine.command(f'(rule {follow} :ruleset facts :name "{self.table}")')
+
+    def start(self, premises: Sequence[str], variable: str) -> None:
+        """Where the premises hold, what ``variable`` stands for is a start."""
+        self._rule(premises, [f"({self.table} {variable} {variable})"])
+
+    def step(self, premises: Sequence[str], variable: str, inputs: Sequence[str]) -> None:
+        """Where the premises hold, there is a step from ``variable`` to each of ``inputs``."""
+        self._rule(premises, [f"({self._step} {variable} {below})" for below in inputs])
+
+    def _rule(self, premises: Sequence[str], actions: Sequence[str]) -> None:
+        key = (*premises, *actions)
+        if key not in self._known:
+            self._known.add(key)
+            name = f"{self.table} {len(self._known)}"
+            body = f"({' '.join(premises)}) ({' '.join(actions)})"
+            self.engine.command(f'(rule {body} :ruleset facts :name "{name}")')
+
+
 class EGraph:
     """An e-graph that holds typed tensor expressions.
 
@@ -62,6 +96,7 @@ class EGraph:
         self._ask_tables: dict[str, set[tuple[int, ...]]] = {}
         self._is_tables: set[str] = set()
         self._either: dict[int, str] = {}
+        self._reaches: dict[Hashable, Reach] = {}
         self._on_symbol: list[Callable[[int, Symbol], None]] = []
         for command in _SCHEMA:
             self.engine.command(command)
@@ -181,6 +216,12 @@ class EGraph:
             command(f'(rule ((= e (n{symbol} a x y))) ({row} ({table} a y x e)) :ruleset facts :name "{table}")')
             command(f'(rule ({row} (= v (val e))) ((delete {row})) :ruleset facts :name "known {table}")')
         return self._either[symbol]
+
+    def reach(self, key: Hashable) -> Reach:
+        """The reachability relation of that key; declared when it is new."""
+        if key not in self._reaches:
+            self._reaches[key] = Reach(self.engine, len(self._reaches))
+        return self._reaches[key]
 
     # ---- questions that Python answers, each distinct one once
 

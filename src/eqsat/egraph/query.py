@@ -22,8 +22,11 @@ from eqsat.relay.dataflow_pattern import (
     ConstantPattern,
     DataTypePattern,
     DFPattern,
+    DominatorPattern,
     ExprPattern,
+    FunctionPattern,
     IfPattern,
+    LetPattern,
     ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
@@ -129,12 +132,11 @@ class QueryCompiler:
     def _match(self, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
         if pattern in query.classes:
             return [_equate(query, variable, query.classes[pattern])]
+        if isinstance(pattern, LetPattern):
+            raise RuleError(f"rule {self.rule}: an e-graph has no lets, they are dissolved: match the bound value")
         method = _METHODS.get(_kind(pattern))
         if method is None:
-            raise RuleError(
-                f"rule {self.rule}: a {type(pattern).__name__} speaks of one graph and cannot be matched in an"
-                " e-graph: use relay.dataflow_pattern.rewrite, or a rule without it"
-            )
+            raise RuleError(f"rule {self.rule}: a {type(pattern).__name__} cannot be matched in an e-graph")
         return [
             found if pattern in found.classes else found.bind(pattern, variable)
             for found in method(self, pattern, variable, query)
@@ -217,7 +219,7 @@ class QueryCompiler:
         return found
 
     def _as_written(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
-        found: list[Query] = []
+        found = self._applied(pattern, variable, query) if _is_function(pattern.op) else []
         for op in self._operators(pattern.op):
             for index in self.symbols.get(("call", op), []):
                 found += self._call_of(pattern, variable, index, query)
@@ -236,8 +238,22 @@ class QueryCompiler:
             found += self._all(tuple(reversed(pattern.args)), head.children, opened)
         return found
 
+    def _applied(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
+        """Calls of functions."""
+        found = []
+        for index in self.symbols.get(("apply", None), []):
+            head, opened = self._node(pattern, variable, index, query)
+            callee, *arguments = head.children
+            if pattern.args is None:
+                found += self._match(pattern.op, callee, opened)
+            elif len(pattern.args) == len(arguments):
+                found += self._all((pattern.op, *pattern.args), (callee, *arguments), opened)
+        return found
+
     def _operators(self, pattern: DFPattern) -> list[Op]:
         """The operators, of those in the e-graph, that a pattern in callee position matches."""
+        if _is_function(pattern) and not isinstance(pattern, WildcardPattern):
+            return []
         if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op):
             return [pattern.expr]
         if isinstance(pattern, AltPattern):
@@ -249,13 +265,61 @@ class QueryCompiler:
             return [op for kind, op in self.symbols if kind == "call" and op is not None]
         raise RuleError(
             f"rule {self.rule}: a call of a {type(pattern).__name__} cannot be matched in an e-graph:"
-            " functions are opaque there"
+            " match the operator, or a FunctionPattern"
         )
 
     def _alt(self, pattern: AltPattern, variable: str, query: Query) -> list[Query]:
         return self._match(pattern.left, variable, query) + self._match(pattern.right, variable, query)
 
+    def _function(self, pattern: FunctionPattern | AttrPattern, variable: str, query: Query) -> list[Query]:
+        """A function matches as a whole, by Relay's matcher: what is inside belongs to another region."""
+        table = self.egraph.predicate("function", pattern, lambda function: bool(pattern.match(function)))
+        found = []
+        for (kind, _), indices in self.symbols.items():
+            for index in indices if kind == "function" else ():
+                head, one = self._node(pattern, variable, index, query)
+                found.append(one.where(f"({table} {head.atom})"))
+        return found
+
+    def _dominator(self, pattern: DominatorPattern, variable: str, query: Query) -> list[Query]:
+        """``child``, and ``parent`` somewhere below it along ``path``: dominance itself speaks of one graph."""
+        reach = self.egraph.reach(pattern)
+        for one in QueryCompiler(self.egraph, self.rule).queries([pattern.parent]):
+            start = one.classes[pattern.parent]
+            for premises in [one.premises] if one.premises else self._anything(start):
+                reach.start(premises, start)
+        for one in QueryCompiler(self.egraph, self.rule).queries([pattern.path]):
+            for inputs, premises in self._inputs(one, one.classes[pattern.path]):
+                reach.step(premises, one.classes[pattern.path], inputs)
+        found = []
+        for one in self._match(pattern.child, variable, query):
+            for inputs, premises in self._inputs(one, variable):
+                for below in inputs:
+                    (parent,), opened = replace(one, premises=premises).fresh("p")
+                    opened = opened.where(f"({reach.table} {below} {parent})")
+                    found += self._match(pattern.parent, parent, opened)
+        return found
+
+    def _anything(self, variable: str) -> list[tuple[str, ...]]:
+        """Premises that hold for every class, one e-node symbol each."""
+        symbols = range(len(self.egraph.symbols))
+        return [self._node(WildcardPattern(), variable, index, Query())[1].premises for index in symbols]
+
+    def _inputs(self, query: Query, variable: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Variables of the children of what matched at ``variable``, and the premises that bind them."""
+        matched = [head for pattern, head in query.heads.items() if query.classes[pattern] == variable]
+        if matched:
+            return [(matched[0].children, query.premises)]
+        found = []
+        for index in range(len(self.egraph.symbols)):
+            if self.egraph.symbols[index].arity:
+                head, opened = self._node(WildcardPattern(), variable, index, query)
+                found.append((head.children, opened.premises))
+        return found
+
     def _attr(self, pattern: AttrPattern, variable: str, query: Query) -> list[Query]:
+        if isinstance(_unwrap(pattern.pattern), FunctionPattern):
+            return self._function(pattern, variable, query)
         found = []
         for one in self._match(pattern.pattern, variable, query):
             head = one.heads.get(_unwrap(pattern.pattern))
@@ -326,6 +390,8 @@ _METHODS: dict[type[DFPattern], Callable[..., list[Query]]] = {
     TuplePattern: QueryCompiler._tuple,
     TupleGetItemPattern: QueryCompiler._project,
     IfPattern: QueryCompiler._if,
+    FunctionPattern: QueryCompiler._function,
+    DominatorPattern: QueryCompiler._dominator,
     TypePattern: QueryCompiler._typed,
     DataTypePattern: QueryCompiler._typed,
     ShapePattern: QueryCompiler._typed,
@@ -362,6 +428,15 @@ def _unwrap(pattern: DFPattern) -> DFPattern:
     while isinstance(pattern, (TypePattern, DataTypePattern, ShapePattern)):
         pattern = pattern.pattern
     return pattern
+
+
+def _is_function(callee: DFPattern) -> bool:
+    """Whether a pattern in callee position may match a function."""
+    if isinstance(callee, AltPattern):
+        return _is_function(callee.left) or _is_function(callee.right)
+    return isinstance(_unwrap(callee), (FunctionPattern, WildcardPattern)) or (
+        isinstance(callee, AttrPattern) and isinstance(_unwrap(callee.pattern), FunctionPattern)
+    )
 
 
 def _binary(pattern: DFPattern, name: str) -> tuple[CallPattern, DFPattern, DFPattern] | None:
