@@ -67,8 +67,12 @@ def rules(report: Report, made: Mapping[str, int]) -> Markup:
     heads = ["rule", "matches", "runs that changed something", "bans", "seconds", "nodes of the result", "refused"]
     idle = len(report.rules) - len(active)
     told = f"{idle} more rules never matched." if idle else "Every rule matched."
-    seconds = table("Seconds by phase", ["phase", "seconds"], [[k, v] for k, v in report.phases.items()])
-    return section("rules", "Rules", table("What each rule did", heads, rows), Markup(f"<p>{told}</p>"), seconds)
+    parts = [table("What each rule did", heads, rows), Markup(f"<p>{told}</p>")]
+    if report.failures:
+        failures = [[each.rule, each.message, each.traceback] for each in report.failures]
+        parts.append(table("Rules that failed", ["rule that failed", "on what", "where"], failures))
+    parts.append(table("Seconds by phase", ["phase", "seconds"], [[k, v] for k, v in report.phases.items()]))
+    return section("rules", "Rules", *parts)
 
 
 def _rule_row(rule: RuleReport, made: Mapping[str, int]) -> list[Cell]:

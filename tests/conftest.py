@@ -1,0 +1,30 @@
+"""What tests of several parts use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def count_calls() -> Callable[[Callable[[], Any]], int]:
+    """Counts the Python functions called while something runs: work that no busy machine can make more."""
+
+    def count(work: Callable[[], Any]) -> int:
+        calls = 0
+
+        def tick(frame: Any, event: str, arg: Any) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(tick)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    return count
