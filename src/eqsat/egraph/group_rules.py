@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from eqsat.egraph.python_rules import PythonRuleRunner
+from eqsat.egraph.python_rules import Alternative, PythonRuleRunner
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.errors import RuleError
@@ -42,7 +42,11 @@ class GroupRule(PythonRule):
 
 @dataclass(frozen=True)
 class _Match:
+    """A match that may be merged: ``handle`` is its root's, ``shared`` those of what the group must agree in."""
+
     handle: int
+    shared: tuple[int, ...]
+    key: Hashable
     root: Expr
     node_map: NodeMap
 
@@ -52,6 +56,10 @@ class GroupRuleRunner(PythonRuleRunner):
 
     rule: GroupRule
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._known: dict[tuple[str, tuple[int, ...]], _Match | None] = {}
+
     def apply(self) -> bool:
         """Apply the rule to every group that has grown since the last time; whether it did anything.
 
@@ -59,7 +67,7 @@ class GroupRuleRunner(PythonRuleRunner):
             RuleError: the rule's functions fail or return something of another type than the match.
         """
         changed = False
-        for group in self._groups() if self._has_new_rows() else ():
+        for group in self._groups() if self._look() else ():
             identity = ("group", tuple([match.handle for match in group]))
             if len(group) > 1 and identity not in self._seen:
                 self._seen.add(identity)
@@ -68,32 +76,33 @@ class GroupRuleRunner(PythonRuleRunner):
         self.egraph.flush()
         return changed
 
-    def _has_new_rows(self) -> bool:
-        rows = {
-            (alternative.table, row)
-            for alternative in self._alternatives.values()
-            for row in self.egraph.engine.integers(alternative.table)
-        }
-        new = not rows <= self._seen
-        self._seen |= rows
-        return new
+    def _look(self) -> bool:
+        """Take note of new matches; whether there are any that may be merged."""
+        before = len(self._known)
+        for alternative in self._alternatives.values():
+            for row in self.egraph.engine.integers(alternative.table):
+                if (alternative.table, row) not in self._known:
+                    self._known[alternative.table, row] = self._match(alternative, row)
+        return any(list(self._known.values())[before:])
+
+    def _match(self, alternative: Alternative, row: tuple[int, ...]) -> _Match | None:
+        values = dict(zip(alternative.columns, row, strict=True))
+        classes = alternative.query.classes
+        root, node_map = self._rebuild(alternative.query, values)
+        key = self._guarded(self.rule.key, node_map)
+        if isinstance(key, Refusal):
+            self.refuse(self.rule.name, key.reason)
+            return None
+        shared = tuple([values[classes[pattern]] for pattern in self.rule.shared])
+        return _Match(values[classes[self.rule.lhs]], shared, key, root, node_map)
 
     def _groups(self) -> list[list[_Match]]:
         """Matches that go together; of one class the first only."""
         class_of = take_snapshot(self.egraph).handle_class.tolist()
         groups: dict[Hashable, dict[int, _Match]] = {}
-        for alternative in self._alternatives.values():
-            classes = alternative.query.classes
-            for row in self.egraph.engine.integers(alternative.table):
-                values = dict(zip(alternative.columns, row, strict=True))
-                root, node_map = self._rebuild(alternative.query, values)
-                key = self._guarded(self.rule.key, node_map)
-                if isinstance(key, Refusal):
-                    self.refuse(self.rule.name, key.reason)
-                    continue
-                shared = tuple([class_of[values[classes[pattern]]] for pattern in self.rule.shared])
-                handle = values[classes[self.rule.lhs]]
-                groups.setdefault((shared, key), {}).setdefault(class_of[handle], _Match(handle, root, node_map))
+        for match in filter(None, self._known.values()):
+            group = groups.setdefault((match.key, *[class_of[handle] for handle in match.shared]), {})
+            group.setdefault(class_of[match.handle], match)
         return [list(group.values()) for group in groups.values()]
 
     def _merge(self, group: list[_Match]) -> bool:

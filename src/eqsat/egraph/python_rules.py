@@ -128,7 +128,9 @@ def build_node(symbol: Symbol, atom: Atom, children: list[Expr]) -> Expr:
 
 
 @dataclass(frozen=True)
-class _Alternative:
+class Alternative:
+    """One way to match, and the table of its matches."""
+
     query: Query
     table: str
     columns: dict[str, str]
@@ -155,7 +157,7 @@ class PythonRuleRunner:
         self.fail = fail
         self.ruleset = f"rule{index}"
         self.matches = 0
-        self._alternatives: dict[tuple[object, ...], _Alternative] = {}
+        self._alternatives: dict[tuple[object, ...], Alternative] = {}
         self._seen: set[tuple[str, tuple[int, ...]]] = set()
 
     @property
@@ -197,7 +199,7 @@ class PythonRuleRunner:
             self.fail(self.rule.name, error)
             return False
 
-    def _declare(self, query: Query, number: int) -> _Alternative:
+    def _declare(self, query: Query, number: int) -> Alternative:
         table = f"{self.ruleset}_{number}_match"
         root = query.classes[self.rule.lhs]
         inner = {query.classes[pattern] for pattern in query.heads} - {root}
@@ -213,9 +215,9 @@ class PythonRuleRunner:
             f"(rule ({' '.join(query.premises)} {named}) (({table} {' '.join(columns.values())}))"
             f' :ruleset {self.ruleset} :name "{table}")'
         )
-        return _Alternative(query, table, columns)
+        return Alternative(query, table, columns)
 
-    def _apply(self, alternative: _Alternative, values: dict[str, int]) -> bool:
+    def _apply(self, alternative: Alternative, values: dict[str, int]) -> bool:
         query = alternative.query
         root, node_map = self._rebuild(query, values)
         try:
