@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.author import constants, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay.dataflow_pattern import is_constant, is_op
 from eqsat.relay.expr import Constant, Var
 from eqsat.relay.op import (
     abs,
@@ -23,6 +25,7 @@ from eqsat.relay.op import (
     cos,
     exp,
     log,
+    logical_not,
     maximum,
     minimum,
     multiply,
@@ -32,6 +35,7 @@ from eqsat.relay.op import (
     sigmoid,
     sqrt,
     tanh,
+    where,
 )
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
@@ -81,6 +85,22 @@ def nothing_is_lost(meet: Callable[..., Any], neutral: float) -> Callable[..., A
 def is_large(ty: TensorType) -> bool:
     """Guard: more elements than are folded on the way."""
     return is_static(ty) and math.prod(ty.concrete_shape) > 1024
+
+
+@dataclass(frozen=True)
+class Every:
+    """Whether all elements of a condition are ``value``."""
+
+    value: bool
+
+    def __call__(self, array: NDArray[Any]) -> bool:
+        return bool(array.dtype.kind == "b" and np.all(array == self.value))
+
+    def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        return np.full(shape, self.value)
+
+
+all_true, all_false = (is_constant(label=f"all_{value}", predicate=Every(value)) for value in (True, False))
 
 
 def large(draw: Draw) -> Constant:
@@ -215,12 +235,41 @@ cancelling = RuleSet(
         rewrite("exp-log", exp(log(x)), x, when(is_float, type_of(x)), soundness=FINITE),
         rewrite("sqrt-of-square", sqrt(x * x), abs(x), when(is_float, type_of(x)), soundness=FINITE),
         rewrite("square-of-sqrt", sqrt(x) * sqrt(x), x, when(is_float, type_of(x)), soundness=FINITE),
+        rewrite("log-plus-log", log(x) + log(y), log(x * y), when(is_float, type_of(x)), soundness=FINITE),
         rewrite("exp-times-exp", exp(x) * exp(y), exp(x + y), when(is_float, type_of(x)), soundness=FINITE),
+    ],
+)
+
+inverse_twice = one / (one / x)
+
+# signs, and functions applied once more
+repeated = RuleSet(
+    "repeated",
+    [
+        *[
+            rewrite(f"{name}-twice", is_op(name)(is_op(name)(x)), is_op(name)(x))
+            for name in ("floor", "ceil", "round", "sign")
+        ],
+        rewrite("not-twice", logical_not(logical_not(x)), x),
+        rewrite("reciprocal-twice", inverse_twice, x, keeps_floats(inverse_twice, x), soundness=ROUNDING),
+        # x + (-y) = x - y
+        rewrite("add-negative", x + negative(y), x - y),
+        rewrite("subtract-negative", x - negative(y), x + y),
+        # -(x - y) = y - x, but for the sign of 0
+        rewrite("negate-difference", negative(x - y), y - x, soundness=ROUNDING),
+        # (-x)(-y) = x y
+        rewrite("multiply-negatives", negative(x) * negative(y), x * y),
+        rewrite("divide-negatives", negative(x) / negative(y), x / y, when(is_float, type_of(x))),
+        rewrite("where-both", where(z, x, x), x),
+        rewrite("where-true", where(all_true, x, y), x),
+        rewrite("where-false", where(all_false, x, y), y),
     ],
 )
 
 sum_one_way, sum_other_way = add(x, y), add(y, x)
 product_one_way, product_other_way = multiply(x, y), multiply(y, x)
+maximum_one_way, maximum_other_way = maximum(x, y), maximum(y, x)
+minimum_one_way, minimum_other_way = minimum(x, y), minimum(y, x)
 
 # where both orders of operands occur they are one
 commuted = RuleSet(
@@ -228,6 +277,18 @@ commuted = RuleSet(
     [
         rewrite("addends-in-any-order", (sum_one_way, sum_other_way), (sum_other_way, sum_other_way)),
         rewrite("factors-in-any-order", (product_one_way, product_other_way), (product_other_way, product_other_way)),
+        rewrite(
+            "maxima-in-any-order",
+            (maximum_one_way, maximum_other_way),
+            (maximum_other_way, maximum_other_way),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "minima-in-any-order",
+            (minimum_one_way, minimum_other_way),
+            (minimum_other_way, minimum_other_way),
+            soundness=ROUNDING,
+        ),
     ],
 )
 
@@ -278,4 +339,4 @@ functions = RuleSet(
     ],
 )
 
-algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, commuted, functions])
+algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, repeated, commuted, functions])

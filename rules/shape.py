@@ -8,7 +8,7 @@ import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet
-from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, transpose
+from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, tile, transpose
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.operators import permutation, rank_of, shape_of, view
 
@@ -80,6 +80,7 @@ inner_cast = cast(x)
 outer_cast = cast(inner_cast)
 inner_expand = broadcast_to(x)
 outer_expand = broadcast_to(inner_expand)
+tiled = tile(x)
 inner_layout = layout_transform(x)
 outer_layout = layout_transform(inner_layout)
 clipped = clip(x)
@@ -103,6 +104,7 @@ views = RuleSet(
             broadcast_to(x, shape=compute(shape_of, type_of(outer_expand))),
         ),
         rewrite("expand-nothing", inner_expand, x),
+        rewrite("tile-nothing", tiled, x, when(lambda attrs: all(rep == 1 for rep in attrs.reps), attrs_of(tiled))),
     ],
 )
 
