@@ -14,6 +14,7 @@ from eqsat.relay.dataflow_pattern import is_op, is_tuple_get_item, wildcard
 from eqsat.relay.expr import Call
 from eqsat.relay.op.annotation import compiler_begin, compiler_end
 
+TARGET = "accelerator"  # one of which nothing is registered: patterns alone say what it takes
 OUT_CHANNELS = 16
 SIZE = 16
 
@@ -92,7 +93,7 @@ def conv_bn_relu_table():
 def by_hand(annotator):
     def annotate(mod):
         mod = mod.copy()
-        mod["main"] = annotator("dnnl").visit(mod["main"])
+        mod["main"] = annotator(TARGET).visit(mod["main"])
         return relay.transform.InferType()(mod)
 
     return annotate
@@ -100,13 +101,13 @@ def by_hand(annotator):
 
 WAYS = {
     "repaired by hand": by_hand(RepairedAnnotator),
-    "from patterns": relay.transform.AnnotateTarget("dnnl", pattern_table=conv_bn_relu_table()),
+    "from patterns": relay.transform.AnnotateTarget(TARGET, pattern_table=conv_bn_relu_table()),
 }
 REGIONS = {"single": 1, "consecutive": 3, "parallel": 2}
 
 
 def regions(mod):
-    return {name.name_hint: f for name, f in mod.functions.items() if f.attrs.get("Compiler") == "dnnl"}
+    return {name.name_hint: f for name, f in mod.functions.items() if f.attrs.get("Compiler") == TARGET}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -146,7 +147,7 @@ def test_the_forgotten_begin_is_named(run):
     mod = by_hand(ConvBNReluAnnotator)(tvm.IRModule.from_expr(get_net("consecutive")))
     with pytest.raises(
         PassError,
-        match=r"argument 0 \(data\) of nn\.conv2d lacks compiler_begin for target 'dnnl'; "
+        match=r"argument 0 \(data\) of nn\.conv2d lacks compiler_begin for target 'accelerator'; "
         r"it is nn\.relu, left by compiler_end",
     ):
         run(mod)
