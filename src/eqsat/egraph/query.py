@@ -123,6 +123,8 @@ class QueryCompiler:
                 (variable,), opened = query.fresh("e")
                 step += self._match(root, variable, opened)
             found = step
+            if not found:
+                return []  # as for most rules: their operators are not in the graph
             if len(found) > MAX_QUERIES:
                 raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
         patterns = list(dict.fromkeys(pattern for root in roots for pattern in subpatterns(root)))
