@@ -156,3 +156,29 @@ class TestFailingRules:
     def test_there_is_no_third_way(self) -> None:
         with pytest.raises(ArgumentError, match="on_error is 'raise' or 'skip'"):
             eqsat.saturate(y, [], on_error="ignore")
+
+
+class TestSingleUse:
+    """A guard on how often the input graph reads a value."""
+
+    sunk = rewrite("sink", relay.nn.relu(relay.tanh(a)), relay.sigmoid(a), rules.single_use(a))
+
+    def cheap_sigmoid(self, graph: Expr) -> Expr:
+        cost = {"sigmoid": 0.1}
+        return eqsat.optimize(graph, [self.sunk], cost_model=lambda node: cost.get(node.op, 1.0))
+
+    def test_one_reader(self) -> None:
+        assert eqsat.ir.structural_equal(self.cheap_sigmoid(relay.nn.relu(relay.tanh(x))), relay.sigmoid(x))
+
+    def test_two_readers(self) -> None:
+        graph = relay.nn.relu(relay.tanh(x)) + x
+        assert eqsat.ir.structural_equal(self.cheap_sigmoid(graph), graph)
+
+    def test_the_result_of_the_graph_is_a_reader(self) -> None:
+        graph = relay.Tuple([relay.nn.relu(relay.tanh(x)), x])
+        assert eqsat.ir.structural_equal(self.cheap_sigmoid(graph), graph)
+
+    def test_equal_nodes_read_it_twice(self) -> None:
+        best = self.cheap_sigmoid(relay.nn.relu(relay.tanh(x)) * relay.nn.relu(relay.tanh(x)))
+        once = relay.nn.relu(relay.tanh(x))
+        assert eqsat.ir.structural_equal(best, once * once)

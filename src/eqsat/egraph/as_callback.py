@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.rule import Compute, Like, PythonRule, Ref, Refusal, Rewrite
+from eqsat.egraph.rule import Compute, Like, PythonRule, Ref, Refusal, Rewrite, refs_of
 from eqsat.errors import EqsatError, OperatorError, RuleError, TypeCheckError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
@@ -35,10 +35,13 @@ def as_callback(rule: Rewrite | PythonRule) -> DFPatternCallback:
     """``rule`` as a callback of :func:`eqsat.relay.dataflow_pattern.rewrite`; it asks for typed expressions.
 
     Raises:
-        RuleError: a rule with several roots, for which one place to write the result is not enough.
+        RuleError: a rule with several roots, for which one place to write the result is not enough, or that asks
+            for what a callback is not told of.
     """
     if isinstance(rule, PythonRule):
         return _PythonCallback(rule)
+    if any(ref.kind == "uses" for ref in refs_of(rule)):
+        raise RuleError(f"rule {rule.name} asks for uses, which a callback is not told of")
     if len(rule.lhs) != 1:
         raise RuleError(f"rule {rule.name} joins {len(rule.lhs)} patterns: rewriting in place replaces one match only")
     return _RewriteCallback(rule)

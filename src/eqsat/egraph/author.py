@@ -39,6 +39,19 @@ def value_of(pattern: DFPattern) -> Ref:
     return Ref("value", pattern)
 
 
+def uses_of(pattern: DFPattern) -> Ref:
+    """How many operators of the input graph read what ``pattern`` matched (the graph's result counts as one).
+
+    Of equal values the uses add up. Where only rules made the value, the rule does not apply.
+    """
+    return Ref("uses", pattern)
+
+
+def single_use(pattern: DFPattern) -> Guard:
+    """Guard: the input graph reads what ``pattern`` matched in one place, so that rewriting it leaves no copy behind."""
+    return when(lambda uses: uses == 1, uses_of(pattern))
+
+
 def refuse(reason: str) -> Refusal:
     """Return this from a rule, guard or computation to leave a match alone; refusals are counted by reason."""
     return Refusal(reason)

@@ -323,7 +323,7 @@ class _Action:
         if ref.kind == "attrs":
             name = self.head(ref.pattern).atom
         else:
-            table = {"type": "ty", "value": "val"}[ref.kind]
+            table = {"type": "ty", "value": "val", "uses": "uses"}[ref.kind]
             name = f"{table}_{variable}"
             if name not in self.keys:
                 self.premises.append(f"(= {name} ({table} {variable}))")
@@ -334,8 +334,10 @@ class _Action:
         return self.meaning(self.key(ref), values)
 
     def meaning(self, key: str, values: dict[str, int]) -> Any:
-        """The type, attributes or array that the id in the variable ``key`` stands for."""
+        """The type, attributes, array or number that the variable ``key`` stands for."""
         kind, _ = self.keys[key]
+        if kind == "uses":
+            return values[key]
         if kind == "type":
             return self.egraph.types[values[key]]
         value = self.egraph.atoms[values[key]].value

@@ -7,6 +7,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
     ty(class)               type id, where it is known
     val(class)              atom id of the constant (or tuple of constants) a class equals, where known
     isc(class)              the class is computable from constants alone
+    uses(class)             e-nodes of the input graph over the class, where rules ask for them
     new(class)              made by a rule, type not yet asked for
     holds_<j>(id)           ids that satisfy a predicate (on attributes, constants, variables or types)
     reach_<j>(class, start), step_<j>(class, class): see :class:`Reach`
@@ -17,7 +18,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eqsat.egraph.engine import Engine
@@ -184,6 +185,14 @@ class EGraph:
     def union(self, left: int, right: int) -> None:
         """Make the classes of two handles one (after :meth:`flush`)."""
         self._rows.setdefault("un", []).append((left, right))
+
+    def count_uses(self, counts: Mapping[int, int]) -> None:
+        """Tell how many uses the classes of handles have (after :meth:`flush` of the handles)."""
+        self.engine.command("(function uses (Expr) i64 :merge (+ old new))")
+        self.engine.command("(relation used (i64 i64))")
+        self.engine.command('(rule ((used i n)) ((set (uses (N i)) n) (delete (used i n))) :ruleset load :name "uses")')
+        self._rows["used"] = sorted(counts.items())
+        self.flush()
 
     def flush(self) -> bool:
         """Put what was added into the engine; whether there was anything."""

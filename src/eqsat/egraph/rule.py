@@ -31,7 +31,7 @@ class Soundness(Enum):
 
 @dataclass(frozen=True)
 class Ref:
-    """Something of what a pattern matched, given to Python: ``kind`` is ``attrs``, ``type`` or ``value``."""
+    """Something of what a pattern matched, given to Python: ``kind`` is ``attrs``, ``type``, ``value`` or ``uses``."""
 
     kind: str
     pattern: DFPattern
@@ -238,3 +238,8 @@ def swapped_operator(rule: Rule) -> str | None:
     plain = all(isinstance(arg, WildcardPattern) and not arg.children() for arg in left.args or ())
     swapped = left.args is not None and right.args == left.args[::-1] and len(set(left.args)) == 2
     return left.named.name if plain and swapped and left.named is right.named else None
+
+
+def refs_of(rule: Rule) -> list[Ref]:
+    """All that the guards of a rule are given."""
+    return [ref for guard in rule.when for ref in guard.refs] if isinstance(rule, Rewrite) else []

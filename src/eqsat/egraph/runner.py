@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.python_rules import Names, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
-from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, swapped_operator
+from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.errors import ArgumentError, RuleError
 from eqsat.relay.expr import Expr
@@ -114,6 +115,8 @@ class Runner:
         start = time.perf_counter()
         lowered = lower(self.egraph, self.root, self.types)
         self.egraph.flush()
+        if any(ref.kind == "uses" for rule in self.schedule.rules for ref in refs_of(rule)):
+            self.egraph.count_uses(Counter([below for node in lowered.nodes for below in node[3]] + [lowered.root]))
         if self.names is not None:
             self.names.add(lowered)
         self.report.add_seconds("lower", time.perf_counter() - start)
