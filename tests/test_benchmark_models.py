@@ -12,7 +12,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.models import MODELS
 from benchmarks.models.weights import Weight, Weights, parameter_count
-
 from eqsat.relay.expr import Call, Constant
 from eqsat.relay.infer import infer_type
 from eqsat.relay.ty import TensorType

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import tensat
+from models import TENSAT
 
 import eqsat
 from eqsat import relay
@@ -21,7 +22,7 @@ from eqsat.relay.interpreter import evaluate
 
 def optimized(name: str, rules: Any = tensat.MERGING) -> tuple[Any, Any, Any]:
     """Saturation, network and the best network."""
-    network = tensat.TENSAT[name]()
+    network = TENSAT[name]()
     saturation = eqsat.saturate(network, rules, tensat.LIMITS)
     return saturation, network, eqsat.extract(saturation, tensat.Gpu(), "exact").expr
 
@@ -54,15 +55,15 @@ def test_siblings_of_inception_are_merged():
     assert operators(best)["nn.conv2d"] <= operators(network)["nn.conv2d"] - 18
 
 
-@pytest.mark.parametrize("name", list(tensat.TENSAT))
+@pytest.mark.parametrize("name", list(TENSAT))
 def test_saturation_ends_within_the_limits_of_the_paper(name):
-    saturation = eqsat.saturate(tensat.TENSAT[name](), tensat.BOTH, tensat.LIMITS)
+    saturation = eqsat.saturate(TENSAT[name](), tensat.BOTH, tensat.LIMITS)
     assert saturation.stop_reason == "saturated"
     assert saturation.node_count < 5_000
 
 
 def test_the_table_shows_published_figures_beside_ours():
-    row = tensat.measure("VGG-19", tensat.TENSAT["VGG-19"]())
+    row = tensat.measure("VGG-19", TENSAT["VGG-19"]())
     text = tensat.table([row])
     assert row.exact_gain >= row.greedy_gain >= 0
     assert "VGG-19" in text

@@ -35,7 +35,7 @@ VOCABULARY, POSITIONS, SEGMENTS = 30522, 512, 2
 
 
 def bert_base(length: int = 128, layers: int = 12, hidden: int = 768, heads: int = 12) -> Function:
-    """Token ids (1, length) and segment ids (1, length) to the last layer and the pooled state; 109,482,240 parameters."""
+    """Ids of tokens and segments, (length,), to the last layer and the pooled state; 109,482,240 parameters."""
     net = _Encoder(Weights(), length, hidden, heads)
     x = net.embed()
     for _ in range(layers):

@@ -1,4 +1,7 @@
-"""Inception-v3 (Szegedy et al., 2015), batch norms folded into biases; 23,817,352 parameters without the auxiliary head."""
+"""Inception-v3 (Szegedy et al., 2015) without the auxiliary head, batch norms folded into biases.
+
+It has 23,817,352 parameters.
+"""
 
 from __future__ import annotations
 

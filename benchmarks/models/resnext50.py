@@ -1,4 +1,7 @@
-"""ResNeXt-50 32x4d (Xie et al., 2016) as TASO and TENSAT measure it: convolutions only, no batch norms, no classifier."""
+"""ResNeXt-50 32x4d (Xie et al., 2016) as TASO and TENSAT measure it.
+
+Convolutions only: no batch norms, no classifier.
+"""
 
 from __future__ import annotations
 
