@@ -136,11 +136,15 @@ def test_boxes_stand_for_the_nodes_of_the_graph() -> None:
 
 
 def test_what_made_each_node_is_told_when_it_is_known() -> None:
-    extraction = optimized()
-    made_by = dict.fromkeys(viz(extraction.expr).nodes.values(), "same")
-    page = Page(report_page.render(extraction, "net", made_by=made_by))
-    after = page.graphs[1]
-    assert {after["strings"][rule] for rule in after["rule"]} == {"same"}
+    data, weight = relay.var("x", shape=(2,)), relay.var("w", shape=(2,))
+    given = relay.Function([data, weight], relay.tanh(data * weight + data * weight))
+    double = rewrite("double", x + x, x * relay.const(2.0))
+    extraction = eqsat.extract(eqsat.saturate(given, [double], explain=True), lambda node: 5.0 * (node.op == "add"))
+    after = Page(report_page.render(extraction, "net", made_by=extraction.explanation.origins)).graphs[1]
+    strings = after["strings"]
+    told = {strings[lines[0]]: strings[rule] for lines, rule in zip(after["lines"], after["rule"], strict=True)}
+    assert told["tanh"] == "input"
+    assert "double" in after["strings"]
 
 
 def test_rules_that_failed_are_told_with_the_place() -> None:
