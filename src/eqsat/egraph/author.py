@@ -48,7 +48,7 @@ def uses_of(pattern: DFPattern) -> Ref:
 
 
 def single_use(pattern: DFPattern) -> Guard:
-    """Guard: the input graph reads what ``pattern`` matched in one place, so that rewriting it leaves no copy behind."""
+    """Guard: the input graph reads what ``pattern`` matched in one place: rewriting it leaves no copy behind."""
     return when(lambda uses: uses == 1, uses_of(pattern))
 
 
