@@ -13,6 +13,7 @@ from functools import cache
 from itertools import chain, count
 from typing import Any
 
+from eqsat.collector import paused_gc
 from eqsat.errors import ArgumentError
 from eqsat.relay.adt import Constructor, Match, TypeData
 from eqsat.relay.attrs import freeze
@@ -95,6 +96,7 @@ def pretty(obj: Expr | IRModule, version: str = "0.0.5") -> str:
     return _text(obj, False, None, version)
 
 
+@paused_gc()
 def _text(obj: Expr | IRModule, show_meta_data: bool, annotate: Callable[[Expr], str] | None, version: str) -> str:
     if version not in VERSIONS:
         raise ArgumentError(f"version {version!r} of the text form is unknown; known are {list(VERSIONS)}")
@@ -115,6 +117,7 @@ class _Printer:
         self.numbers = count()
         self.taken: dict[str, int] = {}
         self.types: dict[Type, str] = {}
+        self.attributes: dict[object, list[str]] = {}
 
     def module(self, module: IRModule) -> str:
         functions = sorted((variable.name_hint, function) for variable, function in module.functions.items())
@@ -224,8 +227,20 @@ class _Printer:
     def _call(self, call: Call) -> Step:
         yield from self._children((call.op, *call.args))
         inside = [self._use(arg) for arg in call.args]
-        inside += call_attributes(call, self.metadata)
+        inside += self._attributes(call)
         self.text[call] = f"{self._use(call.op)}({', '.join(inside)})"
+
+    def _attributes(self, call: Call) -> list[str]:
+        """The text of the call's attributes, made once for all calls that have them."""
+        if call.attrs is None:
+            return call_attributes(call, self.metadata)
+        key = (call.op, call.attrs.type_key, call.attrs.key)
+        known = self.attributes.get(key)
+        if known is None:
+            known = call_attributes(call, self.metadata)
+            if not any("meta[" in text for text in known):  # such a reference is to one object
+                self.attributes[key] = known
+        return known
 
     def _tuple(self, node: Tuple) -> Step:
         yield from self._children(node.fields)

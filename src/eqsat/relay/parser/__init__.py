@@ -7,6 +7,7 @@ operator without attributes. A match may stand wherever an expression may. Not r
 
 from __future__ import annotations
 
+from eqsat.collector import paused_gc
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr
 from eqsat.relay.infer import infer_module
@@ -19,6 +20,7 @@ __all__ = ["Span", "fromtext", "parse", "parse_expr"]
 SOURCE_NAME = "from_string"
 
 
+@paused_gc()
 def parse(source: str, source_name: str | None = SOURCE_NAME) -> IRModule:
     """Read a module and infer its types.
 
@@ -35,6 +37,7 @@ def parse(source: str, source_name: str | None = SOURCE_NAME) -> IRModule:
     return infer_module(parser.module())
 
 
+@paused_gc()
 def parse_expr(source: str, source_name: str | None = SOURCE_NAME) -> Expr:
     """Read one expression; types are not inferred and the version line may be missing. See :func:`parse`."""
     parser = _parser(source, source_name)
