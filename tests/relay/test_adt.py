@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 import eqsat
+import eqsat.rules
 from eqsat import relay
 from eqsat.errors import ArgumentError, EvaluationError, TypeCheckError
 from eqsat.ir import assert_structural_equal, structural_equal, structural_hash
@@ -324,6 +325,17 @@ class TestPasses:
         folded = transform.FoldConstant()(mod)["main"].body.clauses[0].rhs
         assert isinstance(folded, relay.Constant)
         assert folded.data.numpy() == 3
+
+
+def test_saturation_keeps_matches_whole() -> None:
+    main = "def @main(%n: int32, %x: float32) { (@sum(Node(%n + 0, Leaf(), Leaf())), Cons(%x * 1f, Nil())) }"
+    mod = relay.parse(f"{PROGRAM}{main}")
+    best = eqsat.optimize(mod, rules=eqsat.rules.default)
+    assert list(best.type_definitions) == list(mod.type_definitions)
+    assert isinstance(first_match(best, "sum"), relay.Match)
+    total, values = relay.interpreter.evaluate(best, {"n": 3, "x": 2.0})
+    assert total == 3
+    assert repr(values) == "Cons(array(2., dtype=float32), Nil())"
 
 
 def test_modules_hold_types() -> None:

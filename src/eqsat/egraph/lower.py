@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
 from eqsat.errors import ArgumentError
+from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
@@ -46,10 +47,10 @@ def region_children(node: Expr) -> tuple[Expr, ...]:
 
 
 def is_opaque(node: Expr) -> bool:
-    """Whether a node is one e-node with all that is inside: functions, and lets of recursive ones."""
+    """Whether a node is one e-node with all that is inside: functions, lets of recursive ones, and matches."""
     if isinstance(node, Let) and isinstance(node.value, Function):
         return node.var in free_vars(node.value)
-    return isinstance(node, Function)
+    return isinstance(node, (Function, Match))
 
 
 def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping[Expr, int] | None = None) -> Lowered:
@@ -139,10 +140,12 @@ def _head(egraph: EGraph, node: Expr) -> tuple[str, Op | None, int]:
         return "project", None, egraph.atom("project", ("project", node.index), node.index)
     if isinstance(node, If):
         return "if", None, egraph.atom("if", "if", None)
-    if isinstance(node, (Function, Let)):
+    if isinstance(node, (Function, Let, Match)):
         return "function", None, egraph.atom("function", ("function", node), node)
     if isinstance(node, GlobalVar):
         return "global", None, egraph.atom("global", ("global", node.name_hint), node)
+    if isinstance(node, Constructor):
+        return "global", None, egraph.atom("global", ("constructor", node), node)
     if isinstance(node, Op):
         return "operator", node, egraph.atom("operator", "operator", None)
     raise ArgumentError(f"an e-graph cannot hold {type(node).__name__} nodes: effects have an order")
