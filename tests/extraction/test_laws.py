@@ -43,7 +43,7 @@ def test_no_extraction_is_dearer_than_the_one_given(method: str, given: tuple[Pr
     assert EXTRACTORS[method](problem, incumbent=choice, **limits).cost <= dag_cost(problem, choice)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(problem=problems() | SIGNED)
 def test_exact_finds_the_optimum_and_proves_it(problem: Problem) -> None:
     result = EXTRACTORS["exact"](problem)
@@ -51,7 +51,7 @@ def test_exact_finds_the_optimum_and_proves_it(problem: Problem) -> None:
     assert result.optimal
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(problem=problems() | SIGNED)
 def test_simplify_keeps_the_optimum_and_maps_back(problem: Problem) -> None:
     small = simplify(problem)
