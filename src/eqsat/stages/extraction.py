@@ -154,13 +154,16 @@ class _Builder:
             return self._graph(result.choice), result
         prices = KernelPrices(self.model, {rule.composer.name: rule.cost for rule in rules})
         made = frozenset(function for rule in rules for function in rule.composer.functions.values())
-        graphs = [share(_written_out(self._graph(choice), made)) for choice in (result.choice, incumbent)]
+        choices = [result.choice, incumbent]
+        graphs = [share(_written_out(self._graph(choice), made)) for choice in choices]
         if structural_equal(graphs[0], graphs[1]):
             graphs.pop()
         covers = [cover(graph, rules, prices, self.seconds) for graph in graphs]
-        expr, cost = min(covers, key=lambda each: each[1])
+        index = min(range(len(covers)), key=lambda each: covers[each][1])
+        expr, cost = covers[index]
         bound = min(result.lower_bound, cost)
-        return expr, replace(result, cost=cost, lower_bound=bound, optimal=math.isclose(cost, bound, rel_tol=1e-9))
+        optimal = math.isclose(cost, bound, rel_tol=1e-9)
+        return expr, replace(result, choice=choices[index], cost=cost, lower_bound=bound, optimal=optimal)
 
     def _graph(self, choice: NDArray[np.int64]) -> Expr:
         region = self.region
