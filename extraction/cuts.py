@@ -48,6 +48,8 @@ class Cuts:
             levels = sorted({round(x[n], 6) for c in active for n in self.problem.class_nodes[c]} - {0.0})
             step = max(1, len(levels) // _LEVELS)
             for level in [1e-6, *levels[::step]]:
+                if self.deadline.passed():
+                    return list(found.values())
                 for unfounded in self._unfounded(active, inside, x, level):
                     self._collect(relaxation, unfounded, x, y, found)
             if len(found) > _ROUND_LIMIT:
