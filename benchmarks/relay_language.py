@@ -223,8 +223,8 @@ HARD_CASES = [
     ),
     HardCase(
         "MergeComposite, nodes",
-        64_000 // 3,
-        typed_blocks,
+        64_000,
+        lambda nodes: typed_blocks(nodes // 3),
         lambda mod: transform.MergeComposite([("block", block_pattern())])(mod),
         "over 60 s at 64,000",
     ),
