@@ -70,6 +70,14 @@ def test_simplification_solves_the_long_chain(method: str, length: int) -> None:
     assert result.optimal == (method != "local")
 
 
+def test_a_class_of_many_nodes_is_simplified_without_comparing_all_pairs() -> None:
+    leaves: list[Any] = [[(1.0 + i % 7, [])] for i in range(300)]
+    wide = [(1.0 + i % 5, [i % 300, (7 * i + 1) % 300, (i // 300 + i) % 300]) for i in range(20_000)]
+    result = exact(Problem.from_lists([*leaves, wide], [300]))
+    assert result.optimal
+    assert result.cost == min(price + sum({k: leaves[k][0][0] for k in kids}.values()) for price, kids in wide)
+
+
 def test_trees_too_large_for_a_float_do_not_hide_the_better_node() -> None:
     # every class doubles the tree; the last offers 3 or 2 on top
     classes: list[Any] = [[(1.0, [])], *[[(1.0, [i, i])] for i in range(2000)]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from hypothesis import given, settings
 
@@ -51,10 +53,13 @@ def test_exact_finds_the_optimum_and_proves_it(problem: Problem) -> None:
     assert result.optimal
 
 
-@settings(max_examples=250, deadline=None)
+@pytest.mark.parametrize("limit", ["_WIDE", "_SIBLINGS", "_MUST_LIMIT", "none"])
+@settings(max_examples=100, deadline=None)
 @given(problem=problems() | SIGNED)
-def test_simplify_keeps_the_optimum_and_maps_back(problem: Problem) -> None:
-    small = simplify(problem)
+def test_simplify_keeps_the_optimum_and_maps_back(limit: str, problem: Problem) -> None:
+    # what is done beyond each of its limits on sizes must be right too
+    with mock.patch(f"eqsat.extraction.simplify.{limit}", 1, create=limit == "none"):
+        small = simplify(problem)
     if small.problem is None:
         least, choice = 0.0, []
     else:
