@@ -70,6 +70,8 @@ def _calibrate_softmax(model: onnx.ModelProto, random: np.random.Generator) -> N
         while layer.op_type not in ("Conv", "Gemm"):
             layer = producers[layer.input[0]]
         for name in layer.input[1:]:
+            while name not in tensors:  # reshaped, say
+                name = producers[name].input[0]
             values = numpy_helper.to_array(tensors[name]) / deviation
             tensors[name].CopyFrom(numpy_helper.from_array(values, name))
 

@@ -32,7 +32,7 @@ from real_models import magika_model
 
 from eqsat.errors import EqsatError
 from eqsat.onnx import load, verify
-from eqsat.onnx.verify import random_inputs
+from eqsat.onnx.verify import runnable_inputs
 
 _ORT = """
 import onnxruntime as o
@@ -167,10 +167,9 @@ def _session(path: Path, level: Any) -> Any:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def _feed(source: Path, session: Any) -> dict[str, Any]:
-    needed = {value.name for value in session.get_inputs()}
-    inputs = [value for value in load(source).graph.inputs if value.name in needed]
-    return random_inputs(inputs, 16, 2, np.random.default_rng(0))
+def _feed(source: Path, session: Any) -> Any:
+    feed, _ = next(runnable_inputs(load(source), session, np.random.default_rng(0)))
+    return feed
 
 
 def _line(name: str, outcome: Outcome) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from eqsat.onnx.types import DTYPES
 
 _SIZES = (2, 16, 64, 224)
 """What unknown dimensions are tried as, smallest first: a network may not fit small inputs."""
+_BATCHES = (2, 1)
+"""What an unknown dimension 0 is tried as: states that go in beside the data may be of one batch only."""
 _INTEGERS = (257, 2)
 """Bounds below which random integers are tried: they may be bytes, or indices into something small."""
 
@@ -56,7 +59,7 @@ def verify(
         first = _session(before, Path(folder) / "before.onnx", "the model as it was")
         second = _session(after, Path(folder) / "after.onnx", "the optimized model")
         differences = [Difference(output.name) for output in first.get_outputs()]
-        feeds = _runnable_inputs(source, first, np.random.default_rng(seed))
+        feeds = runnable_inputs(source, first, np.random.default_rng(seed))
         for _ in range(runs):
             feed, expected = next(feeds)
             given = {value.name for value in second.get_inputs()}
@@ -98,14 +101,14 @@ def _reason(error: Exception) -> str:
 # ---- random inputs
 
 
-def _runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) -> Iterator[tuple[Any, Any]]:
+def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) -> Iterator[tuple[Any, Any]]:
     """Random inputs on which the model runs, with its outputs; of the first sizes and ranges that it accepts."""
     constants = constant_initializers(model)
     inputs = [value for value in model.graph.inputs if value.name not in constants]
     reason: Exception | None = None
-    for size, high in ((size, high) for size in _SIZES for high in _INTEGERS):
+    for batch, size, high in product(_BATCHES, _SIZES, _INTEGERS):
         while True:
-            feed = random_inputs(inputs, size, high, random)
+            feed = random_inputs(inputs, batch, size, high, random)
             try:
                 found = session.run(None, feed)
             except Exception as error:
@@ -115,22 +118,27 @@ def _runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator)
     raise ModelError(f"the model does not run on random inputs: {_reason(reason or ModelError())}")
 
 
-def random_inputs(inputs: Sequence[ir.Value], size: int, high: int, random: np.random.Generator) -> dict[str, Any]:
-    """An array for each input: floats normal, integers from 0 below ``high``, unknown dimensions ``size``.
+def random_inputs(
+    inputs: Sequence[ir.Value], batch: int, size: int, high: int, random: np.random.Generator
+) -> dict[str, Any]:
+    """An array for each input: floats normal, integers from 0 below ``high``.
 
-    A dimension 0 of unknown size is taken to be a batch, of 2; equal names are equal sizes either way.
+    A dimension 0 of unknown size is ``batch``, others are ``size``; equal names are equal sizes either way.
     """
     dims: dict[str, int] = {}
-    return {value.name: _random_array(value, dims, size, high, random) for value in inputs}
+    return {value.name: _random_array(value, dims, batch, size, high, random) for value in inputs}
 
 
-def _random_array(value: ir.Value, dims: dict[str, int], size: int, high: int, random: np.random.Generator) -> Any:
+def _random_array(
+    value: ir.Value, dims: dict[str, int], batch: int, size: int, high: int, random: np.random.Generator
+) -> Any:
     if not isinstance(value.type, ir.TensorType) or value.shape is None:
         raise ModelError(f"cannot make up a value for input {value.name!r}: it is no tensor of known rank")
     shape = []
     for axis, dim in enumerate(value.shape):
         name = dim.value if isinstance(dim, ir.SymbolicDim) else None
-        extent = dim if isinstance(dim, int) else dims.get(name or "", 2 if axis == 0 else size)
+        known = isinstance(dim, int) and dim >= 0  # some models say -1 for unknown
+        extent = int(dim) if known else dims.get(name or "", size if axis else batch)
         if name:
             dims[name] = extent
         shape.append(extent)

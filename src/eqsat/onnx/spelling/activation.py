@@ -27,6 +27,7 @@ def _clip(source: Source) -> Result:
     bounds = [bound for bound in (low, high) if bound is not None]
     if not bounds:
         return data  # type: ignore[no-any-return]
+    source.type(data)  # bounds are written in its dtype
     source.require(all(float(bound) == bound for bound in bounds), "a bound is no float")
     source.require(len(bounds) < 2 or low <= high, "its bounds are in the wrong order")
     return build("clip", data, a_min=-inf if low is None else low, a_max=inf if high is None else high)

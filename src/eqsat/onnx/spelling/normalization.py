@@ -141,11 +141,12 @@ def _to_group_norm(call: Call, target: Target) -> OnnxNode:
 
 @imports("LRN")
 def _lrn(source: Source) -> Result:
-    size = source.int("size")
+    (data,), size = source.arguments(1), source.int("size")
+    source.require(source.rank(data) > 1, "it has no channels")
     source.require(size % 2 == 1, "its window is of even size")  # the two sides of such a window differ
     return build(
         "nn.lrn",
-        *source.arguments(1),
+        data,
         size=size,
         axis=1,
         alpha=source.float("alpha", 1e-4),

@@ -1,0 +1,93 @@
+"""Verification: random inputs that fit, and differences that are seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from eqsat.errors import ModelError
+from eqsat.onnx import verify
+from eqsat.onnx.files import from_proto
+from eqsat.onnx.verify import compare, random_inputs
+
+from .models import parsed
+
+
+def differences(before: str, after: str, **options: int) -> list[tuple[str, float]]:
+    """Each output's relative difference."""
+    found = verify(from_proto(parsed(before)), from_proto(parsed(after)), **options)
+    return [(difference.output, difference.relative) for difference in found]
+
+
+def test_equal_models_do_not_differ() -> None:
+    graph = "(float[N,4] x, float[N,4] z) => (float[N,4] y, float[N,4] w) { y = Add (x, z) w = Exp (x) }"
+    assert differences(graph, graph) == [("y", 0.0), ("w", 0.0)]
+
+
+def test_a_difference_is_told_for_the_output_that_has_it() -> None:
+    before = "(float[4] x) => (float[4] y, float[4] w) { y = Abs (x) w = Exp (x) }"
+    after = "(float[4] x) => (float[4] y, float[4] w) { y = Relu (x) w = Exp (x) }"
+    (y, w) = differences(before, after)
+    assert y[1] > 0.01
+    assert w[1] == 0
+
+
+def test_another_shape_or_dtype_is_an_infinite_difference() -> None:
+    before = "(float[4] x) => (y) { y = Abs (x) }"
+    assert differences(before, "(float[4] x) => (y) { y = Cast <to = 11> (x) }") == [("y", float("inf"))]
+    flat = "(float[4] x) => (y) { y = Flatten (x) }"
+    assert differences(before, flat) == [("y", float("inf"))]
+
+
+def test_runs_are_seeded() -> None:
+    before, after = "(float[4] x) => (float[4] y) { y = Exp (x) }", "(float[4] x) => (float[4] y) { y = Cosh (x) }"
+    assert differences(before, after, seed=1) == differences(before, after, seed=1)
+    assert differences(before, after, seed=1) != differences(before, after, seed=2)
+
+
+def test_indices_and_unknown_sizes_are_made_to_fit() -> None:
+    """Of 257 and 2 indices, two fit; of batches of 2 and 1, one."""
+    gather = "(float[3,4] x, int64[N] i) => (float[N,4] y) { y = Gather (x, i) }"
+    assert differences(gather, gather) == [("y", 0.0)]
+    state = "(float[B,4] x, float[1,4] s) => (float[1,4] y) { a = Concat <axis = 1> (x, s) y = Slice (a, b, e, t) }"
+    proto = parsed(state)
+    for name, value in (("b", 0), ("e", 4), ("t", 1)):
+        proto.graph.initializer.append(helper.make_tensor(name, onnx.TensorProto.INT64, [1], [value]))
+    assert verify(from_proto(proto), from_proto(proto))[0].relative == 0
+
+
+def test_what_dimensions_are_made() -> None:
+    given = parsed("(float[B,N,3] x, int8[N] i, bool[B,M] b) => (float[B] y) { y = my.Op (x) }", domains=', "my": 1')
+    given.graph.input[1].type.tensor_type.shape.dim[0].dim_value = -1  # as some models say for unknown
+    made = random_inputs(from_proto(given).graph.inputs, 2, 5, 100, np.random.default_rng(0))
+    assert {name: array.shape for name, array in made.items()} == {"x": (2, 5, 3), "i": (2,), "b": (2, 5)}
+    assert [array.dtype.name for array in made.values()] == ["float32", "int8", "bool"]
+
+
+def test_a_model_that_does_not_run_is_told() -> None:
+    broken = "(float[4] x) => (float[4] y) { y = my.Op (x) }"
+    proto = from_proto(parsed(broken, domains=', "my": 1'))
+    with pytest.raises(ModelError, match="the model as it was does not load in onnxruntime"):
+        verify(proto, proto)
+    fine = from_proto(parsed("(float[4] x) => (float[4] y) { y = Relu (x) }"))
+    with pytest.raises(ModelError, match="the optimized model does not load in onnxruntime"):
+        verify(fine, proto)
+
+
+def test_a_value_that_cannot_be_made_up() -> None:
+    model = from_proto(parsed("(seq(float[N]) s, int64 i) => (float[N] y) { y = SequenceAt (s, i) }"))
+    with pytest.raises(ModelError, match="cannot make up a value for input 's'"):
+        verify(model, model)
+
+
+def test_comparison() -> None:
+    nan, inf = np.nan, np.inf
+    one = np.array([1.0, nan, inf], "f4")
+    assert compare(one, one) == (0, 0), "equal NaNs and infinities are no difference"
+    assert compare(one, np.array([1.0, 2.0, inf], "f4")) == (inf, inf)
+    assert compare(np.array([1.0, 4.0]), np.array([1.5, 4.0])) == (0.5, 0.125)
+    assert compare(np.array(["a"], object), np.array(["b"], object)) == (inf, inf)
+    assert compare([one], [one]) == (0, 0)
+    assert compare([one], []) == (inf, inf)
