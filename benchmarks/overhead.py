@@ -263,7 +263,8 @@ def memory() -> None:
     gc.collect()
     before = resident_bytes()
     saturation = eqsat.saturate(root, rules, eqsat.Limits(nodes=10**7, seconds=600))
-    print(f"\nmemory: {(resident_bytes() - before) / saturation.node_count:.0f} bytes an e-node ({saturation.node_count})")
+    share = (resident_bytes() - before) / saturation.node_count
+    print(f"\nmemory: {share:.0f} bytes an e-node ({saturation.node_count} e-nodes)")
 
 
 def main() -> None:

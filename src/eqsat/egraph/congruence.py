@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from eqsat.egraph.journal import Equation, Term
+from eqsat.egraph.journal import Equation, Term, Terms
 
 
 class Edge(NamedTuple):
@@ -24,7 +24,7 @@ class Congruence:
         terms: symbol, atom and children of each term; may grow.
     """
 
-    def __init__(self, terms: Sequence[Term]):
+    def __init__(self, terms: Terms):
         self.terms = terms
         self._parent: dict[int, int] = {}
         self._reason: dict[int, Edge] = {}  # proof forest: term -> edge towards its root
@@ -121,7 +121,7 @@ class Congruence:
         self._reason.pop(term, None)
 
 
-def closure(terms: Sequence[Term], equations: Iterable[Equation], source: int, target: int) -> Congruence:
+def closure(terms: Terms, equations: Iterable[Equation], source: int, target: int) -> Congruence:
     """The closure of as many of the equations, in order, as make ``source`` and ``target`` equal."""
     found = Congruence(terms)
     found.add(source)

@@ -6,11 +6,11 @@ several places is rewritten in all of them at once: a derivation is no longer th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from eqsat.egraph.congruence import Congruence, Edge
-from eqsat.egraph.journal import Term
+from eqsat.egraph.journal import Term, Terms
 
 Pair = tuple[int, int]
 Intern = Callable[[Term], int]
@@ -50,7 +50,7 @@ class Derivation:
         target: what to end with.
     """
 
-    def __init__(self, closure: Congruence, terms: Sequence[Term], intern: Intern, source: int, target: int):
+    def __init__(self, closure: Congruence, terms: Terms, intern: Intern, source: int, target: int):
         self.closure = closure
         self.terms = terms
         self.intern = intern

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.query import Head, Query
 from eqsat.egraph.symbols import Interner, Symbol
 
-Term = tuple[int, ...]
+Term: TypeAlias = tuple[int, ...]
 """Symbol, atom and the numbers of the terms that are its children."""
+
+Terms: TypeAlias = Interner[Term]
+"""Terms by number."""
 
 
 class Equation(NamedTuple):
@@ -98,7 +101,7 @@ class Journal:
     def __init__(self, egraph: EGraph):
         self.egraph = egraph
         self.equations: dict[Equation, None] = {}
-        self.terms: Interner[Term] = Interner()
+        self.terms: Terms = Interner()
         self.of_handle: dict[int, int] = {}
         self._logs: list[Log] = []
         self._seen: set[tuple[str, tuple[int, ...]]] = set()

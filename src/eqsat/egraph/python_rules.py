@@ -156,6 +156,7 @@ class PythonRuleRunner:
         self.refuse = refuse
         self.fail = fail
         self.ruleset = f"rule{index}"
+        self.growth = 0  # what Python adds is counted, not estimated
         self.matches = 0
         self._alternatives: dict[tuple[object, ...], Alternative] = {}
         self._seen: set[tuple[str, tuple[int, ...]]] = set()

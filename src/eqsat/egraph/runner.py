@@ -194,8 +194,8 @@ class Runner:
     def _run_native(self, iteration: int) -> bool:
         """Run the rules without Python parts, search for the others."""
         active = [t for t in self.current if t.banned_until <= iteration and t.runner.is_live]
-        native = [turn for turn in active if isinstance(turn.runner, RewriteCompiler)]
-        direct = [turn for turn in native if not turn.runner.asks]
+        native = [(turn, turn.runner) for turn in active if isinstance(turn.runner, RewriteCompiler)]
+        direct = [turn for turn, runner in native if not runner.asks]
         changed = False
         if self.on_rule is None and self._nodes * _ROOM < self.limits.nodes:
             changed = self._apply_together(direct, iteration)
@@ -204,7 +204,7 @@ class Runner:
                 matches, updated = self._apply(turn, turn.runner.ruleset)
                 changed |= updated
                 self._hold_back(turn, matches, iteration)
-        for turn, matches in self._run_together([turn for turn in native if turn.runner.asks])[0].items():
+        for turn, matches in self._run_together([turn for turn, runner in native if runner.asks])[0].items():
             turn.pending += matches
             self._hold_back(turn, turn.pending, iteration)
         self._check_time()
@@ -281,8 +281,7 @@ class Runner:
         entry.seconds += time.perf_counter() - start
         entry.matches += matches
         entry.updates += run.updated
-        if isinstance(turn.runner, RewriteCompiler):
-            self._nodes += matches * turn.runner.growth
+        self._nodes += matches * turn.runner.growth
         self._after_rule(turn.name, run.updated)
         return matches, run.updated
 

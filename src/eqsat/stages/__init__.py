@@ -12,7 +12,8 @@ from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.stages.composites import composite_rules
 from eqsat.stages.equality_saturation import EqualitySaturation
-from eqsat.stages.extraction import CostModel, Extraction, extract
+from eqsat.stages.extraction import Extraction, extract
+from eqsat.stages.kernels import CostModel
 from eqsat.stages.orders import OrderComparison, compare_orders
 from eqsat.stages.saturation import Saturation, saturate
 

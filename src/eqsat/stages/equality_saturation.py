@@ -9,7 +9,8 @@ from eqsat.egraph.report import Limits
 from eqsat.egraph.schedule import Schedule
 from eqsat.relay.infer import infer_module
 from eqsat.relay.transform.base import Pass, PassInfo
-from eqsat.stages.extraction import CostModel, extract
+from eqsat.stages.extraction import extract
+from eqsat.stages.kernels import CostModel
 from eqsat.stages.saturation import saturate
 
 

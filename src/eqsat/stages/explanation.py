@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.egraph.build import build_captured
 from eqsat.egraph.congruence import Congruence, Edge, closure
@@ -19,6 +23,8 @@ from eqsat.stages.saturation import Region
 
 INPUT = "input"
 """Origin of a node that the graph had from the start."""
+
+Choice: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 AGAIN = "again"
 """Rule of a step that repeats, elsewhere, what earlier steps showed."""
@@ -58,7 +64,7 @@ class Explanation:
         ArgumentError: the region was saturated without ``explain=True``.
     """
 
-    def __init__(self, region: Region, choice: Sequence[int], result: Expr):
+    def __init__(self, region: Region, choice: Choice, result: Expr):
         if region.runner.journal is None:
             raise ArgumentError("nothing was kept to explain: saturate with explain=True")
         self.region = region
@@ -182,7 +188,7 @@ class Explanation:
         return found
 
 
-def _term(journal: Journal, snapshot: Snapshot, choice: Sequence[int], root: int) -> int:
+def _term(journal: Journal, snapshot: Snapshot, choice: Choice, root: int) -> int:
     found: dict[int, int] = {}
     stack = [root]
     while stack:

@@ -18,7 +18,8 @@ from eqsat.relay.dataflow_pattern import DFPatternCallback
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.stages.destructive import Graphs, Rewriter, Rewritten, Step
-from eqsat.stages.extraction import CostModel, Extraction, extract
+from eqsat.stages.extraction import Extraction, extract
+from eqsat.stages.kernels import CostModel
 from eqsat.stages.order_plot import draw
 from eqsat.stages.saturation import saturate
 
