@@ -195,3 +195,20 @@ def test_a_trained_network() -> None:
     done = run(before)
     assert len(done.after.graph) < len(before.graph)
     assert all(difference.relative <= 1e-4 for difference in verify(before, done.after, runs=2))
+
+
+def test_padding_that_keeps_the_size_needs_no_sizes() -> None:
+    """With stride 1 it is the kernel's less one, whatever comes in."""
+    proto = parsed(
+        """(float[N,C,L] x) => (float[N,3,L] y) {
+            c = Conv <auto_pad = "SAME_LOWER"> (x, w)
+            n = BatchNormalization (c, gamma, beta, mean, variance)
+            y = Relu (n)
+        }"""
+    )
+    with_weights(proto, w=(3, 2, 4), gamma=(3,), beta=(3,), mean=(3,), variance=(3,))
+    after = optimized(proto)
+    assert operators(after.graph) == {"Conv": 1, "Relu": 1}
+    for length in (5, 8):
+        x = np.random.default_rng(0).standard_normal((2, 2, length)).astype("f4")
+        np.testing.assert_allclose(outputs(after, x=x)[0], outputs(proto, x=x)[0], rtol=1e-4, atol=1e-5)

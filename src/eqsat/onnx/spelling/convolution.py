@@ -28,7 +28,9 @@ def padding(
         return (0,) * (2 * len(kernel))
     source.require(mode in ("SAME_UPPER", "SAME_LOWER"), f"auto_pad {mode} is not understood")
     begins, ends = [], []
-    for dim, tap, stride, step in zip(source.static_shape(data)[2:], kernel, strides, dilation, strict=True):
+    dense = all(stride == 1 for stride in strides)  # then the padding is the same whatever the size
+    dims = [1] * len(kernel) if dense else source.static_shape(data)[2:]
+    for dim, tap, stride, step in zip(dims, kernel, strides, dilation, strict=True):
         total = max((-(-dim // stride) - 1) * stride + (tap - 1) * step + 1 - dim, 0)
         small = total // 2
         begins.append(total - small if mode == "SAME_LOWER" else small)
