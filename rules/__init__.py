@@ -4,6 +4,7 @@
 """
 
 from eqsat.egraph.author import (
+    apart,
     attrs_of,
     birewrite,
     compute,
@@ -63,6 +64,7 @@ __all__ = [
     "Rewrite",
     "RuleSet",
     "Soundness",
+    "apart",
     "attrs_of",
     "birewrite",
     "compute",

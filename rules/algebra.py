@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.author import constants, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import apart, constants, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_constant, is_op
 from eqsat.relay.expr import Constant, Var
@@ -164,35 +164,62 @@ canonical = RuleSet(
     ],
 )
 
+shifted, scaled = x + a, x * a
+
 # constants travel outward and meet
 meeting = RuleSet(
     "meeting",
     [
-        rewrite("add-add-constant", (x + a) + b, x + (a + b), sum_is_new, soundness=ROUNDING),
+        rewrite("add-add-constant", shifted + b, x + (a + b), sum_is_new, apart(shifted, x), soundness=ROUNDING),
         rewrite(
             "add-add-large-constant",
-            (x + a) + b,
+            shifted + b,
             x + (a + b),
             when(is_large, type_of(a)),
+            apart(shifted, x),
             soundness=ROUNDING,
             examples=lambda draw: (Var("x", TensorType((36,), draw.dtype)) + large(draw)) + large(draw),
         ),
-        rewrite("multiply-multiply-constant", (x * a) * b, x * (a * b), product_is_new, soundness=ROUNDING),
+        rewrite(
+            "multiply-multiply-constant", scaled * b, x * (a * b), product_is_new, apart(scaled, x), soundness=ROUNDING
+        ),
         rewrite(
             "multiply-multiply-large-constant",
-            (x * a) * b,
+            scaled * b,
             x * (a * b),
             when(is_large, type_of(a)),
+            apart(scaled, x),
             soundness=ROUNDING,
             examples=lambda draw: (Var("x", TensorType((36,), draw.dtype)) * large(draw)) * large(draw),
         ),
         # (x + a) b = x b + a b
-        rewrite("scale-after-shift", (x + a) * b, x * b + a * b, soundness=ROUNDING),
-        rewrite("scalar-outward", (x * a) * y, (x * y) * a, when(is_scalar, type_of(a)), soundness=ROUNDING),
         rewrite(
-            "scalar-out-of-numerator", (x * a) / y, (x / y) * a, when(is_float_scalar, type_of(a)), soundness=ROUNDING
+            "scale-after-shift",
+            shifted * b,
+            x * b + a * b,
+            when(is_number, type_of(x)),
+            apart(shifted, x),
+            soundness=ROUNDING,
         ),
-        rewrite("shift-outward", (x + a) + y, (x + y) + a, when(is_scalar, type_of(a)), soundness=ROUNDING),
+        rewrite(
+            "scalar-outward", scaled * y, (x * y) * a, when(is_scalar, type_of(a)), apart(scaled, x), soundness=ROUNDING
+        ),
+        rewrite(
+            "scalar-out-of-numerator",
+            scaled / y,
+            (x / y) * a,
+            when(is_float_scalar, type_of(a)),
+            apart(scaled, x),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "shift-outward",
+            shifted + y,
+            (x + y) + a,
+            when(is_scalar, type_of(a)),
+            apart(shifted, x),
+            soundness=ROUNDING,
+        ),
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only
         rewrite(
             "common-factor",
@@ -226,7 +253,7 @@ meeting = RuleSet(
 cancelling = RuleSet(
     "cancelling",
     [
-        rewrite("subtract-itself", x - x, x * scalar(0, x), when(is_number, type_of(x)), soundness=ROUNDING),
+        rewrite("subtract-itself", x - x, x * scalar(0, x), when(is_number, type_of(x)), soundness=FINITE),
         rewrite("add-and-subtract", (x + y) - y, x, soundness=FINITE),
         rewrite("subtract-and-add", (x - y) + y, x, soundness=FINITE),
         rewrite("divide-and-multiply", (x / y) * y, x, when(is_float, type_of(x)), soundness=FINITE),

@@ -301,6 +301,11 @@ def is_plain_matrix(attrs: Any, weight: TensorType) -> bool:
     return rank_of(weight) == 2 and not attrs.get("transpose_a", False)
 
 
+def is_something(value: NDArray[Any]) -> bool:
+    """Whether a constant is not 0: a shift by nothing would be found again behind every product."""
+    return bool(np.any(value != 0))
+
+
 def shift_through(product: Product) -> Any:
     """(x + c) w = x w + c w"""
     moved = product(x + c, w)
@@ -313,6 +318,7 @@ def shift_through(product: Product) -> Any:
         moved,
         nn.bias_add(like(moved, x, w), bias, axis=-1),
         when(is_plain_matrix, attrs_of(moved), type_of(w)),
+        when(is_something, value_of(c)),
         when(same_floats, type_of(x), type_of(c), type_of(w), type_of(moved)),
         soundness=ROUNDING,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from eqsat.egraph.check import check_rewrite, subpatterns
 from eqsat.egraph.rule import (
+    Apart,
     Compute,
     Examples,
     Guard,
@@ -60,6 +61,14 @@ def refuse(reason: str) -> Refusal:
 def when(holds: Callable[..., Any], *refs: Ref) -> Guard:
     """A guard. ``holds`` gets what ``refs`` refer to, and returns a truth value or a refusal."""
     return Guard(holds, refs)
+
+
+def apart(*patterns: DFPattern) -> Guard:
+    """A guard: ``patterns`` matched different values, as far as is known yet.
+
+    A law that takes something out of a value would go on for ever where that value equals its own part.
+    """
+    return Apart(lambda: True, (), patterns)
 
 
 def compute(function: Callable[..., Any], *refs: Ref) -> Compute:

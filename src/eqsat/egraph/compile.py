@@ -15,7 +15,7 @@ import numpy as np
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal, Log, Made
 from eqsat.egraph.query import Head, Query, QueryCompiler
-from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
+from eqsat.egraph.rule import Apart, Compute, Like, Ref, Refusal, Rewrite
 from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.attrs import Attrs
@@ -81,7 +81,7 @@ class RewriteCompiler:
         return bool(new)
 
     def _add(self, query: Query, number: int) -> None:
-        query = self._distinct_roots(query)
+        query = self._apart(query)
         action = _Action(self.egraph, self.rule, query)
         action.build()
         name = f"{self.ruleset}_{number}"
@@ -118,10 +118,13 @@ class RewriteCompiler:
         action.actions.append(log.action)
         return log
 
-    def _distinct_roots(self, query: Query) -> Query:
-        roots = [query.classes[root] for root in self.rule.lhs]
-        pairs = [f"(!= {a} {b})" for i, a in enumerate(roots) for b in roots[i + 1 :]]
-        return query.where(*pairs)
+    def _apart(self, query: Query) -> Query:
+        """The query where roots, and what the rule says is apart, are different classes."""
+        groups = [self.rule.lhs, *(guard.patterns for guard in self.rule.when if isinstance(guard, Apart))]
+        for group in groups:
+            classes = [query.classes[pattern] for pattern in group if pattern in query.classes]
+            query = query.where(*[f"(!= {a} {b})" for i, a in enumerate(classes) for b in classes[i + 1 :]])
+        return query
 
     def _answer(self, action: _Action) -> Callable[..., Sequence[int] | None]:
         def answer(*ids: int) -> Sequence[int] | None:

@@ -86,6 +86,21 @@ class TypeFacts:
         return None if ty is None else (egraph.type_id(ty),)
 
 
+def _vanishes(result: Any) -> bool:
+    """Whether a result is a float matrix, or more, of zeros only: a weight that was scaled by 0.
+
+    It stays an expression: were 0 * w known to equal 0 * w * k, what is multiplied by it would equal itself times
+    k, and times k * k, and so on for ever.
+    """
+    return (
+        isinstance(result, np.ndarray)
+        and result.dtype.kind == "f"
+        and result.ndim > 1
+        and result.size > 1
+        and not result.any()
+    )
+
+
 def is_foldable(symbol: Symbol) -> bool:
     """Whether an e-node of this symbol over constants is itself a constant."""
     if symbol.kind == "call" and symbol.op is not None:
@@ -169,7 +184,7 @@ class ConstantFacts:
             result = evaluate_op(symbol.op, value, [self._array(index) for index in ids])
         except EqsatError:
             return None
-        return None if result is None else (self._intern(result),)
+        return None if result is None or _vanishes(result) else (self._intern(result),)
 
     def _is_small(self, op: Op, attrs: Attrs | None, ids: Sequence[int]) -> bool:
         try:

@@ -55,6 +55,13 @@ class Guard:
     refs: tuple[Ref, ...]
 
 
+@dataclass(frozen=True)
+class Apart(Guard):
+    """The patterns matched classes of which nothing says that they are equal."""
+
+    patterns: tuple[DFPattern, ...] = ()
+
+
 class Template(DFPattern):
     """A part of a right side that is no pattern by itself; base class."""
 
