@@ -181,9 +181,9 @@ class TestValues:
     def test_lists_longer_than_pythons_stack(self) -> None:
         text = "def @count(%n: int32, %xs: List[int32]) -> List[int32] { if (%n == 0) { %xs } else { @count(%n - 1, Cons(%n, %xs)) } }"  # noqa: E501
         value = relay.interpreter.evaluate(
-            relay.parse(f"{PROGRAM}{text}\ndef @main(%n: int32) {{ @length(@count(%n, Nil())) }}"), {"n": 5_000}
+            relay.parse(f"{PROGRAM}{text}\ndef @main(%n: int32) {{ @length(@count(%n, Nil())) }}"), {"n": 2_000}
         )
-        assert value == 5_000
+        assert value == 2_000
 
     @pytest.mark.parametrize(
         ("body", "message"),
