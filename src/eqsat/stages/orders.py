@@ -29,8 +29,8 @@ ALL_LIMIT = 5040
 SHOWN = 24
 """Rows of the printed table; the middle ones of more are left out."""
 
-RANDOM_SHOWN = 4
-"""Rewrites of a random run that the table names."""
+NAMES_SHOWN = 8
+"""Rules or rewrites of a row that the table names."""
 
 
 @dataclass(frozen=True)
@@ -314,8 +314,6 @@ def _line(row: OrderRow) -> str:
 def _label(row: OrderRow) -> str:
     if row.kind == "saturation":
         return "all at once (saturation)"
-    if row.kind != "random":
-        return " > ".join(row.order)
-    shown = " > ".join(row.order[:RANDOM_SHOWN])
-    left_out = len(row.order) - RANDOM_SHOWN
-    return f"random: {shown}" + (f" > ... {left_out} more" if left_out > 0 else "")
+    shown, left_out = " > ".join(row.order[:NAMES_SHOWN]), len(row.order) - NAMES_SHOWN
+    label = shown + (f" > ... {left_out} more" if left_out > 0 else "")
+    return f"random: {label}" if row.kind == "random" else label
