@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -130,7 +131,7 @@ def write_model(model: Any, target: Path) -> None:
     from eqsat import onnx
 
     if target == STREAM:
-        click.get_binary_stream("stdout").write(onnx.to_bytes(model))
+        sys.stdout.buffer.write(onnx.to_bytes(model))
     else:
         onnx.save(model, target)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -79,7 +80,7 @@ def read_model(source: Path) -> Any:
 
     if source != STREAM:
         return onnx.load(source)
-    return onnx.from_bytes(click.get_binary_stream("stdin").read(), "standard input")
+    return onnx.from_bytes(sys.stdin.buffer.read(), "standard input")
 
 
 optimization_options = _options(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,8 @@ def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
     if text is not None:
         from eqsat.parser import fromtext
 
-        return fromtext(text), {}
+        graph = fromtext(text)
+        return graph if isinstance(graph, IRModule) else IRModule.from_expr(graph), {}
     from eqsat import onnx
 
     model = onnx.from_bytes(data, "standard input") if file == STREAM else onnx.load(file)
@@ -55,7 +57,7 @@ def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
 
 def _bytes(file: Path) -> bytes:
     if file == STREAM:
-        return click.get_binary_stream("stdin").read()
+        return sys.stdin.buffer.read()
     try:
         return file.read_bytes()
     except OSError as error:

@@ -26,7 +26,7 @@ def _clip(source: Source) -> Result:
         high = None if highest is None else source.scalar(highest)
     bounds = [bound for bound in (low, high) if bound is not None]
     if not bounds:
-        return data  # type: ignore[no-any-return]
+        return data
     source.type(data)  # bounds are written in its dtype
     source.require(all(float(bound) == bound for bound in bounds), "a bound is no float")
     source.require(len(bounds) < 2 or low <= high, "its bounds are in the wrong order")

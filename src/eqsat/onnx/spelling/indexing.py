@@ -79,7 +79,7 @@ def _in_range(call: Call, data: Any, axis: int, target: Target) -> Operand:
     size = np.prod(target.dims(shape)) if attributes(call).axis is None else target.dims(shape)[axis]
     if isinstance(indices, Constant):
         values = indices.data.numpy()
-        return np.clip(values, 0, size - 1) if mode == "clip" else np.mod(values, size)
+        return np.asarray(np.clip(values, 0, size - 1) if mode == "clip" else np.mod(values, size))
     dtype = target.type(indices).dtype
     if mode == "wrap" and dtype in ("int32", "int64"):
         return OnnxNode("Mod", [indices, np.asarray(size, dtype)])

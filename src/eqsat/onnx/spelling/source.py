@@ -89,7 +89,7 @@ class Source:
 
     @property
     def op_type(self) -> str:
-        return self.node.op_type
+        return str(self.node.op_type)
 
     def decline(self, reason: str) -> NoReturn:
         """Leave the node as it is, for ``reason``."""
@@ -167,6 +167,13 @@ class Source:
         self.require(not attr.is_ref() and attr.type == kind, f"attribute {name} is of an unusual kind")
         return attr.value
 
+    def ints_of(self, name: str, index: int, since: int) -> Any:
+        """A list of integers that is attribute ``name`` before opset ``since`` and input ``index`` from then on."""
+        if self.opset < since:
+            return self.ints(name)
+        expr = self.inputs[index] if index < len(self.inputs) else None
+        return None if expr is None else self.integers(expr)
+
     def int(self, name: str, default: Any = None) -> Any:
         return self._attribute(name, ir.AttributeType.INT, default)
 
@@ -183,13 +190,6 @@ class Source:
         """The value of a tensor attribute, None without it."""
         found = self._attribute(name, ir.AttributeType.TENSOR, None)
         return None if found is None else found.numpy()
-
-    def ints_of(self, name: str, index: int, since: int) -> Any:
-        """A list of integers that is attribute ``name`` before opset ``since`` and input ``index`` from then on."""
-        if self.opset < since:
-            return self.ints(name)
-        expr = self.inputs[index] if index < len(self.inputs) else None
-        return None if expr is None else self.integers(expr)
 
     def ignore(self, *names: str) -> None:
         """Note that attributes say nothing that matters to inference."""

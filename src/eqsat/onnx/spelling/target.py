@@ -166,7 +166,7 @@ class Target:
 
     def has(self, op_type: str) -> bool:
         """Whether the standard operators of this opset include ``op_type``."""
-        return defs.has(op_type, max_inclusive_version=self.opset)
+        return bool(defs.has(op_type, max_inclusive_version=self.opset))
 
     def unwritable(self, call: Call, why: str) -> ModelError:
         """The error that ``call`` has no ONNX form."""
