@@ -1,0 +1,58 @@
+"""The default rules end, whatever constants a graph holds: zeros make classes that equal parts of themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eqsat
+from eqsat import relay, rules
+from eqsat.relay import nn
+from eqsat.relay.expr import Expr
+
+MOST = 400
+"""E-nodes; each graph has about ten."""
+
+
+def array(*shape: int) -> Expr:
+    return relay.const(np.random.default_rng(0).uniform(-1, 1, shape).astype("float32"))
+
+
+def scaled_by_zero() -> Expr:
+    image = relay.var("image", shape=(1, 3, 5, 5))
+    product = nn.conv2d(image, array(3, 3, 3, 3), padding=1) * relay.const(0.0)
+    statistics = [relay.const(np.asarray([0.5, 1.5, 2.5], "float32")) for _ in range(4)]
+    return nn.batch_norm(product, *statistics)[0]
+
+
+def shifted_by_zero() -> Expr:
+    matrix = relay.var("matrix", shape=(4, 6))
+    return nn.dense(nn.dense(matrix, array(3, 6)) + relay.const(0.0), array(3, 3))
+
+
+def nothing_scaled() -> Expr:
+    matrix = relay.var("matrix", shape=(4, 6))
+    nothing = relay.negative(matrix - matrix) * relay.const(-0.3)
+    return nothing + nothing
+
+
+def zero_weights() -> Expr:
+    matrix = relay.var("matrix", shape=(4, 6))
+    return nn.dense(matrix, relay.const(np.zeros((3, 6), "float32"))) * array(3) * relay.const(-2.0)
+
+
+def scales_in_a_row() -> Expr:
+    matrix = relay.var("matrix", shape=(4, 6))
+    for factor in (1.5, -2.5, 0.5, 3.0, -1.0):
+        matrix = nn.relu(matrix * relay.const(factor)) + relay.const(factor)
+    return matrix
+
+
+GRAPHS = [scaled_by_zero, shifted_by_zero, nothing_scaled, zero_weights, scales_in_a_row]
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.__name__)
+def test_the_default_rules_saturate_in_few_nodes(graph) -> None:
+    saturation = eqsat.saturate(graph(), rules.default)
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count < MOST
