@@ -270,7 +270,7 @@ def _from_examples(rule: Rewrite | PythonRule, draw: Draw) -> Instance | None:
     types: dict[Expr, Type] = {}
     for root in roots:
         extend_types(types, root)
-    return Instance(roots, _values(draw, Tuple(roots), types))
+    return Instance(roots, draw_values(draw, Tuple(roots), types))
 
 
 def _from_patterns(rule: Rewrite | PythonRule, draw: Draw) -> Instance | None:
@@ -280,7 +280,7 @@ def _from_patterns(rule: Rewrite | PythonRule, draw: Draw) -> Instance | None:
     if len(set(roots)) < len(roots):
         return None
     whole, types, matched = Tuple(roots), maker.types, maker.matched
-    values = _values(draw, whole, types)
+    values = draw_values(draw, whole, types)
     if draw.chance(0.15):
         whole, types, matched, values = _with_unknown_dims(draw, whole, matched, values)
     if isinstance(rule, Rewrite) and not all(_holds(guard, matched, types) for guard in rule.when):
@@ -288,7 +288,8 @@ def _from_patterns(rule: Rewrite | PythonRule, draw: Draw) -> Instance | None:
     return Instance(whole.fields, values)
 
 
-def _values(draw: Draw, whole: Expr, types: dict[Expr, Type]) -> dict[Var, Any]:
+def draw_values(draw: Draw, whole: Expr, types: dict[Expr, Type]) -> dict[Var, Any]:
+    """Values for the free variables of a graph."""
     return {var: _value(draw, types[var]) for var in free_vars(whole)}
 
 

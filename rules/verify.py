@@ -23,14 +23,14 @@ import numpy as np
 from eqsat.egraph.rule import FoldConstants, Rule, Soundness, flatten
 from eqsat.errors import EqsatError, EvaluationError, TypeCheckError
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
-from eqsat.relay.infer import infer_types
+from eqsat.relay.infer import infer_type, infer_types
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.op.op import REQUIRED, make_attrs
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 from eqsat.rules.apply import right_sides
 from eqsat.rules.draw import Draw
-from eqsat.rules.instances import Instance, draw_instances
+from eqsat.rules.instances import Instance, draw_instances, draw_values
 
 BATCH = 50
 """Instances that one e-graph holds."""
@@ -81,6 +81,30 @@ def verify(rules: Any, instances: int = 100, seed: int = 0) -> list[Verdict]:
         RuleError: ``rules`` holds something that is no rule.
     """
     return [_verify(rule, instances, seed) for rule in flatten(rules)]
+
+
+def verify_equal(
+    before: Expr, after: Expr, soundness: Soundness = Soundness.ROUNDING, instances: int = 10, seed: int = 0
+) -> Verdict:
+    """Test that two graphs have the same values, as the steps of an explanation should.
+
+    Args:
+        before, after: the graphs; their free variables have types.
+        soundness: how near the values must be.
+        instances: on how many random inputs to compare them.
+        seed: of the inputs.
+    """
+    start, tested, rng = time.perf_counter(), 0, random.Random(seed)
+    whole = Tuple([infer_type(before), after])
+    types = infer_types(whole)
+    for _ in range(instances):
+        values = draw_values(Draw(rng, finite=soundness is Soundness.FINITE), whole, types)
+        instance = Instance((whole.fields[0],), values)
+        outcome = _compare(soundness, instance, (after,))
+        tested += outcome is not None
+        if isinstance(outcome, _Difference):
+            return Verdict("", soundness, "unsound", tested, outcome.text(), time.perf_counter() - start)
+    return Verdict("", soundness, "sound" if tested else "unmatched", tested, "", time.perf_counter() - start)
 
 
 def table(verdicts: Iterable[Verdict]) -> str:

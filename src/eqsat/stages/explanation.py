@@ -34,6 +34,8 @@ AGAIN = "again"
 class Step:
     """One rewrite: ``before`` became ``after`` wherever the graph had it there.
 
+    ``eqsat.rules.verify.verify_equal(step.before, step.after)`` computes both on random inputs.
+
     Args:
         rule: the rule, read from right to left where ``forward`` is false; ``commute`` for operands that change
             places, ``again`` for what earlier steps showed.
