@@ -252,7 +252,7 @@ def _reshape(draw: Draw, known: list[Any]) -> Drawn:
         shape.append(factor)
         rest = rest // factor if factor else 0
     if draw.chance(0.25):
-        shape = list(data.shape) + [1] * draw.rng.randrange(2)  # type: ignore[arg-type]
+        shape = [*data.concrete_shape, *[1] * draw.rng.randrange(2)]
     elif size:
         shape.insert(draw.rng.randint(0, len(shape)), -1 if draw.chance(0.3) else rest)
     return [data], {"newshape": tuple(shape), "allowzero": 0 in shape}

@@ -19,7 +19,7 @@ from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.expr import Call, Constant, Expr, Op, Var
 from eqsat.relay.infer import extend_types
-from eqsat.relay.op import broadcast_to, reshape
+from eqsat.relay.op import broadcast_to, reshape, reverse, tanh
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import TensorType, Type, is_static
@@ -428,9 +428,7 @@ def common_weight(product: Product) -> list[Any]:
             when(lambda *attrs: attrs[0] == attrs[1], attrs_of(one), attrs_of(other)),
             when(lambda *types: types[0] == types[1] and is_float(*types), type_of(w), type_of(v)),
             soundness=FINITE,
-            examples=drawn(
-                product, lambda draw, call, x, w, of: call(x, w) + call(x, Constant(w.data.numpy()[..., ::-1]))
-            ),
+            examples=drawn(product, lambda draw, call, x, w, of: call(x, w) + call(x, reverse(w, axis=0))),
         ),
         # x w + y w = (x + y) w
         rewrite(
@@ -444,7 +442,7 @@ def common_weight(product: Product) -> list[Any]:
                 type_of(y),
             ),
             soundness=FINITE,
-            examples=drawn(product, lambda draw, call, x, w, of: call(x, w) + call(Var("y", x.type_annotation), w)),
+            examples=drawn(product, lambda draw, call, x, w, of: call(x, w) + call(tanh(x), w)),
         ),
     ]
 

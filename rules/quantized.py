@@ -12,7 +12,7 @@ from eqsat.egraph.rule import RuleSet
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.expr import Constant, Expr, Var
 from eqsat.relay.op import argmax, argmin, argsort
-from eqsat.relay.op.qnn import dequantize, quantize
+from eqsat.relay.op.qnn.convert import dequantize, quantize
 from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import Draw
 

@@ -85,11 +85,10 @@ def _mean(draw: Draw) -> Expr:
     """A sum times a number, most often the share of one summand."""
     ty = draw.tensor(max(1, draw.rank), draw.rng.choice(FLOATS))
     axis = draw.rng.randrange(rank_of(ty))
-    count = ty.shape[axis] if draw.chance(0.8) else 7
-    data = Var("x", ty)
-    return sum(data, axis=axis - draw.rng.choice((0, rank_of(ty))), keepdims=draw.chance(0.5)) * const(
-        np.asarray(1 / max(1, count)).astype(ty.dtype)
-    )
+    count = ty.concrete_shape[axis] if draw.chance(0.8) else 7
+    share = const(np.asarray(1 / max(1, count)).astype(ty.dtype))
+    total = sum(Var("x", ty), axis=axis - draw.rng.choice((0, rank_of(ty))), keepdims=draw.chance(0.5))
+    return total * share  # type: ignore[no-any-return]
 
 
 reduced = reduction(x)
