@@ -43,7 +43,7 @@ def saturation() -> Any:
         OpCount() * (lambda node: 2.0),
         lambda node: float(len(node.op)),
     ],
-    ids=repr,
+    ids=["operators", "bytes", "flops", "cpu", "gpu", "npu", "storage", "sum", "product", "callable"],
 )
 def test_every_model_gives_an_equal_graph_no_dearer_than_the_input(saturation: Any, model: Any) -> None:
     best = eqsat.extract(saturation, cost_model=model)
