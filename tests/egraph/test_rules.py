@@ -93,6 +93,16 @@ class TestSaturation:
         assert done.node_count == 8 + (3**8 - 2**9 + 1)  # every way to split every subset of the leaves
         assert done.class_count == 2**8 - 1
 
+    @pytest.mark.parametrize("backoff", [None, Backoff()])
+    def test_associativity_and_commutativity_of_ten_leaves(self, backoff: Backoff | None) -> None:
+        total: Expr = relay.var("v0", shape=(3,))
+        for index in range(1, 10):
+            total = total + relay.var(f"v{index}", shape=(3,))
+        schedule = Schedule((Phase.of([commute, associate]),), backoff=backoff)
+        saturation = eqsat.saturate(total, schedule, eqsat.Limits(iterations=100, nodes=10**6, seconds=300))
+        assert saturation.stop_reason == "saturated"
+        assert saturation.node_count == 57_002 + 10
+
     def test_limits_must_be_positive(self) -> None:
         for wrong in ({"iterations": 0}, {"nodes": -1}, {"seconds": 0.0}, {"memory": 0}):
             with pytest.raises(LimitError, match="give a number above 0"):
