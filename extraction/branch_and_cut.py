@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from eqsat.errors import ExtractionError
 
+from . import cp_sat
 from .contract import contracted
 from .cuts import Cuts
 from .deadline import Deadline
@@ -22,6 +23,8 @@ from .solution import Result, finish
 
 _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
+_FIRST_TRY = 1.0  # seconds for HiGHS before CP-SAT is asked
+_SECOND_OPINION, _SECOND_SHARE = 10.0, 0.2  # seconds, and share of the time left, for CP-SAT; the rest is for HiGHS
 _TIME_OVER = "stopped by the time limit"
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
 
@@ -183,8 +186,24 @@ class BranchAndCut:
         return ~((relaxation.x < 0.5) & (relaxation.reduced > room - margin))
 
     def _branch(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> str:
-        step = granularity(relaxation.problem.cost)
         relaxation.require_integers()
+        if cp_sat.available():
+            self._branch_until(deadline.within(_FIRST_TRY), relaxation, cuts, search)
+            if not self._closed() and not deadline.passed():
+                self._ask_cp_sat(relaxation.problem, search, deadline)
+            if self._closed():
+                return ""
+        return self._branch_until(deadline, relaxation, cuts, search)
+
+    def _ask_cp_sat(self, current: Problem, search: Search, deadline: Deadline) -> None:
+        seconds = min(_SECOND_OPINION, _SECOND_SHARE * deadline.left())
+        bound, choice = cp_sat.solve(current, search.used(), seconds, self.seed)
+        self._raise_bound(bound, granularity(current.cost))
+        if choice:
+            self._offer(choice)
+
+    def _branch_until(self, deadline: Deadline, relaxation: Relaxation, cuts: Cuts, search: Search) -> str:
+        step = granularity(relaxation.problem.cost)
         restarts = 0
         while not deadline.passed():
             found = relaxation.branch(deadline.left(), search.used(), step)

@@ -121,8 +121,10 @@ class Relaxation:
         """Give each class of a cyclic component a level t_c; a chosen node's class lies above its children there.
 
         t_k + 1 <= t_c + size (1 - sum of x_n over the nodes of c with child k), 0 <= t <= size - 1. This alone forbids
-        every cycle once x is integer, though it hardly tightens the relaxation.
+        every cycle once x is integer, though it hardly tightens the relaxation. A second call changes nothing.
         """
+        if self._levels:
+            return
         for classes in cycles:
             size = len(classes)
             first = self._highs.getNumCol()

@@ -1,0 +1,56 @@
+"""A second opinion from OR-tools' CP-SAT, where that is installed: it proves some graphs that HiGHS does not."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from .components import components
+from .problem import Problem
+
+_STARTING = 2.0  # seconds that the process may take beyond its limit
+
+
+def available() -> bool:
+    return find_spec("ortools") is not None
+
+
+def solve(problem: Problem, start: Sequence[int], seconds: float, seed: int) -> tuple[float, list[int]]:
+    """A lower bound and a choice (empty where none was found), starting from a choice.
+
+    Works in a process of its own, which does not outlive an exception here. Where that fails, nothing is known:
+    (-inf, []).
+    """
+    arrays = io.BytesIO()
+    np.savez(
+        arrays,
+        node_class=problem.node_class,
+        child_ptr=problem.child_ptr,
+        child=problem.child,
+        cost=problem.cost,
+        roots=problem.roots,
+        component=components(problem),
+        start=start,
+        seconds=seconds,
+        seed=seed & 0x7FFFFFFF,
+    )
+    worker = Path(__file__).with_name("cp_sat_worker.py")
+    try:
+        run = subprocess.run(
+            [sys.executable, str(worker)],
+            input=arrays.getvalue(),
+            capture_output=True,
+            timeout=seconds + _STARTING,
+            check=True,
+        )
+        found = json.loads(run.stdout)
+    except (subprocess.SubprocessError, OSError, ValueError):
+        return -np.inf, []
+    return float(found["bound"]), found.get("choice", [])

@@ -1,0 +1,53 @@
+"""The second opinion: with OR-tools it is right, without it nothing is lost."""
+
+from __future__ import annotations
+
+import math
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from eqsat.extraction import Problem, cp_sat, dag_cost, exact, tree
+
+from .strategies import optimum, problems
+from .test_extractors import random_graph
+
+needs_ortools = pytest.mark.skipif(find_spec("ortools") is None, reason="OR-tools is not installed")
+
+
+@needs_ortools
+@settings(max_examples=6, deadline=None)
+@given(problem=problems() | problems(least_cost=-2))
+def test_it_finds_the_optimum_and_proves_it(problem: Problem) -> None:
+    bound, choice = cp_sat.solve(problem, tree(problem).choice.tolist(), 20.0, 0)
+    assert dag_cost(problem, choice) == pytest.approx(optimum(problem))
+    assert bound == pytest.approx(optimum(problem))
+
+
+@pytest.mark.parametrize("program", ["/no/such/python", "false", "echo"])
+def test_where_the_process_fails_nothing_is_lost(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_graph(1, 80)
+    monkeypatch.setattr("sys.executable", program)
+    assert cp_sat.solve(problem, tree(problem).choice.tolist(), 1.0, 0) == (-math.inf, [])
+    monkeypatch.setattr(cp_sat, "available", lambda: True)
+    assert exact(problem).optimal
+
+
+def test_what_it_says_is_taken_after_a_first_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_graph(1, 80)
+    best = exact(problem)
+    monkeypatch.setattr("eqsat.extraction.branch_and_cut._FIRST_TRY", 0.0)
+    monkeypatch.setattr(cp_sat, "available", lambda: True)
+    asked: list[Any] = []
+
+    def prove(current: Problem, start: list[int], seconds: float, seed: int) -> tuple[float, list[int]]:
+        asked.append(current)
+        return math.inf, []
+
+    monkeypatch.setattr(cp_sat, "solve", prove)
+    result = exact(problem, incumbent=best.choice)
+    assert len(asked) == 1
+    assert result.optimal
+    assert result.cost == best.cost
