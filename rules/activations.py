@@ -118,10 +118,14 @@ half = filled(0.5, "half")
 
 gate = clip(x + three)
 hard = (x * gate) * sixth
-half_of_one_plus_erf = (x * (erf(x * root_of_half) + one)) * half
+odd = erf(x * root_of_half)
+half_of_one_plus_erf = (x * (odd + one)) * half | x * half + (x * odd) * half
 cube_by_square = (x * x) * x
-inside = (x + cube_by_square * third_power) * root_of_two_over_pi
-half_of_one_plus_tanh = (x * (tanh(inside) + one)) * half
+inside = (x + cube_by_square * third_power) * root_of_two_over_pi | (
+    ((x * x) * third_power + one) * x
+) * root_of_two_over_pi
+odd_too = tanh(inside)
+half_of_one_plus_tanh = (x * (odd_too + one)) * half | x * half + (x * odd_too) * half
 
 recognised = RuleSet(
     "recognised",

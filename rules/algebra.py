@@ -49,6 +49,7 @@ from eqsat.rules.values import (
     minus_one,
     one,
     scalar,
+    three,
     two,
     zero,
 )
@@ -115,6 +116,7 @@ def is_float_scalar(ty: Any) -> bool:
 # products and quotients that several rules speak of
 power_of_two = power(x, two)
 power_of_half = power(x, half)
+power_of_three = power(x, three)
 reciprocal_power = power(x, minus_one)
 by_reciprocal = x * (one / y)
 by_root = x / sqrt(y)
@@ -153,6 +155,7 @@ canonical = RuleSet(
         rewrite("multiply-reciprocal", by_reciprocal, x / y, keeps_floats(by_reciprocal, x), soundness=ROUNDING),
         rewrite("divide-by-root", by_root, x * rsqrt(y), when(is_float, type_of(y)), soundness=ROUNDING),
         rewrite("square", power_of_two, x * x, keeps(power_of_two, x), soundness=ROUNDING),
+        rewrite("cube", power_of_three, (x * x) * x, keeps_floats(power_of_three, x), soundness=ROUNDING),
         rewrite("square-root", power_of_half, sqrt(x), keeps_floats(power_of_half, x), soundness=FINITE),
         rewrite(
             "reciprocal-power",
@@ -322,6 +325,8 @@ commuted = RuleSet(
 logistic = one / (one + exp(x * minus_one))
 logistic_of_negative = one / (one + exp(x))
 odds = exp(x) / (one + exp(x))
+above_one = one + exp(x * minus_one)
+by_logistic = y / above_one
 two_sigmoids = sigmoid(x * two) * two + minus_one
 reciprocal_of_root = one / sqrt(x)
 reciprocal_of_rsqrt = one / rsqrt(x)
@@ -357,6 +362,14 @@ functions = RuleSet(
             logistic_of_negative,
             sigmoid(x * scalar(-1, x)),
             keeps_floats(logistic_of_negative, x),
+            soundness=ROUNDING,
+        ),
+        # y / (1 + e^-x) = y sigmoid(x)
+        rewrite(
+            "divide-by-logistic",
+            by_logistic,
+            y * sigmoid(x),
+            keeps_floats(above_one, x),
             soundness=ROUNDING,
         ),
         # e^x / (1 + e^x)

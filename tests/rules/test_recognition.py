@@ -1,0 +1,87 @@
+"""Activations and normalizations are recognised in arithmetic, whatever its association and order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import eqsat
+from eqsat import relay, rules
+from eqsat.relay.expr import Expr
+
+const = relay.const
+k = 0.7978845608
+
+
+def mean(x: Expr) -> Expr:
+    return relay.mean(x, axis=-1, keepdims=True)
+
+
+def centered(x: Expr) -> Expr:
+    return x - mean(x)
+
+
+def softmax_of(x: Expr) -> Expr:
+    e = relay.exp(x - relay.expand_dims(relay.max(x, axis=1), axis=1))
+    return e / relay.expand_dims(relay.sum(e, axis=1), axis=1)
+
+
+def moments(x: Expr) -> Expr:
+    return centered(x) / relay.sqrt(mean(x * x) - mean(x) * mean(x) + const(1e-5))
+
+
+DEFAULT: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
+    "erf": ("nn.gelu", lambda x: const(0.5) * x * (const(1.0) + relay.erf(x / relay.sqrt(const(2.0))))),
+    "erf, distributed": ("nn.gelu", lambda x: const(0.5) * x + const(0.5) * x * relay.erf(x / const(1.41421356))),
+    "tanh, cube": (
+        "nn.gelu",
+        lambda x: (
+            const(0.5) * x * (const(1.0) + relay.tanh(const(k) * (x + const(0.044715) * relay.power(x, const(3.0)))))
+        ),
+    ),
+    "tanh, factored": (
+        "nn.gelu",
+        lambda x: const(0.5) * (x * (const(1.0) + relay.tanh(x * const(k) * (const(1.0) + const(0.044715) * x * x)))),
+    ),
+    "tanh, nested": (
+        "nn.gelu",
+        lambda x: x * (const(0.5) * (const(1.0) + relay.tanh(const(k) * (x + x * (x * (const(0.044715) * x)))))),
+    ),
+    "clip": ("hardswish", lambda x: x * (relay.clip(x + const(3.0), 0, 6) / const(6.0))),
+    "softmax": ("nn.softmax", softmax_of),
+    "root": ("nn.layer_norm", lambda x: centered(x) / relay.sqrt(mean(centered(x) * centered(x)) + const(1e-5))),
+    "rsqrt": ("nn.layer_norm", lambda x: relay.rsqrt(const(1e-5) + mean(centered(x) * centered(x))) * centered(x)),
+}
+FINITE: dict[str, tuple[str, Callable[[Expr], Expr]]] = {"moments": ("nn.layer_norm", moments)}
+
+
+def only_operator(graph: Expr, rule_sets) -> str:
+    best = eqsat.optimize(graph, rules=rule_sets)
+    calls = [node for node in relay.visitor.post_order(best) if isinstance(node, relay.Call)]
+    return " ".join(call.op.name for call in calls)
+
+
+@pytest.mark.parametrize("form", DEFAULT)
+def test_the_default_rules_find_one_operator(form: str) -> None:
+    operator, write = DEFAULT[form]
+    assert only_operator(write(relay.var("x", shape=(4, 8))), rules.default) == operator
+
+
+@pytest.mark.parametrize("form", FINITE)
+def test_rules_of_finite_values_find_one_operator(form: str) -> None:
+    operator, write = FINITE[form]
+    assert only_operator(write(relay.var("x", shape=(4, 8))), [rules.default, rules.finite]) == operator
+
+
+def test_batch_normalization_written_out_is_found_in_any_association() -> None:
+    x = relay.var("x", shape=(2, 8))
+    gamma, beta, center, spread = (relay.var(name, shape=(8,)) for name in ("gamma", "beta", "mean", "var"))
+    root = relay.sqrt(spread + const(1e-5))
+    for graph in (
+        gamma * (x - center) / root + beta,
+        beta + (x - center) / root * gamma,
+        (gamma / root) * (x - center) + beta,
+        beta + gamma * ((x - center) * (const(1.0) / root)),
+    ):
+        assert only_operator(graph, [rules.default, rules.finite]) == "nn.batch_norm"
