@@ -24,7 +24,7 @@ from .solution import Result, finish
 _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
 _FIRST_TRY = 1.0  # seconds for HiGHS before CP-SAT is asked
-_SECOND_OPINION, _SECOND_SHARE = 10.0, 0.2  # seconds, and share of the time left, for CP-SAT; the rest is for HiGHS
+_SECOND_OPINION, _SECOND_SHARE = 6.0, 0.2  # seconds, and share of the time left, for CP-SAT; the rest is for HiGHS
 _TIME_OVER = "stopped by the time limit"
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
 
