@@ -58,7 +58,7 @@ class RewriteCompiler:
         self.refuse = refuse
         self.fail = fail
         self.ruleset = f"rule{index}"
-        self.apply_ruleset = f"apply{index}"
+        self.apply_ruleset = ""  # declared when it is needed
         self.asks = bool(rule.when)  # whether its engine rules come in two halves
         self.growth = 0  # e-nodes that a match may add
         self._compiled: set[tuple[object, ...]] = set()
@@ -74,7 +74,6 @@ class RewriteCompiler:
         new = [query for query in queries if query.key not in self._compiled]
         if new and not self._compiled:
             self.egraph.engine.command(f"(ruleset {self.ruleset})")
-            self.egraph.engine.command(f"(ruleset {self.apply_ruleset})")
         for query in new:
             self._compiled.add(query.key)
             self._add(query, len(self._compiled))
@@ -94,6 +93,9 @@ class RewriteCompiler:
             command(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
             return
         self.asks = True
+        if not self.apply_ruleset:
+            self.apply_ruleset = f"apply_{self.ruleset}"
+            command(f"(ruleset {self.apply_ruleset})")
         log_columns = [] if log is None else [name for name in log.handles + log.atoms if name not in action.sites]
         keys = " ".join(action.keys)
         question = self.egraph.question(len(action.keys), len(action.sites), self._answer(action))
@@ -188,6 +190,9 @@ class _Action:
             results = [self.project(whole, index) for index in range(len(roots))]
         for root, result in zip(roots, results, strict=True):
             self.equate(root, result)
+        for made in self.made:
+            if f"(new {made.variable})" in self.actions:
+                self.egraph.made(made.symbol)
 
     def equate(self, root: str, result: str) -> None:
         """Union; a matched class needs proof that it has the root's very type, a new node is typed later."""
@@ -296,7 +301,7 @@ class _Action:
         return variable
 
     def make(self, kind: str, op: Op | None, atom: str, children: list[str]) -> str:
-        index = self.egraph.made(Symbol(kind, op, len(children)))
+        index = self.egraph.symbol(Symbol(kind, op, len(children)))
         variable = f"r{len(self.built)}_{len(self.actions)}"
         self.actions.append(f"(let {variable} (n{index} {' '.join((atom, *children))}))")
         self.actions.append(f"(new {variable})")

@@ -122,17 +122,15 @@ class EGraph:
             hook(index, self.symbols[index])
 
     def on_make(self, hook: Callable[[int, Symbol], None]) -> None:
-        """Call ``hook(index, symbol)`` for every symbol of which rules make e-nodes."""
+        """Call ``hook(index, symbol)`` for every symbol of which rules make e-nodes whose type is to be found."""
         self._on_make.append(hook)
 
-    def made(self, symbol: Symbol) -> int:
-        """The index of a symbol of which a rule makes e-nodes."""
-        index = self.symbol(symbol)
+    def made(self, index: int) -> None:
+        """Rules make e-nodes of the symbol with that index, of types that they do not say."""
         if index not in self._made:
             self._made.add(index)
             for hook in self._on_make:
-                hook(index, symbol)
-        return index
+                hook(index, self.symbols[index])
 
     def atom(self, kind: str, key: Hashable, value: Any) -> int:
         """The id of an atom; predicates on atoms of its kind are evaluated when it is new."""

@@ -13,7 +13,7 @@ from eqsat.errors import LimitError
 
 @dataclass(frozen=True)
 class Limits:
-    """When saturation stops, whichever comes first. Checked between the runs of single rules.
+    """When saturation stops, whichever comes first. Checked between runs of rules: a single one may go beyond.
 
     Args:
         iterations: rounds in which every rule has its turn.
