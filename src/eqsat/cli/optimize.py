@@ -81,7 +81,7 @@ def optimize_file(
         differences = onnx.verify(model if source == STREAM else source, done.after, settings.runs)
         phases["verify"] = clock() - start
         if not settings.keep_differing:
-            refuse_beyond(settings.tolerance, differences)
+            refuse_beyond(settings.tolerance, differences, lambda: _to_blame(model, settings))
     start = clock()
     write_model(done.after, target)
     phases["save"] = clock() - start
@@ -136,14 +136,36 @@ def write_model(model: Any, target: Path) -> None:
         onnx.save(model, target)
 
 
-def refuse_beyond(tolerance: float, differences: list[Any]) -> None:
-    """Raise ModelError when an output differs by more than ``tolerance`` of its largest value."""
-    for difference in differences:
-        if not difference.relative <= tolerance:
-            raise ModelError(
-                f"output {difference.output!r} differs by {difference.relative:.3g} of its largest value, "
-                f"more than {tolerance:g}: nothing is written"
-            )
+def refuse_beyond(tolerance: float, differences: list[Any], why: Callable[[], str] = str) -> None:
+    """Raise ModelError when an output differs by more than ``tolerance`` of its largest value, and say why."""
+    from eqsat import onnx
+
+    for difference in onnx.differing(differences, tolerance):
+        raise ModelError(
+            f"output {difference.output!r} differs by {difference.relative:.3g} of its largest value, "
+            f"more than {tolerance:g}: nothing is written{why()}"
+        )
+
+
+def _to_blame(model: Any, settings: Settings) -> str:
+    """The end of an error message: which rules made the difference."""
+    from eqsat import onnx
+
+    names = onnx.blame(
+        model,
+        settings.rules,
+        settings.limits,
+        settings.cost_model,
+        settings.method,
+        settings.runs,
+        settings.tolerance,
+    )
+    if names is None:
+        return ""
+    if not names:
+        return "; no rule is to blame, it differs without any"
+    told = ", ".join(map(repr, names))
+    return f"; rule {told} is to blame" if len(names) == 1 else f"; rules {told} together are to blame"
 
 
 def _facts(done: Any, cost: str, phases: dict[str, float], differences: list[Any]) -> dict[str, Any]:

@@ -11,18 +11,21 @@ try:
 except ImportError as error:
     raise ModelError(f"{error.name} is not installed: pip install 'eqsat[onnx]'") from None
 
+from eqsat.onnx.blame import blame
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
 from eqsat.onnx.importer import Imported, import_model
 from eqsat.onnx.optimize import Optimization, optimize, run
 from eqsat.onnx.partition import Partitioning, merge, partition
-from eqsat.onnx.verify import Difference, verify
+from eqsat.onnx.verify import Difference, differing, verify
 
 __all__ = [
     "Difference",
     "Imported",
     "Optimization",
     "Partitioning",
+    "blame",
+    "differing",
     "export_model",
     "from_bytes",
     "import_model",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -72,6 +72,11 @@ def verify(
                 difference.absolute = max(difference.absolute, absolute)
                 difference.relative = max(difference.relative, relative)
     return differences
+
+
+def differing(differences: Iterable[Difference], tolerance: float) -> list[Difference]:
+    """The differences that are more than ``tolerance``, relative to the output's largest value."""
+    return [difference for difference in differences if not difference.relative <= tolerance]
 
 
 def _session(model: ir.Model | Path | str, path: Path, what: str) -> Any:

@@ -1,0 +1,92 @@
+"""Which rule is to blame when an optimized model differs: optimize again with ever fewer rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import onnx_ir as ir
+
+from eqsat.egraph.report import Limits
+from eqsat.egraph.schedule import Schedule
+from eqsat.errors import EqsatError
+from eqsat.extraction import CostNode
+from eqsat.onnx.optimize import run
+from eqsat.onnx.verify import differing, verify
+
+Suspect = TypeVar("Suspect")
+
+
+def blame(
+    model: ir.Model,
+    rules: Iterable[Any] | None = None,
+    limits: Limits | None = None,
+    cost_model: Callable[[CostNode], float] | None = None,
+    method: str = "auto",
+    runs: int = 3,
+    tolerance: float = 1e-3,
+) -> list[str] | None:
+    """Names of the rules without any one of which the optimized model would not differ.
+
+    Args:
+        model: the model as it was.
+        rules, limits, cost_model, method: what it was optimized with, as :func:`eqsat.onnx.run`.
+        runs: on how many random inputs models are compared.
+        tolerance: the relative difference beyond which they differ.
+
+    Returns:
+        One name, or the smallest set found of rules that only together do it; empty when the model differs with
+        no rule at all; None when it does not differ with those rules alone that changed something.
+    """
+    from eqsat.rules import default
+
+    schedule = Schedule.of(default if rules is None else rules)
+
+    def optimized(names: Iterable[str]) -> Any:
+        return run(model, _only(schedule, frozenset(names)), limits, cost_model, method)
+
+    def differs(names: Sequence[str]) -> bool:
+        try:
+            return bool(differing(verify(model, optimized(names).after, runs), tolerance))
+        except EqsatError:  # another way to go wrong than the one looked for
+            return False
+
+    every = optimized([rule.name for rule in schedule.rules]).extraction.report.rules.values()
+    suspects = [rule.name for rule in every if rule.updates]
+    if differs([]):
+        return []
+    return smallest(suspects, differs) if differs(suspects) else None
+
+
+def _only(schedule: Schedule, names: frozenset[str]) -> Schedule:
+    phases = [
+        replace(phase, rules=tuple(rule for rule in phase.rules if rule.name in names)) for phase in schedule.phases
+    ]
+    return replace(schedule, phases=tuple(phases))
+
+
+def smallest(suspects: Sequence[Suspect], guilty: Callable[[Sequence[Suspect]], bool]) -> list[Suspect]:
+    """Guilty suspects of which none can be left out: one if there is one.
+
+    Zeller and Hildebrandt's delta debugging: parts are tried by themselves and left out, halves first.
+
+    Args:
+        suspects: all of them together are guilty.
+        guilty: whether some are, in the order of ``suspects``.
+    """
+    left, parts = list(suspects), 2
+    while len(left) > 1:
+        cuts = [len(left) * part // parts for part in range(parts + 1)]
+        pieces = [left[start:end] for start, end in pairwise(cuts)]
+        rests = [left[:start] + left[end:] for start, end in pairwise(cuts)] if parts > 2 else []
+        fewer = next(filter(guilty, [*pieces, *rests]), None)
+        if fewer is not None:
+            parts = 2 if fewer in pieces else max(parts - 1, 2)
+            left = fewer
+        elif parts == len(left):
+            break
+        else:
+            parts = min(2 * parts, len(left))
+    return left
