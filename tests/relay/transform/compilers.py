@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 import eqsat
 from eqsat import relay
 from eqsat.relay.op.annotation import compiler_begin, compiler_end
@@ -53,6 +55,28 @@ def assert_same(actual: eqsat.IRModule, expected: eqsat.IRModule) -> None:
     """The modules are structurally equal; the message shows both texts when not."""
     same = eqsat.ir.structural_equal(actual, expected)
     assert same, f"{actual}\n--- expected ---\n{expected}"
+
+
+def assert_same_values(
+    before: eqsat.IRModule, after: eqsat.IRModule, lowest: float = 0.1, rtol: float = 0.0, atol: float = 0.0
+) -> None:
+    """Both modules' main computes the same from random inputs from ``lowest`` to 1, up to the tolerances."""
+    rng = np.random.default_rng(0)
+    types: list[Any] = [param.checked_type for param in before["main"].params]
+    values = [rng.uniform(lowest, 1, ty.shape).astype(ty.dtype) for ty in types]
+    results = [
+        relay.interpreter.evaluate(
+            mod, dict(zip([param.name_hint for param in mod["main"].params], values, strict=True))
+        )
+        for mod in (before, after)
+    ]
+    for expected, actual in zip(*map(_flat, results), strict=True):
+        assert actual.dtype == expected.dtype
+        np.testing.assert_allclose(actual, expected, rtol, atol)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [leaf for item in value for leaf in _flat(item)] if isinstance(value, tuple) else [value]
 
 
 def external(mod: eqsat.IRModule) -> list[str]:

@@ -7,8 +7,7 @@ from eqsat import relay
 from eqsat.relay import transform
 from eqsat.relay.visitor import post_order
 
-from .compilers import assert_same, called_ops, functions_in, module, var
-from .test_partition_graph import assert_same_values
+from .compilers import assert_same, assert_same_values, called_ops, functions_in, module, var
 
 relu, tanh, exp = relay.nn.relu, relay.tanh, relay.exp
 

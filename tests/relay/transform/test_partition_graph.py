@@ -8,7 +8,7 @@ from eqsat import relay
 from eqsat.errors import ArgumentError, PassError
 from eqsat.relay import transform
 
-from .compilers import begin, called_ops, end, external, functions_in, module, parse, takes, var
+from .compilers import assert_same_values, begin, called_ops, end, external, functions_in, module, parse, takes, var
 
 PIPELINE_OPS = ("nn.conv2d", "nn.batch_norm", "nn.relu", "concatenate", "split", "add")
 
@@ -18,20 +18,6 @@ def partition(mod, target="t", merge=True, mod_name="default", **options):
     passes += [transform.MergeCompilerRegions()] if merge else []
     passes += [transform.PartitionGraph(mod_name, **options)]
     return transform.Sequential(passes)(mod)
-
-
-def assert_same_values(before, after, seed=0):
-    """Both modules' main computes the same from random inputs."""
-    rng = np.random.default_rng(seed)
-    params = before["main"].params
-    inputs = {param.name_hint: rng.uniform(0.1, 1, param.checked_type.shape).astype("float32") for param in params}
-    expected = relay.interpreter.evaluate(before, inputs)
-    for left, right in zip(_flat(expected), _flat(relay.interpreter.evaluate(after, inputs)), strict=True):
-        np.testing.assert_array_equal(left, right)
-
-
-def _flat(value):
-    return [leaf for item in value for leaf in _flat(item)] if isinstance(value, tuple) else [value]
 
 
 def test_extern_ccompiler_default_ops():

@@ -10,10 +10,12 @@ from eqsat.relay.transform.base import (
     function_pass,
     module_pass,
 )
+from eqsat.relay.transform.canonicalize_ops import CanonicalizeOps
 from eqsat.relay.transform.dead_code_elimination import DeadCodeElimination
 from eqsat.relay.transform.defuse_ops import DefuseOps
 from eqsat.relay.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from eqsat.relay.transform.fold_constant import FoldConstant
+from eqsat.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from eqsat.relay.transform.fuse_ops import FuseOps
 from eqsat.relay.transform.infer_type import InferType
 from eqsat.relay.transform.inline import Inline, RemoveUnusedFunctions
@@ -21,14 +23,19 @@ from eqsat.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from eqsat.relay.transform.merge_composite import MergeComposite
 from eqsat.relay.transform.partition_graph import PartitionGraph
 from eqsat.relay.transform.simplify_expr import SimplifyExpr, SimplifyExprPostAlterOp
+from eqsat.relay.transform.simplify_inference import SimplifyInference
 from eqsat.relay.transform.to_graph_normal_form import ToGraphNormalForm
 
 __all__ = [
     "AnnotateTarget",
+    "BackwardFoldScaleAxis",
+    "CanonicalizeOps",
     "DeadCodeElimination",
     "DefuseOps",
     "EliminateCommonSubexpr",
     "FoldConstant",
+    "FoldScaleAxis",
+    "ForwardFoldScaleAxis",
     "FunctionPass",
     "FuseOps",
     "InferType",
@@ -43,6 +50,7 @@ __all__ = [
     "Sequential",
     "SimplifyExpr",
     "SimplifyExprPostAlterOp",
+    "SimplifyInference",
     "ToGraphNormalForm",
     "function_pass",
     "module_pass",

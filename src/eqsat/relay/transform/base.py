@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from eqsat.errors import ArgumentError, PassError
-from eqsat.relay.expr import Function
+from eqsat.relay.expr import Expr, Function
 from eqsat.relay.infer import infer_module
 from eqsat.relay.module import IRModule
 
@@ -154,6 +154,17 @@ class FunctionPass(Pass):
                 raise PassError(f"pass {self.info.name} made {new!r} of function {name!r} instead of a Function")
             result[name] = new
         return infer_module(result)
+
+
+def typed_pass(change: Callable[[Function], Expr], info: PassInfo) -> Pass:
+    """A pass that puts ``change(function)`` in the place of each function, whose types are inferred before."""
+
+    def transform(function: Function, mod: IRModule, context: PassContext) -> Function:
+        changed = change(function)
+        return changed if isinstance(changed, Function) else function
+
+    inner = FunctionPass(transform, info)
+    return Pass(lambda mod, context: inner(infer_module(mod)), info)
 
 
 def optimizable(mod: IRModule) -> list[tuple[str, Function]]:

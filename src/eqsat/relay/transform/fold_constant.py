@@ -9,9 +9,8 @@ import numpy as np
 from eqsat.errors import EvaluationError
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var, const
 from eqsat.relay.fold import is_pure
-from eqsat.relay.infer import infer_module
 from eqsat.relay.interpreter import evaluate_op
-from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
+from eqsat.relay.transform.base import Pass, PassInfo, typed_pass
 from eqsat.relay.ty import is_static
 from eqsat.relay.visitor import post_order, rebuild
 
@@ -27,23 +26,21 @@ def FoldConstant(fold_qnn: bool = False) -> Pass:
     Args:
         fold_qnn: whether to evaluate quantized operators too.
     """
-    fold = FunctionPass(lambda function, mod, context: _Folder(fold_qnn).run(function), PassInfo(2, "FoldConstant"))
-    return Pass(lambda mod, context: fold(infer_module(mod)), fold.info)
+    return typed_pass(lambda function: _Folder(fold_qnn).run(function), PassInfo(2, "FoldConstant"))
 
 
 class _Folder:
     def __init__(self, fold_qnn: bool):
         self.fold_qnn = fold_qnn
 
-    def run(self, function: Function) -> Function:
+    def run(self, function: Function) -> Expr:
         order = post_order(function, children=lambda node: () if _is_primitive(node) else node.children())
         bound = {node.var: node.value for node in order if isinstance(node, Let)}
         new: dict[Expr, Expr] = {}
         for node in order:
             value = new.get(bound[node]) if isinstance(node, Var) and node in bound else None
             new[node] = value if isinstance(value, Constant) else self._folded(node, _rebuild(node, new))
-        folded = new[function]
-        return folded if isinstance(folded, Function) else function
+        return new[function]
 
     def _folded(self, old: Expr, new: Expr) -> Expr:
         if isinstance(new, Call):
