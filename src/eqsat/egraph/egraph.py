@@ -4,7 +4,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
 
     N(handle)               the class of a handle; handles are the only names of classes that last
     n<k>(atom, children...) the e-nodes of symbol k; value: their class
-    ty(class)               type id, where it is known
+    ty(class)               type id, where it is known; of several the largest, so one that says all if there is one
     val(class)              atom id of the constant (or tuple of constants) a class equals, where known
     isc(class)              the class is computable from constants alone
     uses(class)             e-nodes of the input graph over the class, where rules ask for them
@@ -18,7 +18,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eqsat.egraph.engine import Engine
@@ -74,6 +74,30 @@ class Reach:
             self.engine.command(f'(rule {body} :ruleset facts :name "{name}")')
 
 
+class TypeIds:
+    """Types by id: from 0 on those whose equality means that two values have one shape, below 0 the others."""
+
+    def __init__(self) -> None:
+        self._types: Interner[Type] = Interner()
+        self._ids: list[int] = []
+
+    def intern(self, ty: Type) -> int:
+        """The id of a type."""
+        index = self._types.intern(ty, ty)
+        if index == len(self._ids):
+            self._ids.append(index if is_exact(ty) else ~index)
+        return self._ids[index]
+
+    def __getitem__(self, index: int) -> Type:
+        return self._types[index if index >= 0 else ~index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
 class EGraph:
     """An e-graph that holds typed tensor expressions.
 
@@ -84,7 +108,7 @@ class EGraph:
         self.engine = Engine()
         self.symbols: Interner[Symbol] = Interner()
         self.atoms: Interner[Atom] = Interner()
-        self.types: Interner[Type] = Interner()
+        self.types = TypeIds()
         self.handle_count = 0
         self.commutative: frozenset[str] = frozenset()
         self._rows: dict[str, list[tuple[int, ...]]] = {}
@@ -101,7 +125,6 @@ class EGraph:
         self._on_symbol: list[Callable[[int, Symbol], None]] = []
         for command in _SCHEMA:
             self.engine.command(command)
-        self._exact = self.predicate("type", "exact", is_exact)
 
     # ---- what e-nodes are made of
 
@@ -143,8 +166,8 @@ class EGraph:
     def type_id(self, ty: Type) -> int:
         """The id of a type; predicates on types are evaluated when it is new."""
         known = len(self.types)
-        index = self.types.intern(ty, ty)
-        if index == known:
+        index = self.types.intern(ty)
+        if len(self.types) > known:
             self._evaluate("type", ty, index)
         return index
 
@@ -158,17 +181,12 @@ class EGraph:
             self.engine.command(f"(relation {table} (i64))")
             self._predicates[kind, key] = (kind, table, holds)
             if kind == "type":
-                candidates = [(index, self.types[index]) for index in range(len(self.types))]
+                candidates = [(index, self.types[index]) for index in self.types]
             else:
                 atoms = [(index, self.atoms[index]) for index in range(len(self.atoms))]
                 candidates = [(index, atom.value) for index, atom in atoms if atom.kind == kind]
             self._rows.setdefault(table, []).extend((index,) for index, value in candidates if holds(value))
         return self._predicates[kind, key][1]
-
-    @property
-    def exact_types(self) -> str:
-        """Table of the types whose equality means that two values have one shape and dtype."""
-        return self._exact
 
     # ---- rows
 
