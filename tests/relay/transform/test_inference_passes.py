@@ -98,6 +98,7 @@ def test_only_first_outputs_are_replaced():
 # ---- FoldScaleAxis
 
 DATA, WEIGHT = var("x", 1, 4, 6, 6), var("w", 8, 4, 3, 3)
+SQUARE = var("x", 1, 4, 4, 4)
 CHANNELS = (8, 1, 1)
 
 
@@ -117,6 +118,11 @@ BACKWARD = {
     "two branches": lambda: (conv() + nn.relu(conv(weight=var("w2", 8, 4, 3, 3)))) * scale(*CHANNELS),
     "channels last": lambda: (
         nn.conv2d(var("x", 1, 6, 6, 4), var("w", 3, 3, 4, 8), data_layout="NHWC", kernel_layout="HWIO") * scale(8)
+    ),
+    "channels last in the result": lambda: conv(out_layout="NHWC") * scale(8),
+    "blocks of channels": lambda: (
+        nn.conv2d(var("x", 1, 2, 6, 6, 2), var("w", 4, 4, 3, 3, 2), data_layout="NCHW2c", kernel_layout="OIHW2o")
+        * scale(4, 1, 1, 1)
     ),
     "depthwise": lambda: conv(weight=var("w", 4, 1, 3, 3), groups=4) * scale(4, 1, 1),
     "groups": lambda: conv(weight=var("w", 8, 2, 3, 3), groups=2) * scale(*CHANNELS),
@@ -174,8 +180,26 @@ STAYS_BACKWARD = {
         nn.conv2d(var("x", 1, 4, 6, 6, dtype="int32"), var("w", 8, 4, 3, 3, dtype="int32"))
         * var("s", 8, 1, 1, dtype="int32")
     ),
-    "blocks of channels": lambda: (
+    "blocks of other sizes": lambda: (
         nn.conv2d(var("x", 1, 2, 6, 6, 2), WEIGHT, data_layout="NCHW2c", out_layout="NCHW2c") * scale(4, 1, 1, 1)
+    ),
+    "depthwise, filters of each channel": lambda: (
+        conv(weight=var("w", 4, 2, 3, 3), groups=4, channels=8) * scale(*CHANNELS)
+    ),
+    "bias along another axis": lambda: (
+        nn.bias_add(nn.conv2d(var("x", 1, 4, 10, 10), WEIGHT), var("b", 8), axis=2) * scale(*CHANNELS)
+    ),
+    "negative, the left branch through relu": lambda: (
+        (nn.relu(conv()) + conv(weight=var("w2", 8, 4, 3, 3))) * scale(*CHANNELS, lowest=-1)
+    ),
+    "negative, the right branch through relu": lambda: (
+        (conv() + nn.relu(conv(weight=var("w2", 8, 4, 3, 3)))) * scale(*CHANNELS, lowest=-1)
+    ),
+    "branches with channels along different axes": lambda: (
+        (conv(SQUARE, var("w", 4, 4, 3, 3)) + nn.dense(SQUARE, var("u", 4, 4))) * scale(4, 1, 1)
+    ),
+    "branches of different ranks": lambda: (
+        (conv(SQUARE, var("w", 4, 4, 3, 3)) + nn.dense(var("y", 4, 4), var("u", 4, 4))) * scale(4, 1, 1)
     ),
 }
 STAYS_FORWARD = {
@@ -183,7 +207,17 @@ STAYS_FORWARD = {
     "zero through a sum": lambda: conv(DATA * relay.const(np.eye(4, 1, dtype="float32")[:, None]) + var("b", 4, 1, 1)),
     "given back too": lambda: (lambda x: relay.Tuple([conv(x), x]))(DATA * scale(4, 1, 1)),
     "another user": lambda: (lambda x: conv(x) + conv(relay.tanh(x)))(DATA * scale(4, 1, 1)),
+    "negative, one user through relu": lambda: (lambda x: conv(nn.relu(x)) + conv(x, var("w2", 8, 4, 3, 3)))(
+        DATA * scale(4, 1, 1, lowest=-1)
+    ),
+    "negative, the other user through relu": lambda: (lambda x: conv(x, var("w2", 8, 4, 3, 3)) + conv(nn.relu(x)))(
+        DATA * scale(4, 1, 1, lowest=-1)
+    ),
+    "users with channels along different axes": lambda: (
+        lambda x: conv(x, var("w", 4, 4, 3, 3)) + nn.dense(x, var("u", 4, 4))
+    )(SQUARE * scale(4, 1, 1)),
     "as weight": lambda: conv(weight=WEIGHT * scale(4, 1, 1)),
+    "depthwise, several outputs of each channel": lambda: conv(DATA * scale(4, 1, 1), var("w", 8, 1, 3, 3), groups=4),
     "groups": lambda: conv(DATA * scale(4, 1, 1), var("w", 4, 2, 3, 3), groups=2),
     "a residual sum": lambda: conv(DATA * scale(4, 1, 1) + var("y", 1, 4, 6, 6)),
 }

@@ -96,7 +96,7 @@ def _of_result(call: Call) -> Taker | None:
     attrs: Any = call.attrs
     if op_name(call) == "nn.dense":
         return _product(call, call, -1, 0)
-    if op_name(call) not in _CONVOLUTIONS or not _has_plain_layouts(attrs):
+    if op_name(call) not in _CONVOLUTIONS:
         return None
     axis = (attrs.out_layout or attrs.data_layout).index("C")
     return _product(call, call, axis, attrs.kernel_layout.index("O"))
@@ -107,7 +107,7 @@ def _of_data(call: Call) -> Taker | None:
     attrs: Any = call.attrs
     if op_name(call) == "nn.dense":
         return _product(call, call.args[0], -1, 1)
-    if op_name(call) not in _CONVOLUTIONS or not _has_plain_layouts(attrs):
+    if op_name(call) not in _CONVOLUTIONS:
         return None
     axis = attrs.data_layout.index("C")
     # a depthwise convolution has filters for each channel; with other groups an index of I is one of several channels
@@ -116,13 +116,11 @@ def _of_data(call: Call) -> Taker | None:
     return _product(call, call.args[0], axis, attrs.kernel_layout.index("I" if attrs.groups == 1 else "O"))
 
 
-def _has_plain_layouts(attrs: Any) -> bool:
-    """Whether a convolution's layouts are without blocks."""
-    return str(attrs.data_layout + attrs.kernel_layout + attrs.out_layout).isupper()
-
-
 def _product(call: Call, scaled: Expr, axis: int, weight_axis: int) -> Taker | None:
-    """The taker, of a product of floats whose weight has as many indices along its axis as there are channels."""
+    """The taker, of a product of floats whose weight has as many indices along its axis as there are channels.
+
+    In layouts with blocks the axes are those of the blocks, which are equal then.
+    """
     shape, result, data, weight = _type(scaled).shape, _type(call), _type(call.args[0]), _type(call.args[1])
     one_dtype = result.dtype in _FLOATS and result.dtype == data.dtype == weight.dtype
     fits = isinstance(shape[axis], int) and shape[axis] == weight.shape[weight_axis]
