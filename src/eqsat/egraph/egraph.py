@@ -194,8 +194,12 @@ class EGraph:
         """A new handle, of the class of this e-node over the classes of other handles (after :meth:`flush`)."""
         handle = self.handle_count
         self.handle_count += 1
-        rows = self._new_nodes.setdefault((symbol, type_id is not None), [])
-        rows.append((handle, atom, *children) if type_id is None else (handle, atom, type_id, *children))
+        key = (symbol, type_id is not None)
+        row = (handle, atom, *children) if type_id is None else (handle, atom, type_id, *children)
+        if key in self._new_nodes:
+            self._new_nodes[key].append(row)
+        else:
+            self._new_nodes[key] = [row]
         return handle
 
     def union(self, left: int, right: int) -> None:
@@ -271,6 +275,8 @@ class EGraph:
 
     def settle_questions(self) -> bool:
         """Answer every open question; whether there was a new one."""
+        if not self._ask_tables:
+            return False
         sizes = self.engine.sizes()
         new = False
         open_tables = [table for table in self._ask_tables if sizes[table]]

@@ -75,9 +75,10 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
         children = region_children(node)
         return [child for child in children if child not in known] if known else children
 
-    def place(node: Expr) -> int:
+    def known_place(node: Expr) -> int:
         return handles[node] if node in handles else known[node]
 
+    place = known_place if known else handles.__getitem__
     order = post_order(root, children=new_children)
     bound = {node.var: node.value for node in order if isinstance(node, Let) and not is_opaque(node)}
     ids = _Ids(egraph)

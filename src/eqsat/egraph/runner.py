@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from eqsat.collector import paused_gc
 from eqsat.egraph.compile import RewriteCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
@@ -113,8 +114,9 @@ class Runner:
 
     def _lower(self) -> Lowered:
         start = time.perf_counter()
-        lowered = lower(self.egraph, self.root, self.types)
-        self.egraph.flush()
+        with paused_gc():
+            lowered = lower(self.egraph, self.root, self.types)
+            self.egraph.flush()
         if any(ref.kind == "uses" for rule in self.schedule.rules for ref in refs_of(rule)):
             self.egraph.count_uses(Counter([below for node in lowered.nodes for below in node[3]] + [lowered.root]))
         if self.names is not None:
@@ -172,10 +174,10 @@ class Runner:
             self.names.name_all()
         changed = self._run_native(iteration)
         changed |= self._settle()
-        changed |= self._run_applies(iteration)
-        changed |= self._settle()
-        changed |= self._run_python()
-        changed |= self._settle()
+        for act in (partial(self._run_applies, iteration), self._run_python):
+            if act():
+                changed = True
+                self._settle()
         if self.journal is not None:
             self.journal.collect()
         changed |= len(self.egraph.symbols) > self._symbols

@@ -118,7 +118,7 @@ def _constant_classes(
     foldable = np.asarray([is_foldable(s) and s.arity > 0 for s in symbols], dtype=bool)
     leaf = np.asarray([s.kind == "constant" for s in symbols], dtype=bool)
     constant = np.zeros(class_count, dtype=bool)
-    if not len(symbols):
+    if not len(symbols) or not leaf[node_symbol].any():
         return constant
     waiting = np.diff(starts)
     users: list[list[int]] = [[] for _ in range(class_count)]
