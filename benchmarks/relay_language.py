@@ -197,10 +197,20 @@ class HardCase:
 
 HARD_CASES = [
     HardCase("diamonds below a region", 20, diamonds, lambda e: diamond_pattern().match(e), "0.5 s"),
-    HardCase("diamonds below a region", 2_000, diamonds, lambda e: diamond_pattern().match(e), "4 times more a level"),
+    HardCase(
+        "diamonds below a region",
+        2_000,
+        diamonds,
+        lambda e: diamond_pattern().match(e),
+        "4 times more for every 2 levels",
+    ),
     HardCase("sums of shared sums", 20, sums_of_sums, lambda e: sums_pattern(20).match(e), "0.5 s"),
     HardCase(
-        "sums of shared sums", 2_000, sums_of_sums, lambda e: sums_pattern(2_000).match(e), "2 times more a level"
+        "sums of shared sums",
+        2_000,
+        sums_of_sums,
+        lambda e: sums_pattern(2_000).match(e),
+        "4 times more for every 2 levels",
     ),
     HardCase("PartitionGraph, regions", 300, offloaded, transform.PartitionGraph(), "125 s"),
     HardCase("PartitionGraph, regions", 3_000, offloaded, transform.PartitionGraph(), "not tried"),
