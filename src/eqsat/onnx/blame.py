@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import onnx_ir as ir
 
 from eqsat.egraph.report import Limits
-from eqsat.egraph.schedule import Schedule
+from eqsat.egraph.rule import flatten
 from eqsat.errors import EqsatError
 from eqsat.extraction import CostNode
 from eqsat.onnx.optimize import run
@@ -42,10 +41,10 @@ def blame(
     """
     from eqsat.rules import default
 
-    schedule = Schedule.of(default if rules is None else rules)
+    every = flatten(default if rules is None else rules)
 
-    def optimized(names: Iterable[str]) -> Any:
-        return run(model, _only(schedule, frozenset(names)), limits, cost_model, method)
+    def optimized(names: Sequence[str]) -> Any:
+        return run(model, [rule for rule in every if rule.name in names], limits, cost_model, method)
 
     def differs(names: Sequence[str]) -> bool:
         try:
@@ -53,18 +52,11 @@ def blame(
         except EqsatError:  # another way to go wrong than the one looked for
             return False
 
-    every = optimized([rule.name for rule in schedule.rules]).extraction.report.rules.values()
-    suspects = [rule.name for rule in every if rule.updates]
+    report = optimized([rule.name for rule in every]).extraction.report
+    suspects = [rule.name for rule in report.rules.values() if rule.updates]
     if differs([]):
         return []
     return smallest(suspects, differs) if differs(suspects) else None
-
-
-def _only(schedule: Schedule, names: frozenset[str]) -> Schedule:
-    phases = [
-        replace(phase, rules=tuple(rule for rule in phase.rules if rule.name in names)) for phase in schedule.phases
-    ]
-    return replace(schedule, phases=tuple(phases))
 
 
 def smallest(suspects: Sequence[Suspect], guilty: Callable[[Sequence[Suspect]], bool]) -> list[Suspect]:

@@ -40,29 +40,49 @@ def export_model(
         ModelError: an operator has no ONNX form in the model's opset.
     """
     with paused_gc():
-        return _Exporter(function, imported, composite).run()
+        names = imported.names.copy()
+        return _model_like(imported.model, _Exporter(function, imported, names, composite).graph())
+
+
+def export_body(function: Function, body: Imported) -> ir.Graph:
+    """``function`` as a graph that takes the place of a subgraph, over the same values from outside.
+
+    Args and errors: as :func:`export_model`.
+    """
+    return _Exporter(function, body, body.names).graph()
 
 
 class _Exporter:
-    def __init__(self, function: Function, imported: Imported, composite: Callable[[Call], OnnxNode] | None):
-        self.model = imported.model
+    def __init__(
+        self,
+        function: Function,
+        imported: Imported,
+        names: Counter[str],
+        composite: Callable[[Call], OnnxNode] | None = None,
+    ):
+        self.source = imported.graph
+        self.captured = imported.captured
+        self.constants = constant_initializers(imported.graph, imported.model.ir_version)
+        is_outermost = imported.graph is imported.model.graph
+        self.lists_initializers = is_outermost and imported.model.ir_version <= INITIALIZERS_ARE_INPUTS
         self.composite = composite
         self.function = function
         types = infer_types(function)
         self.results = _results(function.body, types[function.body])
         for result in self.results:
             extend_types(types, result)
-        self.target = Target(opset_of(self.model), types, _use_counts(self.results))
+        self.target = Target(opset_of(imported.model), types, _use_counts(self.results))
         self.spelled: dict[Call, OnnxNode | Expr] = {}
         self.values: dict[Expr, Sequence[ir.Value]] = {}
         self.origins: dict[tuple[Expr, int], Origin] = {}
         self.output_of: dict[tuple[Expr, int], ir.Value] = {}
-        self.names, self.node_names = Names(self.model), Names(self.model)
+        self.names, self.node_names = Names(names), Names(Counter())
         self.nodes: list[ir.Node] = []
-        self.initializers = Initializers(self.names, imported.tensors)
+        self.initializers = Initializers(self.names, imported.tensors, imported.outer)
 
-    def run(self) -> ir.Model:
-        source = self.model.graph
+    def graph(self) -> ir.Graph:
+        """The graph, with all that it says beside what it computes."""
+        source = self.source
         outputs = [None if _is_given(value) else copy_value(value) for value in source.outputs]
         for value in outputs:
             if value is not None:
@@ -78,7 +98,7 @@ class _Exporter:
             if isinstance(expr, Call):
                 self._write_call(expr)
         written = [self._finish(*each) for each in zip(roots, outputs, source.outputs, strict=True)]
-        graph = ir.Graph(
+        return ir.Graph(
             self._all_inputs(inputs),
             written,
             nodes=self.nodes,
@@ -88,18 +108,19 @@ class _Exporter:
             name=source.name,
             metadata_props=dict(source.metadata_props),
         )
-        return _model_like(self.model, graph)
 
     # ---- inputs and outputs
 
     def _bind_parameters(self) -> dict[str, ir.Value]:
         """Values of the function's parameters, by name; those that are initializers too are written as such."""
-        constants = constant_initializers(self.model)
-        graph = self.model.graph
-        sources = [value for value in graph.inputs if value.name not in constants]
-        sources += [graph.initializers[param.name_hint] for param in self.function.params[len(sources) :]]
+        graph, params = self.source, self.function.params
+        for param, value in zip(params, self.captured, strict=False):
+            self.values[param] = [value]
+        params = params[len(self.captured) :]
+        sources = [value for value in graph.inputs if value.name not in self.constants]
+        sources += [graph.initializers[param.name_hint] for param in params[len(sources) :]]
         inputs = {}
-        for param, source in zip(self.function.params, sources, strict=True):
+        for param, source in zip(params, sources, strict=True):
             value = inputs[source.name] = copy_value(source)
             self.values[param] = [value]
             self.names.claim(value.name)
@@ -109,10 +130,10 @@ class _Exporter:
 
     def _all_inputs(self, inputs: dict[str, ir.Value]) -> list[ir.Value]:
         """The inputs in their old order; with those initializers that the IR version wants listed."""
-        listed = {value.name: inputs[value.name] for value in self.model.graph.inputs if value.name in inputs}
-        if self.model.ir_version <= INITIALIZERS_ARE_INPUTS:
+        listed = {value.name: inputs[value.name] for value in self.source.inputs if value.name in inputs}
+        if self.lists_initializers:
             known = {**inputs, **self.initializers.values}
-            listed = {value.name: known[value.name] for value in self.model.graph.inputs if value.name in known}
+            listed = {value.name: known[value.name] for value in self.source.inputs if value.name in known}
             listed.update(self.initializers.values)
         return list(listed.values())
 

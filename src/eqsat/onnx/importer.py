@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,11 +15,13 @@ from onnx import defs
 from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
-from eqsat.onnx.opaque import captured_values, opaque_call
+from eqsat.onnx.names import name_counts
+from eqsat.onnx.opaque import captured_values, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
 from eqsat.onnx.spelling import Declined, Source, importer_of
 from eqsat.onnx.spelling.source import OLDEST_OPSET
-from eqsat.onnx.types import DTYPES, relay_type
+from eqsat.onnx.types import DTYPES, rank_type, relay_type
+from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.infer import type_extender
@@ -59,33 +62,56 @@ class Imported:
 
     Args:
         model: the model; it is not changed.
-        function: its graph. Parameters are the inputs, followed by initializers of element types that the IR
-            does not have; the body is the output or a tuple of all.
+        graph: its graph, or a subgraph.
+        function: what the graph computes. Parameters are captured values, inputs, and initializers of element
+            types that the IR does not have; the body is the output or a tuple of all.
+        names: how often each name is given in the model.
         opaque: operator type -> reasons why nodes of it are not understood, with their number.
         tensors: the ONNX tensor of each constant's data.
+        captured: what a subgraph takes from outside, constants aside.
+        outer: the data of constants that a subgraph takes from outside, and their values there.
     """
 
     model: ir.Model
+    graph: ir.Graph
     function: Function
+    names: Counter[str]
     opaque: dict[str, dict[str, int]] = field(default_factory=dict)
     tensors: dict[NDArray, Any] = field(default_factory=dict)
+    captured: Sequence[ir.Value] = ()
+    outer: dict[NDArray, ir.Value] = field(default_factory=dict)
 
 
-def import_model(model: ir.Model) -> Imported:
+Body = Callable[[Imported], ir.Graph]
+"""What takes the place of a subgraph."""
+
+
+def import_model(model: ir.Model, body: Body | None = None) -> Imported:
     """The graph of ``model`` as a function.
 
     What is not understood becomes an opaque operator, see :mod:`eqsat.onnx.opaque`; it is no error.
+
+    Args:
+        model: the model.
+        body: what becomes of the subgraphs of nodes that are not understood, inner ones first; None to keep them
+            as they are, as are those for which it raises an EqsatError.
 
     Raises:
         ModelError: the graph has a cycle, or uses a value that nothing makes.
     """
     with paused_gc():
-        return _Importer(model).run()
+        return _Importer(model, model.graph, name_counts(model), body).run()
 
 
 class _Importer:
-    def __init__(self, model: ir.Model):
+    def __init__(self, model: ir.Model, graph: ir.Graph, names: Counter[str], body: Body | None):
         self.model = model
+        self.graph = graph
+        self.names = names
+        self.body = body
+        self.captured: list[ir.Value] = []
+        self.outer: dict[NDArray, ir.Value] = {}
+        self.params: list[Var] = []
         self.opset = opset_of(model)
         self.values: dict[ir.Value, Expr] = {}
         self.types: dict[Expr, Type] = {}
@@ -94,22 +120,33 @@ class _Importer:
         self.tensors: dict[NDArray, Any] = {}
 
     def run(self) -> Imported:
-        graph = self.model.graph
-        constants = constant_initializers(self.model)
-        params = [self._parameter(value) for value in graph.inputs if value.name not in constants]
-        unread = [value for value in graph.initializers.values() if not self._bind_initializer(value)]
-        params += [self._parameter(value) for value in unread]
+        graph = self.graph
+        constants = constant_initializers(graph, self.model.ir_version)
+        for value in graph.inputs:
+            if value.name not in constants:
+                self._parameter(value, relay_type(value) if graph is self.model.graph else rank_type(value))
+        for value in [value for value in graph.initializers.values() if not self._bind_initializer(value)]:
+            self._parameter(value, relay_type(value))
         for node in topological_order(graph):
             self._bind_node(node)
         outputs = [self._value(value, "the graph's outputs") for value in graph.outputs]
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
-        return Imported(self.model, Function(params, body), self.opaque, self.tensors)
+        function = Function(self.params, body)
+        return Imported(self.model, graph, function, self.names, self.opaque, self.tensors, self.captured, self.outer)
 
-    def _parameter(self, value: ir.Value) -> Var:
-        ty = relay_type(value)
+    def _parameter(self, value: ir.Value, ty: Type) -> None:
         variable = Var(value.name or "", ty)
         self.values[value], self.types[variable] = variable, ty
-        return variable
+        self.params.append(variable)
+
+    def capture(self, value: ir.Value, expr: Expr, ty: Type, placeholder: ir.Value) -> None:
+        """Take ``value`` from outside, where it is ``expr``; nodes that are written here take ``placeholder``."""
+        if isinstance(expr, Constant):
+            self.values[value], self.types[expr] = expr, ty
+            self.outer[expr.data] = placeholder
+        else:
+            self._parameter(value, ty)
+            self.captured.append(placeholder)
 
     def _bind_initializer(self, value: ir.Value) -> bool:
         """Make an initializer a constant; False when it is of an element type that the IR does not have.
@@ -164,7 +201,7 @@ class _Importer:
             return
         user = f"the inputs of {node.op_type} node {node.name!r}"
         inputs = [None if value is None else self._value(value, user) for value in node.inputs]
-        for value in captured_values(node):
+        for value in captured_values(node.attributes.values()):
             self._value(value, user)
         try:
             outputs = self._understood(node, inputs)
@@ -239,7 +276,7 @@ class _Importer:
         return isinstance(expr, Constant) and expr.data.size <= _SHAPE_ARITHMETIC
 
     def _passed_through(self, node: ir.Node) -> list[Expr]:
-        call = opaque_call(node, self.values, self.types, self.model)
+        call = opaque_call(node, self._attributes(node), self.values, self.types, self.model)
         call.span = Origin(node, tuple(node.outputs))
         self.extend_types(call)
         if len(node.outputs) == 1:
@@ -248,6 +285,30 @@ class _Importer:
         for part, value in zip(parts, node.outputs, strict=True):
             part.span = Origin(node, (value,))
         return parts
+
+    # ---- subgraphs
+
+    def _attributes(self, node: ir.Node) -> list[ir.Attr]:
+        """The attributes of a node that is not understood, with what takes the place of its subgraphs."""
+        attributes = list(node.attributes.values())
+        captured = captured_values(attributes) if self.body is not None else []
+        placeholders = {value: copy_value(value) for value in captured}
+        for value, placeholder in placeholders.items():
+            self.values[placeholder] = self.values[value]
+        return [map_graphs(attr, lambda graph: self._improved(graph, placeholders)) for attr in attributes]
+
+    def _improved(self, graph: ir.Graph, placeholders: dict[ir.Value, ir.Value]) -> ir.Graph:
+        if self.body is None or any(value in placeholders for value in graph.outputs):
+            return graph
+        inner = _Importer(self.model, graph, self.names, self.body)
+        inner.tensors = self.tensors
+        for value, placeholder in placeholders.items():
+            expr = self.values[value]
+            inner.capture(value, expr, self.types[expr], placeholder)
+        try:
+            return self.body(inner.run())
+        except EqsatError:
+            return graph
 
 
 def _read(tensor: Any) -> np.ndarray[Any, Any]:
@@ -270,10 +331,9 @@ def opset_of(model: ir.Model) -> int:
     return int(model.opset_imports.get("", 0))
 
 
-def constant_initializers(model: ir.Model) -> set[str]:
+def constant_initializers(graph: ir.Graph, ir_version: int) -> set[str]:
     """Names of initializers that no caller can override, though they may be listed as inputs."""
-    graph = model.graph
-    if model.ir_version <= INITIALIZERS_ARE_INPUTS:
+    if ir_version <= INITIALIZERS_ARE_INPUTS:
         return set(graph.initializers)
     inputs = {value.name for value in graph.inputs}
     return {name for name in graph.initializers if name not in inputs}

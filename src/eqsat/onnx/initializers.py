@@ -21,13 +21,14 @@ class Initializers:
     Args:
         names: of the graph's values.
         tensors: the ONNX tensor of each imported constant's data: it is written as it was read, or not read at all.
+        outer: values that hold constants outside of the graph already.
     """
 
-    def __init__(self, names: Names, tensors: Mapping[NDArray, Any]):
+    def __init__(self, names: Names, tensors: Mapping[NDArray, Any], outer: Mapping[NDArray, ir.Value]):
         self.values: dict[str, ir.Value] = {}
         self._names = names
         self._tensors = tensors
-        self._known: dict[object, ir.Value] = {}
+        self._known: dict[object, ir.Value] = {**outer}
 
     def __contains__(self, constant: Constant) -> bool:
         return constant.data in self._known

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from eqsat.errors import ModelError
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported
+from eqsat.onnx.names import name_counts
 from eqsat.onnx.spelling import OnnxNode
 from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import infer_types
@@ -126,7 +127,8 @@ class _LocalFunctions:
             nodes=[ir.Node(self.target, "Whole", inputs, outputs=outputs)],
             opset_imports=dict(self.imported.model.opset_imports),
         )
-        imported = Imported(ir.Model(shell, ir_version=FIRST_IR_VERSION), flat, tensors=self.imported.tensors)
+        model = ir.Model(shell, ir_version=FIRST_IR_VERSION)
+        imported = Imported(model, shell, flat, name_counts(model), tensors=self.imported.tensors)
         graph = export_model(flat, imported).graph
         first = next(iter(graph), None)
         for value in list(graph.initializers.values()):

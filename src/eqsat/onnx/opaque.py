@@ -7,7 +7,7 @@ there, followed by the values that its subgraphs take from outside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,14 +36,18 @@ class OpaqueNode:
 
     Args:
         node: the node as it was read.
+        attributes: its attributes, those that hold subgraphs perhaps replaced.
         captured: values that its subgraphs take from outside, in order of first use.
         types: the types of its outputs.
     """
 
-    __slots__ = ("_key", "captured", "node", "types")
+    __slots__ = ("_key", "attributes", "captured", "node", "types")
 
-    def __init__(self, node: ir.Node, captured: Sequence[ir.Value], types: Sequence[Type]):
+    def __init__(
+        self, node: ir.Node, attributes: Sequence[ir.Attr], captured: Sequence[ir.Value], types: Sequence[Type]
+    ):
         self.node = node
+        self.attributes = tuple(attributes)
         self.captured = tuple(captured)
         self.types = tuple(types)
         self._key: object = self._content() if self._is_pure() else id(self)
@@ -80,25 +84,32 @@ _PLAIN = (
 )
 
 
-def opaque_call(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr, Type], model: ir.Model) -> Call:
+def opaque_call(
+    node: ir.Node,
+    attributes: Sequence[ir.Attr],
+    values: dict[ir.Value, Expr],
+    types: dict[Expr, Type],
+    model: ir.Model,
+) -> Call:
     """The call that stands for ``node``.
 
     Args:
         node: the node.
+        attributes: its attributes, those that hold subgraphs perhaps replaced.
         values: the expression of each value known so far.
         types: the type of each of these expressions.
         model: where the node is from.
     """
-    captured = captured_values(node)
+    captured = captured_values(attributes)
     inputs = [values[value] for value in node.inputs if value is not None]
-    attrs = {"node": OpaqueNode(node, captured, _output_types(node, values, types, model))}
+    attrs = {"node": OpaqueNode(node, attributes, captured, _output_types(node, values, types, model))}
     return Call(_operator(node), [*inputs, *(values[value] for value in captured)], attrs)
 
 
-def captured_values(node: ir.Node) -> list[ir.Value]:
-    """Values from outside that the subgraphs of ``node`` use, each once, in order of use."""
+def captured_values(attributes: Iterable[ir.Attr]) -> list[ir.Value]:
+    """Values from outside that the subgraphs in a node's attributes use, each once, in order of use."""
     captured: dict[ir.Value, None] = {}
-    for outer in _subgraphs(node):
+    for outer in _subgraphs(attributes):
         graphs = [outer, *outer.subgraphs()]
         nodes = list(outer.all_nodes())
         inner = {value for below in nodes for value in below.outputs}
@@ -110,8 +121,8 @@ def captured_values(node: ir.Node) -> list[ir.Value]:
     return list(captured)
 
 
-def _subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
-    for attr in node.attributes.values():
+def _subgraphs(attributes: Iterable[ir.Attr]) -> Iterator[ir.Graph]:
+    for attr in attributes:
         if attr.is_ref():
             continue
         if attr.type == ir.AttributeType.GRAPH:
@@ -159,16 +170,16 @@ def _to_node(call: Call, target: Target) -> OnnxNode:
 def attributes_over(opaque: OpaqueNode, captured: Sequence[ir.Value]) -> list[ir.Attr]:
     """The attributes of an opaque node, with copies of its subgraphs that take ``captured`` from outside."""
     new = dict(zip(opaque.captured, captured, strict=True))
-    return [_copy_attribute(attr, new) for attr in opaque.node.attributes.values()]
+    return [map_graphs(attr, lambda graph: _copy_graph(graph, new)) for attr in opaque.attributes]
 
 
-def _copy_attribute(attr: ir.Attr, new: dict[ir.Value, ir.Value]) -> ir.Attr:
+def map_graphs(attr: ir.Attr, change: Callable[[ir.Graph], ir.Graph]) -> ir.Attr:
+    """``attr`` if it holds no subgraph, else one that holds what ``change`` makes of them."""
     if attr.is_ref() or attr.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
         return attr
     if attr.type == ir.AttributeType.GRAPH:
-        return ir.Attr(attr.name, attr.type, _copy_graph(attr.as_graph(), new), doc_string=attr.doc_string)
-    copies = [_copy_graph(graph, new) for graph in attr.as_graphs()]
-    return ir.Attr(attr.name, attr.type, copies, doc_string=attr.doc_string)
+        return ir.Attr(attr.name, attr.type, change(attr.as_graph()), doc_string=attr.doc_string)
+    return ir.Attr(attr.name, attr.type, list(map(change, attr.as_graphs())), doc_string=attr.doc_string)
 
 
 def _copy_graph(graph: ir.Graph, new: dict[ir.Value, ir.Value]) -> ir.Graph:
@@ -189,8 +200,8 @@ def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr,
     unknown: list[Type] = [UNKNOWN] * len(node.outputs)
     if node.domain != "" or node.op_identifier() in model.functions:
         return unknown
-    has_subgraphs = any(True for _ in _subgraphs(node))
-    taken = [value for value in (*node.inputs, *captured_values(node)) if value is not None]
+    has_subgraphs = any(True for _ in _subgraphs(node.attributes.values()))
+    taken = [value for value in (*node.inputs, *captured_values(node.attributes.values())) if value is not None]
     protos = {value.name: proto for value in taken if (proto := type_proto(types[values[value]])) is not None}
     if len(protos) < len({value.name for value in taken}) and not has_subgraphs:
         return unknown

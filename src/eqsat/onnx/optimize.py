@@ -13,7 +13,7 @@ from eqsat.egraph.report import Limits, Report
 from eqsat.errors import ModelError
 from eqsat.extraction import CostNode, OpCount
 from eqsat.onnx.cost import OnnxCost
-from eqsat.onnx.exporter import export_model
+from eqsat.onnx.exporter import export_body, export_model
 from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.importer import Imported, import_model, opset_of
 from eqsat.relay.expr import Function
@@ -80,13 +80,24 @@ def run(
         EqsatError: as :func:`eqsat.saturate` and :func:`eqsat.extract`.
     """
     start = time.perf_counter()
-    imported = import_model(model)
-    read = time.perf_counter()
-    saturation = saturate(imported.function, rules, limits, on_iteration, explain)
-    extraction = extract(saturation, OnnxCost(cost_model or OpCount(), opset_of(model)), method)
+    cost = OnnxCost(cost_model or OpCount(), opset_of(model))
+    report = Report()
+
+    def chosen(function: Function, explain: bool = False) -> tuple[Extraction, Function]:
+        extraction = extract(saturate(function, rules, limits, on_iteration, explain), cost, method)
+        report.merge(extraction.report)
+        if not isinstance(extraction.expr, Function):
+            raise ModelError("the graph is one that rules may not look into")
+        return extraction, extraction.expr
+
+    def body(imported: Imported) -> ir.Graph:
+        return export_body(chosen(imported.function)[1], imported)
+
+    imported = import_model(model, body)
+    read = time.perf_counter() - start - sum(report.phases.values())
+    extraction, function = chosen(imported.function, explain)
+    extraction.report = report
     found = time.perf_counter()
-    if not isinstance(extraction.expr, Function):
-        raise ModelError("the graph is one that rules may not look into")
-    after = export_model(extraction.expr, imported)
-    seconds = {"import": read - start, **extraction.report.phases, "export": time.perf_counter() - found}
+    after = export_model(function, imported)
+    seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
     return Optimization(model, after, imported, extraction, seconds)

@@ -43,7 +43,7 @@ def topological_order(graph: ir.Graph) -> list[ir.Node]:
 
 
 def _producers(node: ir.Node) -> Iterator[ir.Node]:
-    for value in (*node.inputs, *captured_values(node)):
+    for value in (*node.inputs, *captured_values(node.attributes.values())):
         producer = None if value is None else value.producer()
         if producer is not None:
             yield producer

@@ -45,6 +45,14 @@ def relay_type(value: ir.Value) -> Type:
     return TensorType([_dim(dim, f"{value.name}.{axis}") for axis, dim in enumerate(value.shape)], name)
 
 
+def rank_type(value: ir.Value) -> Type:
+    """The type that a model declares for a value, sizes left open: those of loop states may change."""
+    ty = relay_type(value)
+    if not isinstance(ty, TensorType):
+        return ty
+    return TensorType([AnyDim(f"{value.name}.{axis}") for axis in range(len(ty.shape))], ty.dtype)
+
+
 def _dim(dim: Any, name: str) -> Dim:
     if isinstance(dim, int):
         return dim if dim >= 0 else AnyDim(name)

@@ -108,7 +108,7 @@ def _reason(error: Exception) -> str:
 
 def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) -> Iterator[tuple[Any, Any]]:
     """Random inputs on which the model runs, with its outputs; of the first sizes and ranges that it accepts."""
-    constants = constant_initializers(model)
+    constants = constant_initializers(model.graph, model.ir_version)
     inputs = [value for value in model.graph.inputs if value.name not in constants]
     reason: Exception | None = None
     for batch, size, high in product(_BATCHES, _SIZES, _INTEGERS):

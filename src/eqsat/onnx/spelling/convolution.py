@@ -99,7 +99,7 @@ def convolution(call: Call, bias: Expr | None, target: Target) -> OnnxNode:
     layouts = {attrs.data_layout, attrs.out_layout or attrs.data_layout}
     if layouts != {channels_first(rank)} or attrs.kernel_layout != kernel_layout:
         raise target.unwritable(call, f"layouts must be {channels_first(rank)} and {kernel_layout}")
-    if attrs.out_dtype not in ("", target.type(call.args[0]).dtype):
+    if attrs.out_dtype and attrs.out_dtype != target.type(call.args[0]).dtype:
         raise target.unwritable(call, "the result has another dtype than the data")
     said: dict[str, Any] = {
         "dilations": attrs.dilation,
@@ -117,9 +117,9 @@ def convolution(call: Call, bias: Expr | None, target: Target) -> OnnxNode:
 @exports("nn.bias_add")
 def _to_bias_add(call: Call, target: Target) -> OnnxNode:
     data, bias = call.args
-    rank = target.rank(data)
-    axis = axis_index(attributes(call).axis, rank)
     found = target.call(data, *CONVOLUTIONS, *TRANSPOSED)
+    rank = target.rank(data if found is None else found.args[1])
+    axis = axis_index(attributes(call).axis, rank)
     if found is not None and axis == 1:
         return convolution(found, bias, target)
     product = matrix_product(data, target)
