@@ -47,7 +47,7 @@ KEPT = {
     "a loop": """(int64 m, float[N] x) => (float[N] y) {
         a = Neg (x)
         y = Loop (m, , x) <
-            body = b (int64 i, bool go, float[N] s) => (bool more, float[N] t) { more = Identity (go) t = Add (s, a) }
+            body = b (int64 i, bool go, float[N] s) => (bool more, float[N] t) { t = Add (s, a) more = Identity (go) }
         >
     }""",
     "a scan": """(float[N] x, float[T,N] xs) => (float[N] y, float[T,N] ys) {

@@ -28,7 +28,7 @@ class Initializers:
         self.values: dict[str, ir.Value] = {}
         self._names = names
         self._tensors = tensors
-        self._known: dict[object, ir.Value] = {**outer}
+        self._known: dict[object, ir.Value] = dict(outer.items())
 
     def __contains__(self, constant: Constant) -> bool:
         return constant.data in self._known
