@@ -85,9 +85,9 @@ def _read(egraph: EGraph) -> Snapshot:
             node_atom.append(to_int(inputs[0]))
             child += [number(value, known()) for value in inputs[1:]]
     class_type: list[Type | None] = [None] * len(numbers)
+    type_of = {index: egraph.types[index] for index in egraph.types}
     for row in frozen.rows("ty"):
-        (value,) = row.inputs
-        class_type[numbers[value]] = egraph.types[to_int(row.output)]
+        class_type[numbers[row.inputs[0]]] = type_of[to_int(row.output)]
     starts = np.concatenate([[0], np.cumsum(np.repeat(arity_of, rows_of))]).astype(np.int64)
     symbols = [egraph.symbols[index] for index in range(len(egraph.symbols))]
     classes, children = np.asarray(node_class, dtype=np.int64), np.asarray(child, dtype=np.int64)
