@@ -24,11 +24,14 @@ from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Sound
 from eqsat.rules.activations import activations
 from eqsat.rules.algebra import algebra
 from eqsat.rules.approximate import fast_math
+from eqsat.rules.dynamic import dynamic
 from eqsat.rules.joining import joining
+from eqsat.rules.kernels import kernels
 from eqsat.rules.likes import likes
 from eqsat.rules.linear import linear
 from eqsat.rules.merge import merge
 from eqsat.rules.normalization import normalization
+from eqsat.rules.pools import pools
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
 from eqsat.rules.shape import shape
@@ -43,10 +46,13 @@ _subjects = (
     activations,
     shape,
     likes,
+    dynamic,
     transposes,
     joining,
     reductions,
     windows,
+    pools,
+    kernels,
     linear,
     normalization,
     quantization,

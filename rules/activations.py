@@ -14,7 +14,7 @@ from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, t
 from eqsat.egraph.rule import Compute, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, minimum, sigmoid, subtract, sum, tanh
+from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum, sigmoid, subtract, sum, tanh
 from eqsat.relay.ty import TensorType
 from eqsat.rules.values import filled, is_float, keeps_floats, one, three
 
@@ -58,6 +58,7 @@ outer = clip(inner)
 at_least = maximum(x, a) | maximum(a, x)
 at_most = minimum(x, a) | minimum(a, x)
 softmax = nn.softmax(x)
+mean_square = mean(x * x)
 
 clips = RuleSet(
     "clips",
@@ -97,6 +98,7 @@ clips = RuleSet(
         rewrite("relu-of-exp", nn.relu(exp(x)), exp(x), when(is_float, type_of(x))),
         rewrite("relu-of-abs", nn.relu(abs(x)), abs(x), when(is_float, type_of(x))),
         rewrite("relu-of-square", nn.relu(x * x), x * x, when(is_float, type_of(x))),
+        rewrite("relu-of-mean-of-squares", nn.relu(mean_square), mean_square, when(is_float, type_of(x))),
         rewrite("relu-of-softmax", nn.relu(softmax), softmax, when(is_float, type_of(x))),
         rewrite("abs-of-relu", abs(nn.relu(x)), nn.relu(x), soundness=ROUNDING),
         rewrite("abs-of-softmax", abs(softmax), softmax, when(is_float, type_of(x))),

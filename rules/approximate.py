@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from eqsat.egraph.author import rewrite, type_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.rules.values import is_float
 
@@ -18,4 +19,13 @@ def faster(name: str) -> Any:
     )
 
 
-fast_math = RuleSet("fast_math", [faster("exp"), faster("erf"), faster("tanh")])
+softmax = nn.softmax(x)
+fast_softmax = rewrite(
+    "fast-softmax",
+    softmax,
+    nn.fast_softmax(x, axis=compute(lambda attrs: attrs.axis, attrs_of(softmax))),
+    when(is_float, type_of(x)),
+    soundness=Soundness.FINITE,
+)
+
+fast_math = RuleSet("fast_math", [faster("exp"), faster("erf"), faster("tanh"), fast_softmax])

@@ -396,22 +396,22 @@ def all_positive(value: NDArray[Any]) -> bool:
     return bool(value.dtype.kind == "f" and np.all(value > 0) and np.all(np.isfinite(value)))
 
 
-activated, leaky = nn.relu(x), nn.leaky_relu(x)
+ACTIVATIONS = {"relu": nn.relu, "leaky-relu": nn.leaky_relu}
+
+
+def through_activation(name: str, activation: Callable[[Any], DFPattern]) -> list[Any]:
+    """relu(x) s = relu(x s), s > 0"""
+    plain, scaled = activation(x), activation(x * s)
+    guards = when(all_positive, value_of(s)), when(same_floats, type_of(x), type_of(s))
+    return [
+        rewrite(f"scale-through-{name}", plain * s, like(plain, x * s), *guards, soundness=ROUNDING),
+        rewrite(f"scale-out-of-{name}", scaled, like(scaled, x) * s, *guards, soundness=ROUNDING),
+    ]
+
 
 through = RuleSet(
     "scales-through-activations",
-    [
-        # relu(x) s = relu(x s), s > 0
-        rewrite(
-            f"scale-through-{name}",
-            call * s,
-            like(call, x * s),
-            when(all_positive, value_of(s)),
-            when(same_floats, type_of(x), type_of(s)),
-            soundness=ROUNDING,
-        )
-        for name, call in (("relu", activated), ("leaky-relu", leaky))
-    ],
+    [rule for name, activation in ACTIVATIONS.items() for rule in through_activation(name, activation)],
 )
 
 

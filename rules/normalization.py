@@ -15,12 +15,12 @@ from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_tuple_get_item
 from eqsat.relay.expr import Var, const
-from eqsat.relay.op import mean, reshape, rsqrt, sqrt
+from eqsat.relay.op import mean, negative, reshape, rsqrt, sqrt
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.linear import along
 from eqsat.rules.operators import rank_of, reduced_axes
-from eqsat.rules.values import is_float, one, zero
+from eqsat.rules.values import is_float, one, scalar, zero
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -55,13 +55,28 @@ def along_axis(attrs: Any, of: TensorType) -> Any:
     return (channels,) + (1,) * (rank - axis - 1) if isinstance(channels, int) else refuse("unknown channel count")
 
 
-def has_scale_and_center(attrs: Any) -> bool:
-    return bool(attrs.scale and attrs.center)
-
-
 epsilon = compute(epsilon_like, attrs_of(batch_norm), type_of(v))
-scale = g / sqrt(v + epsilon)
-shift = b - m * scale
+
+
+def affine(scales: bool, centers: bool) -> Any:
+    """batch_norm(x) = x s + (b - m s), s = g / sqrt(v + eps)"""
+    deviation = sqrt(v + epsilon)
+    scale = g / deviation if scales else scalar(1, v) / deviation
+    shift = b - m * scale if centers else negative(m * scale)
+    suffix = {(True, True): "", (True, False): "-scaled", (False, True): "-centered", (False, False): "-plain"}
+    return rewrite(
+        f"batch-norm-is-affine{suffix[scales, centers]}",
+        normalized,
+        nn.bias_add(
+            x * reshape(scale, newshape=compute(along_axis, attrs_of(batch_norm), type_of(x))),
+            shift,
+            axis=compute(lambda attrs: attrs.axis, attrs_of(batch_norm)),
+        ),
+        when(lambda attrs: (bool(attrs.scale), bool(attrs.center)) == (scales, centers), attrs_of(batch_norm)),
+        when(is_float, type_of(x), type_of(v)),
+        soundness=ROUNDING,
+    )
+
 
 centered = x - center
 deviation = rsqrt(spread + eps)
@@ -110,19 +125,7 @@ vectors = [reshape(parameter, newshape=compute(channel_shape, *typed)) for param
 batch_norms = RuleSet(
     "batch-norms",
     [
-        # batch_norm(x) = x s + (b - m s), s = g / sqrt(v + eps)
-        rewrite(
-            "batch-norm-is-affine",
-            normalized,
-            nn.bias_add(
-                x * reshape(scale, newshape=compute(along_axis, attrs_of(batch_norm), type_of(x))),
-                shift,
-                axis=compute(lambda attrs: attrs.axis, attrs_of(batch_norm)),
-            ),
-            when(has_scale_and_center, attrs_of(batch_norm)),
-            when(is_float, type_of(x), type_of(v)),
-            soundness=ROUNDING,
-        ),
+        *[affine(scales, centers) for scales in (True, False) for centers in (True, False)],
         # gamma (x - center) / sqrt(spread + eps) + beta, of finite parameters
         rewrite(
             "batch-norm",

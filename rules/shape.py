@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import RuleSet
+from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, tile, transpose
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.operators import permutation, rank_of, shape_of, view
@@ -64,12 +64,25 @@ def is_no_layout_change(attrs: Any) -> bool:
     return bool(attrs.src_layout == attrs.dst_layout)
 
 
-def fits(attrs: Any, ty: TensorType) -> bool:
-    """Whether a dtype holds all values between the bounds of a clip."""
-    if not ty.dtype.startswith(("int", "uint")):
+def holds(dtype: str, attrs: Any) -> bool:
+    """Whether a dtype holds every whole number between the bounds of a clip."""
+    if dtype.startswith("float"):
+        return bool(max(abs(attrs.a_min), abs(attrs.a_max)) <= 2 ** (np.finfo(dtype).nmant + 1))
+    if not dtype.startswith(("int", "uint")):
         return False
-    info = np.iinfo(ty.dtype)
+    info = np.iinfo(dtype)
     return bool(info.min <= attrs.a_min and attrs.a_max <= info.max)
+
+
+def keeps_whole(attrs: Any, data: TensorType, between: TensorType) -> bool:
+    """Guard: the first of two casts keeps what a clip leaves of integers."""
+    return data.dtype.startswith(("int", "uint")) and holds(between.dtype, attrs)
+
+
+def truncates_once(attrs: Any, data: TensorType, between: TensorType, result: TensorType) -> bool:
+    """Guard: two casts cut the same fractions off what a clip leaves of floats."""
+    whole = all(ty.dtype.startswith(("int", "uint")) for ty in (between, result))
+    return whole and data.dtype.startswith("float") and holds(between.dtype, attrs) and holds(result.dtype, attrs)
 
 
 inner_transpose = transpose(x)
@@ -84,8 +97,9 @@ tiled = tile(x)
 inner_layout = layout_transform(x)
 outer_layout = layout_transform(inner_layout)
 clipped = clip(x)
-there = cast(clipped)
-back = cast(there)
+narrowed = cast(clipped)
+cast_again = cast(narrowed)
+last_dtype = compute(lambda ty: ty.dtype, type_of(cast_again))
 
 views = RuleSet(
     "views",
@@ -147,13 +161,20 @@ casts = RuleSet(
             when(widens, type_of(x), type_of(inner_cast)),
         ),
         rewrite("cast-nothing", inner_cast, x),
-        # what a clip leaves fits into the narrow dtype, and comes back as it was
+        # what a clip leaves fits into the narrow dtype: that cast does nothing
         rewrite(
-            "cast-there-and-back",
-            back,
-            clipped,
-            when(fits, attrs_of(clipped), type_of(there)),
-            when(lambda ty: ty.dtype.startswith(("int", "uint")), type_of(x)),
+            "cast-of-clip",
+            cast_again,
+            cast(clipped, dtype=last_dtype),
+            when(keeps_whole, attrs_of(clipped), type_of(x), type_of(narrowed)),
+        ),
+        # NaN is no integer
+        rewrite(
+            "cast-of-clipped-float",
+            cast_again,
+            cast(clipped, dtype=last_dtype),
+            when(truncates_once, attrs_of(clipped), type_of(x), type_of(narrowed), type_of(cast_again)),
+            soundness=Soundness.FINITE,
         ),
     ],
 )

@@ -1,0 +1,208 @@
+"""Convolutions by kernels of special values, and convolutions of images cut into blocks.
+
+Not here: a kernel enlarged by zeros (``conv(x, w) = conv(x, lift(w))``) goes on for ever by itself, and is worth
+having only where siblings merge (:mod:`eqsat.rules.merge`); groups merged in pairs multiply by zeros, which no cost
+model rewards; the atrous form of ``qnn.conv2d`` pads with a zero point that the blocks do not tell.
+"""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay.dataflow_pattern import is_op
+from eqsat.relay.expr import Call, Constant, Expr, Op, Var
+from eqsat.relay.op.nn.window import SPATIAL, channels_first
+from eqsat.relay.op.op import make_attrs
+from eqsat.relay.ty import TensorType
+from eqsat.rules.draw import FLOATS, Draw
+from eqsat.rules.values import Filled, same_floats
+
+x, weight = variables("x weight")
+(w,) = constants("w")
+
+
+def is_plain(attrs: Any) -> bool:
+    """Whether channels are axis 1 of data and result, and outputs axis 0 of the weight."""
+    rank = len(attrs.strides)
+    layouts = attrs.data_layout == channels_first(rank) and attrs.kernel_layout == f"OI{SPATIAL[rank]}"
+    return bool(layouts and attrs.out_layout in ("", None, attrs.data_layout))
+
+
+# ---- the kernel that keeps an image
+
+
+def may_be_identity(attrs: Any, data: TensorType, result: TensorType) -> bool:
+    """Guard: a convolution keeps shape and place; only its weight remains to be looked at."""
+    unit = all(step == 1 for step in attrs.strides)
+    return bool(is_plain(attrs) and attrs.groups == 1 and unit and same_floats(data, result) and has_center(attrs))
+
+
+def has_center(attrs: Any) -> bool:
+    rank = len(attrs.strides)
+    return tuple(attrs.padding[:rank]) == tuple(attrs.padding[rank:])
+
+
+def is_identity(value: NDArray[Any]) -> bool:
+    """Guard: each channel is what it was: one at the centre of its own kernel, zero elsewhere."""
+    outputs, inputs, *kernel = value.shape
+    center = tuple(size // 2 for size in kernel)
+    if outputs != inputs or not all(size % 2 for size in kernel) or value[(0, 0, *center)] != 1:
+        return False
+    everything: list[Any] = [slice(None), slice(None), *center]
+    ones = value[tuple(everything)]
+    return bool(np.array_equal(ones, np.eye(outputs, dtype=value.dtype)) and np.count_nonzero(value) == outputs)
+
+
+def by_identity(rank: int) -> Any:
+    """conv(x, identity) = x"""
+    conv = is_op(f"nn.conv{rank}d")(x, w)
+
+    def examples(draw: Draw) -> Expr:
+        data, channels = _image(draw, rank)
+        kernel = [draw.rng.choice((1, 3)) for _ in range(rank)]
+        value = np.zeros((channels, channels, *kernel), draw.dtype)
+        value[(range(channels), range(channels), *[size // 2 for size in kernel])] = 1
+        padding = [size // 2 for size in kernel]
+        return _call(rank, data, value, padding=(*padding, *padding))
+
+    return rewrite(
+        f"conv{rank}d-by-identity",
+        conv,
+        x,
+        when(may_be_identity, attrs_of(conv), type_of(x), type_of(conv)),
+        when(is_identity, value_of(w)),
+        soundness=Soundness.FINITE,
+        examples=examples,
+    )
+
+
+# ---- the kernel that averages
+
+
+def may_average(attrs: Any, data: TensorType, kernel: TensorType) -> bool:
+    """Guard: each channel is convolved on its own, with less padding than kernel."""
+    sizes = kernel.concrete_shape[2:]
+    alone = attrs.groups == data.shape[1] == kernel.shape[0] and kernel.shape[1] == 1
+    narrow = all(map(operator.lt, attrs.padding, sizes * 2))
+    return bool(is_plain(attrs) and alone and narrow and all(step == 1 for step in attrs.dilation))
+
+
+def is_average(value: NDArray[Any]) -> bool:
+    """Guard: all elements are one divided by the size of the kernel, which is more than one."""
+    size = prod(value.shape[2:])
+    return value.dtype.kind == "f" and size > 1 and Filled(1 / size)(value)
+
+
+def by_average(rank: int) -> Any:
+    """conv(x, 1/k) = avg_pool(x)"""
+    conv = is_op(f"nn.conv{rank}d")(x, w)
+
+    def examples(draw: Draw) -> Expr:
+        data, channels = _image(draw, rank)
+        kernel = [draw.rng.choice((1, 2, 3)) for _ in range(rank)]
+        value = np.full((channels, 1, *kernel), 1 / prod(kernel), draw.dtype)
+        return _call(
+            rank, data, value, groups=channels, padding=draw.rng.choice((0, 1)), strides=draw.rng.choice((1, 2))
+        )
+
+    return rewrite(
+        f"conv{rank}d-by-average",
+        conv,
+        is_op(f"nn.avg_pool{rank}d")(x).has_attr(
+            {
+                "pool_size": compute(lambda ty: ty.concrete_shape[2:], type_of(w)),
+                "strides": compute(lambda attrs: attrs.strides, attrs_of(conv)),
+                "padding": compute(lambda attrs: attrs.padding, attrs_of(conv)),
+                "count_include_pad": True,
+            }
+        ),
+        when(may_average, attrs_of(conv), type_of(x), type_of(w)),
+        when(is_average, value_of(w)),
+        when(lambda *types: len({ty.dtype for ty in types}) == 1, type_of(x), type_of(w), type_of(conv)),
+        soundness=Soundness.ROUNDING,
+        examples=examples,
+    )
+
+
+# ---- images cut into blocks
+
+
+def atrous_padding(cut: Any, conv: Any, join: Any) -> Any:
+    """The padding of a dilated convolution of the whole image.
+
+    A place of a block is ``block`` places of the image; what the blocks are padded and cropped by adds up.
+    """
+    rank = len(conv.strides)
+    if conv.data_layout != f"N{SPATIAL[rank]}C" or conv.out_layout not in ("", None, conv.data_layout):
+        return refuse("the channels are not last")
+    blocks = tuple(cut.block_shape)
+    if blocks != tuple(join.block_shape) or len(blocks) != rank or cut.pad_value != 0:
+        return refuse("the blocks differ, or are padded with something")
+    if any(step != 1 for step in conv.strides):
+        return refuse("the convolution leaves places out")
+    sides = []
+    for side in (0, 1):
+        for axis, block in enumerate(blocks):
+            sides.append(cut.paddings[axis][side] + block * conv.padding[side * rank + axis] - join.crops[axis][side])
+    return tuple(sides) if min(sides, default=0) >= 0 else refuse("it crops more than was padded")
+
+
+def atrous_dilation(cut: Any, conv: Any) -> tuple[int, ...]:
+    return tuple(map(operator.mul, cut.block_shape, conv.dilation))
+
+
+def atrous(rank: int) -> Any:
+    """batch_to_space(conv(space_to_batch(x), w)) = conv(x, w) of a dilated kernel"""
+    blocks = is_op("nn.space_to_batch_nd")(x)
+    conv = is_op(f"nn.conv{rank}d")(blocks, weight)
+    whole = is_op("nn.batch_to_space_nd")(conv)
+    parts = (attrs_of(blocks), attrs_of(conv), attrs_of(whole))
+    return rewrite(
+        f"atrous-conv{rank}d",
+        whole,
+        like(conv, x, weight, padding=compute(atrous_padding, *parts), dilation=compute(atrous_dilation, *parts[:2])),
+        soundness=Soundness.ROUNDING,
+        examples=lambda draw: _in_blocks(draw, rank),
+    )
+
+
+def _in_blocks(draw: Draw, rank: int) -> Expr:
+    draw.dtype = draw.rng.choice(FLOATS)
+    block = [draw.rng.choice((1, 2)) for _ in range(rank)]
+    before = [draw.rng.randrange(3) for _ in block]
+    sizes = [draw.rng.randint(4, 6) * each for each in block]
+    after = [-first % each for first, each in zip(before, block, strict=True)]
+    data = Var("x", TensorType((1, *sizes, 2), draw.dtype))
+    kernel = [draw.rng.choice((1, 2, 3)) for _ in block]
+    value = draw.array(TensorType((*kernel, 2, 2), draw.dtype))
+    attrs = {"block_shape": block, "paddings": tuple(zip(before, after, strict=True))}
+    blocks = Call(Op.get("nn.space_to_batch_nd"), [data], make_attrs(Op.get("nn.space_to_batch_nd"), attrs))
+    layouts = {"data_layout": f"N{SPATIAL[rank]}C", "kernel_layout": f"{SPATIAL[rank]}IO"}
+    conv = _call(rank, blocks, value, padding=draw.rng.choice((0, 1)), **layouts)
+    crops = tuple((draw.rng.randint(0, 1), draw.rng.randint(0, 1)) for _ in block)
+    join = Op.get("nn.batch_to_space_nd")
+    return Call(join, [conv], make_attrs(join, {"block_shape": block, "crops": crops}))
+
+
+# ---- for the verifier
+
+
+def _image(draw: Draw, rank: int) -> tuple[Var, int]:
+    draw.dtype = draw.rng.choice(FLOATS)
+    channels = draw.rng.randint(1, 3)
+    return Var("x", TensorType((1, channels, *[draw.rng.randint(3, 5)] * rank), draw.dtype)), channels
+
+
+def _call(rank: int, data: Expr, value: NDArray[Any], **attrs: Any) -> Call:
+    conv = Op.get(f"nn.conv{rank}d")
+    return Call(conv, [data, Constant(value)], make_attrs(conv, attrs))
+
+
+kernels = RuleSet("kernels", [make(rank) for make in (by_identity, by_average, atrous) for rank in (1, 2, 3)])

@@ -1,0 +1,219 @@
+"""Scales and shifts travel through pools, both ways, to a product that absorbs them; pools of branches that join.
+
+A maximum keeps positive scales only, and any shift; an average keeps every scale, and a shift where no padding is
+averaged in. Scales and shifts are constants that vary along the channels at most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import attrs_of, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Guard, RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+from eqsat.relay.op import concatenate
+from eqsat.relay.op.nn.window import channels_first
+from eqsat.relay.op.op import make_attrs
+from eqsat.relay.op.types import axis_index
+from eqsat.relay.ty import TensorType, is_static
+from eqsat.rules.draw import FLOATS, Draw
+from eqsat.rules.joining import all_same, tensors
+from eqsat.rules.linear import along_channels, channel_count, same_floats
+from eqsat.rules.operators import rank_of
+from eqsat.rules.values import is_float
+
+(x,) = variables("x")
+s, c, b = constants("s c b")
+ROUNDING = Soundness.ROUNDING
+
+WINDOWED = [f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)]
+POOLS = [*WINDOWED, "nn.global_max_pool2d", "nn.global_avg_pool2d"]
+
+
+def is_positive(value: NDArray[Any]) -> bool:
+    return is_usual(value) and bool(np.all(value > 0))
+
+
+def is_usual(value: NDArray[Any]) -> bool:
+    """Guard: numbers by which and by whose inverse scaling loses nothing."""
+    size = np.abs(value.astype(np.float64))
+    return bool(np.all((size > 1e-3) & (size < 1e3)))
+
+
+def is_finite(value: NDArray[Any]) -> bool:
+    return bool(np.all(np.isfinite(value)))
+
+
+def is_along_channels(attrs: Any, of: TensorType, constant: TensorType) -> bool:
+    """Guard: the constant varies along the channels of channels-first data only."""
+    return attrs.layout == channels_first(rank_of(of) - 2) and bool(channel_count(constant, of, 1))
+
+
+def averages_data_only(attrs: Any) -> bool:
+    """Guard: a pool averages no padding, so that an average of equal numbers is that number."""
+    padding = attrs.get("padding", ())
+    return not attrs.get("ceil_mode", False) and not (any(padding) and attrs.count_include_pad)
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("nn.").replace("_", "-")
+
+
+def through(name: str) -> list[Any]:
+    """What commutes with a pool."""
+    short, is_maximum = _short(name), "max" in name
+    pool, of_scaled, of_shifted = is_op(name)(x), is_op(name)(x * s), is_op(name)(x + c)
+    biased = nn.bias_add(pool, b)
+
+    def along(call: DFPattern, constant: DFPattern) -> list[Guard]:
+        """The constant lies along the channels, and all are floats."""
+        return [
+            when(is_along_channels, attrs_of(call), type_of(x), type_of(constant)),
+            when(same_floats, type_of(x), type_of(constant), type_of(call)),
+        ]
+
+    def may_scale(call: DFPattern) -> list[Guard]:
+        return [when(is_positive if is_maximum else is_usual, value_of(s)), *along(call, s)]
+
+    def may_shift(call: DFPattern, constant: DFPattern) -> list[Guard]:
+        finite = when(is_finite, value_of(constant))
+        return [finite] if is_maximum else [finite, when(averages_data_only, attrs_of(call))]
+
+    def law(verb: str, left: Any, right: Any, *guards: Guard) -> Any:
+        return rewrite(f"{verb}-{short}", left, right, *guards, soundness=ROUNDING, examples=_drawn(name, verb))
+
+    return [
+        # pool(x) s = pool(x s)
+        law("scale-through", pool * s, like(pool, x * s), *may_scale(pool)),
+        law("scale-out-of", of_scaled, like(of_scaled, x) * s, *may_scale(of_scaled)),
+        # pool(x) + c = pool(x + c)
+        law("shift-through", pool + c, like(pool, x + c), *along(pool, c), *may_shift(pool, c)),
+        law("shift-out-of", of_shifted, like(of_shifted, x) + c, *along(of_shifted, c), *may_shift(of_shifted, c)),
+        # bias(pool(x), b) = pool(bias(x, b))
+        law(
+            "bias-through",
+            biased,
+            like(pool, like(biased, x, b)),
+            when(lambda bias: bias.axis == 1, attrs_of(biased)),
+            when(lambda attrs, ty: attrs.layout == channels_first(rank_of(ty) - 2), attrs_of(pool), type_of(x)),
+            when(is_float, type_of(x)),
+            *may_shift(pool, b),
+        ),
+    ]
+
+
+def pooled(draw: Draw, name: str, data: Expr) -> Expr:
+    """A pool of ``data``, of channels-first layout mostly."""
+    attrs: dict[str, Any] = {}
+    rank = int(name[-2])
+    if "global" not in name:
+        attrs = {"pool_size": draw.rng.randint(2, 3), "strides": draw.rng.choice((1, 2)), "ceil_mode": draw.chance(0.1)}
+        attrs |= {"padding": draw.rng.choice((0, 0, 1))}
+        attrs |= {"count_include_pad": draw.chance(0.5)} if "avg" in name else {}
+    if draw.chance(0.1):
+        attrs["layout"] = f"N{channels_first(rank)[2:]}C"
+    op = Op.get(name)
+    return Call(op, [data], make_attrs(op, attrs))
+
+
+def image(draw: Draw, rank: int, label: str = "x") -> Var:
+    shape = (draw.rng.choice((1, 1, 2)), draw.rng.randint(1, 3), *[draw.rng.randint(3, 5)] * rank)
+    return Var(label, TensorType(shape, draw.dtype))
+
+
+def _drawn(name: str, verb: str) -> Any:
+    """Draws a pool and a constant before or behind it."""
+    kind, way = verb.split("-", 1)
+
+    def examples(draw: Draw) -> Expr:
+        draw.dtype = draw.rng.choice(FLOATS)
+        data = image(draw, int(name[-2]))
+        ty: TensorType = data.type_annotation  # type: ignore[assignment]
+        if kind == "bias":
+            bias = Constant(draw.array(TensorType((ty.shape[1],), ty.dtype)))
+            return nn.bias_add(pooled(draw, name, data), bias)  # type: ignore[no-any-return]
+        number = along_channels(draw, ty, 1)
+        if kind == "scale" and draw.chance(0.8):
+            number = Constant(np.abs(number.data.numpy()) + np.asarray(0.5, ty.dtype))
+
+        def apply(value: Expr) -> Expr:
+            result: Expr = value * number if kind == "scale" else value + number
+            return result
+
+        return apply(pooled(draw, name, data)) if way == "through" else pooled(draw, name, apply(data))
+
+    return examples
+
+
+# ---- branches that join
+
+
+def joins_images(concat: Any, pool: Any, first: TensorType, *others: TensorType) -> bool:
+    """Guard: images are joined along the batch or the channels, and are equal but for that."""
+    rank = rank_of(first)
+    axis = axis_index(concat.axis, rank)
+    if axis > 1 or pool.layout != channels_first(rank - 2) or not all(map(is_static, (first, *others))):
+        return False
+    rest = [(*ty.shape[:axis], *ty.shape[axis + 1 :], ty.dtype) for ty in (first, *others)]
+    return all(each == rest[0] for each in rest)
+
+
+def concat_of_pools(name: str, count: int) -> Any:
+    """concat(pool x, pool y) = pool(concat(x, y))"""
+    fields = tensors(count)
+    pools = [is_op(name)(field) for field in fields]
+    whole = concatenate(is_tuple(pools))
+
+    def examples(draw: Draw) -> Expr:
+        first = image(draw, int(name[-2]))
+        ty: TensorType = first.type_annotation  # type: ignore[assignment]
+        shapes = [(*ty.shape[:1], draw.rng.randint(1, 3), *ty.shape[2:]) for _ in range(count - 1)]
+        others = [Var(f"y{at}", TensorType(shape, ty.dtype)) for at, shape in enumerate(shapes)]
+        attrs = pooled(draw, name, first).attrs  # type: ignore[attr-defined]
+        calls = [Call(Op.get(name), [each], attrs) for each in (first, *others)]
+        return concatenate(Tuple(calls), axis=draw.rng.choice((1, 1 - rank_of(ty))))  # type: ignore[no-any-return]
+
+    short = _short(name)
+    return rewrite(
+        f"concat-of-{short}-{count}",
+        whole,
+        like(pools[0], like(whole, is_tuple(fields))),
+        when(all_same, *map(attrs_of, pools)),
+        when(joins_images, attrs_of(whole), attrs_of(pools[0]), *map(type_of, fields)),
+        examples=examples,
+    )
+
+
+def is_nothing(attrs: Any) -> bool:
+    """Guard: each window is one element, and each element has one."""
+    return all(each == 1 for each in (*attrs.pool_size, *attrs.strides)) and not any(attrs.padding)
+
+
+def of_one(name: str) -> Any:
+    """A pool of windows of one element."""
+    pool = is_op(name)(x)
+    return rewrite(
+        f"{_short(name)}-nothing",
+        pool,
+        x,
+        when(is_nothing, attrs_of(pool)),
+        soundness=Soundness.EXACT if "max" in name else ROUNDING,
+        examples=lambda draw: Call(
+            Op.get(name), [image(draw, int(name[-2]))], make_attrs(Op.get(name), {"pool_size": 1})
+        ),
+    )
+
+
+pools = RuleSet(
+    "pools",
+    [
+        *map(of_one, WINDOWED),
+        *[rule for name in POOLS for rule in through(name)],
+        *[concat_of_pools(name, count) for name in POOLS if "2d" in name for count in (2, 3, 4)],
+    ],
+)
