@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -18,14 +19,10 @@ HEADER = '#[version = "0.0.5"]\n'
 @contextmanager
 def takes(target: str, *names: str, when: Callable[[Any], Any] = lambda call: True) -> Iterator[None]:
     """While entered, ``target`` takes the named operators of which ``when(call)`` holds."""
-    key = f"target.{target}"
-    for name in names:
-        relay.Op.get(name).attr_map[key] = when
-    try:
-        yield
-    finally:
+    with ExitStack() as entered:
         for name in names:
-            del relay.Op.get(name).attr_map[key]
+            entered.enter_context(patch.dict(relay.Op.get(name).attr_map, {f"target.{target}": when}))
+        yield
 
 
 def var(name: str, *shape: int, dtype: str = "float32") -> relay.Var:
