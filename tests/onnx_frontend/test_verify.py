@@ -66,6 +66,16 @@ def test_what_dimensions_are_made() -> None:
     assert [array.dtype.name for array in made.values()] == ["float32", "int8", "bool"]
 
 
+def test_states_of_several_layers_have_the_batch_second() -> None:
+    step = (
+        "(float[B,N] x, float[2,M,4] s) => (y) { t = Slice (s, b, e) d = Squeeze (t, b) y = Concat <axis = 1> (x, d) }"
+    )
+    proto = parsed(step)
+    for name, value in (("b", 0), ("e", 1)):
+        proto.graph.initializer.append(helper.make_tensor(name, onnx.TensorProto.INT64, [1], [value]))
+    assert verify(from_proto(proto), from_proto(proto))[0].relative == 0
+
+
 def test_a_model_that_does_not_run_is_told() -> None:
     broken = "(float[4] x) => (float[4] y) { y = my.Op (x) }"
     proto = from_proto(parsed(broken, domains=', "my": 1'))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -15,10 +15,12 @@ from eqsat.errors import ModelError
 from eqsat.onnx.importer import constant_initializers
 from eqsat.onnx.types import DTYPES
 
-_SIZES = (2, 16, 64, 224)
+_SIZES = (2, 16, 64, 224, 576)
 """What unknown dimensions are tried as, smallest first: a network may not fit small inputs."""
 _BATCHES = (2, 1)
-"""What an unknown dimension 0 is tried as: states that go in beside the data may be of one batch only."""
+"""What an unknown dimension of the batch is tried as: states that go in beside the data may be of one batch only."""
+_BATCH_AXES = (1, 2)
+"""Before which axis unknown dimensions are tried as the batch's: states may have that of layers first."""
 _INTEGERS = (257, 2)
 """Bounds below which random integers are tried: they may be bytes, or indices into something small."""
 
@@ -57,12 +59,13 @@ def verify(
     with TemporaryDirectory() as folder:
         source = before if isinstance(before, ir.Model) else ir.load(before)
         first = _session(before, Path(folder) / "before.onnx", "the model as it was")
-        second = _session(after, Path(folder) / "after.onnx", "the optimized model")
         differences = [Difference(output.name) for output in first.get_outputs()]
         feeds = runnable_inputs(source, first, np.random.default_rng(seed))
-        for _ in range(runs):
-            feed, expected = next(feeds)
-            given = {value.name for value in second.get_inputs()}
+        asked = [next(feeds) for _ in range(runs)]
+        del first, feeds  # one session at a time: each holds all weights
+        second = _session(after, Path(folder) / "after.onnx", "the optimized model")
+        given = {value.name for value in second.get_inputs()}
+        for feed, expected in asked:
             try:
                 found = second.run(None, {name: array for name, array in feed.items() if name in given})
             except Exception as error:
@@ -111,9 +114,9 @@ def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) 
     constants = constant_initializers(model.graph, model.ir_version)
     inputs = [value for value in model.graph.inputs if value.name not in constants]
     reason: Exception | None = None
-    for batch, size, high in product(_BATCHES, _SIZES, _INTEGERS):
+    for axes, batch, size, high in product(_BATCH_AXES, _BATCHES, _SIZES, _INTEGERS):
         while True:
-            feed = random_inputs(inputs, batch, size, high, random)
+            feed = random_inputs(inputs, batch, size, high, random, axes)
             try:
                 found = session.run(None, feed)
             except Exception as error:
@@ -124,18 +127,27 @@ def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) 
 
 
 def random_inputs(
-    inputs: Sequence[ir.Value], batch: int, size: int, high: int, random: np.random.Generator
+    inputs: Sequence[ir.Value], batch: int, size: int, high: int, random: np.random.Generator, batch_axes: int = 1
 ) -> dict[str, Any]:
     """An array for each input: floats normal, integers from 0 below ``high``.
 
-    A dimension 0 of unknown size is ``batch``, others are ``size``; equal names are equal sizes either way.
+    Of dimensions of unknown size the first ``batch_axes`` are ``batch``, the last axis apart, others are ``size``;
+    equal names are equal sizes either way.
     """
     dims: dict[str, int] = {}
-    return {value.name: _random_array(value, dims, batch, size, high, random) for value in inputs}
+
+    def extent(axis: int, rank: int) -> int:
+        return batch if axis < min(batch_axes, max(rank - 1, 1)) else size
+
+    return {value.name: _random_array(value, dims, extent, high, random) for value in inputs}
 
 
 def _random_array(
-    value: ir.Value, dims: dict[str, int], batch: int, size: int, high: int, random: np.random.Generator
+    value: ir.Value,
+    dims: dict[str, int],
+    unknown: Callable[[int, int], int],
+    high: int,
+    random: np.random.Generator,
 ) -> Any:
     if not isinstance(value.type, ir.TensorType) or value.shape is None:
         raise ModelError(f"cannot make up a value for input {value.name!r}: it is no tensor of known rank")
@@ -143,7 +155,7 @@ def _random_array(
     for axis, dim in enumerate(value.shape):
         name = dim.value if isinstance(dim, ir.SymbolicDim) else None
         known = isinstance(dim, int) and dim >= 0  # some models say -1 for unknown
-        extent = int(dim) if known else dims.get(name or "", size if axis else batch)
+        extent = int(dim) if known else dims.get(name or "", unknown(axis, len(value.shape)))
         if name:
             dims[name] = extent
         shape.append(extent)
