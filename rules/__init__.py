@@ -29,6 +29,7 @@ from eqsat.rules.joining import joining
 from eqsat.rules.kernels import kernels
 from eqsat.rules.likes import likes
 from eqsat.rules.linear import linear
+from eqsat.rules.lowering import lowering
 from eqsat.rules.merge import merge
 from eqsat.rules.normalization import normalization
 from eqsat.rules.pools import pools
@@ -62,7 +63,7 @@ _every = RuleSet("every", _subjects)
 default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))
 finite = RuleSet("finite", _every.sound(Soundness.FINITE))
 
-sets: dict[str, RuleSet] = {each.name: each for each in (default, finite, merge, fast_math, *_subjects)}
+sets: dict[str, RuleSet] = {each.name: each for each in (default, finite, merge, fast_math, lowering, *_subjects)}
 
 __all__ = [
     "FoldConstants",
@@ -80,6 +81,7 @@ __all__ = [
     "finite",
     "fold",
     "like",
+    "lowering",
     "merge",
     "refuse",
     "rewrite",

@@ -68,8 +68,9 @@ def by_identity(rank: int) -> Any:
         data, channels = _image(draw, rank)
         kernel = [draw.rng.choice((1, 3)) for _ in range(rank)]
         value = np.zeros((channels, channels, *kernel), draw.dtype)
-        value[(range(channels), range(channels), *[size // 2 for size in kernel])] = 1
         padding = [size // 2 for size in kernel]
+        places: list[Any] = [range(channels), range(channels), *padding]
+        value[tuple(places)] = 1
         return _call(rank, data, value, padding=(*padding, *padding))
 
     return rewrite(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import is_tuple_get_item
+from eqsat.relay.dataflow_pattern import is_op, is_tuple_get_item
 from eqsat.relay.expr import Var, const
 from eqsat.relay.op import mean, negative, reshape, rsqrt, sqrt
 from eqsat.relay.ty import TensorType, Type
@@ -152,6 +152,7 @@ unscaled = nn.layer_norm(x, one, zero)
 unshifted = nn.layer_norm(x, gamma, zero)
 second_moment = mean(x * x)
 power_difference = second_moment - average * average
+spread_given = is_op("variance")(x, average)
 scaled_before, scaled_deviation = (moved * gamma) * inverse, moved * (inverse * gamma)
 
 
@@ -164,6 +165,10 @@ def over_last_axis(*types_and_attrs: Any) -> Any:
 
 def same_axes_kept(ty: Type, first: Any, second: Any) -> bool:
     return bool(first.keepdims and second.keepdims and reduced_axes(first, ty) == reduced_axes(second, ty))
+
+
+def same_spread(ty: Type, spread: Any, mean_attrs: Any) -> bool:
+    return same_axes_kept(ty, spread, mean_attrs) and not spread.unbiased
 
 
 def last_filled(value: float) -> Any:
@@ -249,6 +254,14 @@ layer_norms = RuleSet(
             like(layer_norm, x, g, b + on_axis(c)),
             when(scales_and_shifts, attrs_of(layer_norm)),
             when(is_float, type_of(x), type_of(c)),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "variance-written-out",
+            spread_given,
+            like(average, moved * moved),
+            when(same_spread, type_of(x), attrs_of(spread_given), attrs_of(average)),
+            when(is_float, type_of(x)),
             soundness=ROUNDING,
         ),
         # E x^2 - (E x)^2 = E (x - E x)^2, where the numbers are of one magnitude

@@ -14,10 +14,11 @@ from eqsat.relay.visitor import rewrite_post_order
 
 def CanonicalizeOps() -> Pass:
     """Replace ``nn.bias_add`` by ``add`` of the bias, shaped to broadcast along its axis."""
-    return typed_pass(lambda function: rewrite_post_order(function, _written_out), PassInfo(3, "CanonicalizeOps"))
+    return typed_pass(lambda function: rewrite_post_order(function, written_out), PassInfo(3, "CanonicalizeOps"))
 
 
-def _written_out(old: Any, new: Any) -> Expr:
+def written_out(old: Any, new: Any) -> Expr:
+    """What stands for ``new``, of which ``old`` is the typed form; ``new`` itself where nothing does."""
     result: Expr = new
     if op_name(new) == "nn.bias_add":
         data, bias = new.args

@@ -21,10 +21,11 @@ def SimplifyInference() -> Pass:
 
     Of batch normalization and dropout the first output is replaced; the calls stay for uses of the others.
     """
-    return typed_pass(lambda function: rewrite_post_order(function, _simplified), PassInfo(0, "SimplifyInference"))
+    return typed_pass(lambda function: rewrite_post_order(function, simplified), PassInfo(0, "SimplifyInference"))
 
 
-def _simplified(old: Any, new: Any) -> Expr:
+def simplified(old: Any, new: Any) -> Expr:
+    """What stands for ``new``, of which ``old`` is the typed form; ``new`` itself where nothing does."""
     call, rules = new, _RESULTS
     if isinstance(new, TupleGetItem) and new.index == 0:
         old, call, rules = old.tuple_value, new.tuple_value, _FIRST_OUTPUTS

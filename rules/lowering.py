@@ -1,0 +1,46 @@
+"""Opt-in: operators written out in simpler ones, for targets that lack them.
+
+The work of Relay's SimplifyInference and CanonicalizeOps; batch normalization and dropout are simplified by default.
+The inverse of recognition: a cost model that counts operators never chooses what these rules make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from eqsat.egraph.author import refuse, variables
+from eqsat.egraph.rule import PythonRule, RuleSet
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.expr import Expr
+from eqsat.relay.transform.canonicalize_ops import written_out
+from eqsat.relay.transform.simplify_inference import simplified
+from eqsat.relay.ty import is_static
+from eqsat.rules.values import is_float
+
+x, gamma, beta = variables("x gamma beta")
+
+
+def lowered(name: str, lhs: DFPattern, write: Callable[[Any, Any], Expr]) -> PythonRule:
+    """What a pass writes for a call, where the data are floats and all shapes are known."""
+
+    def apply(root: Any, node_map: Any) -> Any:
+        types = [arg._checked_type for arg in root.args]
+        if not all(map(is_static, types)) or not is_float(*types):
+            return refuse("the arguments are no floats of known shapes")
+        return write(root, root)
+
+    return PythonRule(f"{name}-written-out", lhs, apply)
+
+
+lowering = RuleSet(
+    "lowering",
+    [
+        lowered("bias-add", nn.bias_add(x, beta), written_out),
+        lowered("layer-norm", nn.layer_norm(x, gamma, beta), simplified),
+        lowered("instance-norm", nn.instance_norm(x, gamma, beta), simplified),
+        lowered("group-norm", nn.group_norm(x, gamma, beta), simplified),
+        lowered("l2-normalize", nn.l2_normalize(x), simplified),
+    ],
+)
