@@ -1,18 +1,23 @@
-"""`python -m eqsat.extraction FILE...`: solve extraction-gym files and print a table."""
+"""`python -m eqsat.extraction FILE...`: solve extraction-gym files and print a table or JSON."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import isfinite
+from typing import Any
 
 import click
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.table import Table
 
 from eqsat.errors import EqsatError
 
 from .anytime import EXTRACTORS, extract
 from .gym import read_gym
+from .problem import Problem
+from .solution import Result
 
 
 @click.command()
@@ -20,46 +25,64 @@ from .gym import read_gym
 @click.option("--method", "methods", multiple=True, type=click.Choice([*EXTRACTORS]), help="May be repeated; auto.")
 @click.option("--seconds", default=5.0, show_default=True, help="Time for each file and method.")
 @click.option("--seed", default=0, show_default=True)
-def main(files: Sequence[str], methods: Sequence[str], seconds: float, seed: int) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def main(files: Sequence[str], methods: Sequence[str], seconds: float, seed: int, as_json: bool) -> None:
     """Extract the cheapest graph of each extraction-gym FILE (.json or .json.xz)."""
-    failed = print_table(files, methods or ("auto",), seconds, seed)
-    sys.exit(1 if failed else 0)
-
-
-def print_table(files: Sequence[str], methods: Sequence[str], seconds: float, seed: int) -> int:
-    """Solve the files, print one row for each file and method; how many files could not be read."""
-    table = Table(box=None)
-    for name, side in COLUMNS:
-        table.add_column(name, justify=side)
-    failed = 0
+    rows: list[dict[str, Any]] = []
+    failed = False
     for file in files:
         try:
             problem = read_gym(file)
-            for method in methods:
-                result = extract(problem, method, seconds=seconds, seed=seed)
-                figures = [f"{result.cost:.10g}", f"{result.lower_bound:.10g}", "yes" if result.optimal else "no"]
-                sizes = [str(problem.num_nodes), str(problem.num_classes)]
-                tree_cost, taken = f"{result.tree_cost:.6g}", f"{result.seconds:.3f}"
-                table.add_row(file, *sizes, method, *figures, tree_cost, taken, result.message)
+            found = {method: extract(problem, method, seconds=seconds, seed=seed) for method in methods or ("auto",)}
         except EqsatError as error:
-            failed += 1
+            failed = True
             print(error, file=sys.stderr)
-    if table.rows:
+        else:
+            rows += [_row(file, problem, method, result) for method, result in found.items()]
+    print(json.dumps(rows, indent=1)) if as_json else _print_table(rows)
+    sys.exit(1 if failed else 0)
+
+
+def _row(file: str, problem: Problem, method: str, result: Result) -> dict[str, Any]:
+    return {
+        "file": file,
+        "nodes": problem.num_nodes,
+        "classes": problem.num_classes,
+        "method": method,
+        "cost": result.cost,
+        "lower bound": result.lower_bound if isfinite(result.lower_bound) else None,
+        "optimal": result.optimal,
+        "tree cost": result.tree_cost if isfinite(result.tree_cost) else None,
+        "seconds": result.seconds,
+        "remark": result.message,
+    }
+
+
+def _print_table(rows: Sequence[dict[str, Any]]) -> None:
+    table = Table(box=None)
+    for name, _ in COLUMNS:
+        table.add_column(name, justify="left" if name in ("file", "method", "optimal", "remark") else "right")
+    for row in rows:
+        table.add_row(*[show(row[name]) for name, show in COLUMNS])
+    if rows:
         Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True).print(table)
-    return failed
 
 
-COLUMNS: list[tuple[str, JustifyMethod]] = [
-    ("file", "left"),
-    ("nodes", "right"),
-    ("classes", "right"),
-    ("method", "left"),
-    ("cost", "right"),
-    ("lower bound", "right"),
-    ("optimal", "left"),
-    ("tree cost", "right"),
-    ("seconds", "right"),
-    ("remark", "left"),
+def _figure(form: str) -> Callable[[float | None], str]:
+    return lambda number: "none" if number is None else format(number, form)
+
+
+COLUMNS: list[tuple[str, Callable[[Any], str]]] = [
+    ("file", str),
+    ("nodes", str),
+    ("classes", str),
+    ("method", str),
+    ("cost", _figure(".10g")),
+    ("lower bound", _figure(".10g")),
+    ("optimal", lambda optimal: "yes" if optimal else "no"),
+    ("tree cost", _figure(".6g")),
+    ("seconds", _figure(".3f")),
+    ("remark", str),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -17,6 +18,15 @@ def test_the_table_has_a_row_for_each_file_and_method(tmp_path: Path) -> None:
     assert result.exit_code == 0
     rows = [line.split() for line in result.output.splitlines() if "graph.json" in line]
     assert [row[-6:-1] for row in rows] == [["tree", "7.5", "2", "no", "7.5"], ["exact", "7.5", "7.5", "yes", "7.5"]]
+
+
+def test_the_same_as_json(tmp_path: Path) -> None:
+    file = tmp_path / "graph.json"
+    write_gym(Problem.from_lists([[(2.0, [1])], [(5.5, [])]], [0]), file)
+    rows = json.loads(CliRunner().invoke(main, [str(file), "--method", "exact", "--json"]).output)
+    assert [(row["method"], row["cost"], row["lower bound"], row["optimal"]) for row in rows] == [
+        ("exact", 7.5, 7.5, True)
+    ]
 
 
 def test_a_file_that_cannot_be_read_fails_and_the_others_are_solved(tmp_path: Path) -> None:
