@@ -174,6 +174,17 @@ def test_an_interrupt_writes_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["in.onnx"]
 
 
+def test_an_interrupt_while_the_program_loads() -> None:
+    with subprocess.Popen([sys.executable, "-v", EQSAT, "--help"], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("import 'eqsat.relay.expr'" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+    assert "eqsat: interrupted, nothing is written" in told.splitlines()
+    assert "Traceback" not in told
+    assert process.returncode == 130
+
+
 # ---- bad input
 
 
