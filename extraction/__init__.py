@@ -10,6 +10,7 @@ from .local_search import local
 from .measured import Measured
 from .problem import Problem
 from .solution import Result, dag_cost
+from .ties import nearer
 
 __all__ = [
     "EXTRACTORS",
@@ -30,6 +31,7 @@ __all__ = [
     "exact",
     "extract",
     "local",
+    "nearer",
     "read_gym",
     "tree",
     "write_gym",

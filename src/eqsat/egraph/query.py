@@ -6,12 +6,13 @@ alternative, the order of a commutative call, an association), each choice is a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eqsat.egraph.check import subpatterns
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.forms import as_pattern, may_be_function, operator_name, reassociations, type_test, untyped
 from eqsat.egraph.symbols import constant_key
 from eqsat.errors import PatternError, RuleError
 from eqsat.relay.attrs import Attrs
@@ -35,10 +36,7 @@ from eqsat.relay.dataflow_pattern import (
     WildcardPattern,
 )
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.structural import structural_equal
-from eqsat.relay.ty import TensorType, Type
-from eqsat.relay.visitor import post_order
+from eqsat.relay.expr import Call, Constant, Expr, Op, Var
 
 MAX_QUERIES = 1024
 """Most alternatives that one rule may have."""
@@ -212,16 +210,16 @@ class QueryCompiler:
             return found
         if isinstance(expr, Op):
             raise RuleError(f"rule {self.rule}: {expr.name} is matched as a value: call the pattern, is_op(..)(..)")
-        return self._match(_as_pattern(expr), variable, query)
+        return self._match(as_pattern(expr), variable, query)
 
     def _call(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
         found = self._as_written(pattern, variable, query)
-        for other in _reassociations(pattern):
+        for other in reassociations(pattern):
             found += [one.bind(pattern, variable) for one in self._as_written(other, variable, query)]
         return found
 
     def _as_written(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
-        found = self._applied(pattern, variable, query) if _is_function(pattern.op) else []
+        found = self._applied(pattern, variable, query) if may_be_function(pattern.op) else []
         for op in self._operators(pattern.op):
             for index in self.symbols.get(("call", op), []):
                 found += self._call_of(pattern, variable, index, query)
@@ -230,7 +228,7 @@ class QueryCompiler:
     def _call_of(self, pattern: CallPattern, variable: str, index: int, query: Query) -> list[Query]:
         if pattern.args is not None and len(pattern.args) != self.egraph.symbols[index].arity:
             return []
-        commutes = pattern.args is not None and _named(pattern) in self.commuted
+        commutes = pattern.args is not None and operator_name(pattern) in self.commuted
         both = self.either_order if commutes else None
         head, opened = self._node(pattern, variable, index, query, both)
         if pattern.args is None:
@@ -254,7 +252,7 @@ class QueryCompiler:
 
     def _operators(self, pattern: DFPattern) -> list[Op]:
         """The operators, of those in the e-graph, that a pattern in callee position matches."""
-        if _is_function(pattern) and not isinstance(pattern, WildcardPattern):
+        if may_be_function(pattern) and not isinstance(pattern, WildcardPattern):
             return []
         if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op):
             return [pattern.expr]
@@ -320,11 +318,11 @@ class QueryCompiler:
         return found
 
     def _attr(self, pattern: AttrPattern, variable: str, query: Query) -> list[Query]:
-        if isinstance(_unwrap(pattern.pattern), FunctionPattern):
+        if isinstance(untyped(pattern.pattern), FunctionPattern):
             return self._function(pattern, variable, query)
         found = []
         for one in self._match(pattern.pattern, variable, query):
-            head = one.heads.get(_unwrap(pattern.pattern))
+            head = one.heads.get(untyped(pattern.pattern))
             if head is None:
                 raise RuleError(f"rule {self.rule}: has_attr needs a call pattern inside, not a leaf")
             op = self.egraph.symbols[head.symbol].op
@@ -372,7 +370,7 @@ class QueryCompiler:
         return found
 
     def _typed(self, pattern: TypePattern | DataTypePattern | ShapePattern, variable: str, query: Query) -> list[Query]:
-        wanted, holds = _type_test(pattern)
+        wanted, holds = type_test(pattern)
         table = self.egraph.predicate("type", wanted, holds)
         found = []
         for one in self._match(pattern.pattern, variable, query):
@@ -410,7 +408,7 @@ def _is_of_one_graph(pattern: DFPattern) -> bool:
         return pattern.pattern is not None
     if isinstance(pattern, CallPattern) and isinstance(pattern.op, CallPattern):
         return True
-    return _METHODS.get(_kind(pattern)) is None
+    return isinstance(pattern, (DominatorPattern, FunctionPattern)) or _METHODS.get(_kind(pattern)) is None
 
 
 def _kind(pattern: DFPattern) -> type[DFPattern]:
@@ -419,76 +417,3 @@ def _kind(pattern: DFPattern) -> type[DFPattern]:
 
 def _equate(query: Query, left: str, right: str) -> Query:
     return query if left == right else query.where(f"(= {left} {right})")
-
-
-def _named(pattern: DFPattern) -> str | None:
-    """The operator's name when a call pattern's callee is exactly an operator."""
-    return pattern.named.name if isinstance(pattern, CallPattern) and pattern.named is not None else None
-
-
-def _unwrap(pattern: DFPattern) -> DFPattern:
-    while isinstance(pattern, (TypePattern, DataTypePattern, ShapePattern)):
-        pattern = pattern.pattern
-    return pattern
-
-
-def _is_function(callee: DFPattern) -> bool:
-    """Whether a pattern in callee position may match a function."""
-    if isinstance(callee, AltPattern):
-        return _is_function(callee.left) or _is_function(callee.right)
-    return isinstance(_unwrap(callee), (FunctionPattern, WildcardPattern)) or (
-        isinstance(callee, AttrPattern) and isinstance(_unwrap(callee.pattern), FunctionPattern)
-    )
-
-
-def _binary(pattern: DFPattern, name: str) -> tuple[CallPattern, DFPattern, DFPattern] | None:
-    """A call pattern of the named operator and its two argument patterns, None when it is no such pattern."""
-    if not isinstance(pattern, CallPattern) or _named(pattern) != name or len(pattern.args or ()) != 2:
-        return None
-    left, right = pattern.args or ()
-    return pattern, left, right
-
-
-def _reassociations(pattern: CallPattern) -> list[CallPattern]:
-    """Relay's two re-associations: (a*b)/c as b*(a/c) and a*(b/c), and a*(b/c) as (b*a)/c."""
-    found = []
-    if (quotient := _binary(pattern, "divide")) and (product := _binary(quotient[1], "multiply")):
-        call, *factors = product
-        for first, second in (factors, factors[::-1]):
-            found.append(CallPattern(call.op, [second, CallPattern(pattern.op, [first, quotient[2]])]))
-    if product := _binary(pattern, "multiply"):
-        for inner, other in (product[1:], product[:0:-1]):
-            if quotient := _binary(inner, "divide"):
-                call, numerator, divisor = quotient
-                found.append(CallPattern(call.op, [CallPattern(pattern.op, [numerator, other]), divisor]))
-    return found
-
-
-def _as_pattern(expr: Expr) -> DFPattern:
-    """A compound expression as the pattern that matches exactly it."""
-    made: dict[Expr, DFPattern] = {}
-    for node in post_order(expr):
-        if isinstance(node, Call) and isinstance(node.op, Op):
-            call: DFPattern = CallPattern(made[node.op], [made[arg] for arg in node.args])
-            made[node] = AttrPattern(call, node.attrs) if node.attrs else call
-        elif isinstance(node, Tuple):
-            made[node] = TuplePattern([made[item] for item in node.fields])
-        elif isinstance(node, TupleGetItem):
-            made[node] = TupleGetItemPattern(made[node.tuple_value], node.index)
-        else:
-            made[node] = ExprPattern(node)
-    return made[expr]
-
-
-def _type_test(pattern: TypePattern | DataTypePattern | ShapePattern) -> tuple[Hashable, Callable[[Any], bool]]:
-    if isinstance(pattern, TypePattern):
-        return ("is", pattern.type), lambda ty: bool(structural_equal(pattern.type, ty))
-    if isinstance(pattern, DataTypePattern):
-        dtype = pattern.dtype
-        return ("dtype", dtype), lambda ty: isinstance(ty, TensorType) and ty.dtype == dtype
-    shape = tuple(pattern.shape)
-
-    def has_shape(ty: Type) -> bool:
-        return isinstance(ty, TensorType) and tuple(ty.shape) == shape
-
-    return ("shape", shape), has_shape

@@ -123,6 +123,7 @@ def extract(
         incumbent = incumbent_of(region)
         input_cost += input_graph_cost(region, model)
         result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
+        result = replace(result, choice=extraction.nearer(problem, result.choice, incumbent))
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
         expr, result = _Builder(region, functions, model, seconds).build(result, incumbent)

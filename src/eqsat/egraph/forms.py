@@ -1,0 +1,100 @@
+"""Forms of patterns: what Relay's matcher takes for the same, and what of a pattern a query is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from eqsat.relay.dataflow_pattern import (
+    AltPattern,
+    AttrPattern,
+    CallPattern,
+    DataTypePattern,
+    DFPattern,
+    ExprPattern,
+    FunctionPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    WildcardPattern,
+)
+from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem
+from eqsat.relay.structural import structural_equal
+from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.visitor import post_order
+
+
+def operator_name(pattern: DFPattern) -> str | None:
+    """The operator's name when a call pattern's callee is exactly an operator."""
+    return pattern.named.name if isinstance(pattern, CallPattern) and pattern.named is not None else None
+
+
+def untyped(pattern: DFPattern) -> DFPattern:
+    """What is inside of type, dtype and shape patterns."""
+    while isinstance(pattern, (TypePattern, DataTypePattern, ShapePattern)):
+        pattern = pattern.pattern
+    return pattern
+
+
+def may_be_function(callee: DFPattern) -> bool:
+    """Whether a pattern in callee position may match a function."""
+    if isinstance(callee, AltPattern):
+        return may_be_function(callee.left) or may_be_function(callee.right)
+    return isinstance(untyped(callee), (FunctionPattern, WildcardPattern)) or (
+        isinstance(callee, AttrPattern) and isinstance(untyped(callee.pattern), FunctionPattern)
+    )
+
+
+def _binary(pattern: DFPattern, name: str) -> tuple[CallPattern, DFPattern, DFPattern] | None:
+    """A call pattern of the named operator and its two argument patterns, None when it is no such pattern."""
+    if not isinstance(pattern, CallPattern) or operator_name(pattern) != name or len(pattern.args or ()) != 2:
+        return None
+    left, right = pattern.args or ()
+    return pattern, left, right
+
+
+def reassociations(pattern: CallPattern) -> list[CallPattern]:
+    """Relay's two re-associations: (a*b)/c as b*(a/c) and a*(b/c), and a*(b/c) as (b*a)/c."""
+    found = []
+    if (quotient := _binary(pattern, "divide")) and (product := _binary(quotient[1], "multiply")):
+        call, *factors = product
+        for first, second in (factors, factors[::-1]):
+            found.append(CallPattern(call.op, [second, CallPattern(pattern.op, [first, quotient[2]])]))
+    if product := _binary(pattern, "multiply"):
+        for inner, other in (product[1:], product[:0:-1]):
+            if quotient := _binary(inner, "divide"):
+                call, numerator, divisor = quotient
+                found.append(CallPattern(call.op, [CallPattern(pattern.op, [numerator, other]), divisor]))
+    return found
+
+
+def as_pattern(expr: Expr) -> DFPattern:
+    """A compound expression as the pattern that matches exactly it."""
+    made: dict[Expr, DFPattern] = {}
+    for node in post_order(expr):
+        if isinstance(node, Call) and isinstance(node.op, Op):
+            call: DFPattern = CallPattern(made[node.op], [made[arg] for arg in node.args])
+            made[node] = AttrPattern(call, node.attrs) if node.attrs else call
+        elif isinstance(node, Tuple):
+            made[node] = TuplePattern([made[item] for item in node.fields])
+        elif isinstance(node, TupleGetItem):
+            made[node] = TupleGetItemPattern(made[node.tuple_value], node.index)
+        else:
+            made[node] = ExprPattern(node)
+    return made[expr]
+
+
+def type_test(pattern: TypePattern | DataTypePattern | ShapePattern) -> tuple[Hashable, Callable[[Any], bool]]:
+    """What a pattern asks of a type: a key that equal tests share, and the test."""
+    if isinstance(pattern, TypePattern):
+        return ("is", pattern.type), lambda ty: bool(structural_equal(pattern.type, ty))
+    if isinstance(pattern, DataTypePattern):
+        dtype = pattern.dtype
+        return ("dtype", dtype), lambda ty: isinstance(ty, TensorType) and ty.dtype == dtype
+    shape = tuple(pattern.shape)
+
+    def has_shape(ty: Type) -> bool:
+        return isinstance(ty, TensorType) and tuple(ty.shape) == shape
+
+    return ("shape", shape), has_shape
