@@ -47,9 +47,9 @@ class _Nearing:
 
     def run(self) -> Ints:
         for index in reversed(self.order):
-            if self.choice[index] >= 0 and self.wanted[index] not in (-1, self.choice[index]):
-                if not self._try(index, self.wanted):
-                    self._try(index, self.cheapest)
+            differs = self.choice[index] >= 0 and self.wanted[index] not in (-1, self.choice[index])
+            if differs and not self._try(index, self.wanted):
+                self._try(index, self.cheapest)
             if self.effort < 0:
                 break
         return np.array(self.choice, np.int64)
