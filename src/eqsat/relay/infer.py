@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from eqsat.errors import TypeCheckError
+from eqsat.errors import OperatorError, TypeCheckError
 from eqsat.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import (
@@ -30,6 +30,7 @@ from eqsat.relay.expr import (
 )
 from eqsat.relay.generics import UNKNOWN, compatible, join, solve, substitute_types
 from eqsat.relay.module import IRModule
+from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import FuncType, IncompleteType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
 from eqsat.relay.visitor import post_order, rebuild
 
@@ -83,10 +84,20 @@ def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
     if op.infer is None:
         raise TypeCheckError(f"{op.name} has no type relation")
     try:
-        return op.infer(attrs, arg_types)
+        return op.infer(_complete(op, attrs), arg_types)
     except TypeCheckError as error:
         types = ", ".join(map(str, arg_types))
         raise TypeCheckError(f"{op.name}({types}): {error}") from None
+
+
+def _complete(op: Op, attrs: Attrs | None) -> Attrs | None:
+    """The attributes of a call made by hand without any: the defaults."""
+    if attrs is not None or not op.fields:
+        return attrs
+    try:
+        return make_attrs(op, {})
+    except OperatorError as error:
+        raise TypeCheckError(f"the call has no attributes: {error}") from None
 
 
 def infer_module(module: IRModule) -> IRModule:
@@ -191,7 +202,7 @@ class _Inferencer:
     def _deduce(self, call: Call, op: Op, arg_types: list[Type | None]) -> None:
         if op.deduce is None:
             return
-        for arg, old, new in zip(call.args, arg_types, op.deduce(call.attrs, arg_types), strict=True):
+        for arg, old, new in zip(call.args, arg_types, op.deduce(_complete(op, call.attrs), arg_types), strict=True):
             marks, source = _behind_marks(arg)
             if old is None and new is not None and isinstance(source, Var):
                 self.types[source] = self.var_types[source] = new
