@@ -18,23 +18,20 @@ from eqsat.nd import NDArray
 from eqsat.onnx.names import name_counts
 from eqsat.onnx.opaque import captured_values, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
+from eqsat.onnx.sizes import Sizes
 from eqsat.onnx.spelling import Declined, Source, importer_of
 from eqsat.onnx.spelling.source import OLDEST_OPSET
 from eqsat.onnx.types import DTYPES, rank_type, relay_type
 from eqsat.onnx.values import copy_value
-from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
-from eqsat.relay.fold import fold_constants
+from eqsat.relay.expr import Constant, Expr, Function, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import type_extender
-from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.ty import Type
 
 INITIALIZERS_ARE_INPUTS = 3
 """The last IR version in which every initializer is listed as an input, and is nonetheless a constant."""
 
 NEWEST_OPSET = defs.onnx_opset_version()
 """The last opset that the installed onnx package knows."""
-
-_SHAPE_ARITHMETIC = 1024
-"""Elements up to which integers computed from constants are computed on import: they are mostly shapes."""
 
 _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError)
 """What NumPy and Python raise on attributes and constants that no valid node has."""
@@ -116,6 +113,7 @@ class _Importer:
         self.values: dict[ir.Value, Expr] = {}
         self.types: dict[Expr, Type] = {}
         self.extend_types = type_extender(self.types)
+        self.sizes = Sizes(self.types)
         self.opaque: dict[str, dict[str, int]] = {}
         self.tensors: dict[NDArray, Any] = {}
 
@@ -258,22 +256,10 @@ class _Importer:
         if expr in self.types:
             return expr
         self.extend_types(expr)
-        if self._is_shape_arithmetic(expr):
-            expr = fold_constants(expr)
+        expr = self.sizes.folded(expr)
         if expr.span is None:
             expr.span = Origin(node, (value,))
         return expr
-
-    def _is_shape_arithmetic(self, expr: Expr) -> bool:
-        ty = self.types[expr]
-        if not isinstance(expr, Call) or not isinstance(ty, TensorType) or not _is_small_integer(ty):
-            return False
-        return all(map(self._is_small_constant, expr.args))
-
-    def _is_small_constant(self, expr: Expr) -> bool:
-        if isinstance(expr, Tuple):
-            return all(map(self._is_small_constant, expr.fields))
-        return isinstance(expr, Constant) and expr.data.size <= _SHAPE_ARITHMETIC
 
     def _passed_through(self, node: ir.Node) -> list[Expr]:
         call = opaque_call(node, self._attributes(node), self.values, self.types, self.model)
@@ -317,13 +303,6 @@ def _read(tensor: Any) -> np.ndarray[Any, Any]:
     except Exception as error:  # the library raises whatever the inconsistency runs into
         raise ModelError(f"the data of tensor {tensor.name!r} cannot be read: {error}") from None
     return array
-
-
-def _is_small_integer(ty: TensorType) -> bool:
-    size = 1
-    for dim in ty.shape:
-        size *= dim if isinstance(dim, int) else _SHAPE_ARITHMETIC + 1
-    return ty.dtype in ("int64", "int32", "bool") and size <= _SHAPE_ARITHMETIC
 
 
 def opset_of(model: ir.Model) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from eqsat.onnx.spelling.source import Result, Source, build, imports
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes, exports
+from eqsat.onnx.types import element_type
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape
 from eqsat.relay.ty import Any as AnyDim
@@ -24,8 +25,17 @@ def _shape(source: Source) -> Result:
     (data,) = source.arguments(1)
     dims = source.type(data).shape
     part = dims[source.int("start", 0) : source.int("end", len(dims))]
-    source.require(all(isinstance(dim, int) for dim in part), "a dimension is not known")
-    return Constant(np.asarray(part, np.int64))
+    if all(isinstance(dim, int) for dim in part):
+        return Constant(np.asarray(part, np.int64))
+    source.require(len(part) == len(dims), "a dimension is not known")
+    return build("shape_of", data, dtype="int64")
+
+
+@exports("shape_of")
+def _to_shape(call: Call, target: Target) -> OnnxNode:
+    node = OnnxNode("Shape", call.args)
+    dtype = attributes(call).dtype
+    return node if dtype == "int64" else OnnxNode("Cast", [node], {"to": element_type(dtype).value})
 
 
 @imports("Size")
