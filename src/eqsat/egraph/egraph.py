@@ -6,7 +6,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
     n<k>(atom, children...) the e-nodes of symbol k; value: their class
     ty(class)               type id, where it is known; of several the largest, so one that says all if there is one
     val(class)              atom id of the constant (or tuple of constants) a class equals, where known
-    isc(class)              the class is computable from constants alone
+    isc(class)              the class is computable from constants alone, where rules ask for it
     uses(class)             e-nodes of the input graph over the class, where rules ask for them
     new(class)              made by a rule, type not yet asked for
     holds_<j>(id)           ids that satisfy a predicate (on attributes, constants, variables or types)
@@ -116,6 +116,7 @@ class EGraph:
         self._loaders: set[str] = set()
         self._made: set[int] = set()
         self._on_make: list[Callable[[int, Symbol], None]] = []
+        self._on_constness: list[Callable[[int, Symbol], None]] = []
         self._predicates: dict[Hashable, tuple[str, str, Callable[[Any], bool]]] = {}
         self._answers: list[Answer] = []
         self._ask_tables: dict[str, set[tuple[int, ...]]] = {}
@@ -143,6 +144,16 @@ class EGraph:
         self._on_symbol.append(hook)
         for index in range(len(self.symbols)):
             hook(index, self.symbols[index])
+
+    def on_constness(self, hook: Callable[[int, Symbol], None]) -> None:
+        """Once :meth:`ask_constness` was called, call ``hook(index, symbol)`` for every symbol."""
+        self._on_constness.append(hook)
+
+    def ask_constness(self) -> None:
+        """Have ``isc`` derived: a rule asks for it."""
+        hooks, self._on_constness = self._on_constness, []
+        for hook in hooks:
+            self.on_symbol(hook)
 
     def on_make(self, hook: Callable[[int, Symbol], None]) -> None:
         """Call ``hook(index, symbol)`` for every symbol of which rules make e-nodes whose type is to be found."""

@@ -128,6 +128,7 @@ class ConstantFacts:
         self.limit = limit
         self.on_fold = on_fold
         egraph.on_symbol(self._cover)
+        egraph.on_constness(self._derive_constness)
 
     def _cover(self, index: int, symbol: Symbol) -> None:
         if not 0 < symbol.arity <= MAX_ARITY:
@@ -141,11 +142,16 @@ class ConstantFacts:
             )
         if not is_foldable(symbol):
             return
-        constant = "".join(f" (isc {child})" for child in children)
-        command = self.egraph.engine.command
-        command(f'(rule ({node}{constant}) ((isc e)) :ruleset facts :name "isc {index}")')
         if self.limit:
             self._cover_values(index, symbol, node, children)
+
+    def _derive_constness(self, index: int, symbol: Symbol) -> None:
+        if not is_foldable(symbol) or not 0 < symbol.arity <= MAX_ARITY:
+            return
+        children = [f"c{i}" for i in range(symbol.arity)]
+        constant = "".join(f" (isc {child})" for child in children)
+        node = f"(= e (n{index} a {' '.join(children)}))"
+        self.egraph.engine.command(f'(rule ({node}{constant}) ((isc e)) :ruleset facts :name "isc {index}")')
 
     def _cover_values(self, index: int, symbol: Symbol, node: str, children: list[str]) -> None:
         egraph, name = self.egraph, f"fold{index}"

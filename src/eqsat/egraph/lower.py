@@ -72,14 +72,13 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
     nodes: list[tuple[int, int, int, list[int]]] = []
 
     def new_children(node: Expr) -> Sequence[Expr]:
-        children = region_children(node)
-        return [child for child in children if child not in known] if known else children
+        return [child for child in region_children(node) if child not in known]
 
     def known_place(node: Expr) -> int:
         return handles[node] if node in handles else known[node]
 
     place = known_place if known else handles.__getitem__
-    order = post_order(root, children=new_children)
+    order = post_order(root, children=new_children if known else region_children)
     bound = {node.var: node.value for node in order if isinstance(node, Let) and not is_opaque(node)}
     ids = _Ids(egraph)
     for node in order:

@@ -179,6 +179,7 @@ class QueryCompiler:
     def _constant(self, pattern: ConstantPattern, variable: str, query: Query) -> list[Query]:
         holds = pattern.predicate
         if holds is None:
+            self.egraph.ask_constness()
             return [query.where(f"(isc {variable})")]
         table = self.egraph.predicate("constant", holds, lambda constant: holds(constant.data.numpy()))
         (value,), query = query.fresh("v")

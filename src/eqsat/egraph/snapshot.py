@@ -56,6 +56,14 @@ class Snapshot:
         return children
 
 
+class _Numbers(dict[object, int]):
+    """Numbers in order of first appearance."""
+
+    def __missing__(self, key: object) -> int:
+        self[key] = number = len(self)
+        return number
+
+
 def take_snapshot(egraph: EGraph) -> Snapshot:
     """Everything in ``egraph`` now."""
     with paused_gc():
@@ -65,12 +73,11 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
 def _read(egraph: EGraph) -> Snapshot:
     frozen = egraph.engine.freeze()
     to_int = frozen.to_int
-    numbers: dict[object, int] = {}
-    number, known = numbers.setdefault, numbers.__len__
+    numbers = _Numbers()
     handles = sorted([(to_int(row.inputs[0]), row.output) for row in frozen.rows("N")], key=lambda pair: pair[0])
     handle_class = np.full(egraph.handle_count, -1, dtype=np.int64)
     for handle, value in handles:
-        handle_class[handle] = number(value, known())
+        handle_class[handle] = numbers[value]
     node_class: list[int] = []
     node_atom: list[int] = []
     child: list[int] = []
@@ -80,10 +87,10 @@ def _read(egraph: EGraph) -> Snapshot:
         rows_of.append(len(rows))
         arity_of.append(egraph.symbols[index].arity)
         for row in rows:
-            node_class.append(number(row.output, known()))
+            node_class.append(numbers[row.output])
             inputs = row.inputs
             node_atom.append(to_int(inputs[0]))
-            child += [number(value, known()) for value in inputs[1:]]
+            child += [numbers[value] for value in inputs[1:]]
     class_type: list[Type | None] = [None] * len(numbers)
     type_of = {index: egraph.types[index] for index in egraph.types}
     for row in frozen.rows("ty"):
