@@ -15,6 +15,7 @@ from onnx import defs
 from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
+from eqsat.onnx.demands import possible_branch, truth_of
 from eqsat.onnx.names import name_counts
 from eqsat.onnx.opaque import captured_values, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
@@ -32,6 +33,9 @@ INITIALIZERS_ARE_INPUTS = 3
 
 NEWEST_OPSET = defs.onnx_opset_version()
 """The last opset that the installed onnx package knows."""
+
+_PASSES = 4
+"""How often a model is looked through for conditions that have one value only: each may show others."""
 
 _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError)
 """What NumPy and Python raise on attributes and constants that no valid node has."""
@@ -97,19 +101,47 @@ def import_model(model: ir.Model, body: Body | None = None) -> Imported:
         ModelError: the graph has a cycle, or uses a value that nothing makes.
     """
     with paused_gc():
-        return _Importer(model, model.graph, name_counts(model), body).run()
+        context = _Context(model, name_counts(model), body, {} if body is None else _decided_conditions(model))
+        return _Importer(context, model.graph).run()
+
+
+def _decided_conditions(model: ir.Model) -> dict[ir.Value, bool]:
+    """Values whose truth, the condition of an If, is the same in every run, though what they are is not known."""
+    decided: dict[ir.Value, bool] = {}
+    if any(node.op_type == "If" for node in model.graph.all_nodes()):
+        context = _Context(model, Counter(), lambda body: body.graph, decided)
+        for _ in range(_PASSES):
+            known = len(decided)
+            _Importer(context, model.graph).run()
+            if len(decided) == known:
+                break
+    return decided
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What the graphs of a model have in common.
+
+    Args:
+        model, names, body: as for :class:`Imported` and :func:`import_model`.
+        decided: the truth of values that have the same in every run, as far as they are found.
+    """
+
+    model: ir.Model
+    names: Counter[str]
+    body: Body | None
+    decided: dict[ir.Value, bool]
 
 
 class _Importer:
-    def __init__(self, model: ir.Model, graph: ir.Graph, names: Counter[str], body: Body | None):
-        self.model = model
+    def __init__(self, context: _Context, graph: ir.Graph):
+        self.context = context
+        self.model = context.model
         self.graph = graph
-        self.names = names
-        self.body = body
         self.captured: list[ir.Value] = []
         self.outer: dict[NDArray, ir.Value] = {}
         self.params: list[Var] = []
-        self.opset = opset_of(model)
+        self.opset = opset_of(context.model)
         self.values: dict[ir.Value, Expr] = {}
         self.types: dict[Expr, Type] = {}
         self.extend_types = type_extender(self.types)
@@ -130,7 +162,9 @@ class _Importer:
         outputs = [self._value(value, "the graph's outputs") for value in graph.outputs]
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         function = Function(self.params, body)
-        return Imported(self.model, graph, function, self.names, self.opaque, self.tensors, self.captured, self.outer)
+        return Imported(
+            self.model, graph, function, self.context.names, self.opaque, self.tensors, self.captured, self.outer
+        )
 
     def _parameter(self, value: ir.Value, ty: Type) -> None:
         variable = Var(value.name or "", ty)
@@ -212,13 +246,18 @@ class _Importer:
             self._bind(value, expr)
 
     def _taken_branch(self, node: ir.Node) -> ir.Graph | None:
-        """The branch of an If whose condition is constant, as far as the IR has its constants."""
+        """The branch of an If whose condition is known, as far as the IR has its constants."""
         if node.op_type != "If" or node.domain != "" or len(node.inputs) != 1 or node.inputs[0] is None:
             return None
         condition = self.values.get(node.inputs[0])
-        if not isinstance(condition, Constant) or condition.data.size != 1:
-            return None
-        attr = node.attributes.get("then_branch" if condition.data.numpy().reshape(-1)[0] else "else_branch")
+        if isinstance(condition, Constant) and condition.data.size == 1:
+            taken = bool(condition.data.numpy().reshape(-1)[0])
+        else:
+            value, opposite = truth_of(node.inputs[0])
+            if value not in self.context.decided:
+                return None
+            taken = self.context.decided[value] ^ opposite
+        attr = node.attributes.get("then_branch" if taken else "else_branch")
         if attr is None or attr.is_ref() or attr.type != ir.AttributeType.GRAPH:
             return None
         branch = attr.as_graph()
@@ -277,24 +316,47 @@ class _Importer:
     def _attributes(self, node: ir.Node) -> list[ir.Attr]:
         """The attributes of a node that is not understood, with what takes the place of its subgraphs."""
         attributes = list(node.attributes.values())
-        captured = captured_values(attributes) if self.body is not None else []
+        captured = captured_values(attributes) if self.context.body is not None else []
         placeholders = {value: copy_value(value) for value in captured}
         for value, placeholder in placeholders.items():
             self.values[placeholder] = self.values[value]
-        return [map_graphs(attr, lambda graph: self._improved(graph, placeholders)) for attr in attributes]
+        results: dict[str, Sequence[Type]] = {}
 
-    def _improved(self, graph: ir.Graph, placeholders: dict[ir.Value, ir.Value]) -> ir.Graph:
-        if self.body is None or any(value in placeholders for value in graph.outputs):
+        def improve(name: str) -> Callable[[ir.Graph], ir.Graph]:
+            return lambda graph: self._improved(graph, placeholders, name, results)
+
+        improved = [map_graphs(attr, improve(attr.name)) for attr in attributes]
+        if results and node.op_type == "If":
+            self._decide(node, results)
+        return improved
+
+    def _improved(
+        self, graph: ir.Graph, placeholders: dict[ir.Value, ir.Value], name: str, results: dict[str, Sequence[Type]]
+    ) -> ir.Graph:
+        """What takes the place of ``graph``; the types of its outputs go to ``results``, under ``name``."""
+        body = self.context.body
+        if body is None or any(value in placeholders for value in graph.outputs):
             return graph
-        inner = _Importer(self.model, graph, self.names, self.body)
+        inner = _Importer(self.context, graph)
         inner.tensors = self.tensors
         for value, placeholder in placeholders.items():
             expr = self.values[value]
             inner.capture(value, expr, self.types[expr], placeholder)
         try:
-            return self.body(inner.run())
+            imported = inner.run()
+            results[name] = [inner.types[inner.values[value]] for value in graph.outputs]
+            return body(imported)
         except EqsatError:
             return graph
+
+    def _decide(self, node: ir.Node, results: dict[str, Sequence[Type]]) -> None:
+        """Note the value of an If's condition if it can have but one whenever the graph is run."""
+        taken = possible_branch(node, results)
+        if taken is not None and node.inputs and node.inputs[0] is not None:
+            value, opposite = truth_of(node.inputs[0])
+            producer = value.producer()
+            if producer is not None and producer.graph is node.graph:
+                self.context.decided[value] = taken ^ opposite
 
 
 def _read(tensor: Any) -> np.ndarray[Any, Any]:
