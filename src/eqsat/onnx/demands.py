@@ -1,0 +1,82 @@
+"""Ranks that operators demand of their inputs: a branch that gives another rank is never taken.
+
+A model that computes anything at all computes the same without that branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from eqsat.relay.ty import TensorType, Type
+
+_STATES = {0: 3, 1: 3, 2: 3, 3: 2, 5: 3, 6: 3}
+_RANKS = {"LSTM": _STATES, "GRU": _STATES, "RNN": _STATES}
+"""Operator -> input -> rank, as the standard states them."""
+
+_KEEPING = frozenset(("Cast", "Identity"))
+"""Operators that keep the rank."""
+
+_FARTHEST = 8
+"""Nodes that are looked through."""
+
+
+def possible_branch(node: ir.Node, results: Mapping[str, Sequence[Type]]) -> bool | None:
+    """The only value that the condition of an If can have; None when it may have either.
+
+    Args:
+        node: the If.
+        results: the types of the branches' outputs, by attribute.
+    """
+    demanded = [demanded_rank(value) for value in node.outputs]
+
+    def fits(branch: str) -> bool:
+        types = results.get(branch, ())
+        known = [(ty, rank) for ty, rank in zip(types, demanded, strict=False) if isinstance(ty, TensorType)]
+        return all(rank is None or len(ty.shape) == rank for ty, rank in known)
+
+    then, otherwise = fits("then_branch"), fits("else_branch")
+    return None if then == otherwise else then
+
+
+def truth_of(condition: ir.Value) -> tuple[ir.Value, bool]:
+    """The value whose truth a condition is, and whether it is its opposite."""
+    opposite = False
+    while (node := condition.producer()) is not None and node.domain == "" and node.op_type in (*_KEEPING, "Not"):
+        if node.inputs[0] is None:
+            break
+        opposite ^= node.op_type == "Not"
+        condition = node.inputs[0]
+    return condition, opposite
+
+
+def demanded_rank(value: ir.Value) -> int | None:
+    """The rank that what is computed from ``value``, in the same graph, demands of it."""
+    producer = value.producer()
+    graph = None if producer is None else producer.graph
+    looked_at = [(value, 0)]
+    for current, added in looked_at:
+        for user, index in current.uses():
+            if user.graph is not graph or user.domain != "":  # it may not run, or is not known
+                continue
+            rank = _RANKS.get(user.op_type, {}).get(index)
+            if rank is not None:
+                return rank - added
+            more = _added_axes(user) if index == 0 and len(looked_at) < _FARTHEST else None
+            if more is not None:
+                looked_at.append((user.outputs[0], added + more))
+    return None
+
+
+def _added_axes(node: ir.Node) -> int | None:
+    """By how much the result's rank is above that of input 0."""
+    if node.op_type in _KEEPING:
+        return 0
+    if node.op_type != "Unsqueeze":
+        return None
+    if len(node.inputs) < 2:
+        return len(node.attributes["axes"].as_ints()) if "axes" in node.attributes else None
+    axes = node.inputs[1]
+    tensor = None if axes is None else ir.convenience.get_const_tensor(axes)
+    return None if tensor is None else int(tensor.size)
