@@ -22,14 +22,44 @@ _FARTHEST = 8
 """Nodes that are looked through."""
 
 
-def possible_branch(node: ir.Node, results: Mapping[str, Sequence[Type]]) -> bool | None:
+class Inlined:
+    """Branches that stand where their If does: what they hold is computed whenever that is."""
+
+    def __init__(self) -> None:
+        self._owners: dict[ir.Graph, ir.Node] = {}
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def add(self, branch: ir.Graph, owner: ir.Node) -> None:
+        """Take a branch into the graph of the If that it is of."""
+        self._owners[branch] = owner
+
+    def home(self, node: ir.Node) -> ir.Graph | None:
+        """The graph that a node is computed with."""
+        graph = node.graph
+        while isinstance(graph, ir.Graph) and graph in self._owners:
+            graph = self._owners[graph].graph
+        return graph if isinstance(graph, ir.Graph) else None
+
+    def outside(self, value: ir.Value) -> ir.Value | None:
+        """What a value is called outside of the branch that it is an output of."""
+        producer = value.producer()
+        graph = None if producer is None else producer.graph
+        if not isinstance(graph, ir.Graph) or graph not in self._owners or value not in graph.outputs:
+            return None
+        return self._owners[graph].outputs[list(graph.outputs).index(value)]
+
+
+def possible_branch(node: ir.Node, results: Mapping[str, Sequence[Type]], inlined: Inlined) -> bool | None:
     """The only value that the condition of an If can have; None when it may have either.
 
     Args:
         node: the If.
         results: the types of the branches' outputs, by attribute.
+        inlined: branches whose conditions are known.
     """
-    demanded = [demanded_rank(value) for value in node.outputs]
+    demanded = [demanded_rank(value, inlined) for value in node.outputs]
 
     def fits(branch: str) -> bool:
         types = results.get(branch, ())
@@ -51,14 +81,17 @@ def truth_of(condition: ir.Value) -> tuple[ir.Value, bool]:
     return condition, opposite
 
 
-def demanded_rank(value: ir.Value) -> int | None:
-    """The rank that what is computed from ``value``, in the same graph, demands of it."""
+def demanded_rank(value: ir.Value, inlined: Inlined) -> int | None:
+    """The rank that what is computed from ``value``, whenever that is, demands of it."""
     producer = value.producer()
-    graph = None if producer is None else producer.graph
+    home = None if producer is None else inlined.home(producer)
     looked_at = [(value, 0)]
     for current, added in looked_at:
+        outside = inlined.outside(current)
+        if outside is not None:
+            looked_at.append((outside, added))
         for user, index in current.uses():
-            if user.graph is not graph or user.domain != "":  # it may not run, or is not known
+            if inlined.home(user) is not home or user.domain != "":  # it may not run, or is not known
                 continue
             rank = _RANKS.get(user.op_type, {}).get(index)
             if rank is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from onnx import defs
 from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
-from eqsat.onnx.demands import possible_branch, truth_of
+from eqsat.onnx.demands import Inlined, possible_branch, truth_of
 from eqsat.onnx.names import name_counts
 from eqsat.onnx.opaque import captured_values, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
@@ -34,7 +34,7 @@ INITIALIZERS_ARE_INPUTS = 3
 NEWEST_OPSET = defs.onnx_opset_version()
 """The last opset that the installed onnx package knows."""
 
-_PASSES = 4
+_PASSES = 8
 """How often a model is looked through for conditions that have one value only: each may show others."""
 
 _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError)
@@ -101,21 +101,22 @@ def import_model(model: ir.Model, body: Body | None = None) -> Imported:
         ModelError: the graph has a cycle, or uses a value that nothing makes.
     """
     with paused_gc():
-        context = _Context(model, name_counts(model), body, {} if body is None else _decided_conditions(model))
+        context = _Context(model, name_counts(model), body)
+        if body is not None:
+            _decide_conditions(context)
         return _Importer(context, model.graph).run()
 
 
-def _decided_conditions(model: ir.Model) -> dict[ir.Value, bool]:
-    """Values whose truth, the condition of an If, is the same in every run, though what they are is not known."""
-    decided: dict[ir.Value, bool] = {}
-    if any(node.op_type == "If" for node in model.graph.all_nodes()):
-        context = _Context(model, Counter(), lambda body: body.graph, decided)
+def _decide_conditions(context: _Context) -> None:
+    """Find values whose truth, the condition of an If, is the same in every run, though what they are is not known."""
+    graph = context.model.graph
+    if any(node.op_type == "If" for node in graph.all_nodes()):
+        looking = replace(context, body=lambda body: body.graph)
         for _ in range(_PASSES):
-            known = len(decided)
-            _Importer(context, model.graph).run()
-            if len(decided) == known:
+            known = len(context.decided), len(context.inlined)
+            _Importer(looking, graph).run()
+            if (len(context.decided), len(context.inlined)) == known:
                 break
-    return decided
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,14 @@ class _Context:
     Args:
         model, names, body: as for :class:`Imported` and :func:`import_model`.
         decided: the truth of values that have the same in every run, as far as they are found.
+        inlined: branches of conditions that are known, as far as they are found.
     """
 
     model: ir.Model
     names: Counter[str]
     body: Body | None
-    decided: dict[ir.Value, bool]
+    decided: dict[ir.Value, bool] = field(default_factory=dict)
+    inlined: Inlined = field(default_factory=Inlined)
 
 
 class _Importer:
@@ -266,6 +269,7 @@ class _Importer:
 
     def _bind_branch(self, node: ir.Node, branch: ir.Graph) -> None:
         """Bind the nodes of a branch as if they stood where the If does."""
+        self.context.inlined.add(branch, node)
         for value in branch.initializers.values():
             self._bind_initializer(value)
         for inner in topological_order(branch):
@@ -351,11 +355,12 @@ class _Importer:
 
     def _decide(self, node: ir.Node, results: dict[str, Sequence[Type]]) -> None:
         """Note the value of an If's condition if it can have but one whenever the graph is run."""
-        taken = possible_branch(node, results)
+        inlined = self.context.inlined
+        taken = possible_branch(node, results, inlined)
         if taken is not None and node.inputs and node.inputs[0] is not None:
             value, opposite = truth_of(node.inputs[0])
             producer = value.producer()
-            if producer is not None and producer.graph is node.graph:
+            if producer is not None and inlined.home(producer) is inlined.home(node):
                 self.context.decided[value] = taken ^ opposite
 
 
