@@ -41,7 +41,7 @@ def compare(
     """Rewrite the ONNX model IN with the rule sets in different orders, and saturate it, and print what each costs."""
     from eqsat import compare_orders, onnx, report_page
     from eqsat.onnx.cost import OnnxCost
-    from eqsat.onnx.importer import opset_of
+    from eqsat.onnx.imported import opset_of
 
     model = read_model(source)
     imported = onnx.import_model(model)

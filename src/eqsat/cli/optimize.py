@@ -105,7 +105,7 @@ def _write_page(
 ) -> None:
     from eqsat import report_page
     from eqsat.onnx.cost import OnnxCost
-    from eqsat.onnx.importer import opset_of
+    from eqsat.onnx.imported import opset_of
 
     cost_model = OnnxCost(settings.cost_model, opset_of(done.before))
     told = {"ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}"}

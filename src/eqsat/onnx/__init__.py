@@ -14,7 +14,8 @@ except ImportError as error:
 from eqsat.onnx.blame import blame
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
-from eqsat.onnx.importer import Imported, import_model
+from eqsat.onnx.imported import Imported
+from eqsat.onnx.importer import import_model
 from eqsat.onnx.optimize import Optimization, optimize, run
 from eqsat.onnx.partition import Partitioning, merge, partition
 from eqsat.onnx.verify import Difference, differing, verify

@@ -11,7 +11,7 @@ from onnx import defs
 
 from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
-from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, opset_of
+from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.initializers import Initializers
 from eqsat.onnx.names import Names
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of

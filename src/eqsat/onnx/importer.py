@@ -16,6 +16,7 @@ from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
 from eqsat.onnx.demands import Inlined, possible_branch, truth_of
+from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.names import name_counts
 from eqsat.onnx.opaque import captured_values, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
@@ -28,9 +29,6 @@ from eqsat.relay.expr import Constant, Expr, Function, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import type_extender
 from eqsat.relay.ty import Type
 
-INITIALIZERS_ARE_INPUTS = 3
-"""The last IR version in which every initializer is listed as an input, and is nonetheless a constant."""
-
 NEWEST_OPSET = defs.onnx_opset_version()
 """The last opset that the installed onnx package knows."""
 
@@ -39,48 +37,6 @@ _PASSES = 8
 
 _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError)
 """What NumPy and Python raise on attributes and constants that no valid node has."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where an expression is from: the ``span`` of imported expressions.
-
-    Args:
-        node: the ONNX node, None for an initializer.
-        values: the ONNX values that the expression is; several for a call of several outputs.
-    """
-
-    node: Any
-    values: tuple[Any, ...]
-
-    def __str__(self) -> str:
-        return ", ".join(str(value.name) for value in self.values)
-
-
-@dataclass
-class Imported:
-    """A model as a function of the IR.
-
-    Args:
-        model: the model; it is not changed.
-        graph: its graph, or a subgraph.
-        function: what the graph computes. Parameters are captured values, inputs, and initializers of element
-            types that the IR does not have; the body is the output or a tuple of all.
-        names: how often each name is given in the model.
-        opaque: operator type -> reasons why nodes of it are not understood, with their number.
-        tensors: the ONNX tensor of each constant's data.
-        captured: what a subgraph takes from outside, constants aside.
-        outer: the data of constants that a subgraph takes from outside, and their values there.
-    """
-
-    model: ir.Model
-    graph: ir.Graph
-    function: Function
-    names: Counter[str]
-    opaque: dict[str, dict[str, int]] = field(default_factory=dict)
-    tensors: dict[NDArray, Any] = field(default_factory=dict)
-    captured: Sequence[ir.Value] = ()
-    outer: dict[NDArray, ir.Value] = field(default_factory=dict)
 
 
 Body = Callable[[Imported], ir.Graph]
@@ -370,16 +326,3 @@ def _read(tensor: Any) -> np.ndarray[Any, Any]:
     except Exception as error:  # the library raises whatever the inconsistency runs into
         raise ModelError(f"the data of tensor {tensor.name!r} cannot be read: {error}") from None
     return array
-
-
-def opset_of(model: ir.Model) -> int:
-    """The version of the standard operators that a model uses, 0 when it uses none."""
-    return int(model.opset_imports.get("", 0))
-
-
-def constant_initializers(graph: ir.Graph, ir_version: int) -> set[str]:
-    """Names of initializers that no caller can override, though they may be listed as inputs."""
-    if ir_version <= INITIALIZERS_ARE_INPUTS:
-        return set(graph.initializers)
-    inputs = {value.name for value in graph.inputs}
-    return {name for name in graph.initializers if name not in inputs}

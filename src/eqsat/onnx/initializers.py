@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from eqsat.nd import NDArray
-from eqsat.onnx.importer import Origin
+from eqsat.onnx.imported import Origin
 from eqsat.onnx.names import Names
 from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Constant

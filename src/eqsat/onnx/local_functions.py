@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from eqsat.errors import ModelError
 from eqsat.onnx.exporter import export_model
-from eqsat.onnx.importer import INITIALIZERS_ARE_INPUTS, Imported
+from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported
 from eqsat.onnx.names import name_counts
 from eqsat.onnx.spelling import OnnxNode
 from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var

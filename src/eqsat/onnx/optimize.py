@@ -15,7 +15,8 @@ from eqsat.extraction import CostNode, OpCount
 from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.exporter import export_body, export_model
 from eqsat.onnx.files import from_proto, to_proto
-from eqsat.onnx.importer import Imported, import_model, opset_of
+from eqsat.onnx.imported import Imported, opset_of
+from eqsat.onnx.importer import import_model
 from eqsat.relay.expr import Function
 from eqsat.stages import Extraction, extract, saturate
 

@@ -13,7 +13,8 @@ from eqsat.egraph.report import Limits, Report
 from eqsat.errors import ArgumentError, ModelError
 from eqsat.extraction import CostNode, OpCount
 from eqsat.onnx.cost import OnnxCost
-from eqsat.onnx.importer import import_model, opset_of
+from eqsat.onnx.imported import opset_of
+from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
 from eqsat.relay.expr import Function
 from eqsat.relay.infer import infer_type

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from eqsat.errors import ModelError
-from eqsat.onnx.importer import constant_initializers
+from eqsat.onnx.imported import constant_initializers
 from eqsat.onnx.types import DTYPES
 
 _SIZES = (2, 16, 64, 224, 576)
