@@ -17,7 +17,8 @@ from eqsat.onnx.exporter import export_body, export_model
 from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
-from eqsat.relay.expr import Function
+from eqsat.relay.expr import Call, Constant, Function
+from eqsat.relay.visitor import post_order
 from eqsat.stages import Extraction, extract, saturate
 
 
@@ -92,7 +93,8 @@ def run(
         return extraction, extraction.expr
 
     def body(imported: Imported) -> ir.Graph:
-        return export_body(chosen(imported.function)[1], imported)
+        function = imported.function
+        return export_body(function if _is_single(function) else chosen(function)[1], imported)
 
     imported = import_model(model, body)
     read = time.perf_counter() - start - sum(report.phases.values())
@@ -102,3 +104,9 @@ def run(
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
     return Optimization(model, after, imported, extraction, seconds)
+
+
+def _is_single(function: Function) -> bool:
+    """Whether a function is one operator at most, over parameters alone: there is nothing to combine."""
+    calls = [node for node in post_order(function.body) if isinstance(node, Call)]
+    return len(calls) <= 1 and not any(isinstance(arg, Constant) for call in calls for arg in call.args)
