@@ -26,7 +26,15 @@ from eqsat.errors import EqsatError
 from eqsat.onnx import export_model, from_bytes, import_model, run
 from eqsat.onnx.verify import compare
 
-RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
+RANDOM = {
+    "Bernoulli",
+    "Dropout",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+}
 """Operators whose outputs differ from run to run."""
 
 TOLERANCES = {"float16": 2e-3, "bfloat16": 2e-2}
