@@ -24,7 +24,9 @@ from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Sound
 from eqsat.rules.activations import activations
 from eqsat.rules.algebra import algebra
 from eqsat.rules.approximate import fast_math
+from eqsat.rules.binomials import binomials
 from eqsat.rules.dynamic import dynamic
+from eqsat.rules.gathering import gathering, in_range
 from eqsat.rules.joining import joining
 from eqsat.rules.kernels import kernels
 from eqsat.rules.likes import likes
@@ -35,6 +37,7 @@ from eqsat.rules.normalization import normalization
 from eqsat.rules.pools import pools
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
+from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
 from eqsat.rules.transposes import transposes
 from eqsat.rules.windows import windows
@@ -44,17 +47,20 @@ fold = RuleSet("fold", [FoldConstants()])
 _subjects = (
     fold,
     algebra,
+    binomials,
     activations,
     shape,
     likes,
     dynamic,
     transposes,
     joining,
+    gathering,
     reductions,
     windows,
     pools,
     kernels,
     linear,
+    scaling,
     normalization,
     quantization,
 )
@@ -63,7 +69,9 @@ _every = RuleSet("every", _subjects)
 default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))
 finite = RuleSet("finite", _every.sound(Soundness.FINITE))
 
-sets: dict[str, RuleSet] = {each.name: each for each in (default, finite, merge, fast_math, lowering, *_subjects)}
+sets: dict[str, RuleSet] = {
+    each.name: each for each in (default, finite, merge, fast_math, in_range, lowering, *_subjects)
+}
 
 __all__ = [
     "FoldConstants",
@@ -80,6 +88,7 @@ __all__ = [
     "fast_math",
     "finite",
     "fold",
+    "in_range",
     "like",
     "lowering",
     "merge",

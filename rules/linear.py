@@ -399,19 +399,51 @@ def all_positive(value: NDArray[Any]) -> bool:
 ACTIVATIONS = {"relu": nn.relu, "leaky-relu": nn.leaky_relu}
 
 
-def through_activation(name: str, activation: Callable[[Any], DFPattern]) -> list[Any]:
-    """relu(x) s = relu(x s), s > 0"""
-    plain, scaled = activation(x), activation(x * s)
-    guards = when(all_positive, value_of(s)), when(same_floats, type_of(x), type_of(s))
-    return [
-        rewrite(f"scale-through-{name}", plain * s, like(plain, x * s), *guards, soundness=ROUNDING),
-        rewrite(f"scale-out-of-{name}", scaled, like(scaled, x) * s, *guards, soundness=ROUNDING),
-    ]
+def through_activation(name: str, activation: Callable[[Any], DFPattern]) -> Any:
+    """relu(x) s = relu(x s), s > 0; not back: scales that meet would part again in every other way."""
+    plain = activation(x)
+    return rewrite(
+        f"scale-through-{name}",
+        plain * s,
+        like(plain, x * s),
+        when(all_positive, value_of(s)),
+        when(same_floats, type_of(x), type_of(s)),
+        soundness=ROUNDING,
+    )
+
+
+def forward(product: Product, name: str, activation: Callable[[Any], DFPattern]) -> Any:
+    """relu(x s) (*) w = relu(x) (*) (s w), s > 0"""
+    active = activation(x * s)
+    whole = product(active, w)
+    refs = (type_of(s), type_of(x), attrs_of(whole), type_of(w))
+    positive = when(all_positive, value_of(s))
+    return rewrite(
+        f"scale-through-{name}-into-{product.short}",
+        whole,
+        like(whole, like(active, x), w * reshape(s, newshape=compute(laid_over(product, "inputs"), *refs))),
+        positive,
+        when(same_floats, type_of(x), type_of(w), type_of(s), type_of(whole)),
+        soundness=ROUNDING,
+        examples=drawn(product, lambda draw, call, x, w, of: call(activation(x * _positive(of(x))), w)),
+    )
+
+
+def _positive(scale: Constant) -> Constant:
+    array = scale.data.numpy()
+    return Constant(np.abs(array) + np.asarray(0.5, array.dtype))
 
 
 through = RuleSet(
     "scales-through-activations",
-    [rule for name, activation in ACTIVATIONS.items() for rule in through_activation(name, activation)],
+    [
+        *[through_activation(name, activation) for name, activation in ACTIVATIONS.items()],
+        *[
+            forward(product, name, activation)
+            for product in (*CONVOLUTIONS[1:], *MATRIX[:2])
+            for name, activation in ACTIVATIONS.items()
+        ],
+    ],
 )
 
 

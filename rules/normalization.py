@@ -1,6 +1,10 @@
 """Normalizations: recognised in arithmetic, scaled and shifted, and taken apart where statistics are constants.
 
 Quotients by a square root are products with ``rsqrt`` (:mod:`eqsat.rules.algebra`), so one form is recognised here.
+
+There is no operator for RMSNorm: ``nn.layer_norm`` takes off the mean, and ``nn.l2_normalize`` bounds the sum of
+squares where RMSNorm adds to it. Its least form is ``(x * rsqrt(mean(x * x) + eps)) * gamma``, whose gamma a product
+absorbs.
 """
 
 from __future__ import annotations
@@ -15,12 +19,12 @@ from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op, is_tuple_get_item
 from eqsat.relay.expr import Var, const
-from eqsat.relay.op import mean, negative, reshape, rsqrt, sqrt
+from eqsat.relay.op import clip, mean, negative, reshape, rsqrt, sqrt, sum
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.linear import along
 from eqsat.rules.operators import rank_of, reduced_axes
-from eqsat.rules.values import is_float, one, scalar, zero
+from eqsat.rules.values import is_float, keeps_floats, one, scalar, zero
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -197,8 +201,32 @@ def scales_and_shifts(attrs: Any) -> bool:
 vector_of, _ = along(norm_axis)
 
 
-def on_axis(constant: Any) -> Any:
-    return reshape(constant, newshape=compute(vector_of, type_of(constant), type_of(x), attrs_of(layer_norm)))
+def absorbing(name: str, call: Any) -> list[Any]:
+    """What a normalization with constant parameters takes in of constants behind it."""
+
+    def on_axis(constant: Any) -> Any:
+        return reshape(constant, newshape=compute(vector_of, type_of(constant), type_of(x), attrs_of(call)))
+
+    return [
+        # norm(x; g, b) s = norm(x; g s, b s)
+        rewrite(
+            f"scale-into-{name}",
+            call * s,
+            like(call, x, g * on_axis(s), b * on_axis(s)),
+            when(scales_and_shifts, attrs_of(call)),
+            when(is_float, type_of(x), type_of(s)),
+            soundness=ROUNDING,
+        ),
+        # norm(x; g, b) + c = norm(x; g, b + c)
+        rewrite(
+            f"shift-into-{name}",
+            call + c,
+            like(call, x, g, b + on_axis(c)),
+            when(scales_and_shifts, attrs_of(call)),
+            when(is_float, type_of(x), type_of(c)),
+            soundness=ROUNDING,
+        ),
+    ]
 
 
 layer_norms = RuleSet(
@@ -241,22 +269,6 @@ layer_norms = RuleSet(
             soundness=ROUNDING,
         ),
         rewrite(
-            "scale-into-layer-norm",
-            layer_norm * s,
-            like(layer_norm, x, g * on_axis(s), b * on_axis(s)),
-            when(scales_and_shifts, attrs_of(layer_norm)),
-            when(is_float, type_of(x), type_of(s)),
-            soundness=ROUNDING,
-        ),
-        rewrite(
-            "shift-into-layer-norm",
-            layer_norm + c,
-            like(layer_norm, x, g, b + on_axis(c)),
-            when(scales_and_shifts, attrs_of(layer_norm)),
-            when(is_float, type_of(x), type_of(c)),
-            soundness=ROUNDING,
-        ),
-        rewrite(
             "variance-written-out",
             spread_given,
             like(average, moved * moved),
@@ -276,4 +288,92 @@ layer_norms = RuleSet(
     ],
 )
 
-normalization = RuleSet("normalization", [batch_norms, layer_norms])
+# ---- instance normalization, and lengths of one
+
+
+def over_space(ty: Type, *attrs: Any) -> bool:
+    """Guard: reductions of ``x`` go over all axes but the first two, and keep them."""
+    space = tuple(range(2, rank_of(ty)))
+    return bool(space) and all(each.keepdims and reduced_axes(each, ty) == space for each in attrs)
+
+
+def channels_filled(value: float) -> Any:
+    """A vector of equal numbers, as long as axis 1 of ``x``."""
+
+    def array(ty: TensorType) -> Any:
+        dim = ty.shape[1] if rank_of(ty) > 1 else None
+        return np.full(dim, value, ty.dtype) if isinstance(dim, int) else refuse("the channels are not known")
+
+    return compute(array, type_of(x))
+
+
+def bounds_from_below(attrs: Any) -> bool:
+    return bool(attrs.a_min > 0 and attrs.a_max == np.inf)
+
+
+squares = sum(x * x)
+at_least, length = clip(squares), clip(sqrt(squares))
+by_squares, by_length = x * rsqrt(at_least), x / length
+
+
+def of_length_one(name: str, lhs: Any, bound: Any, eps_of: Any) -> Any:
+    """x / sqrt(max(sum(x x), eps))"""
+    axes = compute(reduced_axes, attrs_of(squares), type_of(x))
+    return rewrite(
+        name,
+        lhs,
+        nn.l2_normalize(x, eps=compute(eps_of, attrs_of(bound)), axis=axes),
+        when(bounds_from_below, attrs_of(bound)),
+        when(lambda attrs: bool(attrs.keepdims), attrs_of(squares)),
+        keeps_floats(lhs, x),
+        soundness=ROUNDING,
+        examples=lambda draw: _normalized_rows(draw, name),
+    )
+
+
+def _normalized_rows(draw: Draw, name: str) -> Any:
+    data = Var("x", draw.tensor(max(draw.rank, 1), draw.rng.choice(FLOATS)))
+    total = sum(data * data, axis=draw.rng.choice((-1, 0)), keepdims=draw.chance(0.9))
+    low = draw.rng.choice((0.125, 0.5))
+    return data * rsqrt(clip(total, low, np.inf)) if name == "l2-normalize" else data / clip(sqrt(total), low, np.inf)
+
+
+others = RuleSet(
+    "other-norms",
+    [
+        rewrite(
+            "instance-norm",
+            plain,
+            nn.instance_norm(x, channels_filled(1), channels_filled(0), axis=1, epsilon=compute(number, value_of(eps))),
+            when(over_space, type_of(x), attrs_of(average), attrs_of(variance)),
+            when(is_float, type_of(x)),
+            soundness=ROUNDING,
+            examples=lambda draw: _written_out(draw),
+        ),
+        of_length_one("l2-normalize", by_squares, at_least, lambda attrs: attrs.a_min),
+        of_length_one("l2-normalize-by-length", by_length, length, lambda attrs: attrs.a_min**2),
+    ],
+)
+
+
+def _written_out(draw: Draw) -> Any:
+    """Data less their mean over space, divided by their deviation."""
+    ty = draw.tensor(draw.rng.choice((3, 4)), draw.rng.choice(FLOATS))
+    axes = tuple(range(draw.rng.choice((2, 2, 2, 1)), rank_of(ty)))
+    data = Var("x", ty)
+    centered = data - mean(data, axis=axes, keepdims=True)
+    spread = mean(centered * centered, axis=axes, keepdims=True)
+    return centered * rsqrt(spread + const(np.asarray(1e-3, ty.dtype)))
+
+
+normalization = RuleSet(
+    "normalization",
+    [
+        batch_norms,
+        layer_norms,
+        others,
+        *absorbing("layer-norm", layer_norm),
+        *absorbing("instance-norm", nn.instance_norm(x, g, b)),
+        *absorbing("group-norm", nn.group_norm(x, g, b)),
+    ],
+)

@@ -1,4 +1,4 @@
-"""Scales and shifts travel through pools, both ways, to a product that absorbs them; pools of branches that join.
+"""Scales and shifts travel through pools, to a product that absorbs them; pools of branches that join.
 
 A maximum keeps positive scales only, and any shift; an average keeps every scale, and a shift where no padding is
 averaged in. Scales and shifts are constants that vary along the channels at most.
@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.author import attrs_of, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Guard, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
-from eqsat.relay.op import concatenate
+from eqsat.relay.op import concatenate, reshape
 from eqsat.relay.op.nn.window import channels_first
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.joining import all_same, tensors
-from eqsat.rules.linear import along_channels, channel_count, same_floats
+from eqsat.rules.linear import CONVOLUTIONS, along_channels, channel_count, laid_over, same_floats
 from eqsat.rules.operators import rank_of
 from eqsat.rules.values import is_float
 
 (x,) = variables("x")
-s, c, b = constants("s c b")
+s, c, b, w = constants("s c b w")
 ROUNDING = Soundness.ROUNDING
 
 WINDOWED = [f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)]
@@ -43,6 +43,14 @@ def is_usual(value: NDArray[Any]) -> bool:
     """Guard: numbers by which and by whose inverse scaling loses nothing."""
     size = np.abs(value.astype(np.float64))
     return bool(np.all((size > 1e-3) & (size < 1e3)))
+
+
+def may_scale(name: str) -> Any:
+    """The guard of scales that a pool keeps."""
+    return is_positive if "max" in name else is_usual
+
+
+over_inputs = laid_over(CONVOLUTIONS[1], "inputs")
 
 
 def is_finite(value: NDArray[Any]) -> bool:
@@ -67,33 +75,28 @@ def _short(name: str) -> str:
 def through(name: str) -> list[Any]:
     """What commutes with a pool."""
     short, is_maximum = _short(name), "max" in name
-    pool, of_scaled, of_shifted = is_op(name)(x), is_op(name)(x * s), is_op(name)(x + c)
+    pool = is_op(name)(x)
     biased = nn.bias_add(pool, b)
 
-    def along(call: DFPattern, constant: DFPattern) -> list[Guard]:
+    def along(constant: DFPattern) -> list[Guard]:
         """The constant lies along the channels, and all are floats."""
         return [
-            when(is_along_channels, attrs_of(call), type_of(x), type_of(constant)),
-            when(same_floats, type_of(x), type_of(constant), type_of(call)),
+            when(is_along_channels, attrs_of(pool), type_of(x), type_of(constant)),
+            when(same_floats, type_of(x), type_of(constant), type_of(pool)),
         ]
 
-    def may_scale(call: DFPattern) -> list[Guard]:
-        return [when(is_positive if is_maximum else is_usual, value_of(s)), *along(call, s)]
-
-    def may_shift(call: DFPattern, constant: DFPattern) -> list[Guard]:
+    def may_shift(constant: DFPattern) -> list[Guard]:
         finite = when(is_finite, value_of(constant))
-        return [finite] if is_maximum else [finite, when(averages_data_only, attrs_of(call))]
+        return [finite] if is_maximum else [finite, when(averages_data_only, attrs_of(pool))]
 
     def law(verb: str, left: Any, right: Any, *guards: Guard) -> Any:
         return rewrite(f"{verb}-{short}", left, right, *guards, soundness=ROUNDING, examples=_drawn(name, verb))
 
     return [
         # pool(x) s = pool(x s)
-        law("scale-through", pool * s, like(pool, x * s), *may_scale(pool)),
-        law("scale-out-of", of_scaled, like(of_scaled, x) * s, *may_scale(of_scaled)),
+        law("scale-through", pool * s, like(pool, x * s), when(may_scale(name), value_of(s)), *along(s)),
         # pool(x) + c = pool(x + c)
-        law("shift-through", pool + c, like(pool, x + c), *along(pool, c), *may_shift(pool, c)),
-        law("shift-out-of", of_shifted, like(of_shifted, x) + c, *along(of_shifted, c), *may_shift(of_shifted, c)),
+        law("shift-through", pool + c, like(pool, x + c), *along(c), *may_shift(c)),
         # bias(pool(x), b) = pool(bias(x, b))
         law(
             "bias-through",
@@ -102,7 +105,7 @@ def through(name: str) -> list[Any]:
             when(lambda bias: bias.axis == 1, attrs_of(biased)),
             when(lambda attrs, ty: attrs.layout == channels_first(rank_of(ty) - 2), attrs_of(pool), type_of(x)),
             when(is_float, type_of(x)),
-            *may_shift(pool, b),
+            *may_shift(b),
         ),
     ]
 
@@ -126,9 +129,43 @@ def image(draw: Draw, rank: int, label: str = "x") -> Var:
     return Var(label, TensorType(shape, draw.dtype))
 
 
+def into_conv(name: str) -> Any:
+    """conv(pool(x s), w) = conv(pool(x), s w)"""
+    pool = is_op(name)(x * s)
+    conv = nn.conv2d(pool, w)
+
+    def examples(draw: Draw) -> Expr:
+        draw.dtype = draw.rng.choice(FLOATS)
+        data = image(draw, 2)
+        ty: TensorType = data.type_annotation  # type: ignore[assignment]
+        weight = Constant(draw.array(TensorType((2, ty.shape[1], 2, 2), ty.dtype)))
+        return nn.conv2d(pooled(draw, name, data * _scale(draw, ty)), weight)  # type: ignore[no-any-return]
+
+    return rewrite(
+        f"scale-through-{_short(name)}-into-conv2d",
+        conv,
+        like(
+            conv,
+            like(pool, x),
+            w * reshape(s, newshape=compute(over_inputs, type_of(s), type_of(x), attrs_of(conv), type_of(w))),
+        ),
+        when(may_scale(name), value_of(s)),
+        when(is_along_channels, attrs_of(pool), type_of(x), type_of(s)),
+        when(same_floats, type_of(x), type_of(s), type_of(w), type_of(conv)),
+        soundness=ROUNDING,
+        examples=examples,
+    )
+
+
+def _scale(draw: Draw, of: TensorType) -> Constant:
+    """Numbers along the channels, mostly positive ones."""
+    array = along_channels(draw, of, 1).data.numpy()
+    return Constant(np.abs(array) + np.asarray(0.5, array.dtype) if draw.chance(0.8) else array)
+
+
 def _drawn(name: str, verb: str) -> Any:
-    """Draws a pool and a constant before or behind it."""
-    kind, way = verb.split("-", 1)
+    """Draws a constant behind a pool."""
+    kind = verb.removesuffix("-through")
 
     def examples(draw: Draw) -> Expr:
         draw.dtype = draw.rng.choice(FLOATS)
@@ -137,15 +174,9 @@ def _drawn(name: str, verb: str) -> Any:
         if kind == "bias":
             bias = Constant(draw.array(TensorType((ty.shape[1],), ty.dtype)))
             return nn.bias_add(pooled(draw, name, data), bias)  # type: ignore[no-any-return]
-        number = along_channels(draw, ty, 1)
-        if kind == "scale" and draw.chance(0.8):
-            number = Constant(np.abs(number.data.numpy()) + np.asarray(0.5, ty.dtype))
-
-        def apply(value: Expr) -> Expr:
-            result: Expr = value * number if kind == "scale" else value + number
-            return result
-
-        return apply(pooled(draw, name, data)) if way == "through" else pooled(draw, name, apply(data))
+        pool = pooled(draw, name, data)
+        result: Expr = pool * _scale(draw, ty) if kind == "scale" else pool + along_channels(draw, ty, 1)
+        return result
 
     return examples
 
@@ -214,6 +245,7 @@ pools = RuleSet(
     [
         *map(of_one, WINDOWED),
         *[rule for name in POOLS for rule in through(name)],
+        *[into_conv(name) for name in WINDOWED if "2d" in name],
         *[concat_of_pools(name, count) for name in POOLS if "2d" in name for count in (2, 3, 4)],
     ],
 )

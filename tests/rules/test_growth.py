@@ -48,7 +48,40 @@ def scales_in_a_row() -> Expr:
     return matrix
 
 
-GRAPHS = [scaled_by_zero, shifted_by_zero, nothing_scaled, zero_weights, scales_in_a_row]
+def pooled_normalizations() -> Expr:
+    image = relay.var("image", shape=(1, 3, 8, 8))
+    for pool in (nn.max_pool2d, nn.avg_pool2d, nn.max_pool2d):
+        product = pool(nn.conv2d(image * relay.const(0.5), array(3, 3, 3, 3), padding=1), pool_size=3, padding=1)
+        statistics = [relay.const(np.asarray([0.5, 1.5, 2.5], "float32")) for _ in range(4)]
+        image = nn.relu(nn.batch_norm(product, *statistics)[0]) * relay.const(3.0)
+    return image
+
+
+def scaled_attention() -> Expr:
+    tokens = relay.var("tokens", shape=(1, 6, 8))
+    for _ in range(2):
+        query, key, value = (nn.dense(tokens * relay.const(0.3), array(8, 8)) for _ in range(3))
+        scores = nn.matmul(query * relay.const(0.5), relay.transpose(key, axes=(0, 2, 1))) / relay.const(4.0)
+        tokens = nn.matmul(nn.softmax(scores) * relay.const(2.0), value * relay.const(0.0)) + tokens
+    return tokens
+
+
+def linear_attention() -> Expr:
+    tokens = relay.var("tokens", shape=(6, 6))
+    for factor in (0.5, 3.0, 0.25, 2.0):
+        tokens = nn.matmul(tokens * relay.const(factor), tokens) * relay.const(factor)
+    return tokens
+
+
+def gathered_rows() -> Expr:
+    rows = relay.take(array(7, 4), relay.var("index", shape=(5,), dtype="int32"), axis=0)
+    for factor in (2.0, 0.0, -1.0):
+        rows = nn.relu(rows * relay.const(factor) + array(4))
+    return nn.dense(rows, array(4, 4)) * relay.const(0.0)
+
+
+GRAPHS = [pooled_normalizations, scaled_attention, linear_attention, gathered_rows]
+GRAPHS += [scaled_by_zero, shifted_by_zero, nothing_scaled, zero_weights, scales_in_a_row]
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import eqsat
@@ -27,8 +28,20 @@ def softmax_of(x: Expr) -> Expr:
     return e / relay.expand_dims(relay.sum(e, axis=1), axis=1)
 
 
+def power_difference(x: Expr) -> Expr:
+    return mean(x * x) - mean(x) * mean(x)
+
+
 def moments(x: Expr) -> Expr:
-    return centered(x) / relay.sqrt(mean(x * x) - mean(x) * mean(x) + const(1e-5))
+    return centered(x) / relay.sqrt(power_difference(x) + const(1e-5))
+
+
+def bounded_moments(x: Expr) -> Expr:
+    return centered(x) * relay.rsqrt(relay.maximum(const(0.0), power_difference(x)) + const(1e-5))
+
+
+def sum_of_squares(x: Expr) -> Expr:
+    return relay.sum(x * x, axis=-1, keepdims=True)
 
 
 DEFAULT: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
@@ -53,7 +66,22 @@ DEFAULT: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
     "root": ("nn.layer_norm", lambda x: centered(x) / relay.sqrt(mean(centered(x) * centered(x)) + const(1e-5))),
     "rsqrt": ("nn.layer_norm", lambda x: relay.rsqrt(const(1e-5) + mean(centered(x) * centered(x))) * centered(x)),
 }
-FINITE: dict[str, tuple[str, Callable[[Expr], Expr]]] = {"moments": ("nn.layer_norm", moments)}
+DEFAULT |= {
+    "variance": (
+        "nn.layer_norm",
+        lambda x: centered(x) / relay.sqrt(relay.variance(x, -1, keepdims=True, with_mean=mean(x)) + const(1e-5)),
+    ),
+    "length": ("nn.l2_normalize", lambda x: x / relay.sqrt(relay.maximum(sum_of_squares(x), const(1e-6)))),
+    "bounded length": ("nn.l2_normalize", lambda x: x / relay.maximum(relay.sqrt(sum_of_squares(x)), const(1e-6))),
+}
+FINITE: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
+    "moments": ("nn.layer_norm", moments),
+    "moments, variance bounded by 0": ("nn.layer_norm", bounded_moments),
+    "square of a sum": (
+        "tanh add multiply",
+        lambda x: x * x + x * relay.tanh(x) * const(2.0) + relay.tanh(x) * relay.tanh(x),
+    ),
+}
 
 
 def only_operator(graph: Expr, rule_sets) -> str:
@@ -72,6 +100,15 @@ def test_the_default_rules_find_one_operator(form: str) -> None:
 def test_rules_of_finite_values_find_one_operator(form: str) -> None:
     operator, write = FINITE[form]
     assert only_operator(write(relay.var("x", shape=(4, 8))), [rules.default, rules.finite]) == operator
+
+
+def test_instance_normalization_written_out_is_found_with_its_scale_and_shift() -> None:
+    x = relay.var("x", shape=(2, 3, 4, 4))
+    average = relay.mean(x, axis=(2, 3), keepdims=True)
+    spread = relay.mean((x - average) * (x - average), axis=(2, 3), keepdims=True)
+    gamma, beta = (const(np.random.default_rng(0).uniform(0.5, 1, (3, 1, 1)).astype("float32")) for _ in range(2))
+    graph = gamma * ((x - average) / relay.sqrt(spread + const(1e-5))) + beta
+    assert only_operator(graph, rules.default) == "nn.instance_norm"
 
 
 def test_batch_normalization_written_out_is_found_in_any_association() -> None:

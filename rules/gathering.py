@@ -1,0 +1,271 @@
+"""Rows gathered from a constant table: a product with one-hot rows is a gather, and what follows one changes the table.
+
+A row of ``one_hot`` whose index is out of range is zero, a gather has no such row: the rules ask for indices that are
+in range by their type or by a clip, or (opt-in set ``in_range``) for the user's word. Only constant tables are changed:
+of other tables more rows might be computed than are gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Guard, RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import DFPattern, is_constant
+from eqsat.relay.expr import Constant, Expr, Var, const
+from eqsat.relay.op import cast, clip, equal, one_hot, reshape, take, transpose
+from eqsat.relay.ty import TensorType
+from eqsat.rules.draw import Draw
+from eqsat.rules.operators import commutative, ordered, rank_of, unary
+from eqsat.rules.shape import codes
+from eqsat.rules.values import is_float, is_integer, one, scalar, zero
+
+x, i = variables("x i")
+table, weight, c, b, gamma, beta = constants("table weight c b gamma beta")
+ROUNDING = Soundness.ROUNDING
+
+# ---- one-hot rows
+
+
+@dataclass(frozen=True)
+class CountingUp:
+    """Whether a constant is a row of the numbers 0, 1, 2 and so on."""
+
+    def __call__(self, value: NDArray[Any]) -> bool:
+        row = value.reshape(-1)
+        is_row = value.dtype.kind in "iu" and value.size and value.shape[-1:] == row.shape
+        return bool(is_row and np.array_equal(row, np.arange(len(row))))
+
+    def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        return np.arange(5, dtype=dtype)
+
+
+steps = is_constant(label="steps", predicate=CountingUp())
+matches = equal(x, steps)
+rows = cast(matches)
+
+
+def without_last(ty: TensorType, row: TensorType) -> Any:
+    """The shape of indices that are compared with a row along an axis of their own."""
+    if not ty.shape or ty.shape[-1] != 1 or rank_of(row) > rank_of(ty) or 0 in ty.shape:
+        return refuse("the indices have no axis of one for the row")
+    return codes(TensorType(ty.shape[:-1], ty.dtype))
+
+
+def _compared(draw: Draw) -> Expr:
+    shape = (*draw.tensor(draw.rng.randrange(3)).shape, 1 if draw.chance(0.8) else 5)
+    dtype = draw.rng.choice(("int32", "int64", "uint8"))
+    row = np.arange(5 if draw.chance(0.8) else 1, dtype=dtype)
+    return cast(equal(Var("x", TensorType(shape, dtype)), Constant(row)), dtype="float32")  # type: ignore[no-any-return]
+
+
+# ---- products with one-hot rows
+
+
+def is_table(attrs: Any, indices: TensorType, product: Any, matrix: TensorType, result: TensorType) -> bool:
+    """Guard: the places of one-hot rows, which come last, are the rows of the table (for ``dense`` its columns)."""
+    by_columns = "transpose_b" not in product
+    plain = (
+        rank_of(matrix) == 2 and attrs.axis in (-1, rank_of(indices)) and attrs.dtype == matrix.dtype == result.dtype
+    )
+    turned = product.get("transpose_a", False) or product.get("transpose_b", False)
+    return bool(plain and not turned and matrix.shape[1 if by_columns else 0] == attrs.depth)
+
+
+def is_finite(value: NDArray[Any]) -> bool:
+    return bool(value.dtype.kind == "f" and np.all(np.isfinite(value)))
+
+
+def holds_type(attrs: Any, ty: TensorType, *wider: TensorType) -> bool:
+    """Guard: each value of an unsigned type, and of what it is cast to, is a place of a one-hot row."""
+    if ty.dtype not in ("uint8", "uint16") or not all(np.can_cast(ty.dtype, to.dtype) for to in wider):
+        return False
+    return bool(is_integer((ty, *wider)[-1]) and attrs.depth > np.iinfo(ty.dtype).max)
+
+
+def holds_clip(attrs: Any, bounds: Any, ty: TensorType) -> bool:
+    """Guard: each number that a clip leaves is a place of a one-hot row."""
+    return bool(is_integer(ty) and 0 <= bounds.a_min <= bounds.a_max <= attrs.depth - 1)
+
+
+def is_index(ty: TensorType) -> bool:
+    return is_integer(ty)
+
+
+def one_hot_products(
+    name: str, index: DFPattern, in_range: Callable[[DFPattern], Guard], draw_index: Callable[[Draw, int], Expr]
+) -> list[Any]:
+    """one_hot(i) @ table = table[i]
+
+    Args:
+        name: why the index is in range.
+        index: its pattern.
+        in_range: the guard that says so, given the pattern of the one-hot rows.
+        draw_index: for the verifier; draws an index into an axis of a given length.
+    """
+    hot = one_hot(index, one, zero)
+
+    def law(kind: str, call: DFPattern, rows: Any) -> Any:
+        def examples(draw: Draw) -> Expr:
+            depth, units = draw.rng.choice((3, 5, 256)), draw.rng.randint(1, 4)
+            shape = (units, depth) if kind == "dense" else (depth, units)
+            matrix = Constant(draw.array(TensorType(shape, "float32")))
+            places = one_hot(draw_index(draw, depth), const(1.0), const(0.0), depth, -1, "float32")
+            return nn.dense(places, matrix) if kind == "dense" else nn.matmul(places, matrix)  # type: ignore[no-any-return]
+
+        return rewrite(
+            f"{name}-one-hot-{kind}",
+            call,
+            take(rows, index, axis=0, mode="fast"),
+            when(is_table, attrs_of(hot), type_of(index), attrs_of(call), type_of(table), type_of(call)),
+            when(is_finite, value_of(table)),
+            in_range(hot),
+            soundness=ROUNDING,
+            examples=examples,
+        )
+
+    return [
+        law("dense", nn.dense(hot, table), transpose(table, axes=(1, 0))),
+        law("matmul", nn.matmul(hot, table), table),
+    ]
+
+
+def _index(draw: Draw, dtype: str) -> Var:
+    return Var("i", TensorType([draw.rng.randint(1, 3) for _ in range(draw.rng.randrange(1, 3))], dtype))
+
+
+def _clipped(draw: Draw, depth: int) -> Expr:
+    low = draw.rng.choice((0, 0, 0, 1, -1))
+    return clip(_index(draw, "int32"), low, depth - 1 + draw.chance(0.1))  # type: ignore[no-any-return]
+
+
+clipped, widened = clip(x), cast(x)
+
+hot_rows = RuleSet(
+    "hot-rows",
+    [
+        # numbers that equal 0, 1, 2 .. in turn
+        rewrite(
+            "one-hot",
+            rows,
+            one_hot(
+                reshape(x, newshape=compute(without_last, type_of(x), type_of(steps))),
+                scalar(1, rows),
+                scalar(0, rows),
+                depth=compute(lambda ty: ty.shape[-1], type_of(steps)),
+                axis=-1,
+                dtype=compute(lambda ty: ty.dtype, type_of(rows)),
+            ),
+            when(lambda index, result: is_integer(index) and is_float(result), type_of(x), type_of(rows)),
+            examples=_compared,
+        ),
+        *one_hot_products(
+            "bytes",
+            i,
+            lambda hot: when(holds_type, attrs_of(hot), type_of(i)),
+            lambda draw, depth: _index(draw, "uint8"),
+        ),
+        *one_hot_products(
+            "widened",
+            widened,
+            lambda hot: when(holds_type, attrs_of(hot), type_of(x), type_of(widened)),
+            lambda draw, depth: cast(_index(draw, "uint8"), dtype=draw.rng.choice(("int32", "int64", "int8"))),
+        ),
+        *one_hot_products(
+            "clipped",
+            clipped,
+            lambda hot: when(holds_clip, attrs_of(hot), attrs_of(clipped), type_of(x)),
+            _clipped,
+        ),
+    ],
+)
+
+in_range = RuleSet(
+    "in_range",
+    one_hot_products(
+        "in-range",
+        i,
+        lambda hot: when(is_index, type_of(i)),
+        lambda draw, depth: clip(_index(draw, "int64"), 0, depth - 1),
+    ),
+)
+"""Opt-in: the user says that all indices of one-hot rows are in range."""
+
+# ---- what follows a gather from a constant table
+
+taken = take(table, i)
+applied = unary(taken)
+met, met_first = (commutative | ordered)(taken, c), ordered(c, taken)
+biased = nn.bias_add(taken, b)
+normalized = nn.layer_norm(taken, gamma, beta)
+multiplied = nn.dense(taken, weight)
+
+
+def takes_rows(attrs: Any, data: TensorType) -> bool:
+    """Whether whole entries along the first axis are gathered."""
+    return rank_of(data) > 1 and attrs.axis in (0, -rank_of(data)) and not attrs.batch_dims
+
+
+def is_along_rows(attrs: Any, data: TensorType, constant: TensorType) -> bool:
+    """Guard: a constant meets each row in the same way."""
+    if not rank_of(constant):
+        return True
+    if not takes_rows(attrs, data):
+        return False
+    row = data.concrete_shape[1:]
+    try:
+        return bool(np.broadcast_shapes(constant.concrete_shape, row) == row)
+    except ValueError:
+        return False
+
+
+def is_last(attrs: Any, taken: Any, data: TensorType) -> bool:
+    """Guard: an operator works along the last axis of rows."""
+    return takes_rows(taken, data) and bool(attrs.axis == -1)
+
+
+def narrows(attrs: Any, data: TensorType, matrix: TensorType) -> bool:
+    """Guard: rows times a matrix are no longer than they were."""
+    return takes_rows(attrs, data) and bool(matrix.shape[0] <= matrix.shape[1])  # type: ignore[operator]
+
+
+along_rows = when(is_along_rows, attrs_of(taken), type_of(table), type_of(c))
+
+tables = RuleSet(
+    "tables",
+    [
+        # f(table[i]) = f(table)[i]
+        rewrite("take-of-unary", applied, like(taken, like(applied, table), i)),
+        rewrite("take-of-constant", met, like(taken, like(met, table, c), i), along_rows),
+        rewrite("take-of-ordered-constant", met_first, like(taken, like(met_first, c, table), i), along_rows),
+        rewrite(
+            "take-of-bias",
+            biased,
+            like(taken, like(biased, table, b), i),
+            when(is_last, attrs_of(biased), attrs_of(taken), type_of(table)),
+        ),
+        rewrite(
+            "take-of-layer-norm",
+            normalized,
+            like(taken, like(normalized, table, gamma, beta), i),
+            when(is_last, attrs_of(normalized), attrs_of(taken), type_of(table)),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "take-of-dense",
+            multiplied,
+            like(taken, like(multiplied, table, weight), i),
+            when(narrows, attrs_of(taken), type_of(table), type_of(weight)),
+            when(is_float, type_of(table), type_of(weight)),
+            soundness=ROUNDING,
+        ),
+    ],
+)
+
+gathering = RuleSet("gathering", [hot_rows, tables])

@@ -1,0 +1,112 @@
+"""What the rules make of small graphs: which operators are left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import eqsat
+from eqsat import relay, rules
+from eqsat.relay import nn
+from eqsat.relay.expr import Call, Expr
+
+const = relay.const
+
+
+def array(*shape: int, low: float = 0.2) -> Expr:
+    return const(np.random.default_rng(0).uniform(low, 1, shape).astype("float32"))
+
+
+def image() -> Expr:
+    return relay.var("image", shape=(1, 3, 8, 8))
+
+
+def attention() -> Expr:
+    tokens = relay.var("tokens", shape=(2, 6, 8))
+    query, key = (relay.reshape(nn.dense(tokens, array(8, 8, low=low)), newshape=(2, 6, 2, 4)) for low in (0.1, 0.2))
+    query, key = relay.transpose(query, axes=(0, 2, 1, 3)), relay.transpose(key, axes=(0, 2, 3, 1))
+    return nn.softmax(nn.matmul(query, key) / const(2.0) + relay.var("mask", shape=(6, 6)))
+
+
+def normalized_pool(pool: Callable[..., Expr], sign: float) -> Expr:
+    channel = [const(np.full(3, number, "float32")) for number in (sign, 0.5, 0.1, 2.0)]
+    return nn.batch_norm(pool(nn.conv2d(image(), array(3, 3, 3, 3)), pool_size=2), *channel)[0]
+
+
+def scaled_forward() -> Expr:
+    return nn.conv2d(nn.relu(image() * array(3, 1, 1)), array(3, 3, 3, 3))
+
+
+def one_hot_product(index: Expr) -> Expr:
+    rows = relay.one_hot(index, const(1.0), const(0.0), 7, -1, "float32")
+    return nn.relu(nn.matmul(rows, array(7, 4)) + array(4)) * const(2.0)
+
+
+def words(dtype: str = "int32") -> Expr:
+    return relay.var("index", shape=(5,), dtype=dtype)
+
+
+REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
+    "the scale of attention is in the weights": (
+        "nn.dense reshape transpose nn.dense reshape transpose nn.matmul add nn.softmax",
+        attention,
+    ),
+    "batch normalization behind a maximum": (
+        "nn.conv2d nn.max_pool2d nn.bias_add",
+        lambda: normalized_pool(nn.max_pool2d, 1.0),
+    ),
+    "batch normalization behind an average": (
+        "nn.conv2d nn.avg_pool2d nn.bias_add",
+        lambda: normalized_pool(nn.avg_pool2d, -1.0),
+    ),
+    "a negative scale stays behind a maximum": (
+        "nn.conv2d nn.max_pool2d nn.batch_norm",
+        lambda: normalized_pool(nn.max_pool2d, -1.0),
+    ),
+    "scales before an activation": ("nn.relu nn.conv2d", scaled_forward),
+    "a product with one-hot rows is a gather": ("clip take", lambda: one_hot_product(relay.clip(words(), 0, 6))),
+    "unless an index may be out of range": (
+        "one_hot nn.matmul nn.bias_add nn.relu",
+        lambda: one_hot_product(words()),
+    ),
+    "casts of a clip": (
+        "clip cast",
+        lambda: relay.cast(relay.cast(relay.clip(words(), -100, 100), "int8"), "float32"),
+    ),
+}
+
+
+def operators(graph: Expr, *sets: rules.RuleSet) -> str:
+    best = eqsat.optimize(graph, rules=list(sets))
+    return " ".join(node.op.name for node in relay.visitor.post_order(best) if isinstance(node, Call))
+
+
+@pytest.mark.parametrize("what", REACHED)
+def test_the_default_rules_reach_the_least_form(what: str) -> None:
+    expected, write = REACHED[what]
+    found, wanted = operators(write(), rules.default).split(), expected.split()
+    assert sorted(found) == sorted(wanted)
+
+
+def test_shapes_that_are_constants_need_no_dynamic_operators() -> None:
+    graph = relay.reshape(image(), const(np.array([3, 64])))
+    best = eqsat.optimize(graph, rules=rules.default, cost_model=lambda node: float(node.op.startswith("dyn.")))
+    assert best.op.name == "reshape"
+
+
+def test_the_user_may_say_that_indices_are_in_range() -> None:
+    assert operators(one_hot_product(words()), rules.default, rules.in_range) == "take"
+
+
+def test_lowering_writes_out_what_is_dear() -> None:
+    def without_norms(node) -> float:
+        return 100.0 if node.op.startswith("nn.") else 1.0
+
+    graph = nn.layer_norm(relay.var("x", shape=(4, 8)), array(8), array(8))
+    best = eqsat.optimize(
+        nn.bias_add(graph, array(8), axis=-1), [rules.default, rules.lowering], cost_model=without_norms
+    )
+    calls = [node.op.name for node in relay.visitor.post_order(best) if isinstance(node, Call)]
+    assert not any(name.startswith("nn.") for name in calls)
