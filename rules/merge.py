@@ -3,6 +3,11 @@
 Weights are joined by concatenation and the result is split again; where weights are constants the concatenation is
 done before run time. Whether one large product is cheaper than several is for the cost model to say: this set is
 opt-in, and meant to be used with a model of a device.
+
+Of TASO's and TENSAT's rules left out: those on sums and concatenations of a product with a product of that product
+follow, for constant weights, from the chains and common factors of :mod:`eqsat.rules.linear`, and gain nothing for
+others; products of one weight joined along the batch make steps of a recurrence depend on themselves; two activations
+joined and split again are nothing but growth.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
 from eqsat.rules.siblings import (
+    BatchMatrices,
     Convolutions,
     Enlarged,
     Gates,
@@ -103,6 +109,15 @@ def sibling_matmuls(biased: bool, activation: Any) -> Callable[[Draw], Any]:
     return examples
 
 
+def sibling_batches(draw: Draw) -> Any:
+    """Two or three products of one batch of matrices with transposed ones."""
+    inner, batch = draw.rng.randint(1, 4), draw.rng.randint(1, 3)
+    data = _tensor(draw, "x", batch, draw.rng.randint(1, 3), inner)
+    lead = draw.rng.choice((batch, 1))
+    weights = [_tensor(draw, f"w{at}", lead, draw.rng.randint(1, 4), inner) for at in range(draw.rng.randint(2, 3))]
+    return tuple(nn.batch_matmul(data, weight) for weight in weights)
+
+
 def gate_sums(activation: Any) -> Callable[[Draw], Any]:
     """Two or three sums of products of the same two matrices."""
 
@@ -125,6 +140,7 @@ def gate_sums(activation: Any) -> Callable[[Draw], Any]:
 ACTIVATIONS: dict[str, Any] = {"": None, "-relu": nn.relu, "-sigmoid": sigmoid, "-tanh": tanh}
 
 conv, dense, matmul = nn.conv2d(x, w), nn.dense(x, w), nn.matmul(x, w)
+batch_matmul = nn.batch_matmul(x, w)
 
 
 def sibling_rules() -> list[GroupRule]:
@@ -144,6 +160,7 @@ def sibling_rules() -> list[GroupRule]:
             matrices = Matrices(matmul, nn.bias_add(matmul, b) if bias else None, activation, -1)
             found.append(matrices.rule(f"sibling-matmuls{name}", sibling_matmuls(bias, activation)))
         found.append(Gates(activation).rule(f"gates{suffix}", gate_sums(activation)))
+    found.append(BatchMatrices(batch_matmul, None, None, -1).rule("sibling-batch-matmuls", sibling_batches))
     return found
 
 

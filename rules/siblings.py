@@ -205,6 +205,20 @@ class Enlarged(Convolutions):
         return with_attrs(plain, plain.args, padding=padding, kernel_size=None)
 
 
+class BatchMatrices(Siblings):
+    """Sibling products of batches of matrices, by weights that are transposed, as ``nn.batch_matmul`` has them."""
+
+    weight_axis = -2
+
+    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
+        if product.attrs is None or not product.attrs.transpose_b:
+            return refuse("the weight is not transposed")
+        return super().product_key(product, shape)
+
+    def merged_product(self, product: Call, node_maps: Sequence[NodeMap], weight: Expr) -> Call:
+        return with_attrs(product, [node_maps[0][x][0], weight])
+
+
 def _padded(weight: Expr, shape: Sequence[int], most: Sequence[int]) -> Expr:
     margins = [((to - size) // 2, (to - size) // 2) for size, to in zip(shape, most, strict=True)]
     result: Expr = nn.pad(weight, ((0, 0), (0, 0), *margins)) if any(map(any, margins)) else weight
