@@ -15,7 +15,7 @@ from eqsat.egraph.symbols import Atom, Symbol
 from eqsat.relay.adt import Match
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Expr, Function, Let
-from eqsat.relay.visitor import substitute
+from eqsat.relay.visitor import children_first, substitute
 
 
 def build_expr(
@@ -36,21 +36,11 @@ def build_expr(
     """
     chosen = np.asarray(choice).tolist()
     built: dict[int, Expr] = {}
-    stack = [root]
-    while stack:
-        of = stack[-1]
-        if of in built:
-            stack.pop()
-            continue
+    for of in children_first([root], lambda of: snapshot.children(chosen[of])):
         node = chosen[of]
-        children = snapshot.children(node)
-        missing = [child for child in children if child not in built]
-        if missing:
-            stack.extend(reversed(missing))
-            continue
-        stack.pop()
         symbol, atom = snapshot.symbols[snapshot.node_symbol[node]], snapshot.atoms[snapshot.node_atom[node]]
-        built[of] = build_captured(symbol, atom, [built[child] for child in children], functions or {})
+        below = [built[child] for child in snapshot.children(node)]
+        built[of] = build_captured(symbol, atom, below, functions or {})
         if built[of]._checked_type is None:
             built[of]._checked_type = snapshot.class_type[of]
         if built[of].span is None and spans is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from eqsat.egraph.journal import Equation, Term, Terms
+from eqsat.relay.visitor import children_first
 
 
 class Edge(NamedTuple):
@@ -28,29 +29,25 @@ class Congruence:
         self.terms = terms
         self._parent: dict[int, int] = {}
         self._reason: dict[int, Edge] = {}  # proof forest: term -> edge towards its root
-        self._members: dict[int, list[int]] = {}
+        self._sizes: dict[int, int] = {}  # of classes, by representative
         self._users: dict[int, list[int]] = {}
         self._signatures: dict[Term, int] = {}
         self._pending: deque[Edge] = deque()
 
     def add(self, term: int) -> None:
         """Take a term and all that is in it."""
-        stack = [term]
-        while stack:
-            one = stack[-1]
-            missing = [child for child in self.terms[one][2:] if child not in self._parent]
-            if missing and one not in self._parent:
-                stack += missing
-                continue
-            stack.pop()
+        for one in children_first([term], self._new_children):
             if one not in self._parent:
                 self._parent[one] = one
-                self._members[one] = [one]
+                self._sizes[one] = 1
                 self._users[one] = []
                 for child in dict.fromkeys(map(self.find, self.terms[one][2:])):
                     self._users[child].append(one)
                 self._sign(one)
         self._close()
+
+    def _new_children(self, term: int) -> list[int]:
+        return [child for child in self.terms[term][2:] if child not in self._parent]
 
     def equate(self, equation: Equation) -> None:
         """Take an equation and what follows."""
@@ -102,13 +99,13 @@ class Congruence:
             small, large = self.find(edge.source), self.find(edge.target)
             if small == large:
                 continue
-            if len(self._members[small]) > len(self._members[large]):
+            if self._sizes[small] > self._sizes[large]:
                 small, large = large, small
                 edge = Edge(edge.target, edge.source, edge.equation)
             self._reroot(edge.source)
             self._reason[edge.source] = edge
             self._parent[small] = large
-            self._members[large] += self._members.pop(small)
+            self._sizes[large] += self._sizes.pop(small)
             moved = self._users.pop(small)
             self._users[large] += moved
             for user in moved:

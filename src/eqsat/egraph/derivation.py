@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from eqsat.egraph.congruence import Congruence, Edge
 from eqsat.egraph.journal import Term, Terms
+from eqsat.relay.visitor import children_first
 
 Pair = tuple[int, int]
 Intern = Callable[[Term], int]
@@ -29,6 +30,10 @@ class _Task:
     @property
     def edge(self) -> Edge | None:
         return self.path[self.index] if self.index < len(self.path) else None
+
+    def below(self) -> list[_Task]:
+        """The parts that are to be rewritten."""
+        return [part for part in self.parts if part is not None]
 
     def advance(self) -> None:
         self.term = self.path[self.index].target
@@ -77,14 +82,7 @@ class Derivation:
 
     def _now(self, whole: _Task) -> int:
         now: dict[_Task, int] = {}
-        stack = [whole]
-        while stack:
-            task = stack[-1]
-            missing = [part for part in task.parts if part is not None and part not in now]
-            if missing and task not in now:
-                stack += missing
-                continue
-            stack.pop()
+        for task in children_first([whole], _Task.below):
             if task.parts:
                 symbol, atom, *children = self.terms[task.term]
                 parts = zip(children, task.parts, strict=True)
@@ -116,7 +114,7 @@ class Derivation:
                     below = zip(self.terms[edge.source][2:], self.terms[edge.target][2:], strict=True)
                     task.parts = [None if a == b else self._task(a, b) for a, b in below]
                     changed = True
-                elif task.parts and all(part is None or part.edge is None for part in task.parts):
+                elif task.parts and all(part.edge is None for part in task.below()):
                     task.advance()
                     changed = True
             self._retire()
@@ -135,17 +133,11 @@ class Derivation:
             task = stack.pop()
             if task not in found:
                 found[task] = None
-                stack += [part for part in task.parts if part is not None]
+                stack += task.below()
         return list(found)
 
     def _height(self, term: int) -> int:
-        stack = [term]
-        while stack:
-            one = stack[-1]
-            missing = [child for child in self.terms[one][2:] if child not in self._heights]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            self._heights[one] = 1 + max([self._heights[child] for child in self.terms[one][2:]], default=0)
-        return self._heights[term]
+        heights = self._heights
+        for one in children_first([term], lambda one: [child for child in self.terms[one][2:] if child not in heights]):
+            heights[one] = 1 + max([heights[child] for child in self.terms[one][2:]], default=0)
+        return heights[term]

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.query import Head, Query
 from eqsat.egraph.symbols import Interner, Symbol
+from eqsat.relay.visitor import children_first
 
 Term: TypeAlias = tuple[int, ...]
 """Symbol, atom and the numbers of the terms that are its children."""
@@ -152,14 +153,7 @@ class Journal:
 
     def _build_heads(self, log: Log, values: dict[str, int], terms: dict[str, int]) -> None:
         heads = log.heads
-        stack = list(reversed(heads))
-        while stack:
-            variable = stack[-1]
-            missing = [child for child in heads[variable].children if child not in terms]
-            if missing and variable not in terms:
-                stack += missing
-                continue
-            stack.pop()
+        for variable in children_first(list(heads), lambda one: heads[one].children if one in heads else ()):
             if variable not in terms:
                 head = heads[variable]
                 children = [terms[child] for child in head.children]

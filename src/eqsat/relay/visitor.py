@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.expr import (
@@ -23,6 +23,8 @@ from eqsat.relay.expr import (
     Var,
 )
 
+T = TypeVar("T")
+
 
 def post_order(
     *roots: Expr, stop: Iterable[Expr] = (), children: Callable[[Expr], Sequence[Expr]] = lambda node: node.children()
@@ -34,9 +36,14 @@ def post_order(
         stop: nodes that are neither listed nor looked into.
         children: which sub-expressions of a node to follow; by default all.
     """
-    order: list[Expr] = []
-    opened: set[Expr] = set()
-    done: set[Expr] = set(stop)
+    return children_first(roots, children, stop)
+
+
+def children_first(roots: Sequence[T], children: Callable[[T], Sequence[T]], stop: Iterable[T] = ()) -> list[T]:
+    """:func:`post_order` of anything that can be hashed: terms, classes, variables."""
+    order: list[T] = []
+    opened: set[T] = set()
+    done: set[T] = set(stop)
     stack = list(reversed(roots))
     while stack:
         node = stack[-1]

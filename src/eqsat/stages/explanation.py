@@ -19,6 +19,7 @@ from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.structural import structural_equal
+from eqsat.relay.visitor import children_first
 from eqsat.stages.saturation import Region
 
 INPUT = "input"
@@ -171,38 +172,20 @@ class Explanation:
 
     def _nodes(self, term: int) -> dict[int, Expr]:
         """The expression of each term in ``term``."""
-        journal, found = self._journal, dict[int, Expr]()
-        stack = [term]
-        while stack:
-            one = stack[-1]
-            symbol, atom, *children = journal.terms[one]
-            missing = [child for child in children if child not in found]
-            if missing and one not in found:
-                stack += missing
-                continue
-            stack.pop()
-            if one not in found:
-                if one not in self._exprs:
-                    egraph = journal.egraph
-                    below = [self._exprs[child] for child in children]
-                    self._exprs[one] = build_captured(egraph.symbols[symbol], egraph.atoms[atom], below, {})
-                found[one] = self._exprs[one]
-        return found
+        egraph, terms = self._journal.egraph, self._journal.terms
+        order = children_first([term], lambda one: terms[one][2:])
+        for one in order:
+            if one not in self._exprs:
+                symbol, atom, *children = terms[one]
+                below = [self._exprs[child] for child in children]
+                self._exprs[one] = build_captured(egraph.symbols[symbol], egraph.atoms[atom], below, {})
+        return {one: self._exprs[one] for one in order}
 
 
 def _term(journal: Journal, snapshot: Snapshot, choice: Choice, root: int) -> int:
     found: dict[int, int] = {}
-    stack = [root]
-    while stack:
-        of = stack[-1]
+    for of in children_first([root], lambda of: snapshot.children(int(choice[of]))):
         node = int(choice[of])
-        children = snapshot.children(node)
-        missing = [child for child in children if child not in found]
-        if missing and of not in found:
-            stack += missing
-            continue
-        stack.pop()
-        if of not in found:
-            symbol, atom = int(snapshot.node_symbol[node]), int(snapshot.node_atom[node])
-            found[of] = journal.term(symbol, atom, [found[child] for child in children])
+        symbol, atom = int(snapshot.node_symbol[node]), int(snapshot.node_atom[node])
+        found[of] = journal.term(symbol, atom, [found[child] for child in snapshot.children(node)])
     return found[root]
