@@ -26,7 +26,7 @@ def solve(data: dict[str, Any]) -> dict[str, Any]:
     cost, component = data["cost"], data["component"].tolist()
     owner, roots, start = data["node_class"].tolist(), set(data["roots"].tolist()), data["start"].tolist()
     kids = [set(part.tolist()) for part in np.split(data["child"], data["child_ptr"][1:-1])]
-    scale = _RESOLUTION / max(1e-300, float(np.abs(cost).max()))
+    scale = _RESOLUTION / (float(np.abs(cost).max()) or 1.0)
     model, size = cp_model.CpModel(), Counter(component)
     x = [model.new_bool_var("") for _ in owner]
     y = [model.new_bool_var("") for _ in component]

@@ -26,6 +26,12 @@ def test_it_finds_the_optimum_and_proves_it(problem: Problem) -> None:
     assert bound == pytest.approx(optimum(problem))
 
 
+@needs_ortools
+def test_graphs_that_cost_nothing_are_no_exception() -> None:
+    problem = Problem.from_lists([[(0.0, []), (0.0, [1])], [(0.0, [])]], roots=[0])
+    assert cp_sat.solve(problem, tree(problem).choice.tolist(), 20.0, 0)[0] == 0.0
+
+
 @pytest.mark.parametrize("program", ["/no/such/python", "false", "echo"])
 def test_where_the_process_fails_nothing_is_lost(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_graph(1, 80)
