@@ -18,7 +18,7 @@ from eqsat.nd import NDArray
 from eqsat.onnx.demands import Inlined, possible_branch, truth_of
 from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.names import name_counts
-from eqsat.onnx.opaque import captured_values, map_graphs, opaque_call
+from eqsat.onnx.opaque import captured_values, constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
 from eqsat.onnx.sizes import Sizes
 from eqsat.onnx.spelling import Declined, Source, importer_of
@@ -195,7 +195,7 @@ class _Importer:
         for value in captured_values(node.attributes.values()):
             self._value(value, user)
         try:
-            outputs = self._understood(node, inputs)
+            outputs: Sequence[Expr] = self._understood(node, inputs)
         except (Declined, EqsatError, *_MALFORMED) as why:
             reason = f"it is malformed: {why}" if isinstance(why, _MALFORMED) else str(why)
             reasons = self.opaque.setdefault(node.op_type, {})
@@ -260,8 +260,11 @@ class _Importer:
             expr.span = Origin(node, (value,))
         return expr
 
-    def _passed_through(self, node: ir.Node) -> list[Expr]:
+    def _passed_through(self, node: ir.Node) -> Sequence[Expr]:
         call = opaque_call(node, self._attributes(node), self.values, self.types, self.model)
+        known = constant_outputs(call)
+        if known is not None:
+            return known
         call.span = Origin(node, tuple(node.outputs))
         self.extend_types(call)
         if len(node.outputs) == 1:

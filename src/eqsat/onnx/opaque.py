@@ -1,8 +1,8 @@
 """Opaque operators: nodes that pass through the e-graph as they are.
 
-Every ONNX operator that is not understood becomes an operator of the IR without kernel, named
-``onnx.<domain>.<type>``. Its one attribute holds the node; its arguments are the node's inputs that are
-there, followed by the values that its subgraphs take from outside.
+Every ONNX operator that is not understood becomes an operator of the IR named ``onnx.<domain>.<type>``. Its one
+attribute holds the node; its arguments are the node's inputs that are there, followed by the values that its subgraphs
+take from outside. What ONNX's reference implementation computes of it is computed: small constants are folded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import numpy as np
 import onnx_ir as ir
 from onnx import checker, defs, helper, numpy_helper, shape_inference
 
-from eqsat.errors import ModelError
+from eqsat.errors import EqsatError, EvaluationError, ModelError
+from eqsat.onnx.imported import opset_of
+from eqsat.onnx.reference import MOST_ELEMENTS, compute
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
 from eqsat.relay.expr import Call, Constant, Expr, Op
@@ -39,20 +41,28 @@ class OpaqueNode:
         attributes: its attributes, those that hold subgraphs perhaps replaced.
         captured: values that its subgraphs take from outside, in order of first use.
         types: the types of its outputs.
+        opset: version of the operators of its domain.
     """
 
-    __slots__ = ("_key", "attributes", "captured", "node", "types")
+    __slots__ = ("_key", "attributes", "captured", "node", "opset", "types")
 
     def __init__(
-        self, node: ir.Node, attributes: Sequence[ir.Attr], captured: Sequence[ir.Value], types: Sequence[Type]
+        self,
+        node: ir.Node,
+        attributes: Sequence[ir.Attr],
+        captured: Sequence[ir.Value],
+        types: Sequence[Type],
+        opset: int,
     ):
         self.node = node
         self.attributes = tuple(attributes)
         self.captured = tuple(captured)
         self.types = tuple(types)
-        self._key: object = self._content() if self._is_pure() else id(self)
+        self.opset = opset
+        self._key: object = self._content() if self.is_pure() else id(self)
 
-    def _is_pure(self) -> bool:
+    def is_pure(self) -> bool:
+        """Whether the outputs follow from inputs and attributes alone."""
         node = self.node
         plain = all(attr.type in _PLAIN and not attr.is_ref() for attr in node.attributes.values())
         return plain and node.domain in _STANDARD and node.op_type not in _RANDOM and not node.device_configurations
@@ -102,8 +112,9 @@ def opaque_call(
     """
     captured = captured_values(attributes)
     inputs = [values[value] for value in node.inputs if value is not None]
-    attrs = {"node": OpaqueNode(node, attributes, captured, _output_types(node, values, types, model))}
-    return Call(_operator(node), [*inputs, *(values[value] for value in captured)], attrs)
+    opset = opset_of(model) if node.domain == "" else model.opset_imports.get(node.domain, 1)
+    opaque = OpaqueNode(node, attributes, captured, _output_types(node, values, types, model), opset)
+    return Call(_operator(node), [*inputs, *(values[value] for value in captured)], {"node": opaque})
 
 
 def captured_values(attributes: Iterable[ir.Attr]) -> list[ir.Value]:
@@ -139,12 +150,33 @@ def _operator(node: ir.Node) -> Op:
             None,
             Field("node"),
             infer=lambda attrs, args: result_type(list(attrs.node.types)),
+            kernel=lambda attrs, *arrays: _computed(attrs.node, arrays),
             outputs=lambda attrs: len(attrs.node.types),
             kind=OpPattern.OPAQUE,
             onnx=_to_node,
         )
         Op.get(name).attr_map["TOpaque"] = True
     return Op.get(name)
+
+
+def constant_outputs(call: Call) -> list[Constant] | None:
+    """The outputs of an opaque call over small constants; None when they are not known."""
+    opaque: OpaqueNode = attributes(call).node
+    constants = [arg for arg in call.args if isinstance(arg, Constant)]
+    if len(constants) < len(call.args) or not opaque.is_pure() or sum(c.data.size for c in constants) > MOST_ELEMENTS:
+        return None
+    try:
+        outputs = compute(opaque.node, [constant.data.numpy() for constant in constants], opaque.opset)
+    except EqsatError:
+        return None
+    return list(map(Constant, outputs))
+
+
+def _computed(opaque: OpaqueNode, arrays: Sequence[Any]) -> Any:
+    if not opaque.is_pure():
+        raise EvaluationError(f"what {opaque.node.op_type} gives does not follow from its inputs")
+    outputs = compute(opaque.node, arrays, opaque.opset)
+    return outputs if len(outputs) > 1 else outputs[0]
 
 
 # ---- writing

@@ -1,0 +1,60 @@
+"""Nodes that the IR has no operator for, computed by ONNX's own reference implementation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from eqsat.errors import EvaluationError
+from eqsat.onnx.types import DTYPES
+
+MOST_ELEMENTS = 1 << 16
+"""Elements of inputs and outputs in all beyond which nothing is computed: some of it is Python loops."""
+
+_NAMES = frozenset(DTYPES.values())
+
+
+def compute(node: ir.Node, arrays: Sequence[Any], opset: int) -> tuple[np.ndarray[Any, Any], ...]:
+    """The outputs of one node.
+
+    Args:
+        node: a node without subgraphs, whose outputs follow from its inputs.
+        arrays: its inputs, without those that are left out.
+        opset: version of the operators of its domain.
+
+    Raises:
+        EvaluationError: it is too large, or the reference implementation cannot compute it, or gives what is no tensor.
+    """
+    if sum(np.size(array) for array in arrays) > MOST_ELEMENTS:
+        raise EvaluationError(f"{node.op_type} of more than {MOST_ELEMENTS} elements is not computed")
+    given = iter(range(len(arrays)))
+    inputs = ["" if value is None else f"i{next(given)}" for value in node.inputs]
+    outputs = [f"o{index}" for index in range(len(node.outputs))]
+    attributes = [ir.to_proto(attr) for attr in node.attributes.values()]
+    proto = helper.make_node(node.op_type, inputs, outputs, domain=node.domain)
+    proto.attribute.extend(attributes)
+    graph = helper.make_graph(
+        [proto], "one", [helper.make_empty_tensor_value_info(name) for name in inputs if name],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_operatorsetid(node.domain, opset)])
+    feed = dict(zip(filter(None, inputs), arrays, strict=True))
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found = ReferenceEvaluator(model).run(None, feed)
+    except Exception as error:  # whatever the implementation of an operator runs into
+        raise EvaluationError(f"{node.op_type} cannot be computed: {error}") from None
+    return tuple(_tensor(node, value) for value in found)
+
+
+def _tensor(node: ir.Node, value: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.name not in _NAMES or value.size > MOST_ELEMENTS:
+        raise EvaluationError(f"{node.op_type} gives no tensor of the IR, or a large one")
+    return np.ascontiguousarray(value)
