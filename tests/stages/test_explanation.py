@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 import eqsat
 from eqsat import relay, rules
+from eqsat.egraph.symbols import Interner
 from eqsat.errors import ArgumentError
 from eqsat.ir import structural_equal
 from eqsat.relay.expr import Expr
@@ -51,6 +52,29 @@ def test_what_is_shared_is_rewritten_once() -> None:
     graphs = list(explanation.graphs())
     assert structural_equal(graphs[0], x)
     assert structural_equal(graphs[-1], best)
+
+
+def test_explaining_grows_with_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked_up(length: int) -> int:
+        x = relay.var("x", shape=(4, 4))
+        for _ in range(length):
+            x = relay.tanh(x + relay.const(0.0))
+        explanation, _ = explained(x)
+        count = 0
+
+        def counted(terms: Interner[object], index: int) -> object:
+            nonlocal count
+            count += 1
+            return look_up(terms, index)
+
+        look_up = Interner.__getitem__
+        with monkeypatch.context() as patch:
+            patch.setattr(Interner, "__getitem__", counted)
+            assert len(explanation.steps()) == length
+            assert len(explanation.origins) == length + 1
+        return count
+
+    assert looked_up(400) < 4.2 * looked_up(100)
 
 
 def test_operands_that_change_places_are_a_step_of_their_own() -> None:

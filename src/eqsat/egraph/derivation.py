@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 
 from eqsat.egraph.congruence import Congruence, Edge
 from eqsat.egraph.journal import Term, Terms
@@ -19,13 +21,16 @@ Intern = Callable[[Term], int]
 
 @dataclass(eq=False)
 class _Task:
-    """To rewrite one term into another: the edges to go, and where it is now."""
+    """To rewrite one term into another: the edges to go, where it is now, and who waits for it."""
 
-    source: int
+    pair: Pair
     term: int
     path: list[Edge]
     index: int = 0
+    begun: bool = False
     parts: list[_Task | None] = field(default_factory=list)  # below an edge by congruence, one for each child
+    open_parts: int = 0
+    waiting: list[_Task] = field(default_factory=list)
 
     @property
     def edge(self) -> Edge | None:
@@ -34,6 +39,15 @@ class _Task:
     def below(self) -> list[_Task]:
         """The parts that are to be rewritten."""
         return [part for part in self.parts if part is not None]
+
+    def begin(self) -> None:
+        """Mark it, and all that it is part of, as no longer what it was."""
+        stack = [self]
+        while stack:
+            task = stack.pop()
+            if not task.begun:
+                task.begun = True
+                stack += task.waiting
 
     def advance(self) -> None:
         self.term = self.path[self.index].target
@@ -45,7 +59,7 @@ class Derivation:
     """The rewrites that lead from ``source`` to ``target``, and the whole term after each.
 
     Iterate over it once. Each edge is an equation read in one direction; one without an equation repeats
-    what earlier rewrites showed.
+    what earlier rewrites showed. A rewrite costs the logarithm of how many could be next, not a walk of the term.
 
     Args:
         closure: where both are equal.
@@ -62,79 +76,82 @@ class Derivation:
         self._live: dict[Pair, _Task] = {}
         self._done: set[Pair] = set()
         self._heights: dict[int, int] = {}
+        self._ready: list[tuple[int, int, _Task]] = []
+        self._turn = count()
         self._root = self._task(source, target)
+        self._settle(self._root)
 
     def __iter__(self) -> Iterator[Edge]:
-        while True:
-            self._settle()
-            ready = [task for task in self._open_tasks() if task.edge is not None and not task.parts]
-            if not ready:
-                return
+        while self._ready:
             # outer terms first: what several of them share is then rewritten for all at once
-            task = max(ready, key=lambda task: self._height(task.term))
+            task = heappop(self._ready)[-1]
             edge = task.path[task.index]
+            task.begin()
             task.advance()
+            self._settle(task)
             yield edge
 
     def whole(self) -> int:
         """The whole term now."""
-        return self._now(self._root)
-
-    def _now(self, whole: _Task) -> int:
         now: dict[_Task, int] = {}
-        for task in children_first([whole], _Task.below):
+        for task in children_first([self._root], _Task.below):
             if task.parts:
                 symbol, atom, *children = self.terms[task.term]
                 parts = zip(children, task.parts, strict=True)
                 now[task] = self.intern((symbol, atom, *[c if part is None else now[part] for c, part in parts]))
             else:
                 now[task] = task.term
-        return now[whole]
+        return now[self._root]
 
     def _task(self, source: int, target: int) -> _Task:
         pair = (source, target)
         if pair in self._done:
-            return _Task(source, source, [Edge(source, target, None)])
+            return _Task(pair, source, [Edge(source, target, None)])
         known = self._live.get(pair)
-        if known is not None and self._now(known) == source:
+        if known is not None and not known.begun:
             return known
-        task = _Task(source, source, self.closure.path(source, target))
-        return self._live.setdefault(pair, task) if known is None else task
+        task = _Task(pair, source, self.closure.path(source, target))
+        return self._live.setdefault(pair, task)
 
-    def _settle(self) -> None:
-        """Open edges by congruence, and leave those behind whose parts are done."""
-        changed = True
-        while changed:
-            changed = False
-            for task in reversed(self._open_tasks()):
-                edge = task.edge
-                if edge is None or edge.equation is not None:
-                    continue
-                if not task.parts and edge[:2] not in self._done:
-                    below = zip(self.terms[edge.source][2:], self.terms[edge.target][2:], strict=True)
-                    task.parts = [None if a == b else self._task(a, b) for a, b in below]
-                    changed = True
-                elif task.parts and all(part.edge is None for part in task.below()):
-                    task.advance()
-                    changed = True
-            self._retire()
+    def _settle(self, task: _Task) -> None:
+        """Bring a task to its next rewrite, or to its end and those that wait for it to theirs."""
+        agenda = [task]
+        while agenda:
+            task = agenda.pop()
+            edge = task.edge
+            if edge is None:
+                agenda += self._retire(task)
+            elif edge.equation is not None or edge[:2] in self._done:
+                heappush(self._ready, (-self._height(task.term), next(self._turn), task))
+            else:
+                agenda += self._open(task, edge)
 
-    def _retire(self) -> None:
-        for pair, task in [*self._live.items()]:
-            if task.edge is None:
-                self._done.add(pair)
-                del self._live[pair]
+    def _open(self, task: _Task, edge: Edge) -> list[_Task]:
+        """The parts of an edge by congruence that nobody works on yet."""
+        fresh = []
+        below = zip(self.terms[edge.source][2:], self.terms[edge.target][2:], strict=True)
+        for source, target in below:
+            part = None if source == target else self._task(source, target)
+            task.parts.append(part)
+            if part is not None:
+                if not part.waiting:
+                    fresh.append(part)
+                part.waiting.append(task)
+                task.open_parts += 1
+        return fresh
 
-    def _open_tasks(self) -> list[_Task]:
-        """Tasks of the current edges, outer ones first."""
-        found: dict[_Task, None] = {}
-        stack = [self._root]
-        while stack:
-            task = stack.pop()
-            if task not in found:
-                found[task] = None
-                stack += task.below()
-        return list(found)
+    def _retire(self, task: _Task) -> list[_Task]:
+        """Those that waited for this task alone, one edge further."""
+        if self._live.get(task.pair) is task:
+            del self._live[task.pair]
+            self._done.add(task.pair)
+        further = []
+        for waiting in task.waiting:
+            waiting.open_parts -= 1
+            if not waiting.open_parts:
+                waiting.advance()
+                further.append(waiting)
+        return further
 
     def _height(self, term: int) -> int:
         heights = self._heights

@@ -146,9 +146,14 @@ class Explanation:
         """Head and child classes of a node -> what made it first."""
         journal, closed = self._journal, self._closure
         made: dict[tuple[int, ...], str] = {}
+        entered: set[int] = set()
+
+        def new_children(term: int) -> list[int]:
+            return [child for child in journal.terms[term][2:] if child not in entered]
 
         def enter(term: int, maker: str) -> None:
-            for one in self._nodes(term):
+            for one in children_first([term] if term not in entered else [], new_children):
+                entered.add(one)
                 symbol, atom, *children = journal.terms[one]
                 if all(map(closed.knows, children)):
                     made.setdefault((symbol, atom, *map(closed.find, children)), maker)
@@ -168,18 +173,13 @@ class Explanation:
         return Step(rule, forward, self._expr(edge.source), self._expr(edge.target))
 
     def _expr(self, term: int) -> Expr:
-        return self._nodes(term)[term]
-
-    def _nodes(self, term: int) -> dict[int, Expr]:
-        """The expression of each term in ``term``."""
-        egraph, terms = self._journal.egraph, self._journal.terms
-        order = children_first([term], lambda one: terms[one][2:])
-        for one in order:
-            if one not in self._exprs:
-                symbol, atom, *children = terms[one]
-                below = [self._exprs[child] for child in children]
-                self._exprs[one] = build_captured(egraph.symbols[symbol], egraph.atoms[atom], below, {})
-        return {one: self._exprs[one] for one in order}
+        egraph, terms, exprs = self._journal.egraph, self._journal.terms, self._exprs
+        missing = [term] if term not in exprs else []
+        for one in children_first(missing, lambda one: [child for child in terms[one][2:] if child not in exprs]):
+            symbol, atom, *children = terms[one]
+            below = [exprs[child] for child in children]
+            exprs[one] = build_captured(egraph.symbols[symbol], egraph.atoms[atom], below, {})
+        return exprs[term]
 
 
 def _term(journal: Journal, snapshot: Snapshot, choice: Choice, root: int) -> int:
