@@ -1,7 +1,8 @@
 """The onnx package's own test models, one or a few for each operator: all must import, export and compute the same.
 
-    python benchmarks/node_models.py [--every N] [--only TEXT] [--unoptimized]
+    python benchmarks/node_models.py [--every N] [--only TEXT] [--unoptimized] [--constants]
 
+With ``--constants`` all inputs but the first are initializers, as axes, shapes and weights of real models are.
 Prints what fails, how many models give the same outputs, how many neither onnxruntime nor onnx's reference evaluator
 runs, and the operators that pass through, most frequent first.
 """
@@ -61,6 +62,18 @@ def cases(every: int = 1, only: str = "") -> Iterator[Case]:
         found = {case.name: case for case in collect_testcases(None) if only in case.name}
     for name in sorted(found)[::every]:
         yield Case(name, found[name].model, found[name].data_sets[0][0])
+
+
+def with_constants(case: Case) -> Case | None:
+    """The case with initializers for all inputs but the first; None when there is none, or one that is no tensor."""
+    rest = list(zip(case.model.graph.input[1:], case.inputs[1:], strict=False))
+    if not rest or not all(isinstance(array, np.ndarray) and array.dtype.kind in "biuf" for _, array in rest):
+        return None
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    del model.graph.input[1:]
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, value.name) for value, array in rest)
+    return Case(case.name, model, case.inputs[:1])
 
 
 def trip(model: ir.Model) -> ir.Model:
@@ -137,11 +150,12 @@ def _difference(expected: Sequence[Any], found: Sequence[Any]) -> str:
 @click.option("--every", type=click.IntRange(min=1), default=1, show_default=True, help="Take one of so many.")
 @click.option("--only", default="", help="Take those with this in their names.")
 @click.option("--unoptimized", is_flag=True, help="Import and export only.")
-def main(every: int, only: str, unoptimized: bool) -> None:
+@click.option("--constants", is_flag=True, help="Make all inputs but the first initializers.")
+def main(every: int, only: str, unoptimized: bool, constants: bool) -> None:
     counts: Counter[str] = Counter()
     opaque: Counter[str] = Counter()
     onnxruntime.set_default_logger_severity(4)
-    for case in cases(every, only):
+    for case in filter(None, map(with_constants, cases(every, only)) if constants else cases(every, only)):
         found = problem(case, trip if unoptimized else optimized)
         counts["not compared" if found is None else "failed" if found else "same"] += 1
         if found:

@@ -32,6 +32,14 @@ def test_models_compute_the_same_after_optimization(sample: list[Any]) -> None:
 
 
 @pytest.mark.slow
+def test_models_with_constant_parameters_compute_the_same(sample: list[Any]) -> None:
+    fixed = list(filter(None, map(node_models.with_constants, sample)))
+    found = {case.name: node_models.problem(case, node_models.trip) for case in fixed}
+    assert {name: problem for name, problem in found.items() if problem} == {}
+    assert len(fixed) > 100
+
+
+@pytest.mark.slow
 def test_no_valid_node_is_taken_for_malformed(sample: list[Any]) -> None:
     for case in sample:
         reasons = import_model(from_bytes(case.model.SerializeToString())).opaque

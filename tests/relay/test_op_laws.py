@@ -26,7 +26,7 @@ NEEDS_SIZES = ["collapse_sum_to", "gather_nd", "scatter_nd", "squeeze"]
 NEEDS_SIZES += [f"dyn.{name}" for name in ("broadcast_to", "full", "ones", "reshape", "squeeze", "tile", "zeros")]
 NEEDS_SIZES += ["dyn.strided_slice"]
 
-OURS = sorted(name for name, op in Op._registry.items() if op.kernel is not None)
+OURS = sorted(name for name, op in Op._registry.items() if op.kernel is not None and not op.get_attr("TOpaque"))
 
 
 # ---- the laws

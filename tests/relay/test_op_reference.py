@@ -188,7 +188,8 @@ def test_operators_spelled_alike_in_onnx(name: str) -> None:
     arrays = [np.asarray(values * scale).astype(dtype) for scale in (1, 2, 3)][: len(op.arguments or ())]
     if name == "where":
         arrays[0] = arrays[0] > 0
-    expected = reference(op.onnx, arrays)[0]
+    opset = 20 if onnx.defs.has(op.onnx, max_inclusive_version=20) else onnx.defs.get_schema(op.onnx).since_version
+    expected = reference(op.onnx, arrays, opset=opset)[0]
     actual = computed(lambda *args: relay.Call(op, args), *arrays)
     assert actual.dtype == expected.dtype
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
@@ -415,3 +416,45 @@ def test_reductions_made_of_others(axis: Any, keepdims: bool) -> None:
     mean, std = relay.mean_std(x, axis, keepdims)
     np.testing.assert_allclose(evaluate(mean), np.mean(data, **options), rtol=1e-4)
     np.testing.assert_allclose(evaluate(std), np.std(data, **options), rtol=1e-4)
+
+
+# ---- operators with the names and attributes of ONNX
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("Celu", {"alpha": 0.5}),
+        ("Elu", {}),
+        ("Elu", {"alpha": 2.0}),
+        ("HardSigmoid", {}),
+        ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.25}),
+        ("Mish", {}),
+        ("Selu", {}),
+        ("Shrink", {"bias": 0.25, "lambd": 1.0}),
+        ("Softplus", {}),
+        ("Softsign", {}),
+        ("ThresholdedRelu", {"alpha": 0.5}),
+    ],
+)
+def test_activations(op_type: str, attributes: dict[str, float]) -> None:
+    data = np.asarray([*normal(40) * 3, 100, -100, 0], "float32")
+    build = next(getattr(relay.nn, name) for name in dir(relay.nn) if name.replace("_", "") == op_type.lower())
+    close(computed(build, data, **attributes), reference(op_type, [data], **attributes)[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "op_type"),
+    [
+        ("log_sum", "ReduceLogSum"),
+        ("log_sum_exp", "ReduceLogSumExp"),
+        ("norm_l1", "ReduceL1"),
+        ("norm_l2", "ReduceL2"),
+        ("sum_of_squares", "ReduceSumSquare"),
+    ],
+)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_functions_of_sums(name: str, op_type: str, keepdims: bool) -> None:
+    data = np.abs(normal(3, 4, 5)) * 40
+    expected = reference(op_type, [data, np.asarray([0, 2])], keepdims=int(keepdims))[0]
+    close(computed(getattr(relay, name), data, axis=(0, 2), keepdims=keepdims), expected)

@@ -20,6 +20,7 @@ from eqsat.onnx.reference import MOST_ELEMENTS, compute
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
 from eqsat.relay.expr import Call, Constant, Expr, Op
+from eqsat.relay.fold import is_folded
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.ty import Type
 
@@ -156,6 +157,7 @@ def _operator(node: ir.Node) -> Op:
             onnx=_to_node,
         )
         Op.get(name).attr_map["TOpaque"] = True
+        Op.get(name).attr_map["TNonComputational"] = node.op_type.endswith("QuantizeLinear")
     return Op.get(name)
 
 
@@ -163,7 +165,9 @@ def constant_outputs(call: Call) -> list[Constant] | None:
     """The outputs of an opaque call over small constants; None when they are not known."""
     opaque: OpaqueNode = attributes(call).node
     constants = [arg for arg in call.args if isinstance(arg, Constant)]
-    if len(constants) < len(call.args) or not opaque.is_pure() or sum(c.data.size for c in constants) > MOST_ELEMENTS:
+    size = sum(constant.data.size for constant in constants)
+    foldable = isinstance(call.op, Op) and is_folded(call.op) and opaque.is_pure()
+    if not foldable or len(constants) < len(call.args) or size > MOST_ELEMENTS:
         return None
     try:
         outputs = compute(opaque.node, [constant.data.numpy() for constant in constants], opaque.opset)

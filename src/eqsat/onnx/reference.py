@@ -31,8 +31,8 @@ def compute(node: ir.Node, arrays: Sequence[Any], opset: int) -> tuple[np.ndarra
     Raises:
         EvaluationError: it is too large, or the reference implementation cannot compute it, or gives what is no tensor.
     """
-    if sum(np.size(array) for array in arrays) > MOST_ELEMENTS:
-        raise EvaluationError(f"{node.op_type} of more than {MOST_ELEMENTS} elements is not computed")
+    if not arrays or sum(map(np.size, arrays)) > MOST_ELEMENTS:
+        raise EvaluationError(f"{node.op_type} of no input, or more than {MOST_ELEMENTS} elements, is not computed")
     given = iter(range(len(arrays)))
     inputs = ["" if value is None else f"i{next(given)}" for value in node.inputs]
     outputs = [f"o{index}" for index in range(len(node.outputs))]

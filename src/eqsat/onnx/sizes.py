@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.nd import array
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.ty import TensorType, Type, is_static
 
@@ -42,6 +42,10 @@ class Sizes:
 
     def folded(self, expr: Expr) -> Expr:
         """``expr``, or the constant that it is: computed from small integers, or known element by element."""
+        if isinstance(expr, TupleGetItem):
+            made = expr.tuple_value
+            known = isinstance(made, Call) and all(map(_is_small_constant, made.args))
+            return fold_constants(expr) if known and _is_small_integer(self._types[expr]) else expr
         if not isinstance(expr, Call) or not _is_small_integer(self._types[expr]):
             return expr
         if all(map(_is_small_constant, expr.args)):

@@ -33,7 +33,7 @@ def fold_constants(root: Expr, limit: int = GROWTH_LIMIT) -> Expr:
 class Folder:
     """Folds nodes one at a time, arguments before what uses them.
 
-    Kept as they are: operators that are stateful or have no kernel, and what would be larger by more than
+    Kept as they are: operators that are stateful, quantized or have no kernel, and what would be larger by more than
     ``limit`` bytes than all it is computed from (such as ``zeros`` of a large shape).
     """
 
@@ -66,7 +66,7 @@ class Folder:
             return None if fields is None else fields[node.index]
         if isinstance(node, Tuple):
             return tuple(values[item] for item in node.fields) if all(item in values for item in node.fields) else None
-        if not isinstance(node, Call) or not isinstance(node.op, Op) or not is_pure(node.op):
+        if not isinstance(node, Call) or not isinstance(node.op, Op) or not is_folded(node.op):
             return None
         if not all(arg in values for arg in node.args):
             return None
@@ -83,6 +83,11 @@ class Folder:
 def is_pure(op: Op) -> bool:
     """Whether an operator can be computed here and now: it has a kernel, and equal arguments give equal results."""
     return op.kernel is not None and not op.get_attr("TOpIsStateful")
+
+
+def is_folded(op: Op) -> bool:
+    """Whether calls of an operator over constants become constants: what stands for small integers does not."""
+    return is_pure(op) and not op.get_attr("TNonComputational")
 
 
 def nbytes(ty: Type) -> float:

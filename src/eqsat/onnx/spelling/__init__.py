@@ -1,7 +1,7 @@
 """How operators are spelled in ONNX, both ways.
 
-An operator whose registry entry says ``onnx="Relu"`` has the inputs of that ONNX operator, in order, and no
-attributes: it needs nothing more. All others have an importer and an exporter in a module here:
+An operator whose registry entry says ``onnx="Elu"`` has the inputs of that ONNX operator, in order, and attributes of
+the same names, kinds and defaults: it needs nothing more. All others have an importer and an exporter in a module here:
 
 * ``@imports("Conv")`` takes an :class:`~eqsat.onnx.spelling.source.Source` and gives the expression of its
   first output (or a list, one for each output), or declines; a declined node passes through as it is.
@@ -18,8 +18,12 @@ from eqsat.onnx.spelling import (
     indexing,
     matrix,
     normalization,
+    ordering,
+    places,
     pooling,
+    quantized,
     reduction,
+    resizing,
     shape,
 )
 from eqsat.onnx.spelling.source import Declined, Source, importer_of
@@ -27,5 +31,6 @@ from eqsat.onnx.spelling.target import OnnxNode, Target, exporter_of
 
 __all__ = [
     "Declined", "OnnxNode", "Source", "Target", "activation", "arithmetic", "casts", "convolution", "creation",
-    "exporter_of", "importer_of", "indexing", "matrix", "normalization", "pooling", "reduction", "shape",
+    "exporter_of", "importer_of", "indexing", "matrix", "normalization", "ordering", "places", "pooling", "quantized",
+    "reduction", "resizing", "shape",
 ]  # fmt: skip

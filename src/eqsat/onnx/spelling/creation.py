@@ -78,3 +78,12 @@ def _to_range(call: Call, target: Target) -> OnnxNode:
     if dtype == target.type(call.args[0]).dtype:
         return node
     return OnnxNode("Cast", [node], {"to": element_type(dtype).value})
+
+
+@imports("EyeLike")
+def _eye_like(source: Source) -> Result:
+    (like,) = source.arguments(1)
+    dtype = DTYPES.get(source.int("dtype", 0), source.type(like).dtype)
+    rows, columns = source.static_shape(like)
+    source.require(rows * columns <= _LARGEST_RANGE, "it is too large to be a constant")
+    return Constant(np.eye(rows, columns, source.int("k", 0), dtype))

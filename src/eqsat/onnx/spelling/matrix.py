@@ -1,4 +1,4 @@
-"""Matrix products: MatMul, and Gemm with its bias."""
+"""Matrix products: MatMul, Gemm with its bias, and sums of products by index notation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from eqsat.onnx.spelling.source import Result, Source, build, imports
 from eqsat.onnx.spelling.target import OnnxNode, Operand, Target, attributes, exports, op_name
-from eqsat.relay.expr import Call, Expr
+from eqsat.relay.expr import Call, Expr, Tuple
 from eqsat.relay.ty import TensorType
 
 PRODUCTS = ("nn.dense", "nn.matmul")
@@ -97,3 +97,13 @@ def _spreads(bias: object, over: TensorType) -> bool:
         return False
     dims = zip(reversed(bias.shape), reversed(over.shape), strict=False)
     return all(dim == 1 or dim == full for dim, full in dims)
+
+
+@imports("Einsum")
+def _einsum(source: Source) -> Result:
+    return build("einsum", Tuple(source.arguments(len(source.inputs))), equation=source.string("equation"))
+
+
+@exports("einsum")
+def _to_einsum(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Einsum", target.fields(call.args[0]), {"equation": attributes(call).equation})

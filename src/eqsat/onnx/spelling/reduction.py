@@ -8,7 +8,16 @@ from eqsat.onnx.types import element_type
 from eqsat.relay.expr import Call
 from eqsat.relay.op.types import axes_indices
 
-_NAMES = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod"}
+_OF_NUMBERS = {"ReduceSum": "sum", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod"}
+_OF_FLOATS = {
+    "ReduceL1": "norm_l1",
+    "ReduceL2": "norm_l2",
+    "ReduceLogSum": "log_sum",
+    "ReduceLogSumExp": "log_sum_exp",
+    "ReduceMean": "mean",
+    "ReduceSumSquare": "sum_of_squares",
+}
+_NAMES = {**_OF_NUMBERS, **_OF_FLOATS}
 _TYPES = {name: op_type for op_type, name in _NAMES.items()}
 
 
@@ -25,7 +34,7 @@ def _reduce(source: Source) -> Result:
         return data  # type: ignore[no-any-return]
     dtype = source.type(data).dtype
     source.require(dtype != "bool", "it reduces booleans")
-    source.require(source.op_type != "ReduceMean" or "int" not in dtype, "it is a mean of integers")
+    source.require(source.op_type in _OF_NUMBERS or "int" not in dtype, "it is of integers")
     return build(_NAMES[source.op_type], data, axis=axes or None, keepdims=keepdims)
 
 

@@ -8,9 +8,10 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
+from onnx import defs
 
 from eqsat.relay.expr import Call, Constant, Expr, Op
-from eqsat.relay.op.op import make_attrs
+from eqsat.relay.op.op import Field, make_attrs
 from eqsat.relay.ty import TensorType, Type, is_static
 
 OLDEST_OPSET = 7
@@ -48,23 +49,38 @@ def importer_of(op_type: str) -> Importer | None:
 
 @cache
 def _plainly_spelled() -> dict[str, str]:
-    """ONNX operator -> operator of the IR, of those that have the same inputs and no attributes."""
+    """ONNX operator -> operator of the IR, of those that have the same inputs and attributes."""
     return {op.onnx: name for name, op in Op._registry.items() if isinstance(op.onnx, str)}
 
 
 @cache
 def plain(name: str) -> Importer:
-    """The importer of an operator that has the inputs of ``name`` and no attributes."""
+    """The importer of an operator that has the inputs of ``name``, and attributes of the same names."""
     op = Op.get(name)
-    attrs = make_attrs(op, {})
     count = len(op.arguments or ())
-    return lambda source: Call(op, source.arguments(count), attrs)
+
+    def importer(source: Source) -> Result:
+        known = defs.has(source.op_type, max_inclusive_version=source.opset)
+        source.require(known, f"opset {source.opset} does not have it")
+        attrs = {field.name: source.field(field) for field in op.fields}
+        return Call(op, source.arguments(count), make_attrs(op, attrs))
+
+    return importer
 
 
 def build(name: str, *args: Expr, **attrs: Any) -> Call:
     """A call of operator ``name``."""
     op = Op.get(name)
     return Call(op, args, make_attrs(op, attrs))
+
+
+_KINDS = {
+    "bool": ir.AttributeType.INT,
+    "float": ir.AttributeType.FLOAT,
+    "int": ir.AttributeType.INT,
+    "ints": ir.AttributeType.INTS,
+    "str": ir.AttributeType.STRING,
+}
 
 
 class Source:
@@ -183,8 +199,15 @@ class Source:
     def float(self, name: str, default: Any = None) -> Any:
         return self._attribute(name, ir.AttributeType.FLOAT, default)
 
+    def floats(self, name: str) -> Any:
+        return self._attribute(name, ir.AttributeType.FLOATS, None)
+
     def string(self, name: str, default: Any = None) -> Any:
         return self._attribute(name, ir.AttributeType.STRING, default)
+
+    def field(self, field: Field) -> Any:
+        """The attribute that an operator's field is, or its default."""
+        return self._attribute(field.name, _KINDS[field.kind], field.default)
 
     def tensor(self, name: str) -> Any:
         """The value of a tensor attribute, None without it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -80,7 +80,8 @@ def exporter_of(op: Op) -> Exporter | None:
 def _plain_node(op_type: str, call: Call, target: Target) -> OnnxNode:
     if not target.has(op_type):
         raise target.unwritable(call, f"{op_type} is newer")
-    return OnnxNode(op_type, call.args)
+    said = {name: int(value) if isinstance(value, bool) else value for name, value in (call.attrs or {}).items()}
+    return OnnxNode(op_type, call.args, said)
 
 
 class Target:
@@ -171,6 +172,17 @@ class Target:
     def unwritable(self, call: Call, why: str) -> ModelError:
         """The error that ``call`` has no ONNX form."""
         return ModelError(f"cannot write {_name(call)} to ONNX opset {self.opset}: {why}")
+
+
+def expressions(node: OnnxNode) -> Iterator[Expr]:
+    """The expressions that a node, or a node it is made of, takes in."""
+    operands: list[Operand] = [*node.inputs, *node.captured]
+    while operands:
+        operand = operands.pop(0)
+        if isinstance(operand, OnnxNode):
+            operands = [*operand.inputs, *operands]
+        elif isinstance(operand, Expr):
+            yield operand
 
 
 def attributes(call: Call) -> Any:

@@ -6,6 +6,7 @@ Sums of float16 are accumulated in float32; integers keep their dtype, a mean of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,34 @@ max = _reduction("max", _max)
 min = _reduction("min", _min)
 all = _reduction("all", lambda data, axes, keepdims: np.all(data, axis=axes, keepdims=keepdims), "bool")
 any = _reduction("any", lambda data, axes, keepdims: np.any(data, axis=axes, keepdims=keepdims), "bool")
+
+# ---- functions of sums: beyond Relay, which spells them in two or three calls
+
+
+def _of_sum(name: str, function: Callable[[Any, Any], Any]) -> Builder:
+    """A reduction of floats; ``function`` gets them in the accumulating dtype, and how to sum."""
+
+    def over(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+        wide = data.astype(accumulator(data.dtype), copy=False)
+        return np.asarray(function(wide, partial(np.sum, axis=axes, keepdims=keepdims))).astype(data.dtype)
+
+    return _reduction(name, over)
+
+
+def _log_sum_exp(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Safe from overflow: of what is left when the greatest is taken off."""
+    wide = data.astype(accumulator(data.dtype), copy=False)
+    greatest = np.max(wide, axis=axes, keepdims=True, initial=lowest(wide.dtype))
+    base = np.where(np.isfinite(greatest), greatest, wide.dtype.type(0))
+    total = np.log(np.sum(np.exp(wide - base), axis=axes, keepdims=True)) + base
+    return (total if keepdims else np.squeeze(total, axes)).astype(data.dtype)
+
+
+log_sum = _of_sum("log_sum", lambda data, total: np.log(total(data)))
+log_sum_exp = _reduction("log_sum_exp", _log_sum_exp)
+norm_l1 = _of_sum("norm_l1", lambda data, total: total(np.abs(data)))
+norm_l2 = _of_sum("norm_l2", lambda data, total: np.sqrt(total(data * data)))
+sum_of_squares = _of_sum("sum_of_squares", lambda data, total: total(data * data))
 
 
 def _arg_reduction(name: str, find: Callable[..., Any]) -> Builder:
@@ -202,6 +231,6 @@ def logsumexp(data: Any, axis: int | Sequence[int] | None = None, keepdims: bool
 
 
 __all__ = [
-    "all", "any", "argmax", "argmin", "logsumexp", "max", "mean", "mean_std", "mean_variance", "min", "prod", "std",
-    "sum", "variance",
+    "all", "any", "argmax", "argmin", "log_sum", "log_sum_exp", "logsumexp", "max", "mean", "mean_std",
+    "mean_variance", "min", "norm_l1", "norm_l2", "prod", "std", "sum", "sum_of_squares", "variance",
 ]  # fmt: skip
