@@ -69,9 +69,11 @@ def test_a_report_page_is_written_when_asked_for(models: Path, tmp_path: Path) -
     result = run("optimize", models / "two.onnx", tmp_path / "out.onnx", "--verify", 1, "--report", page, "--explain")
     assert result.exit_code == 0, result.output
     assert "made by input: 1 operators" in result.output
+    assert "step 1 x relu-twice: nn.relu -> nothing  (at v2)" in result.output
     told = page.read_text()
     assert "<title>two.onnx" in told
     assert "ONNX nodes</dt><dd>2 → 1" in told
+    assert "From the given graph to the result" in told
     assert "Output v2</dt><dd>differs by 0 of its largest value" in told
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 import eqsat
 from eqsat import relay, rules
+from eqsat.egraph.lower import region_children
 from eqsat.egraph.symbols import Interner
 from eqsat.errors import ArgumentError
 from eqsat.ir import structural_equal
@@ -48,7 +49,10 @@ def test_what_is_shared_is_rewritten_once() -> None:
         twice = relay.transpose(relay.transpose(relay.tanh(x)))
         x = x + twice
     explanation, best = explained(x)
-    assert explanation.rules == {"transpose-transpose": 30, "transpose-nothing": 30}
+    assert str(explanation).splitlines() == [
+        "30 x transpose-transpose: transpose transpose -> transpose",
+        "30 x transpose-nothing: transpose -> nothing",
+    ]
     graphs = list(explanation.graphs())
     assert structural_equal(graphs[0], x)
     assert structural_equal(graphs[-1], best)
@@ -77,6 +81,18 @@ def test_explaining_grows_with_the_graph(monkeypatch: pytest.MonkeyPatch) -> Non
     assert looked_up(400) < 4.2 * looked_up(100)
 
 
+def test_changes_say_what_replaced_what_and_where() -> None:
+    x = relay.var("x", shape=(4, 4))
+    for index in range(3):
+        x = relay.tanh(x * relay.const(2.0) * relay.const(4.0))
+        x.args[0].span = f"product {index}"
+    explanation, _ = explained(x)
+    products, folded = explanation.changes()
+    assert products.places == ("product 2", "product 1", "product 0")
+    assert str(products) == "3 x multiply-multiply-constant: multiply multiply -> multiply multiply  (at product 2)"
+    assert str(folded) == "1 x fold-constants: multiply -> constant"
+
+
 def test_operands_that_change_places_are_a_step_of_their_own() -> None:
     x = relay.var("x", shape=(4, 4))
     explanation, best = explained(relay.const(0.0) + x)
@@ -97,7 +113,7 @@ def test_a_python_rule_is_a_step() -> None:
 
     x = relay.var("x", shape=(4, 4))
     explanation, _ = explained(relay.nn.relu(relay.nn.relu(relay.nn.relu(x))), [ReluOfRelu()])
-    assert set(explanation.rules) == {"ReluOfRelu"}
+    assert {step.rule for step in explanation.steps()} == {"ReluOfRelu"}
 
 
 def test_a_step_that_is_wrong_is_found_out() -> None:
@@ -118,6 +134,10 @@ def operators(graph: Expr) -> set[str]:
     return {node.op.name for node in relay.visitor.post_order(graph) if isinstance(node, relay.Call)}
 
 
+def inner_nodes(graph: Expr) -> set[Expr]:
+    return {node for node in relay.visitor.post_order(graph, children=region_children) if region_children(node)}
+
+
 @settings(max_examples=25, deadline=None)
 @given(graph=typed_graphs())
 def test_each_rewrite_keeps_the_values(graph: Expr) -> None:
@@ -127,6 +147,8 @@ def test_each_rewrite_keeps_the_values(graph: Expr) -> None:
     assert structural_equal(graphs[-1], best)
     assert len(steps) + 1 <= len(graphs) <= len(steps) + 2
     for step in steps:
+        before, after = (inner_nodes(side) for side in (step.before, step.after))
+        assert (set(step.removed), set(step.added)) == (before - after, after - before)
         verdict = verify_equal(step.before, step.after, instances=3)
         assert verdict.status != "unsound", f"{step}\n{verdict.detail}"
     for whole in graphs:

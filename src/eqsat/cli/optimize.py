@@ -7,7 +7,8 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from eqsat.cli.progress import saturation_progress
 from eqsat.egraph.report import Report
 from eqsat.errors import ModelError
 from eqsat.relay.expr import Call, Expr
-from eqsat.stages import Extraction
+from eqsat.stages.explanation import Change, Explanation
 
 
 @click.command()
@@ -29,7 +30,7 @@ from eqsat.stages import Extraction
 @click.argument("target", metavar="OUT", type=PATH)
 @optimization_options
 @click.option("--report", "page", type=PATH, metavar="FILE.html", help="Also write a page that shows what was done.")
-@click.option("--explain", is_flag=True, help="Tell which rule made each node of the result.")
+@click.option("--explain", is_flag=True, help="Tell which rule made each node, and the steps to the result.")
 @click.option("--progress/--no-progress", default=None, help="Tell every iteration on stderr; so on terminals.")
 @json_option
 def optimize(
@@ -63,7 +64,7 @@ def optimize_file(
         settings: how.
         on_iteration: called with the report after every iteration of the saturation.
         page: where to write the report page, None for nowhere.
-        explain: find out which rule made each node.
+        explain: find out which rule made each node, and which steps lead to the result.
     """
     from eqsat import onnx
 
@@ -86,22 +87,31 @@ def optimize_file(
     write_model(done.after, target)
     phases["save"] = clock() - start
     facts = _facts(done, settings.cost, phases, differences)
-    made_by = _made_by(done.extraction) if explain else {}
+    explanations = done.extraction.explanations if explain else []
+    made_by = _made_by(explanations)
+    changes = [change for each in explanations for change in each.changes()]
     if explain:
         facts["made_by"] = dict(Counter(made_by.values()).most_common())
+        facts["changes"] = list(map(asdict, changes))
     if page is not None:
-        _write_page(page, source.name, done, settings, facts, made_by)
+        _write_page(page, source.name, done, settings, facts, made_by, changes)
     return facts
 
 
-def _made_by(extraction: Extraction) -> dict[Expr, str]:
+def _made_by(explanations: Iterable[Explanation]) -> dict[Expr, str]:
     """The rule that made each operator of the result, or ``input``."""
-    origins = [pair for explanation in extraction.explanations for pair in explanation.origins.items()]
+    origins = [pair for explanation in explanations for pair in explanation.origins.items()]
     return {expr: rule for expr, rule in origins if isinstance(expr, Call)}
 
 
 def _write_page(
-    page: Path, title: str, done: Any, settings: Settings, facts: dict[str, Any], made_by: dict[Expr, str]
+    page: Path,
+    title: str,
+    done: Any,
+    settings: Settings,
+    facts: dict[str, Any],
+    made_by: dict[Expr, str],
+    changes: list[Change],
 ) -> None:
     from eqsat import report_page
     from eqsat.onnx.cost import OnnxCost
@@ -120,6 +130,7 @@ def _write_page(
             title,
             cost_model=cost_model,
             made_by=made_by,
+            changes=changes,
             facts=told,
             opaque=done.imported.opaque,
         ),
@@ -225,6 +236,8 @@ def _show(facts: dict[str, Any], console: Console) -> None:
         console.print(_rule_table(facts["rules"]))
     for rule, count in facts.get("made_by", {}).items():
         line(f"made by {escape(rule)}: {count} operators")
+    for change in facts.get("changes", []):
+        line(f"step {escape(str(Change(**change)))}")
     for op_type, reasons in sorted(facts["opaque"].items()):
         for reason, count in reasons.items():
             line(f"passed through {count} {escape(op_type)}: {escape(reason)}")

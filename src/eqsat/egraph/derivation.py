@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from eqsat.egraph.congruence import Congruence, Edge
@@ -102,6 +102,32 @@ class Derivation:
             else:
                 now[task] = task.term
         return now[self._root]
+
+    def difference(self, edge: Edge) -> tuple[list[int], list[int]]:
+        """The terms within an edge's source that are not within its target, and the reverse; leaves left out.
+
+        Outer ones first. What both have is looked into only as far down as what one of them has alone.
+        """
+        found: tuple[list[int], list[int]] = ([], [])
+        sides = {term: side for term, side in ((edge.source, 1), (edge.target, 2)) if self.terms[term][2:]}
+        agenda = [(-self._height(term), term) for term in sides]
+        heapify(agenda)
+        one_sided = len(sides)
+        while one_sided:
+            term = heappop(agenda)[-1]
+            side = sides[term]
+            if side < 3:
+                one_sided -= 1
+                found[side - 1].append(term)
+            for child in self.terms[term][2:]:
+                if not self.terms[child][2:]:
+                    continue
+                known = sides.get(child, 0)
+                if not known:
+                    heappush(agenda, (-self._height(child), child))
+                sides[child] = known | side
+                one_sided += (sides[child] < 3) - (0 < known < 3)
+        return found
 
     def _task(self, source: int, target: int) -> _Task:
         pair = (source, target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from os import PathLike
 from string import Template
@@ -18,6 +18,7 @@ from eqsat.relay.module import IRModule
 from eqsat.report_page import sections
 from eqsat.report_page.graph import draw
 from eqsat.report_page.markup import as_json, join, text
+from eqsat.stages.explanation import Change
 from eqsat.stages.extraction import Extraction
 from eqsat.stages.kernels import CostModel
 from eqsat.stages.orders import OrderComparison
@@ -42,6 +43,7 @@ def render(
     *,
     cost_model: CostModel | None = None,
     made_by: Mapping[Expr, str] | None = None,
+    changes: Sequence[Change] = (),
     orders: OrderComparison | None = None,
     facts: Mapping[str, str] | None = None,
     opaque: Mapping[str, Mapping[str, int]] | None = None,
@@ -53,6 +55,7 @@ def render(
         title: what it is about; a file's name, say.
         cost_model: the one that chose, by default ``OpCount()``.
         made_by: node of the result -> the rule that made it, or ``input``.
+        changes: the steps from what was given to the result, as ``Explanation.changes()`` has them.
         orders: rewriting by the same rules in place, to be shown beside.
         facts: more to tell at the top, by name.
         opaque: operator -> reasons why nodes of it are not understood, with their number.
@@ -68,6 +71,8 @@ def render(
         sections.rules(extraction.report, Counter((made_by or {}).values())),
         sections.iterations(extraction.report),
     ]
+    if changes:
+        parts.append(sections.steps(changes))
     if orders is not None:
         parts.append(sections.orders(orders))
     if opaque:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from eqsat.egraph.report import Report, RuleReport
 from eqsat.report_page.curve import curves
 from eqsat.report_page.graph import Drawing
 from eqsat.report_page.markup import Cell, Markup, bar, facts, section, table
+from eqsat.stages.explanation import Change
 from eqsat.stages.extraction import Extraction
 from eqsat.stages.order_plot import draw as draw_orders
 from eqsat.stages.orders import OrderComparison, OrderRow
+
+PLACES_LISTED = 3
+"""Places that a row of the table of steps names."""
 
 ORDERS_LISTED = 200
 """Rows of the table of orders: the cheapest."""
@@ -79,6 +83,27 @@ def _rule_row(rule: RuleReport, made: Mapping[str, int]) -> list[Cell]:
     refused = "\n".join(f"{count} × {reason}" for reason, count in rule.refusals.items())
     count = made.get(rule.name, 0) if made else None
     return [rule.name, rule.matches, rule.updates, rule.bans, rule.seconds, count, refused]
+
+
+def steps(changes: Sequence[Change]) -> Markup:
+    """The rewrites that lead from the given graph to the result."""
+    rows: list[list[Cell]] = [
+        [
+            change.rule if change.forward else f"{change.rule}, from right to left",
+            change.count,
+            " ".join(change.removed),
+            " ".join(change.added),
+            _places(change.places),
+        ]
+        for change in changes
+    ]
+    heads = ["rule", "steps", "removed", "added", "where"]
+    return section("steps", "Steps", table("From the given graph to the result", heads, rows))
+
+
+def _places(places: Sequence[str]) -> str:
+    left_out = len(places) - PLACES_LISTED
+    return "\n".join([*places[:PLACES_LISTED], *([f"and {left_out} more"] if left_out > 0 else [])])
 
 
 def iterations(report: Report) -> Markup:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import is_opaque, region_children
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ArgumentError
-from eqsat.relay.expr import Call, Expr, Op
+from eqsat.relay.expr import Call, Constant, Expr, If, Op
 from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import children_first
 from eqsat.stages.saturation import Region
@@ -43,16 +43,46 @@ class Step:
         forward: in which direction the rule was used.
         before: the part of the graph that the rule speaks of.
         after: what it became.
+        removed: the nodes of ``before`` that ``after`` is without, outer ones first; variables and constants left out.
+        added: the nodes that ``after`` alone has.
     """
 
     rule: str
     forward: bool
     before: Expr
     after: Expr
+    removed: tuple[Expr, ...]
+    added: tuple[Expr, ...]
 
     def __str__(self) -> str:
         arrow = "" if self.forward else ", from right to left"
         return f"{self.rule}{arrow}:\n{self.before}\n  =\n{self.after}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Steps that did the same in different places.
+
+    Args:
+        rule: the rule.
+        forward: in which direction it was used.
+        removed: operators that went, outer ones first.
+        added: operators that took their place, or ``constant``; none where the value was there already.
+        places: where each step's first removed node of the given graph is from, for steps that have one.
+        count: how many steps.
+    """
+
+    rule: str
+    forward: bool
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    places: tuple[str, ...]
+    count: int
+
+    def __str__(self) -> str:
+        arrow = "" if self.forward else " from right to left"
+        place = f"  (at {self.places[0]})" if self.places else ""
+        return f"{self.count} x {self.rule}{arrow}: {_listed(self.removed)} -> {_listed(self.added)}{place}"
 
 
 class Explanation:
@@ -102,7 +132,8 @@ class Explanation:
 
         Constants are folded last: see :meth:`graphs`.
         """
-        return [self._step(edge) for edge in self._derivation()]
+        derivation = self._derivation()
+        return [self._step(edge, derivation) for edge in derivation]
 
     def graphs(self) -> Iterator[Expr]:
         """The given graph (lets dissolved), it after each step, and the result where constants were folded last."""
@@ -113,16 +144,25 @@ class Explanation:
         if not structural_equal(self._expr(self._target), self.result):
             yield self.result
 
-    @property
-    def rules(self) -> dict[str, int]:
-        """How many steps each rule has, by name."""
-        counts: dict[str, int] = {}
-        for edge in self._derivation():
-            name = AGAIN if edge.equation is None else edge.equation.rule
-            counts[name] = counts.get(name, 0) + 1
-        return counts
+    def changes(self) -> list[Change]:
+        """The steps in short: what the rules replaced by what, alike ones together, in order of first appearance."""
+        alike: dict[tuple[str, bool, tuple[str, ...], tuple[str, ...]], list[Step]] = {}
+        for step in self.steps():
+            added = ("constant",) if isinstance(step.after, Constant) else _operators(step.added)
+            key = (step.rule, step.forward, _operators(step.removed), added)
+            alike.setdefault(key, []).append(step)
+        return [Change(*key, tuple(filter(None, map(_place, steps))), len(steps)) for key, steps in alike.items()]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.changes()))
 
     # ---- the proof
+
+    @cached_property
+    def _spans(self) -> dict[int, Any]:
+        """Where the nodes of the given graph are from."""
+        nodes = self.region.runner.lowered.handles.items()
+        return {self._journal.of_handle[handle]: node.span for node, handle in nodes if node.span is not None}
 
     @cached_property
     def _source(self) -> int:
@@ -166,11 +206,13 @@ class Explanation:
 
     # ---- terms as expressions
 
-    def _step(self, edge: Edge) -> Step:
+    def _step(self, edge: Edge, derivation: Derivation) -> Step:
         equation = edge.equation
         rule = AGAIN if equation is None else equation.rule
         forward = equation is None or equation.left == edge.source
-        return Step(rule, forward, self._expr(edge.source), self._expr(edge.target))
+        before, after = self._expr(edge.source), self._expr(edge.target)
+        removed, added = (tuple(map(self._expr, terms)) for terms in derivation.difference(edge))
+        return Step(rule, forward, before, after, removed, added)
 
     def _expr(self, term: int) -> Expr:
         egraph, terms, exprs = self._journal.egraph, self._journal.terms, self._exprs
@@ -179,7 +221,26 @@ class Explanation:
             symbol, atom, *children = terms[one]
             below = [exprs[child] for child in children]
             exprs[one] = build_captured(egraph.symbols[symbol], egraph.atoms[atom], below, {})
+            exprs[one].span = self._spans.get(one)
         return exprs[term]
+
+
+def _operators(nodes: Iterable[Expr]) -> tuple[str, ...]:
+    return tuple(_operator(node) for node in nodes if isinstance(node, (Call, If)))
+
+
+def _operator(node: Call | If) -> str:
+    if isinstance(node, If):
+        return "if"
+    return node.op.name if isinstance(node.op, Op) else "call"
+
+
+def _place(step: Step) -> str:
+    return next((str(node.span) for node in step.removed if node.span is not None), "")
+
+
+def _listed(operators: Sequence[str]) -> str:
+    return " ".join(operators) or "nothing"
 
 
 def _term(journal: Journal, snapshot: Snapshot, choice: Choice, root: int) -> int:
