@@ -16,7 +16,7 @@ from eqsat.egraph.symbols import Symbol, constant_key
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
-from eqsat.relay.fold import is_pure, nbytes
+from eqsat.relay.fold import is_folded, nbytes
 from eqsat.relay.infer import call_type
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
@@ -104,7 +104,7 @@ def _vanishes(result: Any) -> bool:
 def is_foldable(symbol: Symbol) -> bool:
     """Whether an e-node of this symbol over constants is itself a constant."""
     if symbol.kind == "call" and symbol.op is not None:
-        return is_pure(symbol.op)
+        return is_folded(symbol.op)
     return symbol.kind in ("tuple", "project")
 
 
