@@ -96,7 +96,8 @@ MODELS = {
     ),
     "bytes without zero point": (
         13,
-        f"{IMAGE} => (float[1,2,4,6] y) <float s = {{0.05}}> {{ q = QuantizeLinear (x, s) y = DequantizeLinear (q, s) }}",
+        f"{IMAGE} => (float[1,2,4,6] y) <float s = {{0.05}}> {{ q = QuantizeLinear (x, s)"
+        " y = DequantizeLinear (q, s) }",
     ),
     "bytes of channels": (
         13,
