@@ -11,6 +11,7 @@ from eqsat import relay
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
 from eqsat.egraph.lower import lower
+from eqsat.egraph.presence import Presence
 from eqsat.egraph.query import QueryCompiler
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.errors import RuleError
@@ -40,19 +41,29 @@ def query_roots(pattern: DFPattern, graph: Expr) -> set[Expr]:
     """The nodes of ``graph`` whose class the pattern's queries find, no rule having run."""
     egraph = EGraph()
     TypeFacts(egraph)
-    ConstantFacts(egraph, 0)
+    constants = ConstantFacts(egraph, 0)
     lowered = lower(egraph, graph, infer_types(graph))
-    egraph.engine.command("(relation found (i64))")
-    egraph.engine.command("(ruleset find)")
-    queries = QueryCompiler(egraph, "find").queries([pattern])
+    constants.update(None)
+    egraph.flush()
+    found = _run_queries(egraph, "all", pattern, None)
+    assert found == _run_queries(egraph, "present", pattern, Presence(egraph)), "what is left out matches nothing"
+    classes = take_snapshot(egraph).handle_class
+    hits = {int(classes[handle]) for handle in found}
+    return {node for node, handle in lowered.handles.items() if int(classes[handle]) in hits}
+
+
+def _run_queries(egraph: EGraph, name: str, pattern: DFPattern, presence: Presence | None) -> list[int]:
+    """The handles that a pattern's queries find."""
+    egraph.engine.command(f"(relation found_{name} (i64))")
+    egraph.engine.command(f"(ruleset find_{name})")
+    queries = QueryCompiler(egraph, "find", presence=presence).queries([pattern])
     egraph.flush()
     egraph.engine.saturate("facts")
     for premises, root in dict.fromkeys((" ".join(query.premises), query.classes[pattern]) for query in queries):
-        egraph.engine.command(f"(rule ({premises} (= {root} (N handle))) ((found handle)) :ruleset find)")
-    egraph.engine.run("find")
-    classes = take_snapshot(egraph).handle_class
-    hits = {int(classes[handle]) for (handle,) in egraph.engine.integers("found")}
-    return {node for node, handle in lowered.handles.items() if int(classes[handle]) in hits}
+        rule = f"(rule ({premises} (= {root} (N handle))) ((found_{name} handle)) :ruleset find_{name})"
+        egraph.engine.command(rule)
+    egraph.engine.run(f"find_{name}")
+    return [handle for (handle,) in egraph.engine.integers(f"found_{name}")]
 
 
 def graph_roots(pattern: DFPattern, graph: Expr) -> set[Expr]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal, Log, Made
+from eqsat.egraph.presence import Presence
 from eqsat.egraph.query import Head, Query, QueryCompiler
 from eqsat.egraph.rule import Apart, Compute, Like, Ref, Refusal, Rewrite
 from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
@@ -57,6 +58,7 @@ class RewriteCompiler:
         self.journal = journal
         self.refuse = refuse
         self.fail = fail
+        self.roots = rule.lhs
         self.ruleset = f"rule{index}"
         self.apply_ruleset = ""  # declared when it is needed
         self.asks = bool(rule.when)  # whether its engine rules come in two halves
@@ -68,16 +70,16 @@ class RewriteCompiler:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._compiled)
 
-    def update(self) -> bool:
-        """Add engine rules for the alternatives that newly known symbols allow; whether there were any."""
-        queries = QueryCompiler(self.egraph, self.rule.name, self.egraph.either_order).queries(self.rule.lhs)
+    def update(self, presence: Presence | None) -> None:
+        """Add engine rules for the alternatives that may match now (without ``presence``: ever)."""
+        egraph = self.egraph
+        queries = QueryCompiler(egraph, self.rule.name, egraph.either_order, presence).queries(self.roots)
         new = [query for query in queries if query.key not in self._compiled]
         if new and not self._compiled:
-            self.egraph.engine.command(f"(ruleset {self.ruleset})")
+            egraph.engine.command(f"(ruleset {self.ruleset})")
         for query in new:
             self._compiled.add(query.key)
             self._add(query, len(self._compiled))
-        return bool(new)
 
     def _add(self, query: Query, number: int) -> None:
         query = self._apart(query)

@@ -18,11 +18,13 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eqsat.egraph.engine import Engine
+from eqsat.egraph.predicates import Predicates, Test
 from eqsat.egraph.symbols import Atom, Interner, Symbol
+from eqsat.relay.expr import Op
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
@@ -101,12 +103,14 @@ class TypeIds:
 class EGraph:
     """An e-graph that holds typed tensor expressions.
 
-    ``commutative`` names the operators whose operands a rule of the run swaps: queries need not.
+    ``commutative`` names the operators whose operands a rule of the run swaps: queries need not. ``symbols_of``
+    has the indices of the symbols of a kind and operator.
     """
 
     def __init__(self) -> None:
         self.engine = Engine()
         self.symbols: Interner[Symbol] = Interner()
+        self.symbols_of: dict[tuple[str, Op | None], list[int]] = {}
         self.atoms: Interner[Atom] = Interner()
         self.types = TypeIds()
         self.handle_count = 0
@@ -116,14 +120,14 @@ class EGraph:
         self._loaders: set[str] = set()
         self._made: set[int] = set()
         self._on_make: list[Callable[[int, Symbol], None]] = []
-        self._on_constness: list[Callable[[int, Symbol], None]] = []
-        self._predicates: dict[Hashable, tuple[str, str, Callable[[Any], bool]]] = {}
+        self._on_constness: Callable[[], None] | None = None
+        self._predicates = Predicates()
+        self._tables = 0  # of predicates
         self._answers: list[Answer] = []
         self._ask_tables: dict[str, set[tuple[int, ...]]] = {}
         self._is_tables: set[str] = set()
         self._either: dict[int, str] = {}
         self._reaches: dict[Hashable, Reach] = {}
-        self._on_symbol: list[Callable[[int, Symbol], None]] = []
         for command in _SCHEMA:
             self.engine.command(command)
 
@@ -135,25 +139,18 @@ class EGraph:
         index = self.symbols.intern(symbol, symbol)
         if index == known:
             self._declare(index, symbol.arity)
-            for hook in self._on_symbol:
-                hook(index, symbol)
+            self.symbols_of.setdefault((symbol.kind, symbol.op), []).append(index)
         return index
 
-    def on_symbol(self, hook: Callable[[int, Symbol], None]) -> None:
-        """Call ``hook(index, symbol)`` for every symbol there is and will be."""
-        self._on_symbol.append(hook)
-        for index in range(len(self.symbols)):
-            hook(index, self.symbols[index])
-
-    def on_constness(self, hook: Callable[[int, Symbol], None]) -> None:
-        """Once :meth:`ask_constness` was called, call ``hook(index, symbol)`` for every symbol."""
-        self._on_constness.append(hook)
+    def on_constness(self, hook: Callable[[], None]) -> None:
+        """Call ``hook()`` when :meth:`ask_constness` is called for the first time."""
+        self._on_constness = hook
 
     def ask_constness(self) -> None:
         """Have ``isc`` derived: a rule asks for it."""
-        hooks, self._on_constness = self._on_constness, []
-        for hook in hooks:
-            self.on_symbol(hook)
+        hook, self._on_constness = self._on_constness, None
+        if hook is not None:
+            hook()
 
     def on_make(self, hook: Callable[[int, Symbol], None]) -> None:
         """Call ``hook(index, symbol)`` for every symbol of which rules make e-nodes whose type is to be found."""
@@ -167,37 +164,33 @@ class EGraph:
                 hook(index, self.symbols[index])
 
     def atom(self, kind: str, key: Hashable, value: Any) -> int:
-        """The id of an atom; predicates on atoms of its kind are evaluated when it is new."""
+        """The id of an atom."""
         known = len(self.atoms)
         index = self.atoms.intern(key, Atom(kind, value))
         if index == known:
-            self._evaluate(kind, value, index)
+            self._predicates.add(kind, index, value)
         return index
 
     def type_id(self, ty: Type) -> int:
-        """The id of a type; predicates on types are evaluated when it is new."""
+        """The id of a type."""
         known = len(self.types)
         index = self.types.intern(ty)
         if len(self.types) > known:
-            self._evaluate("type", ty, index)
+            self._predicates.add("type", index, ty)
         return index
 
-    def predicate(self, kind: str, key: Hashable, holds: Callable[[Any], bool]) -> str:
-        """The name of the table of ids of ``kind`` (``type`` or an atom's kind) whose object satisfies ``holds``.
+    def satisfying(self, test: Test) -> Container[int]:
+        """The ids of atoms or types that satisfy a test."""
+        return self._predicates.find(test).ids
 
-        Predicates of equal ``key`` are one.
-        """
-        if (kind, key) not in self._predicates:
-            table = f"holds_{len(self._predicates)}"
-            self.engine.command(f"(relation {table} (i64))")
-            self._predicates[kind, key] = (kind, table, holds)
-            if kind == "type":
-                candidates = [(index, self.types[index]) for index in self.types]
-            else:
-                atoms = [(index, self.atoms[index]) for index in range(len(self.atoms))]
-                candidates = [(index, atom.value) for index, atom in atoms if atom.kind == kind]
-            self._rows.setdefault(table, []).extend((index,) for index, value in candidates if holds(value))
-        return self._predicates[kind, key][1]
+    def predicate(self, test: Test) -> str:
+        """The name of the engine's table of the ids that satisfy a test (after :meth:`flush`)."""
+        predicate = self._predicates.find(test)
+        if predicate.table is None:
+            predicate.table = f"holds_{self._tables}"
+            self._tables += 1
+            self.engine.command(f"(relation {predicate.table} (i64))")
+        return predicate.table
 
     # ---- rows
 
@@ -230,6 +223,7 @@ class EGraph:
         for (symbol, typed), nodes in self._new_nodes.items():
             self._rows[self._loader(symbol, typed)] = nodes
         self._new_nodes = {}
+        self._rows |= self._predicates.news()
         if not self._rows:
             return False
         for table, rows in self._rows.items():
@@ -325,11 +319,6 @@ class EGraph:
                 f' :ruleset load :name "load {table}")'
             )
         return table
-
-    def _evaluate(self, kind: str, value: Any, index: int) -> None:
-        for wanted, table, holds in self._predicates.values():
-            if wanted == kind and holds(value):
-                self._rows.setdefault(table, []).append((index,))
 
 
 _SCHEMA = (

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.symbols import Symbol, constant_key
+from eqsat.egraph.predicates import Test
+from eqsat.egraph.presence import Presence
+from eqsat.egraph.symbols import Symbol, constant_key, is_foldable
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
-from eqsat.relay.fold import is_folded, nbytes
+from eqsat.relay.fold import nbytes
 from eqsat.relay.infer import call_type
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
@@ -101,13 +103,6 @@ def _vanishes(result: Any) -> bool:
     )
 
 
-def is_foldable(symbol: Symbol) -> bool:
-    """Whether an e-node of this symbol over constants is itself a constant."""
-    if symbol.kind == "call" and symbol.op is not None:
-        return is_folded(symbol.op)
-    return symbol.kind in ("tuple", "project")
-
-
 class ConstantFacts:
     """Constness of classes and, with ``limit``, values of small constant expressions (constant folding).
 
@@ -127,12 +122,24 @@ class ConstantFacts:
         self.egraph = egraph
         self.limit = limit
         self.on_fold = on_fold
-        egraph.on_symbol(self._cover)
-        egraph.on_constness(self._derive_constness)
+        self._covered: dict[int, Symbol] = {}
+        self._asked = False
+        egraph.on_constness(self._ask_constness)
+
+    def update(self, presence: Presence | None) -> bool:
+        """See to the symbols whose e-nodes may be constant now (without ``presence``: ever); whether any is new."""
+        symbols = self.egraph.symbols
+        found = range(len(symbols)) if presence is None else presence.constant_symbols()
+        new = {index: symbols[index] for index in found if index not in self._covered}
+        self._covered |= new
+        for index, symbol in new.items():
+            if 0 < symbol.arity <= MAX_ARITY:
+                self._cover(index, symbol)
+        return bool(new)
 
     def _cover(self, index: int, symbol: Symbol) -> None:
-        if not 0 < symbol.arity <= MAX_ARITY:
-            return
+        if self._asked:
+            self._derive_constness(index, symbol)
         children = [f"c{i}" for i in range(symbol.arity)]
         row = f"(n{index} a {' '.join(children)})"
         node = f"(= e {row})"
@@ -145,8 +152,14 @@ class ConstantFacts:
         if self.limit:
             self._cover_values(index, symbol, node, children)
 
+    def _ask_constness(self) -> None:
+        self._asked = True
+        for index, symbol in self._covered.items():
+            if 0 < symbol.arity <= MAX_ARITY:
+                self._derive_constness(index, symbol)
+
     def _derive_constness(self, index: int, symbol: Symbol) -> None:
-        if not is_foldable(symbol) or not 0 < symbol.arity <= MAX_ARITY:
+        if not is_foldable(symbol):
             return
         children = [f"c{i}" for i in range(symbol.arity)]
         constant = "".join(f" (isc {child})" for child in children)
@@ -161,8 +174,8 @@ class ConstantFacts:
         command = egraph.engine.command
         command(f'(rule ({node}{known}) (({question.ask} a {values})) :ruleset facts :name "{name} ask")')
         constant = egraph.symbol(Symbol("constant", None, 0))
-        is_tuple = egraph.predicate("tuple value", "any", lambda value: True)
-        is_tensor = egraph.predicate("constant", "any", lambda value: True)
+        is_tuple = egraph.predicate(Test("tuple value", "any", lambda value: True))
+        is_tensor = egraph.predicate(Test("constant", "any", lambda value: True))
         answer = f"{node}{known} ({question.answered} a {values} v)"
         command(
             f"(rule ({answer} ({is_tensor} v)) ((union e (n{constant} v)) (set (val e) v) (isc e))"

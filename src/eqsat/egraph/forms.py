@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
+from eqsat.egraph.predicates import Test
+from eqsat.errors import PatternError
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
     AttrPattern,
@@ -19,9 +22,10 @@ from eqsat.relay.dataflow_pattern import (
     TypePattern,
     WildcardPattern,
 )
-from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem
+from eqsat.relay.dataflow_pattern.attributes import has_attributes
+from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.structural import structural_equal
-from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 
 
@@ -85,16 +89,44 @@ def as_pattern(expr: Expr) -> DFPattern:
     return made[expr]
 
 
-def type_test(pattern: TypePattern | DataTypePattern | ShapePattern) -> tuple[Hashable, Callable[[Any], bool]]:
-    """What a pattern asks of a type: a key that equal tests share, and the test."""
+def type_test(pattern: TypePattern | DataTypePattern | ShapePattern) -> Test:
+    """What a pattern asks of a type."""
     if isinstance(pattern, TypePattern):
-        return ("is", pattern.type), lambda ty: bool(structural_equal(pattern.type, ty))
+        return Test("type", ("is", pattern.type), lambda ty: bool(structural_equal(pattern.type, ty)))
     if isinstance(pattern, DataTypePattern):
         dtype = pattern.dtype
-        return ("dtype", dtype), lambda ty: isinstance(ty, TensorType) and ty.dtype == dtype
+        return Test("type", ("dtype", dtype), lambda ty: isinstance(ty, TensorType) and ty.dtype == dtype)
     shape = tuple(pattern.shape)
+    return Test("type", ("shape", shape), lambda ty: isinstance(ty, TensorType) and tuple(ty.shape) == shape)
 
-    def has_shape(ty: Type) -> bool:
-        return isinstance(ty, TensorType) and tuple(ty.shape) == shape
 
-    return ("shape", shape), has_shape
+def value_test(holds: Callable[[Any], bool]) -> Test:
+    """Whether ``holds`` is true of a constant's array."""
+    return Test("constant", holds, lambda constant: holds(constant.data.numpy()))
+
+
+def name_test(name: str) -> Test:
+    """Whether a variable has a name."""
+    return Test("var", ("named", name), lambda var: bool(var.name_hint == name))
+
+
+def identity_test(var: Var) -> Test:
+    """Whether a variable is ``var``."""
+    return Test("var", ("same", var.vid), lambda other: bool(other.vid is var.vid))
+
+
+def field_test(index: int) -> Test:
+    """Whether a projection is to field ``index``."""
+    return Test("project", index, lambda field: bool(field == index))
+
+
+def attrs_test(op: Op, wanted: Attrs) -> Test:
+    """Whether the attributes of a call of ``op`` are as wanted."""
+
+    def holds(attrs: Attrs | None) -> bool:
+        try:
+            return has_attributes(Call(op, (), attrs), wanted)
+        except PatternError:  # not comparable: an error on a graph, no match among many
+            return False
+
+    return Test("call", ("attrs", op, wanted.key), holds)

@@ -11,6 +11,7 @@ from eqsat.egraph.compile import Fail, Refuse
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
+from eqsat.egraph.presence import Presence
 from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
@@ -155,6 +156,7 @@ class PythonRuleRunner:
         self.names = names
         self.refuse = refuse
         self.fail = fail
+        self.roots = (rule.lhs,)
         self.ruleset = f"rule{index}"
         self.growth = 0  # what Python adds is counted, not estimated
         self.matches = 0
@@ -166,15 +168,14 @@ class PythonRuleRunner:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._alternatives)
 
-    def update(self) -> bool:
-        """Add match tables for the alternatives that newly known symbols allow; whether there were any."""
-        queries = QueryCompiler(self.egraph, self.rule.name).queries([self.rule.lhs])
+    def update(self, presence: Presence | None) -> None:
+        """Add match tables for the alternatives that may match now (without ``presence``: ever)."""
+        queries = QueryCompiler(self.egraph, self.rule.name, presence=presence).queries(self.roots)
         new = [query for query in queries if query.key not in self._alternatives]
         if new and not self._alternatives:
             self.egraph.engine.command(f"(ruleset {self.ruleset})")
         for query in new:
             self._alternatives[query.key] = self._declare(query, len(self._alternatives))
-        return bool(new)
 
     def apply(self) -> bool:
         """Apply the rule to every match not seen before (after a run of its ruleset); whether it did anything.

@@ -12,10 +12,23 @@ from typing import NamedTuple
 
 from eqsat.egraph.check import subpatterns
 from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.forms import as_pattern, may_be_function, operator_name, reassociations, type_test, untyped
+from eqsat.egraph.forms import (
+    as_pattern,
+    attrs_test,
+    field_test,
+    identity_test,
+    may_be_function,
+    name_test,
+    operator_name,
+    reassociations,
+    type_test,
+    untyped,
+    value_test,
+)
+from eqsat.egraph.predicates import Test
+from eqsat.egraph.presence import Presence
 from eqsat.egraph.symbols import constant_key
-from eqsat.errors import PatternError, RuleError
-from eqsat.relay.attrs import Attrs
+from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
     AttrPattern,
@@ -36,7 +49,7 @@ from eqsat.relay.dataflow_pattern import (
     WildcardPattern,
 )
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
-from eqsat.relay.expr import Call, Constant, Expr, Op, Var
+from eqsat.relay.expr import Constant, Expr, Op, Var
 
 MAX_QUERIES = 1024
 """Most alternatives that one rule may have."""
@@ -100,17 +113,22 @@ class QueryCompiler:
         either_order: the table of a commutative symbol's e-nodes with operands in either order, which spares a
             query for each order; the children in :class:`Head` are then in the order of the pattern. Without it
             they are as in the e-node.
+        presence: what is in the e-graph: patterns that match nowhere in it are left out.
     """
 
-    def __init__(self, egraph: EGraph, rule: str, either_order: Callable[[int], str] | None = None):
+    def __init__(
+        self,
+        egraph: EGraph,
+        rule: str,
+        either_order: Callable[[int], str] | None = None,
+        presence: Presence | None = None,
+    ):
         self.egraph = egraph
+        self.presence = presence
         self.either_order = either_order
         self.rule = rule
         self.commuted = [name for name in _COMMUTATIVE if name not in egraph.commutative]
-        self.symbols: dict[tuple[str, Op | None], list[int]] = {}
-        for index in range(len(egraph.symbols)):
-            symbol = egraph.symbols[index]
-            self.symbols.setdefault((symbol.kind, symbol.op), []).append(index)
+        self.symbols = egraph.symbols_of
 
     def queries(self, roots: Sequence[DFPattern]) -> list[Query]:
         """All ways to match the root patterns together; the variable of root ``i`` is in ``classes``."""
@@ -132,6 +150,8 @@ class QueryCompiler:
     def _match(self, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
         if pattern in query.classes:
             return [_equate(query, variable, query.classes[pattern])]
+        if self.presence is not None and not self.presence.may_match(pattern):
+            return []
         if isinstance(pattern, LetPattern):
             raise RuleError(f"rule {self.rule}: an e-graph has no lets, they are dissolved: match the bound value")
         method = _METHODS.get(_kind(pattern))
@@ -181,7 +201,7 @@ class QueryCompiler:
         if holds is None:
             self.egraph.ask_constness()
             return [query.where(f"(isc {variable})")]
-        table = self.egraph.predicate("constant", holds, lambda constant: holds(constant.data.numpy()))
+        table = self.egraph.predicate(value_test(holds))
         (value,), query = query.fresh("v")
         return [query.where(f"(= {value} (val {variable}))", f"({table} {value})")]
 
@@ -190,12 +210,9 @@ class QueryCompiler:
         for index in self.symbols.get(("var", None), []):
             head, one = self._node(pattern, variable, index, query)
             if pattern.name:
-                one = one.where(f"({self._named_var(pattern.name)} {head.atom})")
+                one = one.where(f"({self.egraph.predicate(name_test(pattern.name))} {head.atom})")
             found.append(one)
         return found
-
-    def _named_var(self, name: str) -> str:
-        return self.egraph.predicate("var", ("named", name), lambda var: bool(var.name_hint == name))
 
     def _expr(self, pattern: ExprPattern, variable: str, query: Query) -> list[Query]:
         expr: Expr = pattern.expr
@@ -203,7 +220,7 @@ class QueryCompiler:
             atom = self.egraph.atom("constant", constant_key(expr), expr)
             return [query.where(f"(= {atom} (val {variable}))")]
         if isinstance(expr, Var):
-            table = self.egraph.predicate("var", ("same", expr.vid), lambda var: bool(var.vid is expr.vid))
+            table = self.egraph.predicate(identity_test(expr))
             found = []
             for index in self.symbols.get(("var", None), []):
                 head, one = self._node(pattern, variable, index, query)
@@ -274,7 +291,7 @@ class QueryCompiler:
 
     def _function(self, pattern: FunctionPattern | AttrPattern, variable: str, query: Query) -> list[Query]:
         """A function matches as a whole, by Relay's matcher: what is inside belongs to another region."""
-        table = self.egraph.predicate("function", pattern, lambda function: bool(pattern.match(function)))
+        table = self.egraph.predicate(Test("function", pattern, lambda function: bool(pattern.match(function))))
         found = []
         for (kind, _), indices in self.symbols.items():
             for index in indices if kind == "function" else ():
@@ -329,17 +346,9 @@ class QueryCompiler:
             op = self.egraph.symbols[head.symbol].op
             if op is None:
                 continue
-            found.append(one.where(f"({self._has(op, pattern.attrs)} {head.atom})").bind(pattern, variable, head))
+            table = self.egraph.predicate(attrs_test(op, pattern.attrs))
+            found.append(one.where(f"({table} {head.atom})").bind(pattern, variable, head))
         return found
-
-    def _has(self, op: Op, wanted: Attrs) -> str:
-        def holds(attrs: Attrs | None) -> bool:
-            try:
-                return has_attributes(Call(op, (), attrs), wanted)
-            except PatternError:  # not comparable: an error on a graph, no match among many
-                return False
-
-        return self.egraph.predicate("call", ("attrs", op, wanted.key), holds)
 
     def _tuple(self, pattern: TuplePattern, variable: str, query: Query) -> list[Query]:
         found = []
@@ -356,12 +365,9 @@ class QueryCompiler:
         for index in self.symbols.get(("project", None), []):
             head, opened = self._node(pattern, variable, index, query)
             if pattern.index is not None and pattern.index >= 0:
-                opened = opened.where(f"({self._field(pattern.index)} {head.atom})")
+                opened = opened.where(f"({self.egraph.predicate(field_test(pattern.index))} {head.atom})")
             found += self._match(pattern.tuple, head.children[0], opened)
         return found
-
-    def _field(self, wanted: int) -> str:
-        return self.egraph.predicate("project", wanted, lambda field: bool(field == wanted))
 
     def _if(self, pattern: IfPattern, variable: str, query: Query) -> list[Query]:
         found = []
@@ -371,8 +377,7 @@ class QueryCompiler:
         return found
 
     def _typed(self, pattern: TypePattern | DataTypePattern | ShapePattern, variable: str, query: Query) -> list[Query]:
-        wanted, holds = type_test(pattern)
-        table = self.egraph.predicate("type", wanted, holds)
+        table = self.egraph.predicate(type_test(pattern))
         found = []
         for one in self._match(pattern.pattern, variable, query):
             (ty,), one = one.fresh("t")

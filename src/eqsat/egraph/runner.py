@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from eqsat.collector import paused_gc
+from eqsat.egraph.check import subpatterns
 from eqsat.egraph.compile import RewriteCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
+from eqsat.egraph.presence import Presence
 from eqsat.egraph.python_rules import Names, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of, swapped_operator
@@ -30,6 +32,9 @@ class StopRun(Exception):
     """Ends a run; the argument is the stop reason."""
 
 
+_WATCHED = 4_000
+"""E-nodes up to which rules wait until they may match: to look costs less than to compile them."""
+
 _ROOM = 10
 """As long as the e-graph could grow this many times, rules run together."""
 
@@ -44,6 +49,8 @@ class _Turn:
     bans: int = 0
     pending: int = 0
     """Matches put aside that are not applied yet."""
+    complete_at: int = -1
+    """How many symbols there were when all that they allow was compiled."""
 
 
 class Runner:
@@ -85,16 +92,16 @@ class Runner:
         self.journal = Journal(self.egraph) if explain else None
         self.egraph.commutative = frozenset(filter(None, map(swapped_operator, schedule.rules)))
         TypeFacts(self.egraph)
-        if folding is None:
-            ConstantFacts(self.egraph, 0)
-        else:
-            told = None if self.journal is None else partial(self.journal.fold, folding.name)
-            ConstantFacts(self.egraph, folding.limit, told)
+        limit, told = 0, None
+        if folding is not None:
+            limit, told = folding.limit, None if self.journal is None else partial(self.journal.fold, folding.name)
+        self.constants = ConstantFacts(self.egraph, limit, told)
         named = explain or any(isinstance(rule, PythonRule) for rule in rules)
         self.names = Names(self.egraph, types, self.journal) if named else None
         self.turns = {rule.name: turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
-        self._symbols = 0
+        self._symbols = 0  # that rules were told of, once they no longer wait
+        self._is_stale = True
         self._nodes = self.egraph.handle_count  # e-nodes at most
 
     def run(self) -> None:
@@ -180,18 +187,36 @@ class Runner:
                 self._settle()
         if self.journal is not None:
             self.journal.collect()
-        changed |= len(self.egraph.symbols) > self._symbols
+        self._is_stale |= changed
         self._record(time.perf_counter() - start)
         return changed or self._unban(iteration)
 
     def _activate(self) -> None:
-        """Let rules see the symbols that are new since the last iteration."""
-        while len(self.egraph.symbols) > self._symbols:
-            self._symbols = len(self.egraph.symbols)
-            for turn in self.turns.values():
-                turn.runner.update()
-            self.egraph.flush()
-            self.egraph.engine.saturate("facts")
+        """Let rules, and facts of constants, see what is new since the last iteration."""
+        if self._is_stale and self._nodes <= _WATCHED:
+            presence = Presence(self.egraph)
+            if self.constants.update(presence) and self._settle():
+                presence = Presence(self.egraph)
+            self._update(presence)
+            self._is_stale = False
+        elif self._nodes > _WATCHED:
+            while len(self.egraph.symbols) > self._symbols:
+                self._symbols = len(self.egraph.symbols)
+                self.constants.update(None)
+                self._settle()
+                self._update(None)
+
+    def _update(self, presence: Presence | None) -> None:
+        for turn in self.turns.values():
+            if presence is None:
+                turn.runner.update(None)
+            elif turn.complete_at < len(self.egraph.symbols) and all(map(presence.may_match, turn.runner.roots)):
+                turn.runner.update(presence)
+                parts = [part for root in turn.runner.roots for part in subpatterns(root)]
+                if all(map(presence.may_match, parts)):
+                    turn.complete_at = len(self.egraph.symbols)
+        self.egraph.flush()
+        self.egraph.engine.saturate("facts")
 
     def _run_native(self, iteration: int) -> bool:
         """Run the rules without Python parts, search for the others."""

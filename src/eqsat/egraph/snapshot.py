@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from eqsat.collector import paused_gc
 from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.facts import is_foldable
-from eqsat.egraph.symbols import Atom, Symbol
+from eqsat.egraph.symbols import Atom, Symbol, is_foldable
 from eqsat.relay.ty import Type
 
 

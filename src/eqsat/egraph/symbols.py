@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
+from eqsat.relay.fold import is_folded
 
 T = TypeVar("T")
 
@@ -33,6 +34,13 @@ class Symbol(NamedTuple):
     def name(self) -> str:
         """For messages and reports."""
         return self.op.name if self.op is not None else self.kind
+
+
+def is_foldable(symbol: Symbol) -> bool:
+    """Whether an e-node of this symbol over constants is itself a constant."""
+    if symbol.kind == "call" and symbol.op is not None:
+        return is_folded(symbol.op)
+    return symbol.kind in ("tuple", "project")
 
 
 class Interner(Generic[T]):

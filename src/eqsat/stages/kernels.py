@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from eqsat.egraph.facts import is_foldable
-from eqsat.egraph.symbols import Symbol
+from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.errors import ExtractionError
 from eqsat.extraction import CostNode
 from eqsat.extraction.cost import CostModel as BaseModel
@@ -101,7 +100,8 @@ def cost_nodes(root: Expr, types: Mapping[Expr, Type]) -> dict[Expr, CostNode]:
         )
         attrs = node.attrs if symbol.kind == "call" and isinstance(node, Call) else None
         arg_types = tuple([types.get(child) for child in below])
-        nodes[node] = CostNode(symbol.name, attrs, arg_types, types.get(node), constant)
+        known = tuple([nodes[child].constant for child in below])
+        nodes[node] = CostNode(symbol.name, attrs, arg_types, types.get(node), constant, arg_constant=known)
     return nodes
 
 

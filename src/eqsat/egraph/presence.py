@@ -1,0 +1,231 @@
+"""Where in an e-graph a pattern may match, as far as that is cheap to tell: rules that match nowhere can wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.forms import (
+    as_pattern,
+    attrs_test,
+    field_test,
+    identity_test,
+    may_be_function,
+    name_test,
+    reassociations,
+    type_test,
+    value_test,
+)
+from eqsat.egraph.needs import Head, Need, needs
+from eqsat.egraph.predicates import Test
+from eqsat.egraph.snapshot import take_snapshot
+from eqsat.egraph.symbols import constant_key
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import (
+    AltPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataTypePattern,
+    DFPattern,
+    DominatorPattern,
+    ExprPattern,
+    IfPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    VarPattern,
+    WildcardPattern,
+)
+from eqsat.relay.expr import Constant, Expr, Op, Var
+
+Mask = NDArray[np.bool_]
+"""One truth value for each class, or each e-node of a symbol."""
+
+
+class Presence:
+    """What there is in an e-graph at one moment.
+
+    A pattern may match at least where it does: each of its parts is looked for by itself, so where two parts
+    are the same, or meet only in other places, it may seem to match where it does not.
+    """
+
+    def __init__(self, egraph: EGraph):
+        self.egraph = egraph
+        self.snapshot = take_snapshot(egraph)
+        self._found: dict[DFPattern, Mask] = {}
+        self._known: dict[DFPattern, bool] = {}
+        counts = np.bincount(self.snapshot.node_symbol, minlength=len(self.snapshot.symbols))
+        self._ends = np.cumsum(counts).tolist()
+        self._starts = [0, *self._ends]
+        self._indices: dict[Head, list[int]] = {}
+        for index, symbol in enumerate(self.snapshot.symbols):
+            if counts[index]:
+                self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
+        self._has = frozenset[Need](self._indices) | self._edges()
+
+    def may_match(self, pattern: DFPattern) -> bool:
+        """Whether there may be a class that ``pattern`` matches."""
+        if type(pattern) is WildcardPattern:
+            return True
+        if pattern not in self._known:
+            self._known[pattern] = needs(pattern) <= self._has and bool(self._classes(pattern).any())
+        return self._known[pattern]
+
+    def _edges(self) -> set[Need]:
+        """Each head of e-nodes with each head of e-nodes below them."""
+        snapshot = self.snapshot
+        heads = list(self._indices)
+        number = {index: n for n, head in enumerate(heads) for index in self._indices[head]}
+        of_symbol = np.asarray([number.get(index, 0) for index in range(len(snapshot.symbols))], dtype=np.int64)
+        head_of = of_symbol[snapshot.node_symbol]
+        holds = np.zeros((len(heads), snapshot.class_count), dtype=bool)
+        holds[head_of, snapshot.node_class] = True
+        above = np.repeat(head_of, np.diff(snapshot.child_start))
+        found: set[Need] = set()
+        for upper, head in enumerate(heads):
+            below = holds[:, snapshot.child[above == upper]].any(axis=1)
+            found.update((head, heads[lower]) for lower in np.flatnonzero(below).tolist())
+        return found
+
+    def constant_symbols(self) -> list[int]:
+        """The symbols of which an e-node is in a class that equals, or can be computed from, constants."""
+        symbols = self.snapshot.node_symbol[self.snapshot.constant[self.snapshot.node_class]]
+        found: list[int] = np.unique(symbols).tolist()
+        return found
+
+    def _classes(self, pattern: DFPattern) -> Mask:
+        """The classes that a pattern may match."""
+        if pattern not in self._found:
+            method = next((_METHODS[cls] for cls in type(pattern).__mro__ if cls in _METHODS), None)
+            self._found[pattern] = self._everywhere() if method is None else method(self, pattern)
+        return self._found[pattern]
+
+    def _everywhere(self) -> Mask:
+        return np.ones(self.snapshot.class_count, dtype=bool)
+
+    def _holding(self, nodes: Iterable[NDArray[np.int64]]) -> Mask:
+        """The classes of e-nodes."""
+        found = np.zeros(self.snapshot.class_count, dtype=bool)
+        for some in nodes:
+            found[self.snapshot.node_class[some]] = True
+        return found
+
+    def _nodes(
+        self, kind: str, op: Op | None = None, below: Sequence[DFPattern] | None = None, test: Test | None = None
+    ) -> list[NDArray[np.int64]]:
+        """The e-nodes of a kind (and operator) over what patterns may match, with an atom that satisfies a test."""
+        found = []
+        for index in self._indices.get((kind, op), ()):
+            nodes = np.arange(self._starts[index], self._ends[index])
+            if below is not None:
+                nodes = nodes[self._fits(nodes, index, below)]
+            if test is not None and len(nodes):
+                good = self.egraph.satisfying(test)
+                nodes = nodes[[atom in good for atom in self.snapshot.node_atom[nodes].tolist()]]
+            found.append(nodes)
+        return found
+
+    def _fits(self, nodes: NDArray[np.int64], symbol: int, below: Sequence[DFPattern]) -> Mask:
+        """Which of the e-nodes of a symbol have children that the patterns may match."""
+        arity = self.snapshot.symbols[symbol].arity
+        fits = np.full(len(nodes), arity == len(below))
+        if arity == len(below):
+            first = self.snapshot.child_start[nodes]
+            where: dict[DFPattern, NDArray[np.int64]] = {}
+            for position, pattern in enumerate(below):
+                children = self.snapshot.child[first + position]
+                if pattern in where:
+                    fits &= children == where[pattern]
+                elif type(pattern) is not WildcardPattern:
+                    fits &= self._classes(pattern)[children]
+                where[pattern] = children
+        return fits
+
+    # ---- one method per pattern class
+
+    def _constant(self, pattern: ConstantPattern) -> Mask:
+        if pattern.predicate is None:
+            return self.snapshot.constant
+        return self._holding(self._nodes("constant", test=value_test(pattern.predicate)))
+
+    def _var(self, pattern: VarPattern) -> Mask:
+        return self._holding(self._nodes("var", test=name_test(pattern.name) if pattern.name else None))
+
+    def _expr(self, pattern: ExprPattern) -> Mask:
+        expr: Expr = pattern.expr
+        if isinstance(expr, Constant):
+            atom = self.egraph.atom("constant", constant_key(expr), expr)
+            return self._holding([some[self.snapshot.node_atom[some] == atom] for some in self._nodes("constant")])
+        if isinstance(expr, Var):
+            return self._holding(self._nodes("var", test=identity_test(expr)))
+        return self._everywhere() if isinstance(expr, Op) else self._classes(as_pattern(expr))
+
+    def _call(self, pattern: CallPattern) -> Mask:
+        return self._holding(self._calls(pattern))
+
+    def _calls(self, pattern: CallPattern, wanted: Attrs | None = None) -> list[NDArray[np.int64]]:
+        """The e-nodes that a call pattern may match, with some attributes."""
+        if pattern.named is None and may_be_function(pattern.op):
+            return [np.arange(self.snapshot.node_count)]
+        found = []
+        for form in (pattern, *reassociations(pattern)):
+            ops = [form.named] if form.named else [op for kind, op in self._indices if kind == "call"]
+            for op in filter(None, ops):
+                nodes = partial(self._nodes, "call", op, test=None if wanted is None else attrs_test(op, wanted))
+                found += nodes(below=form.args)
+                if form.args is not None and op.name in ("add", "multiply"):
+                    found += nodes(below=form.args[::-1])
+        return found
+
+    def _attr(self, pattern: AttrPattern) -> Mask:
+        inside = pattern.pattern
+        if isinstance(inside, CallPattern):
+            return self._holding(self._calls(inside, pattern.attrs))
+        return self._classes(inside)
+
+    def _alt(self, pattern: AltPattern) -> Mask:
+        return self._classes(pattern.left) | self._classes(pattern.right)
+
+    def _tuple(self, pattern: TuplePattern) -> Mask:
+        return self._holding(self._nodes("tuple", below=pattern.fields))
+
+    def _project(self, pattern: TupleGetItemPattern) -> Mask:
+        test = None if pattern.index is None or pattern.index < 0 else field_test(pattern.index)
+        return self._holding(self._nodes("project", below=(pattern.tuple,), test=test))
+
+    def _if(self, pattern: IfPattern) -> Mask:
+        return self._holding(self._nodes("if", below=(pattern.cond, pattern.true_branch, pattern.false_branch)))
+
+    def _dominator(self, pattern: DominatorPattern) -> Mask:
+        return self._classes(pattern.child)
+
+    def _typed(self, pattern: TypePattern | DataTypePattern | ShapePattern) -> Mask:
+        found = self._classes(pattern.pattern).copy()
+        test = type_test(pattern)
+        for of in np.flatnonzero(found).tolist():
+            ty = self.snapshot.class_type[of]
+            found[of] = ty is not None and self.egraph.type_id(ty) in self.egraph.satisfying(test)
+        return found
+
+
+_METHODS: dict[type[DFPattern], Callable[..., Mask]] = {
+    ConstantPattern: Presence._constant,
+    VarPattern: Presence._var,
+    ExprPattern: Presence._expr,
+    CallPattern: Presence._call,
+    AltPattern: Presence._alt,
+    AttrPattern: Presence._attr,
+    TuplePattern: Presence._tuple,
+    TupleGetItemPattern: Presence._project,
+    IfPattern: Presence._if,
+    DominatorPattern: Presence._dominator,
+    TypePattern: Presence._typed,
+    DataTypePattern: Presence._typed,
+    ShapePattern: Presence._typed,
+}
