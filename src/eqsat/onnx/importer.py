@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,13 @@ from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_o
 from eqsat.onnx.names import name_counts
 from eqsat.onnx.opaque import captured_values, constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
-from eqsat.onnx.sizes import Sizes
 from eqsat.onnx.spelling import Declined, Source, importer_of
 from eqsat.onnx.spelling.source import OLDEST_OPSET
 from eqsat.onnx.types import DTYPES, rank_type, relay_type
 from eqsat.onnx.values import copy_value
-from eqsat.relay.expr import Constant, Expr, Function, Tuple, TupleGetItem, Var
-from eqsat.relay.infer import type_extender
+from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from eqsat.relay.infer import Typing
+from eqsat.relay.static_forms import static_form
 from eqsat.relay.ty import Type
 
 NEWEST_OPSET = defs.onnx_opset_version()
@@ -83,6 +84,7 @@ class _Context:
         model, names, body: as for :class:`Imported` and :func:`import_model`.
         decided: the truth of values that have the same in every run, as far as they are found.
         inlined: branches of conditions that are known, as far as they are found.
+        dims: names for dimensions that nothing else names.
     """
 
     model: ir.Model
@@ -90,6 +92,7 @@ class _Context:
     body: Body | None
     decided: dict[ir.Value, bool] = field(default_factory=dict)
     inlined: Inlined = field(default_factory=Inlined)
+    dims: Iterator[str] = field(default_factory=lambda: (f"%{index}" for index in count()))
 
 
 class _Importer:
@@ -103,8 +106,7 @@ class _Importer:
         self.opset = opset_of(context.model)
         self.values: dict[ir.Value, Expr] = {}
         self.types: dict[Expr, Type] = {}
-        self.extend_types = type_extender(self.types)
-        self.sizes = Sizes(self.types)
+        self.typing = Typing(self.types, context.dims)
         self.opaque: dict[str, dict[str, int]] = {}
         self.tensors: dict[NDArray, Any] = {}
 
@@ -157,7 +159,7 @@ class _Importer:
 
     def _bind(self, value: ir.Value, expr: Expr) -> None:
         if expr not in self.types:
-            self.extend_types(expr)
+            self.typing.extend(expr)
         self.values[value] = expr
 
     def _value(self, value: ir.Value, user: str) -> Expr:
@@ -235,7 +237,7 @@ class _Importer:
 
     def _understood(self, node: ir.Node, inputs: Sequence[Expr | None]) -> list[Expr]:
         """The expressions of the outputs, by the operator's importer; raises Declined or EqsatError."""
-        source = Source(node, inputs, self.types, self.opset)
+        source = Source(node, inputs, self.types, self.typing.elements, self.opset)
         source.require(node.domain == "" and node.op_identifier() not in self.model.functions, "it is not standard")
         source.require(
             OLDEST_OPSET <= self.opset <= NEWEST_OPSET, f"opset {self.opset} is not of {OLDEST_OPSET} to {NEWEST_OPSET}"
@@ -254,8 +256,9 @@ class _Importer:
         """``expr``, new and type-checked, with its origin; shapes computed from constants as constants."""
         if expr in self.types:
             return expr
-        self.extend_types(expr)
-        expr = self.sizes.folded(expr)
+        self.typing.extend(expr)
+        if isinstance(expr, Call):
+            expr = static_form(expr, self.types, self.typing.elements)
         if expr.span is None:
             expr.span = Origin(node, (value,))
         return expr
@@ -266,7 +269,7 @@ class _Importer:
         if known is not None:
             return known
         call.span = Origin(node, tuple(node.outputs))
-        self.extend_types(call)
+        self.typing.extend(call)
         if len(node.outputs) == 1:
             return [call]
         parts: list[Expr] = [TupleGetItem(call, index) for index in range(len(node.outputs))]

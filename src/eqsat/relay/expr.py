@@ -154,7 +154,9 @@ class Op(Expr):
     The registry is filled by :func:`eqsat.relay.op.op.define`; see there for the meaning of the fields.
     """
 
-    __slots__ = ("arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "onnx", "outputs")
+    __slots__ = (
+        "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "onnx", "outputs", "refine",
+    )  # fmt: skip
 
     _registry: dict[str, Op] = {}  # noqa: RUF012 - the one table of operators
 
@@ -165,6 +167,7 @@ class Op(Expr):
         self.fields = fields
         self.attr_map: dict[str, Any] = {}
         self.infer: Callable[..., Type] | None = None
+        self.refine: Callable[..., Type | None] | None = None
         self.deduce: Callable[..., Sequence[Type | None]] | None = None
         self.kernel: Callable[..., Any] | None = None
         self.flops: Callable[..., float] | None = None

@@ -6,12 +6,13 @@ in the registry), parameters of a function that is called directly take the type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eqsat.errors import OperatorError, TypeCheckError
 from eqsat.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from eqsat.relay.attrs import Attrs
+from eqsat.relay.elements import Elements
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -31,24 +32,32 @@ from eqsat.relay.expr import (
 from eqsat.relay.generics import UNKNOWN, compatible, join, solve, substitute_types
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import make_attrs
+from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import FuncType, IncompleteType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
 from eqsat.relay.visitor import post_order, rebuild
 
 
-def infer_types(root: Expr, module: IRModule | None = None, env: Mapping[Var, Type] | None = None) -> dict[Expr, Type]:
+def infer_types(
+    root: Expr,
+    module: IRModule | None = None,
+    env: Mapping[Var, Type] | None = None,
+    names: Iterator[str] | None = None,
+) -> dict[Expr, Type]:
     """The type of every node of ``root`` but operators; nothing is written to the nodes.
 
     Args:
         root: the graph.
         module: where GlobalVars are looked up.
         env: types of variables, instead of their annotations.
+        names: of dimensions that operators leave unknown, each used once; None to leave them without. A graph with
+            functions in it gets none: what they give differs from call to call.
 
     Raises:
         TypeCheckError: naming operator, arguments and types when a call does not type-check, or the
             variable whose type nothing decides.
     """
     types: dict[Expr, Type] = {}
-    _Inferencer(module or IRModule(), env or {}, types).run(root)
+    _Inferencer(module or IRModule(), env or {}, types, names).run(root)
     return types
 
 
@@ -58,12 +67,26 @@ def extend_types(types: dict[Expr, Type], root: Expr) -> None:
     Raises:
         TypeCheckError: as :func:`infer_types`.
     """
-    type_extender(types)(root)
+    _Inferencer(IRModule(), {}, types).run(root)
 
 
-def type_extender(types: dict[Expr, Type]) -> Callable[[Expr], None]:
-    """:func:`extend_types` of ``types`` for many roots: calls that are alike are typed once."""
-    return _Inferencer(IRModule(), {}, types).run
+class Typing:
+    """:func:`extend_types` for many roots: calls that are alike are typed once.
+
+    ``elements`` is what is known of small integer tensors among what was typed.
+
+    Args:
+        types: what is known, and what will be.
+        names: as for :func:`infer_types`.
+    """
+
+    def __init__(self, types: dict[Expr, Type], names: Iterator[str]):
+        self._inferencer = _Inferencer(IRModule(), {}, types, names)
+        self.elements = self._inferencer.elements
+
+    def extend(self, root: Expr) -> None:
+        """Type ``root`` and what is below it."""
+        self._inferencer.run(root)
 
 
 def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
@@ -142,15 +165,22 @@ class _Binding(Expr):
 
 
 class _Inferencer:
-    def __init__(self, module: IRModule, env: Mapping[Var, Type], types: dict[Expr, Type]):
+    def __init__(
+        self, module: IRModule, env: Mapping[Var, Type], types: dict[Expr, Type], names: Iterator[str] | None = None
+    ):
         self.module = module
+        self.names = names
         self.types = types
         self.var_types: dict[Var, Type] = dict(env)
         self.memo: dict[object, Type] = {}
+        self.elements = Elements(types)
 
     def run(self, root: Expr) -> None:
         """Type ``root`` and what is below it, down to nodes that are typed already."""
-        pending = self._sweep(_schedule(root, self.types))
+        pending = _schedule(root, self.types)
+        if any(isinstance(node, (Function, Match)) and node is not root for node in pending):
+            self.names = None
+        pending = self._sweep(pending)
         while pending:
             left = self._sweep(pending)
             if len(left) == len(pending):
@@ -166,6 +196,9 @@ class _Inferencer:
             if ty is None:
                 left.append(node)
             elif not isinstance(node, (Op, _Binding)):
+                if type(node) is Call:
+                    ty = ty if self.names is None else named_dims(ty, self.names)
+                    self.elements.look_at(node, ty)
                 types[node] = ty
         return left
 
@@ -191,13 +224,20 @@ class _Inferencer:
             ty = self.memo.get(key)
             if ty is None:
                 ty = self.memo[key] = call_type(op, call.attrs, known)
-            return ty
+            return ty if op.refine is None else self._refined(call, op, known) or ty
         callee = self.types.get(op)
         if callee is None or None in arg_types:
             return None
         if isinstance(callee, IncompleteType):
             return UNKNOWN
         return _apply(callee, [ty for ty in arg_types if ty is not None], op)
+
+    def _refined(self, call: Call, op: Op, arg_types: list[Type]) -> Type | None:
+        """The type as far as elements of the arguments decide it."""
+        elements = [self.elements.sizes(arg) for arg in call.args]
+        if op.refine is None or all(known is None for known in elements):
+            return None
+        return op.refine(_complete(op, call.attrs), arg_types, elements)
 
     def _deduce(self, call: Call, op: Op, arg_types: list[Type | None]) -> None:
         if op.deduce is None:
@@ -394,6 +434,16 @@ def _typed(node: Expr, ty: Type, new: dict[Expr, Expr]) -> Expr:
         copy = node.with_children(node.children())
     copy._checked_type = ty
     return copy
+
+
+def named_dims(ty: Type, names: Iterator[str]) -> Type:
+    """``ty`` with one of ``names`` for each dimension without."""
+    if isinstance(ty, TupleType):
+        fields = [named_dims(field, names) for field in ty.fields]
+        return ty if all(new is old for new, old in zip(fields, ty.fields, strict=True)) else TupleType(fields)
+    if not isinstance(ty, TensorType) or AnyDim() not in ty.shape:
+        return ty
+    return TensorType([AnyDim(next(names)) if dim == AnyDim() else dim for dim in ty.shape], ty.dtype)
 
 
 def _behind_marks(arg: Expr) -> tuple[list[Expr], Expr]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeGuard
+
+Terms: TypeAlias = dict[tuple[str, ...], int]
+"""A sum of products of names: how often each product is in it."""
 
 
 class Any:
@@ -13,12 +16,14 @@ class Any:
     Args:
         name: two dimensions of one name have one size; unnamed ones promise nothing of each other,
             though they compare equal as Relay's do.
+        terms: what a name that is an expression stands for, see :mod:`eqsat.relay.dims`; None for a plain one.
     """
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "terms")
 
-    def __init__(self, name: str | None = None):
+    def __init__(self, name: str | None = None, terms: Mapping[tuple[str, ...], int] | None = None):
         self.name = name
+        self.terms = terms
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Any) and self.name == other.name

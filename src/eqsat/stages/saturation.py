@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 from eqsat.egraph.lower import is_opaque
@@ -133,7 +134,7 @@ def saturate(
     report = Report()
     regions = []
     for name, function, root, module in _roots(source):
-        types = infer_types(root, module)
+        types = infer_types(root, module, names=(f"#{index}" for index in count()))
         run = partial(
             Region.saturated,
             types=types,

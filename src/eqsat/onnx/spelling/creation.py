@@ -59,8 +59,10 @@ def _to_full_like(call: Call, target: Target) -> OnnxNode:
 
 @imports("Range")
 def _range(source: Source) -> Result:
-    """Only of constants: the length of any other is not known."""
     given = source.arguments(3)
+    if not all(isinstance(expr, Constant) for expr in given):
+        source.require(all(source.rank(expr) == 0 for expr in given), "its bounds are no scalars")
+        return build("arange", *given, dtype=source.type(given[0]).dtype)
     start, stop, step = map(source.scalar, given)
     dtype = source.array(given[0]).dtype
     source.require(step and all(map(math.isfinite, (start, stop, step))), "it has no end")

@@ -27,8 +27,12 @@ def _shape(source: Source) -> Result:
     part = dims[source.int("start", 0) : source.int("end", len(dims))]
     if all(isinstance(dim, int) for dim in part):
         return Constant(np.asarray(part, np.int64))
-    source.require(len(part) == len(dims), "a dimension is not known")
-    return build("shape_of", data, dtype="int64")
+    whole = build("shape_of", data, dtype="int64")
+    if len(part) == len(dims):
+        return whole
+    first = source.int("start", 0)
+    first = max(first + len(dims), 0) if first < 0 else first
+    return build("strided_slice", whole, begin=(first,), end=(first + len(part),), axes=(0,))
 
 
 @exports("shape_of")
@@ -235,16 +239,16 @@ def _to_split(call: Call, target: Target) -> OnnxNode:
 @imports("Expand")
 def _expand(source: Source) -> Result:
     data, shape = source.arguments(2)
-    if not isinstance(shape, Constant):
-        return _dynamic_expand(source, data, shape)
-    result = broadcast_shape(source.type(data).shape, source.integers(shape))
-    source.require(all(isinstance(dim, int) for dim in result), "a dimension is not known")
-    return build("broadcast_to", data, shape=result)
-
-
-def _dynamic_expand(source: Source, data: Expr, shape: Expr) -> Result:
-    """ONNX lets the data have more dimensions, or larger ones; only a scalar surely has neither."""
-    source.require(source.rank(data) == 0, "an input is not constant")
+    if source.rank(data) == 0:
+        return build("dyn.broadcast_to", data, shape)
+    dims, wanted = source.type(data).shape, source.sizes(shape)
+    result = broadcast_shape(dims, wanted)
+    source.require(AnyDim() not in result, "a dimension is not known")
+    if result == dims:
+        return data
+    if all(isinstance(dim, int) for dim in result):
+        return build("broadcast_to", data, shape=result)
+    source.require(result == wanted, "its data have dimensions that it does not name")  # ONNX broadcasts both ways
     return build("dyn.broadcast_to", data, shape)
 
 

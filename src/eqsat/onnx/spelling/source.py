@@ -10,9 +10,10 @@ import numpy as np
 import onnx_ir as ir
 from onnx import defs
 
+from eqsat.relay.elements import Elements
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.op.op import Field, make_attrs
-from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.relay.ty import Dim, TensorType, Type, is_static
 
 OLDEST_OPSET = 7
 """Before it, broadcasting and batch normalisation meant other things: nothing older is understood."""
@@ -93,13 +94,22 @@ class Source:
         node: the node.
         inputs: the expression of each input, None for those left out.
         types: type of each expression.
+        elements: what is known of integers among them.
         opset: version of the standard operators.
     """
 
-    def __init__(self, node: ir.Node, inputs: Sequence[Expr | None], types: Mapping[Expr, Type], opset: int):
+    def __init__(
+        self,
+        node: ir.Node,
+        inputs: Sequence[Expr | None],
+        types: Mapping[Expr, Type],
+        elements: Elements,
+        opset: int,
+    ):
         self.node = node
         self.inputs = inputs
         self.types = types
+        self.elements = elements
         self.opset = opset
         self._read: set[str] = set()
 
@@ -172,6 +182,13 @@ class Source:
         values = self.array(expr)
         self.require(values.dtype.kind in "iu" and values.ndim <= 1, "an input is not a list of integers")
         return tuple(values.reshape(-1).tolist())
+
+    def sizes(self, expr: Expr) -> tuple[Dim, ...]:
+        """The elements of a list of integers, as far as they are known; declines when nothing is."""
+        found = self.elements.sizes(expr)
+        if found is None:
+            raise Declined("nothing is known of an input")
+        return found
 
     # ---- attributes
 

@@ -13,7 +13,7 @@ from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.types import check_dtype, ranked, same_type, tensor
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.ty import Dim, TensorType, Type
 
 SHAPE, DTYPE = Field("shape", "ints"), Field("dtype", "dtype")
 
@@ -83,11 +83,20 @@ def _arange_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TensorType((AnyDim(),), attrs.dtype)
 
 
+def _arange_length(attrs: Any, args: Sequence[Type], elements: Sequence[Sequence[Dim] | None]) -> Type | None:
+    """From 0 on by 1, the stop is the length."""
+    start, stop, step = elements
+    counts = start is not None and step is not None and (*start, *step) == (0, 1)
+    (length,) = stop if counts and stop is not None else (AnyDim(),)
+    return TensorType((length,), attrs.dtype) if length != AnyDim() and isinstance(length, AnyDim) else None
+
+
 _arange = define(
     "arange",
     "start stop step",
     Field("dtype", "dtype", "float32"),
     infer=_arange_type,
+    refine=_arange_length,
     kernel=lambda attrs, start, stop, step: _steps(start, stop, step).astype(attrs.dtype),
     kind=OpPattern.OPAQUE,
 )

@@ -1,7 +1,7 @@
 """Operators whose shape parameters are tensors: ``dyn.reshape`` and so on.
 
-The number of dimensions of the result must follow from types; its sizes are unknown until constants are
-folded, when the operator of the same name with attributes can take the place.
+The number of dimensions of the result must follow from types; its sizes are known as far as the elements of the
+parameters are. Where they are constants, the operator of the same name with attributes can take the place.
 """
 
 from __future__ import annotations
@@ -64,6 +64,29 @@ def _unknown(rank: int) -> tuple[Dim, ...]:
     return tuple(AnyDim() for _ in range(rank))
 
 
+def _sized(place: int, dtype: Callable[[Any, Sequence[Type]], str]) -> Callable[..., Type | None]:
+    """The type whose shape is the elements of the argument at ``place``."""
+
+    def refine(attrs: Any, args: Sequence[Type], elements: Sequence[Sequence[Dim] | None]) -> Type | None:
+        shape = elements[place]
+        if shape is None or any(isinstance(dim, int) and dim < 0 for dim in shape):
+            return None
+        return TensorType(shape, dtype(attrs, args))
+
+    return refine
+
+
+def _dtype_of_data(attrs: Any, args: Sequence[Type]) -> str:
+    return tensor(args[0]).dtype
+
+
+def _reshaped(attrs: Any, args: Sequence[Type], elements: Sequence[Sequence[Dim] | None]) -> Type | None:
+    data, codes = tensor(args[0]), elements[1]
+    if codes is None or any(isinstance(code, int) and code < -1 for code in codes):
+        return None
+    return TensorType(resolve_reshape(data.shape, codes, attrs.allowzero), data.dtype)
+
+
 def _sizes(array: Any) -> tuple[int, ...]:
     return tuple(map(int, np.atleast_1d(array)))
 
@@ -78,6 +101,7 @@ reshape = define(
     "data newshape",
     Field("allowzero", "bool", False),
     infer=_shaped("newshape"),
+    refine=_reshaped,
     kernel=lambda attrs, data, newshape: data.reshape(resolve_reshape(data.shape, _sizes(newshape), attrs.allowzero)),
     kind=INJECTIVE,
 )
@@ -85,6 +109,7 @@ broadcast_to = define(
     "dyn.broadcast_to",
     "data shape",
     infer=_shaped("shape"),
+    refine=_sized(1, _dtype_of_data),
     kernel=lambda attrs, data, shape: np.broadcast_to(data, _sizes(shape)),
     kind=BROADCAST,
 )
@@ -96,6 +121,7 @@ def _filled(name: str, fill: Callable[..., Any]) -> Builder:
         "shape",
         Field("dtype", "dtype"),
         infer=lambda attrs, args: TensorType(_unknown(_length(args[0], "shape")), attrs.dtype),
+        refine=_sized(0, lambda attrs, args: str(attrs.dtype)),
         kernel=lambda attrs, shape: fill(_sizes(shape), attrs.dtype),
         kind=ELEMWISE,
     )
@@ -103,13 +129,18 @@ def _filled(name: str, fill: Callable[..., Any]) -> Builder:
 
 zeros = _filled("zeros", np.zeros)
 ones = _filled("ones", np.ones)
+
+
+def _full_dtype(attrs: Any, args: Sequence[Type]) -> str:
+    return attrs.dtype or ranked(args[0], 0, "fill_value").dtype
+
+
 full = define(
     "dyn.full",
     "fill_value shape",
     _DTYPE,
-    infer=lambda attrs, args: TensorType(
-        _unknown(_length(args[1], "shape")), attrs.dtype or ranked(args[0], 0, "fill_value").dtype
-    ),
+    infer=lambda attrs, args: TensorType(_unknown(_length(args[1], "shape")), _full_dtype(attrs, args)),
+    refine=_sized(1, _full_dtype),
     kernel=lambda attrs, value, shape: np.full(_sizes(shape), value, attrs.dtype or value.dtype),
     kind=ELEMWISE,
 )

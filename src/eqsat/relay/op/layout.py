@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.op.types import map_dim, multiply_dims
+from eqsat.relay.dims import floor_divide_dims, multiply_dims
 from eqsat.relay.ty import Dim
 
 
@@ -85,7 +85,7 @@ class LayoutChange:
             block = int(np.prod(factors, dtype=np.int64))
             if isinstance(dim, int) and dim % block:
                 raise TypeCheckError(f"dimension {dim} is not divisible into blocks of {block}")
-            out.append(dim if block == 1 else map_dim(lambda size, block=block: size // block, dim))  # type: ignore[misc]
+            out.append(floor_divide_dims(dim, block))
             out.extend(factors)
         return out
 

@@ -18,7 +18,7 @@ import numpy as np
 from eqsat.errors import ArgumentError, OperatorError
 from eqsat.relay.attrs import Attrs, normalize
 from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleWrapper, build_foreign
-from eqsat.relay.ty import Type
+from eqsat.relay.ty import Dim, Type
 
 get = Op.get
 
@@ -104,6 +104,7 @@ def define(
     infer: Callable[[Any, Sequence[Type]], Type],
     kernel: Callable[..., Any] | None = None,
     kind: OpPattern | None = None,
+    refine: Callable[[Any, Sequence[Type], Sequence[Sequence[Dim] | None]], Type | None] | None = None,
     deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type | None]] | None = None,
     outputs: int | Callable[[Any], int | None] = 1,
     flops: Callable[[Any, Sequence[Type], Type], float] | None = None,
@@ -123,6 +124,9 @@ def define(
         kernel: ``kernel(attrs, *arrays)`` computes the result with NumPy; a tuple for several outputs;
             tuple arguments arrive as Python tuples.
         kind: its ``TOpPattern``, None when Relay registers none.
+        refine: ``refine(attrs, arg_types, elements)`` gives a better type, or None, where elements of arguments
+            that are lists of integers are known: sizes as dimensions, other numbers as ints, unnamed dimensions for
+            what is not known; None for the other arguments.
         deduce: ``deduce(attrs, arg_types)`` completes argument types of which some are None (variables
             without annotation), as far as the attributes and the other arguments decide them.
         outputs: how many outputs; above 1 the builder gives a TupleWrapper. A function of the attributes may
@@ -138,7 +142,7 @@ def define(
     if name in Op._registry:
         raise OperatorError(f"operator {name!r} is registered twice")
     op = Op(name, None if arguments is None else tuple(arguments.split()), fields)
-    op.infer, op.kernel, op.deduce = infer, kernel, deduce
+    op.infer, op.refine, op.kernel, op.deduce = infer, refine, kernel, deduce
     op.outputs, op.flops, op.onnx = outputs, flops, onnx
     if kind is not None:
         op.attr_map["TOpPattern"] = int(kind)

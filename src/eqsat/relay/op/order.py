@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import multiply_dims
 from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
-from eqsat.relay.op.types import axis_index, multiply_dims, ranked, tensor
+from eqsat.relay.op.types import axis_index, ranked, tensor
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
 

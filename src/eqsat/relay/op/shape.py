@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.op.types import multiply_dims, unify
+from eqsat.relay.dims import multiply_dims, quotient
+from eqsat.relay.op.types import unify
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim
 
 
-def resolve_reshape(shape: Sequence[Dim], codes: Sequence[int], allowzero: bool = False) -> tuple[Dim, ...]:
+def resolve_reshape(shape: Sequence[Dim], codes: Sequence[Dim], allowzero: bool = False) -> tuple[Dim, ...]:
     """The shape that ``reshape(newshape=codes)`` gives a tensor of ``shape``.
 
     Codes: a positive size; 0 copies the input's dimension (with ``allowzero`` it is a size); -1 takes what is
     left over, at most once; -2 copies all remaining dimensions; -3 merges the next two; -4 splits the next
-    one into the two codes that follow, one of which may be -1.
+    one into the two codes that follow, one of which may be -1. A code that is not known is a size, or unnamed.
 
     Raises:
         TypeCheckError: the codes do not fit the shape.
@@ -35,7 +36,7 @@ def resolve_reshape(shape: Sequence[Dim], codes: Sequence[int], allowzero: bool 
     while position < len(codes):
         code = codes[position]
         position += 1
-        if code > 0 or (code == 0 and allowzero):
+        if isinstance(code, AnyDim) or code > 0 or (code == 0 and allowzero):
             out.append(code)
             source += 1
         elif code == 0:
@@ -65,45 +66,30 @@ def resolve_reshape(shape: Sequence[Dim], codes: Sequence[int], allowzero: bool 
     return tuple(out)
 
 
-def _split(dim: Dim, first: int, second: int) -> tuple[Dim, Dim]:
+def _split(dim: Dim, first: Dim, second: Dim) -> tuple[Dim, Dim]:
     if first == -1 and second == -1:
         raise TypeCheckError("-4 may be followed by one -1, not two")
     known = second if first == -1 else first
-    if known <= 0:
+    if isinstance(known, AnyDim) or known <= 0:
         raise TypeCheckError(f"-4 must be followed by positive sizes or one -1, not {first}, {second}")
-    rest = _divide(dim, known, f"dimension {dim}")
+    rest = quotient([dim], [known])
+    if rest is None:
+        raise TypeCheckError(f"dimension {dim} is not divisible by {known}")
     if first == -1:
         return rest, second
     return first, unify(rest, second) if second != -1 else rest
 
 
-def _divide(total: Dim, by: int, what: str) -> Dim:
-    if isinstance(total, AnyDim):
-        return total if by == 1 else AnyDim()
-    if total % by:
-        raise TypeCheckError(f"{what} is not divisible by {by}")
-    return total // by
-
-
 def _left_over(shape: Sequence[Dim], others: Sequence[Dim]) -> Dim:
-    """What -1 stands for: elements of ``shape`` over those of ``others``, named dimensions cancelled."""
-    numerator, denominator = list(shape), []
-    for dim in others:
-        if isinstance(dim, AnyDim) and dim.name is not None and dim in numerator:
-            numerator.remove(dim)
-        else:
-            denominator.append(dim)
-    known_over, known_under = _known(numerator), _known(denominator)
-    unknown_over = [dim for dim in numerator if isinstance(dim, AnyDim)]
-    if any(isinstance(dim, AnyDim) for dim in denominator):
-        return AnyDim()
-    if known_under == 0:
-        if unknown_over or known_over:
+    """What -1 stands for: elements of ``shape`` over those of ``others``."""
+    if 0 in others:
+        if 0 not in shape:
             raise TypeCheckError(f"{_text(shape)} cannot be reshaped to {_text(others)} and -1")
         return 0
-    if not unknown_over:
-        return _divide(known_over, known_under, f"the size of {_text(shape)}")
-    return unknown_over[0] if len(unknown_over) == 1 and known_over == known_under else AnyDim()
+    found = quotient(shape, others)
+    if found is None:
+        raise TypeCheckError(f"the size of {_text(shape)} is not divisible by {multiply_dims(*others)}")
+    return found
 
 
 def _check_sizes(shape: Sequence[Dim], new: Sequence[Dim]) -> None:

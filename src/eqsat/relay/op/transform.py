@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import add_dims, floor_divide_dims, multiply_dims, subtract_dims
 from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Field, OpPattern, define, tuple_of
 from eqsat.relay.op.shape import resolve_reshape
 from eqsat.relay.op.types import (
-    add_dims,
     axes_indices,
     axis_index,
     broadcast_shape,
     check_dtype,
-    multiply_dims,
     tensor,
     tensors,
     unify,
@@ -279,16 +278,13 @@ def _parts(where: Any, dim: Dim) -> list[Dim]:
     if isinstance(where, int):
         if where < 1 or (isinstance(dim, int) and dim % where):
             raise TypeCheckError(f"dimension {dim} cannot be split into {where} equal parts")
-        return [dim // where if isinstance(dim, int) else (dim if where == 1 else AnyDim())] * where
+        return [floor_divide_dims(dim, where)] * where
     ends = [*where, dim]
     if any(b < a for a, b in zip((0, *where), where, strict=False)) or (
         isinstance(dim, int) and where and where[-1] > dim
     ):
         raise TypeCheckError(f"indices {where} do not ascend within dimension {dim}")
-    return [
-        end - begin if isinstance(end, int) else (end if begin == 0 else AnyDim())
-        for begin, end in zip((0, *where), ends, strict=True)
-    ]
+    return [subtract_dims(end, begin) for begin, end in zip((0, *where), ends, strict=True)]
 
 
 split = define(

@@ -1,12 +1,8 @@
-"""Type relations and dimension arithmetic that many operators share.
-
-Dimensions are ints or ``Any``: arithmetic on an unknown dimension gives an unnamed unknown one, except
-where the result is that very dimension.
-"""
+"""Type relations that many operators share. Dimensions are ints or ``Any``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from eqsat.errors import TypeCheckError
@@ -65,32 +61,6 @@ def unify(a: Dim, b: Dim, what: str = "dimensions") -> Dim:
     if isinstance(b, AnyDim):
         return a
     raise TypeCheckError(f"{what} {a} and {b} must be equal")
-
-
-def add_dims(*dims: Dim) -> Dim:
-    """The sum; an unknown dimension plus zero is itself."""
-    unknown = [dim for dim in dims if isinstance(dim, AnyDim)]
-    known = sum(dim for dim in dims if isinstance(dim, int))
-    if not unknown:
-        return known
-    return unknown[0] if len(unknown) == 1 and known == 0 else AnyDim()
-
-
-def multiply_dims(*dims: Dim) -> Dim:
-    """The product; an unknown dimension times one is itself, anything times zero is zero."""
-    unknown = [dim for dim in dims if isinstance(dim, AnyDim)]
-    known = 1
-    for dim in dims:
-        if isinstance(dim, int):
-            known *= dim
-    if not unknown or known == 0:
-        return known
-    return unknown[0] if len(unknown) == 1 and known == 1 else AnyDim()
-
-
-def map_dim(function: Callable[[int], int], dim: Dim) -> Dim:
-    """``function`` of a known dimension, unknown of an unknown one."""
-    return function(dim) if isinstance(dim, int) else AnyDim()
 
 
 def size(ty: Type) -> float:

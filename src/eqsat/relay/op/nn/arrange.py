@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import add_dims, multiply_dims
 from eqsat.relay.expr import const
 from eqsat.relay.op.op import Field, OpPattern, define, is_operand
-from eqsat.relay.op.types import add_dims, multiply_dims, ranked, tensor, unify
+from eqsat.relay.op.types import ranked, tensor, unify
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
 

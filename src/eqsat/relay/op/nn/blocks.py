@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import add_dims, floor_divide_dims, map_dim, multiply_dims
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.window import channels_first
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.resize import resize_array
-from eqsat.relay.op.types import add_dims, map_dim, multiply_dims, tensor
+from eqsat.relay.op.types import tensor
 from eqsat.relay.ty import Dim, TensorType, Type
 
 INJECTIVE = OpPattern.INJECTIVE
@@ -22,7 +23,7 @@ INJECTIVE = OpPattern.INJECTIVE
 def _divided(dim: Dim, by: int) -> Dim:
     if isinstance(dim, int) and dim % by:
         raise TypeCheckError(f"dimension {dim} is not divisible by {by}")
-    return map_dim(lambda count: count // by, dim) if by != 1 else dim
+    return floor_divide_dims(dim, by)
 
 
 # ---- channels and space

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import add_dims, multiply_dims
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.conv import Geometry, total_padding
 from eqsat.relay.op.nn.matrix import from_product, product_dtype
 from eqsat.relay.op.nn.window import SPATIAL, both_sides, channels_first, per_axis, taps
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
-from eqsat.relay.op.types import map_dim, size, tensor, unify
-from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.op.types import size, tensor, unify
 from eqsat.relay.ty import Dim, TensorType, Type
 
 
@@ -47,7 +47,7 @@ def transpose_type(attrs: Any, args: Sequence[Type], rank: int) -> TensorType:
     unify(shape[1], kernel[0], "input channels of data and weight:")
     if attrs.groups < 1:
         raise TypeCheckError(f"groups must be positive, not {attrs.groups}")
-    channels: Dim = kernel[1] if attrs.groups == 1 else map_dim(lambda count: count * attrs.groups, kernel[1])
+    channels = multiply_dims(kernel[1], attrs.groups)
     if attrs.channels is not None:
         channels = unify(channels, attrs.channels, "channels of weight and attributes:")
     for given, found in zip(attrs.kernel_size or (), kernel[2:], strict=False):
@@ -60,11 +60,9 @@ def transpose_type(attrs: Any, args: Sequence[Type], rank: int) -> TensorType:
 
 
 def _transposed_extent(dim: Dim, kernel: Dim, attrs: Any, axis: int, pad: int) -> Dim:
-    if not isinstance(dim, int) or not isinstance(kernel, int):
-        return AnyDim()
-    reach = (kernel - 1) * attrs.dilation[axis] + 1
-    found: int = attrs.strides[axis] * (dim - 1) + reach - pad + attrs.output_padding[axis]
-    if found < 0:
+    steps = add_dims(multiply_dims(add_dims(kernel, -1), attrs.dilation[axis]), 1 - pad + attrs.output_padding[axis])
+    found = add_dims(multiply_dims(add_dims(dim, -1), attrs.strides[axis]), steps)
+    if isinstance(found, int) and found < 0:
         raise TypeCheckError(f"padding {attrs.padding} takes more than there is of an axis of {dim}")
     return found
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import add_dims, floor_divide_dims
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim
 
@@ -57,12 +58,10 @@ def extent(dim: Dim, kernel: Dim, stride: int, dilation: int, padding: int, ceil
     reach = (kernel - 1) * dilation + 1
     if stride < 1 or dilation < 1:
         raise TypeCheckError(f"stride {stride} and dilation {dilation} must be positive")
-    if isinstance(dim, AnyDim):
-        return dim if stride == 1 and padding == reach - 1 else AnyDim()
-    room = dim + padding - reach
-    if room < 0:
+    room = add_dims(dim, padding - reach)
+    if isinstance(room, int) and room < 0:
         raise TypeCheckError(f"a window of {reach} does not fit an axis of {dim} padded by {padding}")
-    return (room + (stride - 1 if ceil else 0)) // stride + 1
+    return add_dims(floor_divide_dims(add_dims(room, stride - 1 if ceil else 0), stride), 1)
 
 
 def pad_spatial(data: Any, begins: Sequence[int], ends: Sequence[int], value: Any) -> Any:

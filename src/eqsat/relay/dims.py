@@ -1,0 +1,166 @@
+"""Arithmetic of dimensions: of ints, and of names, whose sums and products are names too.
+
+``2*seq + 1`` is the name of what is computed from ``seq`` in that way, however it is computed. Of an unnamed dimension
+nothing is known, and what is computed from it is unnamed, except where the result is that very dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, Terms
+
+_MOST_TERMS = 8
+"""Terms above which a sum has no name: it would be longer than it is of use."""
+
+
+def add_dims(*dims: Dim) -> Dim:
+    """The sum."""
+    if all(isinstance(dim, int) for dim in dims):
+        return sum(dim for dim in dims if isinstance(dim, int))
+    left = [dim for dim in dims if dim != 0]
+    return left[0] if len(left) == 1 else _total([(dim, 1) for dim in left])
+
+
+def subtract_dims(left: Dim, right: Dim) -> Dim:
+    """The difference."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left - right
+    return left if right == 0 else _total([(left, 1), (right, -1)])
+
+
+def multiply_dims(*dims: Dim) -> Dim:
+    """The product; anything times zero is zero."""
+    product: Dim = 1
+    for dim in dims:
+        product = _product(product, dim)
+    return 0 if 0 in dims else product
+
+
+def floor_divide_dims(dim: Dim, by: int) -> Dim:
+    """The quotient by a positive number, rounded down."""
+    if isinstance(dim, int) or by == 1:
+        return dim if isinstance(dim, AnyDim) else dim // by
+    terms = _terms(dim)
+    if terms is None:
+        return AnyDim()
+    whole = {names: count // by for names, count in terms.items() if names == () or count % by == 0}
+    rest = {names: count - whole.get(names, 0) * by for names, count in terms.items()}
+    left = _named(rest)
+    if isinstance(left, int):  # less than a whole one
+        return _named(whole)
+    return add_dims(_named(whole), AnyDim(f"({left.name})//{by}"))
+
+
+def quotient(over: Sequence[Dim], under: Sequence[Dim]) -> Dim | None:
+    """The product of dimensions over that of others, where it is a dimension for sure: None if it is known to be none.
+
+    What is not known of it is unnamed. The divisors are taken not to be 0.
+    """
+    numerator, denominator = list(over), []
+    for dim in under:
+        if dim in numerator and (isinstance(dim, int) or dim.name is not None):
+            numerator.remove(dim)
+        else:
+            denominator.append(dim)
+    top, bottom = multiply_dims(*numerator), multiply_dims(*denominator)
+    if bottom == 1:
+        return top
+    if isinstance(top, int) and isinstance(bottom, int):
+        return top // bottom if bottom and top % bottom == 0 else None
+    dividend, divisor = _terms(top), _terms(bottom)
+    if dividend is None or divisor is None or len(divisor) != 1:
+        return AnyDim()
+    ((names, count),) = divisor.items()
+    found: Terms = {}
+    for product, times in dividend.items():
+        left = _without(product, names)
+        if left is None or times % count:
+            return AnyDim()
+        found[left] = times // count
+    return _named(found)
+
+
+def is_natural(dim: Dim) -> bool:
+    """Whether a number computed from sizes is surely not negative."""
+    terms = _terms(dim)
+    return terms is not None and all(count >= 0 for count in terms.values())
+
+
+def difference(left: Dim, right: Dim) -> int | None:
+    """By how much one dimension is larger than another, None if it is not known."""
+    found = subtract_dims(left, right)
+    return found if isinstance(found, int) else None
+
+
+def map_dim(function: Callable[[int], int], dim: Dim) -> Dim:
+    """``function`` of a known dimension, unknown of an unknown one."""
+    return function(dim) if isinstance(dim, int) else AnyDim()
+
+
+def _product(left: Dim, right: Dim) -> Dim:
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    if left == 1 or right == 1:
+        return right if left == 1 else left
+    first, second = _terms(left), _terms(right)
+    if first is None or second is None or len(first) * len(second) > _MOST_TERMS:
+        return AnyDim()
+    found: Terms = {}
+    for a, times in first.items():
+        for b, more in second.items():
+            names = tuple(sorted((*a, *b)))
+            found[names] = found.get(names, 0) + times * more
+    return _named(found)
+
+
+def _total(weighted: Sequence[tuple[Dim, int]]) -> Dim:
+    found: Terms = {}
+    for dim, weight in weighted:
+        terms = _terms(dim)
+        if terms is None:
+            return AnyDim()
+        for names, count in terms.items():
+            found[names] = found.get(names, 0) + weight * count
+    return _named(found)
+
+
+def _terms(dim: Dim) -> Mapping[tuple[str, ...], int] | None:
+    """How often each product of names is in a dimension; the number by itself is the product of none."""
+    if isinstance(dim, int):
+        return {(): dim}
+    if dim.terms is not None:
+        return dim.terms
+    return None if dim.name is None else {(dim.name,): 1}
+
+
+def _named(terms: Mapping[tuple[str, ...], int]) -> Dim:
+    """The dimension of these terms."""
+    kept = {names: count for names, count in sorted(terms.items(), reverse=True) if count}
+    if not kept or list(kept) == [()]:
+        return kept.get((), 0)
+    if len(kept) > _MOST_TERMS:
+        return AnyDim()
+    first, *_ = kept
+    if len(kept) == 1 and len(first) == 1 and kept[first] == 1:
+        return AnyDim(first[0])
+    text = " + ".join(_text(names, count) for names, count in kept.items())
+    return AnyDim(text.replace("+ -", "- "), kept)
+
+
+def _text(names: tuple[str, ...], count: int) -> str:
+    if not names:
+        return str(count)
+    product = "*".join(names)
+    return product if count == 1 else f"-{product}" if count == -1 else f"{count}*{product}"
+
+
+def _without(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...] | None:
+    """A product of names over another, None if it is no product of names."""
+    left = list(names)
+    for name in taken:
+        if name not in left:
+            return None
+        left.remove(name)
+    return tuple(left)

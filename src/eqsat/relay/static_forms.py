@@ -1,0 +1,105 @@
+"""Calls as what is known of their sizes lets them be: constants, or operators with attributes for those with tensors.
+
+A size with a name is taken not to be 0 where a reshape reads its codes: there 0 and -1 mean something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from eqsat.relay.elements import Elements, whole_numbers
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
+from eqsat.relay.fold import fold_constants
+from eqsat.relay.op.op import make_attrs
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, TensorType, Type, is_static
+
+_MOST = 1024
+"""Elements up to which constants are computed: they are mostly shapes."""
+
+
+def static_form(call: Call, types: Mapping[Expr, Type], elements: Elements) -> Expr:
+    """``call`` without tensors for what is known, or the constant or argument that it is.
+
+    Args:
+        call: a call.
+        types: its type, and those of its arguments.
+        elements: what is known of integers among them.
+    """
+    ty = types[call]
+    if not isinstance(call.op, Op) or not isinstance(ty, TensorType):
+        return call
+    if ty.dtype in ("int64", "int32", "bool"):
+        if is_static(ty) and np.prod(ty.concrete_shape) <= _MOST and all(map(_is_small_constant, call.args)):
+            return fold_constants(call)
+        found = elements.of(call)
+        known = None if found is None else whole_numbers(found, ty.dtype)
+        if known is not None:
+            return Constant(known)
+    form = _FORMS.get(call.op.name)
+    return call if form is None else form(call, ty, types, elements)
+
+
+def reshape_codes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
+    """How ``reshape`` makes ``wanted`` of a tensor of ``shape``; None if it cannot be said.
+
+    ``wanted`` may have codes itself: 0 to copy a dimension, -1 for what is left over.
+    """
+    codes: list[int | None] = []
+    for index, dim in enumerate(wanted):
+        if isinstance(dim, int):
+            codes.append(dim)
+        else:
+            copied = dim.name is not None and index < len(shape) and shape[index] == dim
+            codes.append(0 if copied else None)
+    if codes.count(None) + codes.count(-1) > 1:
+        return None
+    return tuple(-1 if code is None else code for code in codes)
+
+
+def _is_small_constant(expr: Expr) -> bool:
+    if isinstance(expr, Tuple):
+        return all(map(_is_small_constant, expr.fields))
+    return isinstance(expr, Constant) and expr.data.size <= _MOST
+
+
+Form = Callable[[Call, TensorType, Mapping[Expr, Type], Elements], Expr]
+
+
+def _reshape(call: Call, ty: TensorType, types: Mapping[Expr, Type], elements: Elements) -> Expr:
+    data, wanted = types[call.args[0]], elements.sizes(call.args[1])
+    if not isinstance(data, TensorType) or wanted is None or call.attrs is None:
+        return call
+    allowzero = call.attrs.allowzero
+    codes = None if allowzero and not is_static(ty) else reshape_codes(data.shape, wanted)
+    if codes is None:
+        return call
+    return _static("reshape", call.args[:1], newshape=codes, allowzero=allowzero and 0 in codes)
+
+
+def _broadcast_to(call: Call, ty: TensorType, types: Mapping[Expr, Type], elements: Elements) -> Expr:
+    if ty == types[call.args[0]] and AnyDim() not in ty.shape:
+        return call.args[0]
+    return _static("broadcast_to", call.args[:1], shape=ty.concrete_shape) if is_static(ty) else call
+
+
+def _filled(call: Call, ty: TensorType, types: Mapping[Expr, Type], elements: Elements) -> Expr:
+    if not is_static(ty) or not isinstance(call.op, Op):
+        return call
+    return _static(call.op.name.removeprefix("dyn."), call.args[:-1], shape=ty.concrete_shape, dtype=ty.dtype)
+
+
+def _static(name: str, args: Sequence[Expr], **attrs: object) -> Call:
+    op = Op.get(name)
+    return Call(op, args, make_attrs(op, attrs))
+
+
+_FORMS: dict[str, Form] = {
+    "dyn.reshape": _reshape,
+    "dyn.broadcast_to": _broadcast_to,
+    "dyn.full": _filled,
+    "dyn.zeros": _filled,
+    "dyn.ones": _filled,
+}
