@@ -21,12 +21,11 @@ from models import MODELS
 
 import eqsat
 from eqsat import extraction, rules
-from eqsat.extraction import CostNode
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, wildcard
 from eqsat.relay.expr import Function
 from eqsat.rules.merge import merge
 from eqsat.stages import Saturation
-from eqsat.stages.extraction import as_problem, incumbent_of, input_graph_cost
+from eqsat.stages.posed import input_graph_cost, pose
 
 LIMITS = eqsat.Limits(iterations=15, nodes=50_000, seconds=60.0)
 
@@ -66,16 +65,6 @@ PUBLISHED = {
 }
 
 
-class Gpu(extraction.Roofline):
-    """The roofline of the `tensorrt` profile, with splits as views."""
-
-    def __init__(self) -> None:
-        super().__init__("tensorrt")
-
-    def __call__(self, node: CostNode) -> float:
-        return self.device.view if node.op == "split" and node.runs else super().__call__(node)
-
-
 class Row(NamedTuple):
     """One network: seconds of each step, sizes, and gains in %."""
 
@@ -107,11 +96,11 @@ def measure(name: str, network: Function) -> Row:
 
 def extract(saturation: Saturation, method: str) -> tuple[float, float, bool]:
     """Seconds of the search, gain in %, whether it is proved best. The graph is not built: that would fold weights."""
-    (region,), model = saturation.regions, Gpu()
+    (region,), model = saturation.regions, extraction.Roofline("tensorrt")
     before = input_graph_cost(region, model)
-    incumbent = incumbent_of(region)
     start = time.process_time()
-    best = extraction.extract(as_problem(region, model), method, incumbent=incumbent, seconds=20.0)
+    posed = pose(region, model)
+    best = extraction.extract(posed.problem, method, incumbent=posed.incumbent, seconds=20.0)
     return time.process_time() - start, 100 * (before / best.cost - 1), best.optimal
 
 

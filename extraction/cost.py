@@ -27,9 +27,8 @@ FREE = frozenset({"var", "constant", "tuple", "project", "function", "global"})
 VIEWS = frozenset({"reshape", "squeeze", "expand_dims", "nn.batch_flatten", "reshape_like", "contrib_reverse_reshape"})
 """Operators that give another shape to the same bytes."""
 
-
-EPILOGUES = frozenset({"nn.bias_add", "split"})
-"""Operators that kernels and model formats attach to the product they follow, or that name parts of it."""
+PARTS = frozenset({"split"})
+"""Operators that name parts of the same bytes: some devices copy them, those of the profiles here do not."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class CostNode:
     arg_types, type : types of the children and of the result, None where unknown
     constant : the value depends on constants alone, so it is computed before run time
     body : what one kernel of several operators computes inside; empty for single operators
+    arg_constant : which children's values depend on constants alone; empty where that is unknown
     """
 
     op: str
@@ -51,6 +51,7 @@ class CostNode:
     type: Type | None
     constant: bool = False
     body: tuple[CostNode, ...] = ()
+    arg_constant: tuple[bool, ...] = ()
 
     @property
     def runs(self) -> bool:
@@ -59,7 +60,14 @@ class CostNode:
 
 
 class CostModel:
-    """Base class that lets models be combined; a subclass says what one node costs."""
+    """Base class that lets models be combined; a subclass says what one node costs.
+
+    Attributes
+    ----------
+    ties : what decides between graphs that cost the same; heeded where all costs are whole numbers
+    """
+
+    ties: CostModel | None = None
 
     def __call__(self, node: CostNode) -> float:
         raise NotImplementedError
@@ -88,14 +96,18 @@ class _Combined(CostModel):
 
 @dataclass(frozen=True)
 class OpCount(CostModel):
-    """1 for each operator that runs, half for one of `EPILOGUES`; a kernel of several counts as its dearest."""
+    """1 for each operator that runs; a kernel of several counts as its dearest. What takes less time decides ties."""
+
+    @property
+    def ties(self) -> CostModel:  # type: ignore[override]
+        return Roofline()
 
     def __call__(self, node: CostNode) -> float:
         if not node.runs:
             return 0.0
         if node.body:
             return max(map(self, node.body))
-        return 0.5 if node.op in EPILOGUES else 1.0
+        return 1.0
 
 
 @dataclass(frozen=True)
@@ -142,7 +154,7 @@ class Roofline(CostModel):
         if not node.runs:
             return 0.0
         parts = [part for part in node.body or (node,) if part.runs]
-        if all(part.op in VIEWS for part in parts):
+        if all(part.op in VIEWS | PARTS for part in parts):
             return self.device.view
         busy = math.fsum(map(self._busy, parts))
         return self.device.launch + max(busy, moved_bytes(node) / self.device.bandwidth)

@@ -16,6 +16,7 @@ from models import TENSAT
 
 import eqsat
 from eqsat import relay
+from eqsat.extraction import Roofline
 from eqsat.relay.expr import Call
 from eqsat.relay.interpreter import evaluate
 
@@ -24,7 +25,7 @@ def optimized(name: str, rules: Any = tensat.MERGING) -> tuple[Any, Any, Any]:
     """Saturation, network and the best network."""
     network = TENSAT[name]()
     saturation = eqsat.saturate(network, rules, tensat.LIMITS)
-    return saturation, network, eqsat.extract(saturation, tensat.Gpu(), "exact").expr
+    return saturation, network, eqsat.extract(saturation, Roofline("tensorrt"), "exact").expr
 
 
 def operators(network: Any) -> Counter[str]:

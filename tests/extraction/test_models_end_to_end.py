@@ -14,7 +14,7 @@ from eqsat import relay, rules
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Bytes, CostNode, Flops, Measured, OpCount, Roofline, Storage, local
 from eqsat.relay.interpreter import evaluate
-from eqsat.stages.extraction import as_problem
+from eqsat.stages.posed import pose
 
 X = relay.var("x", shape=(1, 4, 8, 8))
 RNG = np.random.default_rng(0)
@@ -74,7 +74,7 @@ def test_measured_costs_are_asked_once_for_each_operator_and_type(
 
 def test_a_cost_of_the_whole_choice_is_a_matter_for_local(saturation: Any) -> None:
     region = saturation.regions[-1]
-    problem = as_problem(region, OpCount())
+    problem = pose(region, OpCount()).problem
 
     def squared(choice: np.ndarray) -> float:
         return sum(problem.costs[n] for n in choice.tolist() if n >= 0) ** 2

@@ -68,7 +68,7 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "scales before an activation": ("nn.relu nn.conv2d", scaled_forward),
     "a product with one-hot rows is a gather": ("clip take", lambda: one_hot_product(relay.clip(words(), 0, 6))),
     "unless an index may be out of range": (
-        "one_hot nn.matmul nn.bias_add nn.relu",
+        "one_hot nn.matmul add nn.relu",
         lambda: one_hot_product(words()),
     ),
     "casts of a clip": (

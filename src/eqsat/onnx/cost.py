@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +13,19 @@ from eqsat.errors import EqsatError
 from eqsat.extraction import CostNode
 from eqsat.nd import NDArray
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
+from eqsat.onnx.spelling.target import expressions
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
-from eqsat.relay.ty import TensorType, TupleType, Type, is_static
+from eqsat.relay.ty import TupleType, Type, is_static
 
-UNSPELLED = 1e9
+UNSPELLED = 1e6
 """Added cost of an operator that the opset has no form of."""
 
 
 @dataclass(frozen=True)
 class OnnxCost:
     """A cost model times the number of ONNX nodes that an operator is written as.
+
+    One node may be written for two operators, as a Gemm for a product and a sum: that is for the exporters to say.
 
     Args:
         model: the cost model.
@@ -32,43 +35,99 @@ class OnnxCost:
     model: Callable[[CostNode], float]
     opset: int
 
+    @property
+    def ties(self) -> OnnxCost | None:
+        """What decides between graphs that cost the same."""
+        model = getattr(self.model, "ties", None)
+        return None if model is None else OnnxCost(model, self.opset)
+
     def __call__(self, node: CostNode) -> float:
         cost = self.model(node)
-        op = Op._registry.get(node.op)
-        if op is None or node.constant or not cost:
+        if not _is_operator(node) or not cost:
             return cost
-        count = nodes_written(op, node.attrs, node.arg_types, node.type, self.opset)
-        return cost + UNSPELLED if count is None else cost * count
+        written = _Writing(node, self.opset).node
+        return cost + UNSPELLED if written is None else cost * _count(written)
+
+    def takes_in(self, node: CostNode) -> Mapping[int, set[str]]:
+        """Operators of which one may be written together with ``node``: their names, by argument of ``node``."""
+        return _Writing(node, self.opset).looked_for if _is_operator(node) else {}
+
+    def fused(self, node: CostNode, index: int, inner: CostNode) -> float | None:
+        """Cost of ``node`` written together with what computes its argument ``index`` and is used by it alone.
+
+        None where they are written as nodes of their own.
+        """
+        writing = _Writing(node, self.opset, index, inner)
+        if writing.node is None or not writing.takes_inner:
+            return None
+        types = [*node.arg_types[:index], *inner.arg_types, *node.arg_types[index + 1 :]]
+        kernel = CostNode(node.op, node.attrs, tuple(types), node.type, body=(inner, node))
+        return self.model(kernel) * _count(writing.node)
 
 
-def nodes_written(op: Op, attrs: Any, arg_types: tuple[Type | None, ...], ty: Type | None, opset: int) -> int | None:
-    """How many ONNX nodes a call is written as, taken by itself; None when the opset has no form of it.
+def _is_operator(node: CostNode) -> bool:
+    """Whether a node is the call of an operator that runs."""
+    return not node.constant and node.op in Op._registry
+
+
+class _Writing(Target):
+    """What an exporter makes of a node: asked with stand-ins for the arguments, of which it knows the types.
 
     Args:
-        op: the operator.
-        attrs: its attributes.
-        arg_types, ty: types of arguments and result, None where unknown. Vectors pass for constants: they are
-            biases, slopes and the like nearly always.
+        node: the call to write.
         opset: version of the standard operators.
+        index, inner: the argument that is a call that nothing else uses, and that call.
+
+    ``node`` is what is written, None when the opset has no form of it; ``looked_for`` which operators the exporter
+    would have liked to find as arguments.
     """
-    exporter = exporter_of(op)
-    if exporter is None:
-        return None
-    types: dict[Expr, Type] = {}
-    call = Call(op, [_stand_in(arg, types) for arg in arg_types], attrs)
-    if ty is not None:
-        types[call] = ty
-    try:
-        return _count(exporter(call, Target(opset, types, defaultdict(int))))
-    except EqsatError:
-        return None
+
+    def __init__(self, node: CostNode, opset: int, index: int = -1, inner: CostNode | None = None):
+        self.looked_for: dict[int, set[str]] = {}
+        types: dict[Expr, Type] = {}
+        arguments = _stand_ins(node, types)
+        self.inner = None if inner is None else _stand_in_call(inner, _stand_ins(inner, types), types)
+        if self.inner is not None:
+            arguments[index] = self.inner
+        super().__init__(opset, types, Counter() if self.inner is None else Counter([self.inner]))
+        self.places = {argument: place for place, argument in enumerate(arguments)}
+        self.node = self._write(_stand_in_call(node, arguments, types))
+
+    def call(self, expr: Expr, *names: str) -> Call | None:
+        if expr in self.places:
+            self.looked_for.setdefault(self.places[expr], set()).update(names)
+        return super().call(expr, *names)
+
+    def _write(self, call: Call) -> OnnxNode | Expr | None:
+        exporter = exporter_of(call.op) if isinstance(call.op, Op) else None
+        try:
+            return None if exporter is None else exporter(call, self)
+        except EqsatError:
+            return None
+
+    @property
+    def takes_inner(self) -> bool:
+        """Whether the node computes what the inner call computes."""
+        return isinstance(self.node, OnnxNode) and self.inner not in set(expressions(self.node))
 
 
-def _stand_in(ty: Type | None, types: dict[Expr, Type]) -> Expr:
-    """An argument of type ``ty``."""
+def _stand_in_call(node: CostNode, arguments: list[Expr], types: dict[Expr, Type]) -> Call:
+    call = Call(Op.get(node.op), arguments, node.attrs)
+    if node.type is not None:
+        types[call] = node.type
+    return call
+
+
+def _stand_ins(node: CostNode, types: dict[Expr, Type]) -> list[Expr]:
+    """Arguments of the types, and as constant, as those of ``node``."""
+    constant = node.arg_constant or (False,) * len(node.arg_types)
+    return [_stand_in(ty, known, types) for ty, known in zip(node.arg_types, constant, strict=True)]
+
+
+def _stand_in(ty: Type | None, constant: bool, types: dict[Expr, Type]) -> Expr:
     if isinstance(ty, TupleType):
-        expr: Expr = Tuple([_stand_in(field, types) for field in ty.fields])
-    elif isinstance(ty, TensorType) and len(ty.shape) == 1 and is_static(ty):
+        expr: Expr = Tuple([_stand_in(field, False, types) for field in ty.fields])
+    elif constant and is_static(ty):
         expr = Constant(NDArray(ty.concrete_shape, ty.dtype, lambda: np.ones(ty.concrete_shape, ty.dtype)))
     else:
         expr = Var("", ty)

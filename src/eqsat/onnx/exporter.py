@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -15,7 +15,7 @@ from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, const
 from eqsat.onnx.initializers import Initializers
 from eqsat.onnx.names import Names
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
-from eqsat.onnx.spelling.target import Operand, as_attribute, op_name
+from eqsat.onnx.spelling.target import as_attribute, expressions, op_name
 from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
@@ -202,7 +202,7 @@ class _Exporter:
         if not isinstance(expr, Call):
             return ()
         node = self._spell(expr)
-        return [self._resolve(operand) for operand in _expressions(node)] if isinstance(node, OnnxNode) else ()
+        return [self._resolve(operand) for operand in expressions(node)] if isinstance(node, OnnxNode) else ()
 
     def _find_origins(self, order: Sequence[Expr]) -> None:
         """Where each output of each call is from: a projection knows better than the call it projects."""
@@ -326,17 +326,6 @@ def _use_counts(roots: Sequence[Expr]) -> Counter[Expr]:
 def _place(expr: Expr) -> tuple[Expr, int]:
     """The call that makes a value, and the index among its outputs."""
     return (expr.tuple_value, expr.index) if isinstance(expr, TupleGetItem) else (expr, 0)
-
-
-def _expressions(node: OnnxNode) -> Iterator[Expr]:
-    """The expressions that a node, or a node it is made of, takes in."""
-    operands: list[Operand] = [*node.inputs, *node.captured]
-    while operands:
-        operand = operands.pop(0)
-        if isinstance(operand, OnnxNode):
-            operands = [*operand.inputs, *operands]
-        elif isinstance(operand, Expr):
-            yield operand
 
 
 def _model_like(model: ir.Model, graph: ir.Graph) -> ir.Model:

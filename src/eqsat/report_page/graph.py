@@ -13,8 +13,8 @@ from eqsat.relay.layered import Box, Edge, arrange
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import Type
 from eqsat.relay.viz import Picture, viz
-from eqsat.stages.extraction import input_node_costs
 from eqsat.stages.kernels import CostModel
+from eqsat.stages.posed import input_node_costs
 from eqsat.stages.saturation import saturate
 
 

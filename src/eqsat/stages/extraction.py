@@ -9,12 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat import extraction
-from eqsat.egraph.build import build_expr, input_choice, input_spans
+from eqsat.egraph.build import build_expr, input_spans
 from eqsat.egraph.report import Report
-from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ExtractionError
-from eqsat.extraction import CostNode, OpCount, Problem, Result
+from eqsat.extraction import OpCount, Result
 from eqsat.relay.expr import Call, Expr, Function
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.module import IRModule
@@ -23,7 +21,8 @@ from eqsat.relay.visitor import rewrite_post_order, substitute
 from eqsat.stages.composites import composites_among
 from eqsat.stages.cover import cover, share
 from eqsat.stages.explanation import Explanation
-from eqsat.stages.kernels import CostModel, KernelPrices, ask, is_composite
+from eqsat.stages.kernels import CostModel, KernelPrices
+from eqsat.stages.posed import input_graph_cost, pose
 from eqsat.stages.saturation import Region, Saturation
 
 
@@ -114,25 +113,24 @@ def extract(
         ExtractionError: an unknown method, or a cost model that fails or gives no number.
     """
     model = cost_model if cost_model is not None else OpCount()
-    results, exprs, input_cost = [], [], 0.0
+    regions, results, exprs, input_cost = [], [], [], 0.0
     functions: dict[Expr, Function] = {}
     report = saturation.report
     for region in saturation.regions:
         start = time.perf_counter()
-        problem = as_problem(region, model)
-        incumbent = incumbent_of(region)
+        posed = pose(region, model)
         input_cost += input_graph_cost(region, model)
-        result = extraction.extract(problem, method, incumbent=incumbent, seconds=seconds)
-        result = replace(result, choice=extraction.nearer(problem, result.choice, incumbent))
+        result = posed.extract(method, seconds)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
-        expr, result = _Builder(region, functions, model, seconds).build(result, incumbent)
+        expr, result = _Builder(posed.region, functions, model, seconds).build(result, posed.incumbent)
         if region.nested and region.function is not None:
             functions[region.function] = _rewrap(region.function, expr)
+        regions.append(posed.region)
         exprs.append(expr)
         results.append(result)
         report.add_seconds("build", time.perf_counter() - start)
-    return Extraction(saturation.source, saturation.regions, results, exprs, input_cost, report)
+    return Extraction(saturation.source, regions, results, exprs, input_cost, report)
 
 
 @dataclass
@@ -183,119 +181,6 @@ def _written_out(expr: Expr, functions: frozenset[Function]) -> Expr:
         return new
 
     return rewrite_post_order(expr, visit)
-
-
-def as_problem(region: Region, model: CostModel) -> Problem:
-    """The extraction problem of a region under a cost model."""
-    snapshot = region.snapshot
-    ops = [snapshot.symbols[symbol].name for symbol in snapshot.node_symbol.tolist()]
-    return Problem(
-        snapshot.node_class,
-        snapshot.child_start,
-        snapshot.child,
-        node_costs(region, model),
-        np.asarray([region.root]),
-        subsumed=_needless(snapshot),
-        num_classes=snapshot.class_count,
-        ops=ops,
-    )
-
-
-def node_costs(region: Region, model: CostModel) -> NDArray[np.float64]:
-    """Cost of each e-node."""
-    snapshot, price = region.snapshot, _Prices(region, model)
-    starts, child = snapshot.child_start.tolist(), snapshot.child.tolist()
-    rows = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
-    costs = [
-        price(symbol, atom, of, child[starts[node] : starts[node + 1]]) for node, (of, symbol, atom) in enumerate(rows)
-    ]
-    return np.asarray(costs, dtype=np.float64)
-
-
-def input_graph_cost(region: Region, model: CostModel) -> float:
-    """Cost of the graph as it was lowered: equal nodes once, what rules found equal apart."""
-    return math.fsum(input_node_costs(region, model).values())
-
-
-def input_node_costs(region: Region, model: CostModel) -> dict[int, float]:
-    """Handle -> cost of each node of the graph as it was lowered; of equal nodes the first alone has one."""
-    price = _Prices(region, model)
-    class_of = region.snapshot.handle_class.tolist()
-    same: dict[tuple[int, ...], int] = {}
-    stands_for: dict[int, int] = {}
-    costs: dict[int, float] = {}
-    for handle, symbol, atom, children in region.runner.lowered.nodes:
-        key = (symbol, atom, *[stands_for[child] for child in children])
-        stands_for[handle] = first = same.setdefault(key, handle)
-        if first == handle:
-            costs[handle] = price(symbol, atom, class_of[handle], [class_of[child] for child in children])
-    return costs
-
-
-class _Prices:
-    """Costs of e-nodes; the model is asked once per distinct (operator, attributes, types)."""
-
-    def __init__(self, region: Region, model: CostModel):
-        self.snapshot = snapshot = region.snapshot
-        self.model = model
-        rules = composites_among(region.runner.schedule.rules)
-        self.kernels = KernelPrices(model, {rule.composer.name: rule.cost for rule in rules})
-        self.composites = _composites(snapshot)
-        self.constant = snapshot.constant.tolist()
-        ids: dict[object, int] = {}
-        self.type_ids = [ids.setdefault(ty, len(ids)) for ty in snapshot.class_type]
-        self.memo: dict[tuple[int, ...], float] = {}
-
-    def __call__(self, symbol: int, atom: int, of: int, children: list[int]) -> float:
-        if children and children[0] in self.composites and self.snapshot.symbols[symbol].kind == "apply":
-            return self.kernels(self.composites[children[0]], [self.snapshot.class_type[arg] for arg in children[1:]])
-        ids = self.type_ids
-        key = (symbol, atom, self.constant[of], ids[of], *[ids[child] for child in children])
-        cost = self.memo.get(key)
-        if cost is None:
-            cost = self.memo[key] = ask(self.model, self._view(symbol, atom, of, children))
-        return cost
-
-    def _view(self, symbol: int, atom: int, of: int, children: list[int]) -> CostNode:
-        snapshot = self.snapshot
-        head = snapshot.symbols[symbol]
-        attrs = snapshot.atoms[atom].value if head.kind == "call" else None
-        arg_types = tuple([snapshot.class_type[child] for child in children])
-        return CostNode(head.name, attrs, arg_types, snapshot.class_type[of], self.constant[of])
-
-
-def _composites(snapshot: Snapshot) -> dict[int, Function]:
-    """The composite function of each class that is one."""
-    heads = [index for index, symbol in enumerate(snapshot.symbols) if symbol.kind == "function"]
-    nodes = np.flatnonzero(np.isin(snapshot.node_symbol, heads))
-    found = {int(snapshot.node_class[node]): snapshot.atoms[snapshot.node_atom[node]].value for node in nodes}
-    return {of: function for of, function in found.items() if is_composite(function)}
-
-
-def _constant_leaves(snapshot: Snapshot) -> NDArray[np.bool_]:
-    """Which e-nodes are constants by themselves."""
-    kinds = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
-    leaves: NDArray[np.bool_] = kinds[snapshot.node_symbol]
-    return leaves
-
-
-def incumbent_of(region: Region) -> NDArray[np.int64]:
-    """The choice that describes the input graph, with constants instead of what computes them."""
-    snapshot = region.snapshot
-    choice = input_choice(snapshot, region.runner.lowered)
-    leaves = np.flatnonzero(_constant_leaves(snapshot))
-    leaf = np.full(snapshot.class_count, -1, dtype=np.int64)
-    leaf[snapshot.node_class[leaves]] = leaves
-    return np.where((choice >= 0) & (leaf >= 0), leaf, choice)
-
-
-def _needless(snapshot: Snapshot) -> NDArray[np.bool_]:
-    """E-nodes that compute what is at hand as a constant."""
-    is_leaf = _constant_leaves(snapshot)
-    has_leaf = np.zeros(snapshot.class_count, dtype=bool)
-    has_leaf[snapshot.node_class[is_leaf]] = True
-    needless: NDArray[np.bool_] = has_leaf[snapshot.node_class] & ~is_leaf
-    return needless
 
 
 def _rewrap(function: Function, body: Expr) -> Function:

@@ -1,0 +1,152 @@
+"""What extraction counts is what the exporter writes: convolutions and products with their biases are one node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+
+from eqsat.extraction import OpCount
+from eqsat.onnx import run
+from eqsat.onnx.files import from_proto
+
+from .models import benchmark_module, operators, parsed, with_weights
+
+
+def nodes(graph: Any) -> int:
+    """Nodes but for constants, and for outputs that have a second name."""
+    return sum(count for name, count in operators(graph).items() if name not in ("Constant", "Identity"))
+
+
+def counted(proto: onnx.ModelProto, *rules: Any) -> Any:
+    """The model optimized, of which the cost was the number of nodes."""
+    done = run(from_proto(proto), rules or None, cost_model=OpCount())
+    assert done.extraction.cost == nodes(done.after.graph)
+    assert done.extraction.optimal
+    return done
+
+
+# ---- kernels of two operators
+
+CONV_BIAS = """(float[1,2,8,8] x) => (float[1,3,6,6] y) {
+    c = Conv (x, w)
+    s = Add (c, b)
+    y = Relu (s)
+}"""
+
+
+def test_a_convolution_with_its_bias_is_one_node() -> None:
+    done = counted(with_weights(parsed(CONV_BIAS), w=(3, 2, 3, 3), b=(3, 1, 1)))
+    assert (done.extraction.input_cost, done.extraction.cost) == (3, 2)
+    assert operators(done.after.graph) == {"Conv": 1, "Relu": 1}
+
+
+def test_a_given_convolution_with_bias_costs_one() -> None:
+    proto = parsed("(float[1,2,8,8] x) => (float[1,3,6,6] y) { y = Conv (x, w, b) }")
+    done = counted(with_weights(proto, w=(3, 2, 3, 3), b=(3,)), ())
+    assert (done.extraction.input_cost, done.extraction.cost) == (1, 1)
+
+
+def test_a_convolution_that_others_need_keeps_its_bias_apart() -> None:
+    proto = parsed(
+        """(float[1,2,8,8] x) => (float[1,3,6,6] y, float[1,3,6,6] z) {
+            c = Conv (x, w)
+            y = Add (c, b)
+            z = Sigmoid (c)
+        }"""
+    )
+    done = counted(with_weights(proto, w=(3, 2, 3, 3), b=(3, 1, 1)))
+    assert operators(done.after.graph) == {"Conv": 1, "Add": 1, "Sigmoid": 1}
+
+
+def test_a_product_takes_in_one_sum() -> None:
+    proto = parsed(
+        """(float[4,8] x) => (float[4,3] y) {
+            one = MatMul (x, w)
+            other = MatMul (x, v)
+            y = Max (one, other)
+            s = Add (one, b)
+        }"""
+    )
+    proto.graph.output.append(helper.make_tensor_value_info("s", onnx.TensorProto.FLOAT, [4, 3]))
+    counted(with_weights(proto, w=(8, 3), v=(8, 3), b=(3,)))
+
+
+def test_an_index_is_found_as_the_type_it_is_wanted() -> None:
+    done = counted(parsed("(float[4,8] x) => (int64[4,1] y) { y = ArgMax <axis = 1> (x) }"))
+    assert operators(done.after.graph) == {"ArgMax": 1}
+
+
+# ---- the law
+
+SIDE = 4
+
+
+def _random_model(draw: st.DrawFn) -> onnx.ModelProto:
+    """Matrices and images of one size each, joined by operators that kernels may be made of."""
+    values = {"matrix": ["m"], "image": ["i"]}
+    shapes = {"matrix": [SIDE, SIDE], "image": [1, SIDE, SIDE, SIDE]}
+    written: list[onnx.NodeProto] = []
+    weights: list[onnx.TensorProto] = []
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+
+    def weight(*shape: int) -> str:
+        weights.append(numpy_helper.from_array(random.uniform(0.5, 1.5, shape).astype("f4"), f"w{len(weights)}"))
+        return weights[-1].name
+
+    def write(op: str, kind: str, inputs: list[str], **attributes: Any) -> None:
+        name = f"{op}{len(written)}"
+        written.append(helper.make_node(op, inputs, [name], **attributes))
+        values[kind].append(name)
+
+    for _ in range(draw(st.integers(1, 8))):
+        kind = draw(st.sampled_from(("matrix", "image")))
+        some = st.sampled_from(values[kind])
+        one, other = draw(some), draw(some)
+        channels = (SIDE,) if kind == "matrix" else (SIDE, 1, 1)
+        match draw(st.sampled_from(("product", "product", "bias", "bias", "scale", "add", "relu", "biased"))):
+            case "product" if kind == "matrix":
+                write("MatMul", kind, [one, weight(SIDE, SIDE)])
+            case "product":
+                write("Conv", kind, [one, weight(SIDE, SIDE, 1, 1)])
+            case "biased" if kind == "matrix":
+                write("Gemm", kind, [one, weight(SIDE, SIDE), weight(SIDE)], transB=draw(st.integers(0, 1)))
+            case "biased":
+                write("Conv", kind, [one, weight(SIDE, SIDE, 1, 1), weight(SIDE)])
+            case "bias":
+                write("Add", kind, [one, weight(*channels)])
+            case "scale":
+                write("Mul", kind, [one, weight(*channels)])
+            case "add":
+                write("Add", kind, [one, other])
+            case "relu":
+                write("Relu", kind, [one])
+    made = [(kind, name) for kind, names in values.items() for name in names[1:]]
+    results = draw(st.lists(st.sampled_from(made), min_size=1, max_size=3, unique=True))
+    graph = helper.make_graph(
+        written,
+        "random",
+        [helper.make_tensor_value_info(names[0], 1, shapes[kind]) for kind, names in values.items()],
+        [helper.make_tensor_value_info(name, 1, shapes[kind]) for kind, name in results],
+        weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_the_cost_of_a_random_graph_is_the_number_of_nodes_written(data: st.DataObject) -> None:
+    proto = _random_model(data.draw)
+    done = counted(proto)
+    assert done.extraction.cost <= done.extraction.input_cost <= nodes(proto.graph)
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+def test_the_cost_of_a_network_is_the_number_of_nodes_written(name: str) -> None:
+    filled = benchmark_module("filled_models")
+    counted(filled.fill_weights(onnx.load(filled.light_model(name))))
