@@ -16,6 +16,7 @@ from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum, sigmoid, subtract, sum, tanh
 from eqsat.relay.ty import TensorType
+from eqsat.rules.gates import gates
 from eqsat.rules.values import filled, is_float, keeps_floats, one, three
 
 x, y, u = variables("x y u")
@@ -232,4 +233,4 @@ softmaxes = RuleSet(
     ],
 )
 
-activations = RuleSet("activations", [clips, recognised, softmaxes])
+activations = RuleSet("activations", [clips, recognised, gates, softmaxes])

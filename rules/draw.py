@@ -484,6 +484,8 @@ _ENTRIES: dict[str, Callable[[Draw, list[Any]], Drawn]] = {
     "nn.batch_matmul": _matmul(batched=True),
     "hardswish": _elementwise,
     "nn.gelu": _elementwise,
+    "nn.hard_sigmoid": _elementwise,
+    "nn.swish": _elementwise,
 }
 for _name in ("nn.softmax", "nn.log_softmax", "nn.fast_softmax"):
     _ENTRIES[_name] = _along_axis

@@ -20,8 +20,9 @@ def one_of(*names: str) -> DFPattern:
 
 UNARY = (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "cast", "ceil", "clip", "cos", "cosh",
-    "erf", "exp", "floor", "hardswish", "isnan", "log", "logical_not", "negative", "nn.gelu", "nn.leaky_relu",
-    "nn.relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
+    "erf", "exp", "floor", "hardswish", "isnan", "log", "logical_not", "negative", "nn.celu", "nn.elu", "nn.gelu",
+    "nn.hard_sigmoid", "nn.leaky_relu", "nn.mish", "nn.relu", "nn.selu", "nn.shrink", "nn.softplus", "nn.softsign",
+    "nn.swish", "nn.thresholded_relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
 )  # fmt: skip
 """Operators whose every element depends on the same element of their one argument."""
 
@@ -33,7 +34,10 @@ binary = commutative | ordered
 """Elementwise operators of two arguments that broadcast."""
 
 reduction = one_of("sum", "mean", "max", "min", "prod", "all", "any")
-"""Reductions over some axes, with attributes ``axis``, ``keepdims`` and ``exclude``."""
+"""Reductions over some axes, with attributes ``axis``, ``keepdims`` and ``exclude``; of one element they are it."""
+
+any_reduction = reduction | one_of("norm_l1", "norm_l2", "sum_of_squares", "log_sum", "log_sum_exp")
+"""These, and functions of sums with the same attributes."""
 
 view = one_of("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape")
 """Operators that give another shape to the same elements in the same order."""

@@ -1,4 +1,4 @@
-"""Sums, means and extremes over axes: of each other, of what was reshaped, over axes of one."""
+"""Sums, means and extremes over axes: of each other, of what was reshaped, over axes of one; and functions of sums."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from eqsat.egraph.author import (
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.expr import Expr, Var, const
-from eqsat.relay.op import mean, reshape, sum
+from eqsat.relay.op import abs, exp, log, mean, reshape, sqrt, sum
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.draw import FLOATS, Draw
-from eqsat.rules.operators import rank_of, reduced_axes, reduction, shape_of, view
+from eqsat.rules.operators import any_reduction, rank_of, reduced_axes, reduction, shape_of, view
 from eqsat.rules.shape import codes, has_zero
 from eqsat.rules.values import Filled, is_float
 
@@ -91,15 +91,48 @@ def _mean(draw: Draw) -> Expr:
     return total * share  # type: ignore[no-any-return]
 
 
-reduced = reduction(x)
+def of_sum(name: str, lhs: Any, summed: Any, soundness: Soundness = ROUNDING) -> Any:
+    """A function of a sum ``summed`` as the one operator ``name`` that it is."""
+    attrs = {field: compute(lambda of, field=field: of[field], attrs_of(summed)) for field in _FIELDS}
+    return rewrite(
+        name.replace("_", "-"),
+        lhs,
+        is_op(name)(x).has_attr(attrs),
+        when(has_squares, type_of(x)),
+        soundness=soundness,
+    )
+
+
+def has_squares(ty: TensorType) -> bool:
+    """Guard: floats of a dtype whose squares do not soon overflow: inside one operator they do not at all."""
+    return is_float(ty) and ty.dtype != "float16"
+
+
+_FIELDS = ("axis", "keepdims", "exclude")
+
+reduced = any_reduction(x)
 reshaped = view(reduced)
 over_one = reduction(x)
 total = sum(x)
 shared = total * a
 
+squares, magnitudes, exponentials = sum(x * x), sum(abs(x)), sum(exp(x))
+
+functions = RuleSet(
+    "functions-of-sums",
+    [
+        of_sum("sum_of_squares", squares, squares),
+        of_sum("norm_l1", magnitudes, magnitudes),
+        of_sum("norm_l2", sqrt(squares), squares),
+        of_sum("log_sum", log(total), total),
+        of_sum("log_sum_exp", log(exponentials), exponentials, Soundness.FINITE),  # only this form overflows
+    ],
+)
+
 reductions = RuleSet(
     "reductions",
     [
+        functions,
         *map(repeated, ("sum", "mean", "max", "min", "prod", "all", "any")),
         rewrite(
             "view-of-reduction",

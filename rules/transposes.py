@@ -15,6 +15,7 @@ from eqsat.relay.op import concatenate, expand_dims, reshape, split, squeeze, st
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.operators import (
+    any_reduction,
     binary,
     commutative,
     front,
@@ -24,7 +25,6 @@ from eqsat.rules.operators import (
     permutation,
     rank_of,
     reduced_axes,
-    reduction,
     shape_of,
     unary,
 )
@@ -183,7 +183,7 @@ def has_plain_bounds(attrs: Any) -> bool:
     return len(attrs.begin) == len(attrs.end) and len(attrs.strides) in (0, 1, len(attrs.begin))
 
 
-reduced = reduction(turned)
+reduced = any_reduction(turned)
 about = (attrs_of(reduced), attrs_of(turned), type_of(x))
 soft = one_of("nn.softmax", "nn.log_softmax")(turned)
 squeezed, expanded = squeeze(turned), expand_dims(turned)

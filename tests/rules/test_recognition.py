@@ -74,6 +74,20 @@ DEFAULT |= {
     "length": ("nn.l2_normalize", lambda x: x / relay.sqrt(relay.maximum(sum_of_squares(x), const(1e-6)))),
     "bounded length": ("nn.l2_normalize", lambda x: x / relay.maximum(relay.sqrt(sum_of_squares(x)), const(1e-6))),
 }
+DEFAULT |= {
+    "ramp": ("nn.hard_sigmoid", lambda x: relay.clip(x + const(3.0), 0, 6) / const(6.0)),
+    "ramp of a line": ("nn.hard_sigmoid", lambda x: relay.clip(x * const(0.2) + const(0.5), 0, 1)),
+    "ramp by minimum and maximum": (
+        "nn.hard_sigmoid",
+        lambda x: relay.maximum(const(0.0), relay.minimum(const(1.0), const(0.2) * x + const(0.5))),
+    ),
+    "ramp of itself": ("hardswish", lambda x: relay.nn.hard_sigmoid(x, 1 / 6, 0.5) * x),
+    "silu": ("nn.swish", lambda x: x / (const(1.0) + relay.exp(-x))),
+    "mish": ("nn.mish", lambda x: relay.tanh(relay.nn.softplus(x)) * x),
+    "sum of squares": ("sum_of_squares", lambda x: relay.sum(relay.power(x, const(2.0)), axis=-1)),
+    "length of a vector": ("norm_l2", lambda x: relay.sqrt(sum_of_squares(x))),
+    "sum of magnitudes": ("norm_l1", lambda x: relay.sum(relay.abs(x), axis=0)),
+}
 FINITE: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
     "moments": ("nn.layer_norm", moments),
     "moments, variance bounded by 0": ("nn.layer_norm", bounded_moments),

@@ -94,6 +94,22 @@ def _to_hardswish(call: Call, target: Target) -> OnnxNode:
     return OnnxNode("Mul", [*call.args, gate])
 
 
+@exports("nn.swish")
+def _to_swish(call: Call, target: Target) -> OnnxNode:
+    (data,), alpha = call.args, attributes(call).alpha
+    if target.has("Swish"):
+        return OnnxNode("Swish", [data], {"alpha": alpha})
+    scaled = data if alpha == 1 else OnnxNode("Mul", [data, np.asarray(alpha, target.type(data).dtype)])
+    return OnnxNode("Mul", [data, OnnxNode("Sigmoid", [scaled])])
+
+
+@exports("nn.mish")
+def _to_mish(call: Call, target: Target) -> OnnxNode:
+    if target.has("Mish"):
+        return OnnxNode("Mish", call.args)
+    return OnnxNode("Mul", [*call.args, OnnxNode("Tanh", [OnnxNode("Softplus", call.args)])])
+
+
 @imports("Gelu")
 def _gelu(source: Source) -> Result:
     return build("nn.gelu", *source.arguments(1), approximate=source.string("approximate", "none"))
