@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, tile, transpose
 from eqsat.relay.ty import TensorType, Type
-from eqsat.rules.operators import permutation, rank_of, shape_of, view
+from eqsat.rules.operators import binary, permutation, rank_of, shape_of, unary, view
 
-(x,) = variables("x")
+x, y = variables("x y")
 (a,) = constants("a")
 
 
@@ -101,9 +101,18 @@ narrowed = cast(clipped)
 cast_again = cast(narrowed)
 last_dtype = compute(lambda ty: ty.dtype, type_of(cast_again))
 
+applied = unary(x)
+with_number, number_first = binary(x, y), binary(y, x)
+view_of_unary, view_of_scaled, view_of_ordered = view(applied), view(with_number), view(number_first)
+one_number = when(lambda ty: rank_of(ty) == 0, type_of(y))
+
 views = RuleSet(
     "views",
     [
+        # views travel to the constants that absorb them, and to other views
+        rewrite("view-into-unary", view_of_unary, like(applied, like(view_of_unary, x))),
+        rewrite("view-into-scaled", view_of_scaled, like(with_number, like(view_of_scaled, x), y), one_number),
+        rewrite("view-into-ordered", view_of_ordered, like(number_first, y, like(view_of_ordered, x)), one_number),
         rewrite("view-of-view", outer_view, reshaped(outer_view)),
         rewrite("view-nothing", inner_view, x),
         rewrite(

@@ -44,6 +44,11 @@ def one_hot_product(index: Expr) -> Expr:
     return nn.relu(nn.matmul(rows, array(7, 4)) + array(4)) * const(2.0)
 
 
+def image_bias(scale: Expr) -> Expr:
+    bias = relay.cast(relay.floor(array(3) / scale), "int32")
+    return relay.var("image", shape=(1, 3, 8, 8), dtype="int32") + relay.reshape(bias, newshape=(1, 3, 1, 1))
+
+
 def words(dtype: str = "int32") -> Expr:
     return relay.var("index", shape=(5,), dtype=dtype)
 
@@ -66,6 +71,14 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         lambda: normalized_pool(nn.max_pool2d, -1.0),
     ),
     "scales before an activation": ("nn.relu nn.conv2d", scaled_forward),
+    "a reshape goes to the constant it is of": (
+        "divide floor cast add",
+        lambda: image_bias(relay.var("scale", shape=())),
+    ),
+    "reshapes meet before an activation": (
+        "reshape sigmoid",
+        lambda: relay.reshape(relay.sigmoid(relay.reshape(image(), newshape=(3, 64))), newshape=(8, 24)),
+    ),
     "a product with one-hot rows is a gather": ("clip take", lambda: one_hot_product(relay.clip(words(), 0, 6))),
     "unless an index may be out of range": (
         "one_hot nn.matmul add nn.relu",
