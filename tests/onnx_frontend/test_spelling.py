@@ -178,3 +178,32 @@ def test_quantized_weights_stay_small() -> None:
         13,
     )
     assert operators(optimized(proto).graph) == {"DequantizeLinear": 1, "Conv": 1}
+
+
+def test_sequences_taken_apart_at_once_are_splits() -> None:
+    proto = parsed(
+        """(float[4,6] x) => (float[4,4] y) <int64[3] s = {2,2,2}, int64 p = {0}, int64 q = {-1}> {
+            t = SplitToSequence <axis=1> (x, s)
+            a = SequenceAt (t, p)
+            b = SequenceAt (t, q)
+            u = SequenceConstruct (b, a)
+            y = ConcatFromSequence <axis=1> (u)
+        }"""
+    )
+    assert import_model(from_proto(proto)).opaque == {}
+    again = round_trip(proto)
+    assert operators(again.graph) == {"Split": 1, "Concat": 1}
+    np.testing.assert_array_equal(outputs(again)[0], outputs(proto)[0])
+
+
+def test_sequences_that_stay_sequences_pass_through() -> None:
+    proto = parsed(
+        """(float[4,6] x) => (float[4,2] y, int64 n) <int64[3] s = {2,2,2}, int64 p = {0}> {
+            t = SplitToSequence <axis=1> (x, s)
+            y = SequenceAt (t, p)
+            n = SequenceLength (t)
+        }"""
+    )
+    again = round_trip(proto)
+    assert operators(again.graph) == operators(proto.graph)
+    np.testing.assert_array_equal(outputs(again)[0], outputs(proto)[0])

@@ -24,6 +24,7 @@ from eqsat.onnx.spelling import (
     quantized,
     reduction,
     resizing,
+    sequences,
     shape,
 )
 from eqsat.onnx.spelling.source import Declined, Source, importer_of
@@ -32,5 +33,5 @@ from eqsat.onnx.spelling.target import OnnxNode, Target, exporter_of
 __all__ = [
     "Declined", "OnnxNode", "Source", "Target", "activation", "arithmetic", "casts", "convolution", "creation",
     "exporter_of", "importer_of", "indexing", "matrix", "normalization", "ordering", "places", "pooling", "quantized",
-    "reduction", "resizing", "shape",
+    "reduction", "resizing", "sequences", "shape",
 ]  # fmt: skip

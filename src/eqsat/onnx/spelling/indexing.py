@@ -9,8 +9,10 @@ import numpy as np
 
 from eqsat.onnx.spelling.source import Result, Source, build, imports
 from eqsat.onnx.spelling.target import OnnxNode, Operand, Target, attributes, exports
-from eqsat.relay.expr import Call, Constant
+from eqsat.relay.dims import difference
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
 from eqsat.relay.op.types import axes_indices
+from eqsat.relay.ty import Dim
 
 # ---- slices
 
@@ -21,13 +23,76 @@ def _slice(source: Source) -> Result:
         (data,) = source.arguments(1)
         starts, ends, axes, steps = source.ints("starts"), source.ints("ends"), source.ints("axes"), None
     else:
-        data, starts, ends, axes, steps = source.optional(3, 5)
-        starts, ends = source.integers(starts), source.integers(ends)
+        data, *bounds, axes, steps = source.optional(3, 5)
+        starts, ends = map(source.sizes, bounds)
         axes = None if axes is None else source.integers(axes)
         steps = None if steps is None else source.integers(steps)
     axes = tuple(range(len(starts))) if axes is None else axes
     axes = axes_indices(axes, source.rank(data))
-    return build("strided_slice", data, begin=starts, end=ends, strides=steps or (1,) * len(starts), axes=axes)
+    steps = steps or (1,) * len(starts)
+    dims = source.type(data).shape
+    ends = [_whole_end(end, dims[axis]) for end, axis in zip(ends, axes, strict=True)]
+    if all(isinstance(bound, int) for bound in (*starts, *ends)):
+        return build("strided_slice", data, begin=starts, end=ends, strides=steps, axes=axes)
+    source.require(axes == tuple(range(axes[0], axes[0] + len(axes))), "its axes do not follow one another")
+    begin, end = (_from_front(axes[0], *filled) for filled in zip((0, _OPEN), bounds, strict=True))
+    return build("dyn.strided_slice", data, begin, end, Constant(np.asarray((1,) * axes[0] + tuple(steps))))
+
+
+_OPEN = 2**63 - 1
+"""The end of a slice that goes on to the last element."""
+
+
+def _whole_end(end: Dim, dim: Dim) -> Dim:
+    """The end of a slice, counted from the back where it is known there."""
+    if isinstance(end, int) or end.name is None:
+        return end
+    more = difference(end, dim)
+    return end if more is None else _OPEN if more >= 0 else more
+
+
+def _from_front(count: int, fill: int, bounds: Expr) -> Expr:
+    """Bounds of slices of all axes: ``fill`` for the first ``count``, then ``bounds``."""
+    first = np.full(count, fill, np.int64)
+    if isinstance(bounds, Constant):
+        return Constant(np.concatenate([first, bounds.data.numpy().astype(np.int64)]))
+    return build("concatenate", Tuple([Constant(first), bounds]), axis=0) if count else bounds
+
+
+@exports("dyn.strided_slice")
+def _to_dynamic_slice(call: Call, target: Target) -> OnnxNode:
+    if attributes(call).slice_mode != "end" or target.opset < 10:
+        raise target.unwritable(call, "it has no ends, or they are no tensors")
+    data, *bounds = call.args
+    parts = [_parts(bound) for bound in bounds]
+    whole = min(_matching(first, fill) for (first, _), fill in zip(parts, (0, _OPEN, 1), strict=True))
+    whole = whole if all(rest is None or len(first) == whole for first, rest in parts) else 0
+    begin, end, steps = (_behind(bound, *part, whole) for bound, part in zip(bounds, parts, strict=True))
+    count = target.dims(target.type(bounds[0]).shape)[0]
+    return OnnxNode("Slice", [data, begin, end, target.integers(range(whole, count)), steps])
+
+
+def _parts(bounds: Expr) -> tuple[np.ndarray[Any, Any], Expr | None]:
+    """The constant that bounds begin with, and what follows it."""
+    if isinstance(bounds, Constant):
+        return bounds.data.numpy(), None
+    if isinstance(bounds, Call) and bounds.op is Op.get("concatenate") and isinstance(bounds.args[0], Tuple):
+        fields = bounds.args[0].fields
+        if len(fields) == 2 and isinstance(fields[0], Constant):
+            return fields[0].data.numpy(), fields[1]
+    return np.zeros(0, np.int64), bounds
+
+
+def _matching(values: np.ndarray[Any, Any], fill: int) -> int:
+    """How many of the first values are ``fill``, or an end as far out."""
+    return next((place for place, value in enumerate(values.tolist()) if value != fill), len(values))
+
+
+def _behind(bounds: Expr, first: np.ndarray[Any, Any], rest: Expr | None, start: int) -> Operand:
+    """Bounds without the first ``start``."""
+    if start == 0:
+        return bounds
+    return first[start:] if rest is None else rest
 
 
 @exports("strided_slice")
