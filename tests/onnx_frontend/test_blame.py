@@ -56,13 +56,18 @@ def test_no_rule_is_blamed_for_what_is_equal() -> None:
     assert blame(from_proto(parsed(GRAPH)), [default]) is None
 
 
+def test_an_unsound_rule_beside_a_pattern_table_is_named() -> None:
+    assert blame(from_proto(parsed(GRAPH)), [default, UNSOUND], target="dnnl") == ["forget-tanh"]
+
+
+@pytest.mark.parametrize("command", [["optimize"], ["partition", "--target", "dnnl"]], ids=" ".join)
 def test_the_command_line_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
     onnx.save(parsed(GRAPH), source)
     monkeypatch.setitem(sets, "mine", RuleSet("mine", [UNSOUND]))
-    arguments = ["optimize", str(source), str(target), "--verify", "1", "--rules", "default", "--rules", "mine"]
+    arguments = [*command, str(source), str(target), "--verify", "1", "--rules", "default", "--rules", "mine"]
     monkeypatch.setattr("sys.argv", ["eqsat", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -82,7 +82,7 @@ def optimize_file(
         differences = onnx.verify(model if source == STREAM else source, done.after, settings.runs)
         phases["verify"] = clock() - start
         if not settings.keep_differing:
-            refuse_beyond(settings.tolerance, differences, lambda: _to_blame(model, settings))
+            refuse_beyond(settings.tolerance, differences, lambda: to_blame(model, settings))
     start = clock()
     write_model(done.after, target)
     phases["save"] = clock() - start
@@ -158,8 +158,8 @@ def refuse_beyond(tolerance: float, differences: list[Any], why: Callable[[], st
         )
 
 
-def _to_blame(model: Any, settings: Settings) -> str:
-    """The end of an error message: which rules made the difference."""
+def to_blame(model: Any, settings: Settings, target: str | None = None) -> str:
+    """The end of an error message: which rules made the difference, to the model optimized or cut for a target."""
     from eqsat import onnx
 
     names = onnx.blame(
@@ -170,6 +170,7 @@ def _to_blame(model: Any, settings: Settings) -> str:
         settings.method,
         settings.runs,
         settings.tolerance,
+        target,
     )
     if names is None:
         return ""

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from eqsat.cli.optimize import node_count, refuse_beyond, write_model
+from eqsat.cli.optimize import node_count, refuse_beyond, to_blame, write_model
 from eqsat.cli.options import PATH, STREAM, Settings, json_option, optimization_options, read_model
 from eqsat.cli.progress import saturation_progress
 
@@ -43,7 +43,7 @@ def partition(
     if how.runs:
         differences = onnx.verify(model if source == STREAM else source, done.after, how.runs)
         if not how.keep_differing:
-            refuse_beyond(how.tolerance, differences)
+            refuse_beyond(how.tolerance, differences, lambda: "" if as_is else to_blame(model, how, target))
     write_model(done.after, target_file)
     facts = {
         "nodes": {"before": node_count(done.before), "after": node_count(done.after)},

@@ -1,4 +1,4 @@
-"""Which rule is to blame when an optimized model differs: optimize again with ever fewer rules."""
+"""Which rule is to blame when an optimized or partitioned model differs: do it again with ever fewer rules."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import onnx_ir as ir
 
-from eqsat.egraph.report import Limits
+from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import flatten
 from eqsat.errors import EqsatError
 from eqsat.extraction import CostNode
 from eqsat.onnx.optimize import run
+from eqsat.onnx.partition import partition
 from eqsat.onnx.verify import differing, verify
 
 Suspect = TypeVar("Suspect")
@@ -26,14 +27,16 @@ def blame(
     method: str = "auto",
     runs: int = 3,
     tolerance: float = 1e-3,
+    target: str | None = None,
 ) -> list[str] | None:
-    """Names of the rules without any one of which the optimized model would not differ.
+    """Names of the rules without any one of which the optimized, or partitioned, model would not differ.
 
     Args:
         model: the model as it was.
-        rules, limits, cost_model, method: what it was optimized with, as :func:`eqsat.onnx.run`.
+        rules, limits, cost_model, method: what was asked for, as :func:`eqsat.onnx.run`.
         runs: on how many random inputs models are compared.
         tolerance: the relative difference beyond which they differ.
+        target: what it was partitioned for, None if it was optimized.
 
     Returns:
         One name, or the smallest set found of rules that only together do it; empty when the model differs with
@@ -43,17 +46,23 @@ def blame(
 
     every = flatten(default if rules is None else rules)
 
-    def optimized(names: Sequence[str]) -> Any:
-        return run(model, [rule for rule in every if rule.name in names], limits, cost_model, method)
+    def made(names: Sequence[str]) -> tuple[ir.Model, Report]:
+        chosen = [rule for rule in every if rule.name in names]
+        if target is not None:
+            parts = partition(model, target, chosen, limits, cost_model, method)
+            return parts.after, parts.report
+        done = run(model, chosen, limits, cost_model, method)
+        return done.after, done.extraction.report
 
     def differs(names: Sequence[str]) -> bool:
         try:
-            return bool(differing(verify(model, optimized(names).after, runs), tolerance))
+            return bool(differing(verify(model, made(names)[0], runs), tolerance))
         except EqsatError:  # another way to go wrong than the one looked for
             return False
 
-    report = optimized([rule.name for rule in every]).extraction.report
-    suspects = [rule.name for rule in report.rules.values() if rule.updates]
+    known = [rule.name for rule in every]
+    _, report = made(known)
+    suspects = [rule.name for rule in report.rules.values() if rule.updates and rule.name in known]
     if differs([]):
         return []
     return smallest(suspects, differs) if differs(suspects) else None

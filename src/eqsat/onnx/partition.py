@@ -13,7 +13,7 @@ from eqsat.egraph.report import Limits, Report
 from eqsat.errors import ArgumentError, ModelError
 from eqsat.extraction import CostNode, OpCount
 from eqsat.onnx.cost import OnnxCost
-from eqsat.onnx.imported import opset_of
+from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
 from eqsat.relay.expr import Function
@@ -37,12 +37,14 @@ class Partitioning:
         after: the same with a node for each composite, and a local function for each kind of composite.
         composites: kind of composite -> nodes of it.
         opaque: operator -> reasons why nodes of it are not understood, with their number.
+        report: what the rules did.
     """
 
     before: ir.Model
     after: ir.Model
     composites: Counter[str]
     opaque: dict[str, dict[str, int]]
+    report: Report
 
 
 def partition(
@@ -76,8 +78,8 @@ def partition(
     imported = import_model(model)
     acting = [*([default] if rules is None else rules), composite_rules(table)]
     saturation = saturate(imported.function, acting, limits, on_iteration=on_iteration)
-    chosen = extract(saturation, OnnxCost(cost_model or OpCount(), opset_of(model)), method).expr
-    return _partitioning(chosen, imported, target)
+    chosen = extract(saturation, OnnxCost(cost_model or OpCount(), opset_of(model)), method)
+    return _partitioning(chosen.expr, imported, target, chosen.report)
 
 
 def merge(model: ir.Model, target: str) -> Partitioning:
@@ -88,7 +90,7 @@ def merge(model: ir.Model, target: str) -> Partitioning:
     table = _table(target)
     imported = import_model(model)
     typed: Any = infer_type(imported.function)
-    return _partitioning(merge_composite(typed, IRModule(), table), imported, target)
+    return _partitioning(merge_composite(typed, IRModule(), table), imported, target, Report())
 
 
 def targets() -> list[str]:
@@ -103,9 +105,9 @@ def _table(target: str) -> Any:
     return table
 
 
-def _partitioning(function: Any, imported: Any, target: str) -> Partitioning:
+def _partitioning(function: Any, imported: Imported, target: str, report: Report) -> Partitioning:
     if not isinstance(function, Function):
         raise ModelError("the graph is one that rules may not look into")
     after = export_partitioned(function, imported, target)
     composites = Counter(node.op_type for node in after.graph if node.domain == target)
-    return Partitioning(imported.model, after, composites, imported.opaque)
+    return Partitioning(imported.model, after, composites, imported.opaque, report)
