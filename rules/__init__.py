@@ -39,6 +39,7 @@ from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
 from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
+from eqsat.rules.shuffles import shuffles
 from eqsat.rules.transposes import transposes
 from eqsat.rules.windows import windows
 
@@ -53,6 +54,7 @@ _subjects = (
     likes,
     dynamic,
     transposes,
+    shuffles,
     joining,
     gathering,
     reductions,

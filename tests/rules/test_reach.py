@@ -49,6 +49,11 @@ def image_bias(scale: Expr) -> Expr:
     return relay.var("image", shape=(1, 3, 8, 8), dtype="int32") + relay.reshape(bias, newshape=(1, 3, 1, 1))
 
 
+def channel_shuffle(image: Expr, groups: int) -> Expr:
+    parts = relay.reshape(image, newshape=(1, groups, 6 // groups, 8, 8))
+    return relay.reshape(relay.transpose(parts, axes=(0, 2, 1, 3, 4)), newshape=(1, 6, 8, 8))
+
+
 def words(dtype: str = "int32") -> Expr:
     return relay.var("index", shape=(5,), dtype=dtype)
 
@@ -74,6 +79,10 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "a reshape goes to the constant it is of": (
         "divide floor cast add",
         lambda: image_bias(relay.var("scale", shape=())),
+    ),
+    "a channel shuffle is a gather": (
+        "nn.relu take",
+        lambda: nn.relu(channel_shuffle(relay.var("image", shape=(1, 6, 8, 8)), 2)),
     ),
     "reshapes meet before an activation": (
         "reshape sigmoid",

@@ -1,0 +1,95 @@
+"""An axis split, its parts exchanged and joined again, as in channel shuffles, is one gather along the axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.author import attrs_of, compute, refuse, rewrite, type_of, variables
+from eqsat.egraph.rule import RuleSet
+from eqsat.relay.expr import Expr, Var
+from eqsat.relay.op import reshape, take, transpose
+from eqsat.relay.ty import Dim, TensorType
+from eqsat.rules.draw import Draw
+from eqsat.rules.operators import permutation, rank_of, view
+from eqsat.rules.shape import codes, has_zero
+
+(x,) = variables("x")
+
+LEAST_ROW = 16
+"""Elements that must move together: fewer are transposed faster than gathered."""
+MOST_INDICES = 1 << 14
+
+parts = view(x)
+exchanged = transpose(parts)
+joined = view(exchanged)
+
+
+def known(dims: Sequence[Dim]) -> list[int] | None:
+    """Dimensions as numbers, None where some are unknown."""
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    return numbers if len(numbers) == len(dims) else None
+
+
+def shuffle(attrs: Any, split: TensorType, whole: TensorType) -> Any:
+    """Which axis of ``whole``, reshaped to ``split``, a transpose shuffles, and the indices in their new order."""
+    order = permutation(attrs, rank_of(split))
+    moved = [place for place, axis in enumerate(order) if place != axis]
+    if not moved:
+        return refuse("nothing is exchanged")
+    first, last = moved[0], moved[-1] + 1
+    middle, rest = known(split.shape[first:last]), known(split.shape[last:])
+    if not middle or rest is None or 0 in (*middle, *rest):
+        return refuse("an axis that moves is of unknown length, or nothing is there")
+    count, row = prod(middle), prod(rest)
+    if row < LEAST_ROW or count > MOST_INDICES:
+        return refuse("single elements move, or there are too many")
+    for axis in range(rank_of(whole)):
+        after = known(whole.shape[axis + 1 :])
+        if whole.shape[axis] == count and after is not None and prod(after) == row:
+            indices = np.arange(count).reshape(middle).transpose([each - first for each in order[first:last]])
+            return axis, indices.reshape(-1)
+    return refuse("more than one axis is shuffled")
+
+
+def found(part: int) -> Any:
+    """Axis (0) or indices (1) of the shuffle."""
+
+    def pick(*of: Any) -> Any:
+        result = shuffle(*of)
+        return result[part] if isinstance(result, tuple) else result
+
+    return compute(pick, attrs_of(exchanged), type_of(parts), type_of(x))
+
+
+def _drawn(draw: Draw) -> Expr:
+    """Channels in groups, exchanged with what is in a group, mostly."""
+    groups, size, side = draw.rng.randint(1, 3), draw.rng.randint(1, 3), draw.rng.choice((4, 5))
+    lead = draw.rng.choice(((), (2,), (1, 3)))
+    image = (*lead, groups * size, side, side)
+    order = [*range(len(lead)), len(lead) + 1, len(lead), len(lead) + 2, len(lead) + 3]
+    if draw.chance(0.1):
+        draw.rng.shuffle(order)
+    split = reshape(Var("x", TensorType(image, draw.dtype)), newshape=(*lead, groups, size, side, side))
+    result = image if draw.chance(0.7) else (-1, side)
+    return reshape(transpose(split, axes=order), newshape=result)  # type: ignore[no-any-return]
+
+
+shuffles = RuleSet(
+    "shuffles",
+    [
+        rewrite(
+            "shuffle-is-gather",
+            joined,
+            reshape(
+                take(x, found(1), axis=found(0), mode="fast"),
+                newshape=compute(codes, type_of(joined)),
+                allowzero=compute(has_zero, type_of(joined)),
+            ),
+            examples=_drawn,
+        ),
+    ],
+)
