@@ -25,7 +25,9 @@ from eqsat.relay.op import (
     cos,
     exp,
     log,
+    logical_and,
     logical_not,
+    logical_or,
     maximum,
     minimum,
     multiply,
@@ -290,6 +292,8 @@ repeated = RuleSet(
         # (-x)(-y) = x y
         rewrite("multiply-negatives", negative(x) * negative(y), x * y),
         rewrite("divide-negatives", negative(x) / negative(y), x / y, when(is_float, type_of(x))),
+        rewrite("and-true", logical_and(x, all_true), x),
+        rewrite("or-false", logical_or(x, all_false), x),
         rewrite("where-both", where(z, x, x), x),
         rewrite("where-true", where(all_true, x, y), x),
         rewrite("where-false", where(all_false, x, y), y),

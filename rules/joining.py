@@ -23,21 +23,36 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
+from eqsat.egraph.egraph import is_exact
 from eqsat.egraph.rule import Ref, Refusal, RuleSet
+from eqsat.errors import TypeCheckError
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
-from eqsat.relay.expr import Expr, Tuple, Var
-from eqsat.relay.op import concatenate, reshape, shape_of, split, strided_slice, take
+from eqsat.relay.expr import Expr, Tuple, Var, const
+from eqsat.relay.op import (
+    add,
+    broadcast_to,
+    concatenate,
+    exp,
+    greater,
+    reshape,
+    shape_of,
+    split,
+    strided_slice,
+    subtract,
+    take,
+    where,
+)
 from eqsat.relay.op.index import slice_bounds
 from eqsat.relay.op.rearrange import ndarray_size
-from eqsat.relay.op.types import axis_index
-from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.op.types import axis_index, broadcast_shape
+from eqsat.relay.ty import Dim, TensorType, Type
 from eqsat.rules.draw import Draw
-from eqsat.rules.operators import binary, rank_of
+from eqsat.rules.operators import binary, rank_of, unary
 from eqsat.rules.operators import shape_of as static_shape
 from eqsat.rules.shape import codes, has_zero
 
-x, y = variables("x y")
-(i,) = constants("i")
+x, y, z, sizes = variables("x y z sizes")
+i, c, d = constants("i c d")
 
 MOST = 6
 """Tensors in a concatenation, or parts of a split, that rules know of."""
@@ -101,9 +116,9 @@ def slice_of_slice(first: Any, second: Any, ty: TensorType, between: TensorType)
     return both
 
 
-def takes_all(attrs: Any, ty: TensorType) -> bool:
-    found = ranges(attrs, ty)
-    return isinstance(found, dict) and all(r == range(ty.shape[axis]) for axis, r in found.items())  # type: ignore[arg-type]
+def keeps_order(attrs: Any, ty: TensorType) -> bool:
+    """Guard: a slice of the same type is the same."""
+    return all(stride > 0 for *_, stride in slice_bounds(attrs, rank_of(ty)))
 
 
 def split_part(index: int) -> Callable[..., Any]:
@@ -133,7 +148,7 @@ slices = RuleSet(
             outer,
             cut(x, slice_of_slice, attrs_of(inner), attrs_of(outer), type_of(x), type_of(inner)),
         ),
-        rewrite("slice-nothing", inner, x, when(takes_all, attrs_of(inner), type_of(x))),
+        rewrite("slice-nothing", inner, x, when(keeps_order, attrs_of(inner), type_of(x))),
         *[
             rewrite(
                 f"split-is-slice-{index}",
@@ -331,7 +346,11 @@ gathers = RuleSet(
         rewrite(
             "gather-the-only",
             gathered,
-            reshape(x, newshape=compute(codes, type_of(gathered)), allowzero=compute(has_zero, type_of(gathered))),
+            reshape(
+                x,
+                newshape=compute(codes, type_of(gathered), type_of(x)),
+                allowzero=compute(has_zero, type_of(gathered)),
+            ),
             when(is_first, value_of(i)),
             when(takes_the_only, attrs_of(gathered), type_of(x), type_of(i)),
         ),
@@ -343,35 +362,102 @@ gathers = RuleSet(
 # ---- what broadcasts by itself
 
 
-def broadcasts(root: TensorType, first: TensorType, second: TensorType) -> bool:
-    """Whether operands of two types broadcast to the root's shape by themselves."""
-    shapes = [static_shape(ty) for ty in (root, first, second)]
-    if not all(isinstance(shape, tuple) for shape in shapes):
-        return False
+def broadcasts(root: TensorType, *operands: TensorType) -> bool:
+    """Whether operands of these types broadcast to the root's shape by themselves."""
+    shape: tuple[Dim, ...] = ()
     try:
-        return bool(np.broadcast_shapes(*shapes[1:]) == shapes[0])
-    except ValueError:
+        for ty in operands:
+            shape = broadcast_shape(shape, ty.shape)
+    except TypeCheckError:
         return False
+    return is_exact(root) and shape == root.shape
 
 
-spread = is_op("broadcast_to")(x)
-spread_first, spread_second = binary(spread, y), binary(y, spread)
+def absorbed(name: str, spread: DFPattern, *rest: Any) -> list[Any]:
+    """What takes in an expansion, or lets it through.
+
+    Args:
+        name: of the expansion.
+        spread: its pattern: ``x``, expanded.
+        rest: its arguments beside ``x``.
+    """
+    first, second, applied = binary(spread, y), binary(y, spread), unary(spread)
+    choices = {
+        "condition": (where(spread, y, z), (x, y, z)),
+        "choice": (where(y, spread, z), (y, x, z)),
+        "other-choice": (where(y, z, spread), (y, z, x)),
+    }
+    selected = where(spread, c, d)
+
+    def examples(build: Callable[..., Any], dtype: str = "float32") -> Any:
+        return (lambda draw: _expanded(draw, build, dtype)) if rest else None
+
+    return [
+        rewrite(
+            f"{name}-into-first-operand",
+            first,
+            like(first, x, y),
+            when(broadcasts, type_of(first), type_of(x), type_of(y)),
+            examples=examples(add),
+        ),
+        rewrite(
+            f"{name}-into-second-operand",
+            second,
+            like(second, y, x),
+            when(broadcasts, type_of(second), type_of(y), type_of(x)),
+            examples=examples(lambda spread, other: subtract(other, spread)),
+        ),
+        *[
+            rewrite(
+                f"{name}-into-{place}",
+                call,
+                where(*operands),
+                when(broadcasts, type_of(call), *map(type_of, operands)),
+                examples=examples(
+                    lambda spread, other, at=at: where(*_operands(at, spread, other)), "float32" if at else "bool"
+                ),
+            )
+            for at, (place, (call, operands)) in enumerate(choices.items())
+        ],
+        # f(expand(x)) = expand(f(x))
+        rewrite(
+            f"{name}-after-function",
+            applied,
+            like(spread, like(applied, x), *rest),
+            examples=examples(lambda a, b: exp(a)),
+        ),
+        rewrite(
+            f"{name}-after-choice",
+            selected,
+            like(spread, where(x, c, d), *rest),
+            when(are_scalars, type_of(c), type_of(d)),
+            examples=examples(lambda spread, other: where(spread, const(1.0), const(2.0)), "bool"),
+        ),
+    ]
+
+
+def are_scalars(*types: TensorType) -> bool:
+    return not any(ty.shape for ty in types)
+
+
+def _expanded(draw: Draw, build: Callable[..., Any], dtype: str) -> Expr:
+    """``build`` of a tensor that is expanded to a constant shape, and another of that shape, or nearly."""
+    shape = draw.tensor(draw.rng.choice((1, 2, 3))).concrete_shape
+    data = Var("x", TensorType(draw.against(shape), dtype))
+    other = Var("y", TensorType(shape if draw.chance(0.8) else draw.against(shape), "float32"))
+    return build(broadcast_to(data, const(np.asarray(shape, "int64"))), other)  # type: ignore[no-any-return]
+
+
+def _operands(place: int, spread: Expr, other: Expr) -> list[Expr]:
+    """Operands of ``where``, ``spread`` at a place."""
+    return [spread if at == place else other if at else greater(other, const(0.0)) for at in range(3)]
+
 
 broadcasting = RuleSet(
     "broadcasting",
     [
-        rewrite(
-            "expand-into-first-operand",
-            spread_first,
-            like(spread_first, x, y),
-            when(broadcasts, type_of(spread_first), type_of(x), type_of(y)),
-        ),
-        rewrite(
-            "expand-into-second-operand",
-            spread_second,
-            like(spread_second, y, x),
-            when(broadcasts, type_of(spread_second), type_of(y), type_of(x)),
-        ),
+        absorbed("expand", is_op("broadcast_to")(x)),
+        absorbed("dynamic-expand", is_op("dyn.broadcast_to")(x, sizes), sizes),
     ],
 )
 

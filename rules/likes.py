@@ -56,7 +56,11 @@ concrete = RuleSet(
         rewrite(
             "reshape-like",
             same_shape,
-            reshape(x, newshape=compute(codes, type_of(same_shape)), allowzero=compute(has_zero, type_of(same_shape))),
+            reshape(
+                x,
+                newshape=compute(codes, type_of(same_shape), type_of(x)),
+                allowzero=compute(has_zero, type_of(same_shape)),
+            ),
         ),
         rewrite("broadcast-to-like", same_spread, broadcast_to(x, shape=compute(shape_of, type_of(same_spread)))),
         rewrite("cast-like", same_dtype, cast(x, dtype=compute(dtype_of, type_of(same_dtype)))),

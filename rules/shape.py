@@ -9,7 +9,8 @@ import numpy as np
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, tile, transpose
-from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.op.shape import reshape_codes
+from eqsat.relay.ty import TensorType, Type, is_static
 from eqsat.rules.operators import binary, permutation, rank_of, shape_of, unary, view
 
 x, y = variables("x y")
@@ -32,19 +33,22 @@ def moves_ones_only(attrs: Any, ty: TensorType) -> bool:
     return kept == sorted(kept)
 
 
-def codes(ty: Type) -> Any:
-    """The type's shape as the ``newshape`` of a reshape: one dimension may be unknown."""
+def codes(ty: Type, of: Type | None = None) -> Any:
+    """The type's shape as the ``newshape`` of a reshape.
+
+    One dimension may be unknown, and any that a tensor of type ``of`` has in the same place.
+    """
     if not isinstance(ty, TensorType):
         return refuse("its type is not known")
-    shape = [dim if isinstance(dim, int) else -1 for dim in ty.shape]
-    if shape.count(-1) > 1 or (-1 in shape and 0 in shape):
+    found = reshape_codes(of.shape if isinstance(of, TensorType) else (), ty.shape)
+    if found is None or (0 in ty.shape and not is_static(ty)):
         return refuse("more than one dimension is not known")
-    return tuple(shape)
+    return found
 
 
 def reshaped(root: Any) -> Any:
     """``x`` in the shape of what ``root`` matched."""
-    return reshape(x, newshape=compute(codes, type_of(root)), allowzero=compute(has_zero, type_of(root)))
+    return reshape(x, newshape=compute(codes, type_of(root), type_of(x)), allowzero=compute(has_zero, type_of(root)))
 
 
 def has_zero(ty: TensorType) -> bool:

@@ -94,6 +94,22 @@ def difference(left: Dim, right: Dim) -> int | None:
     return found if isinstance(found, int) else None
 
 
+def least_dim(left: Dim, right: Dim) -> Dim:
+    """The smaller one of two sizes."""
+    more = difference(left, right)
+    if more is not None:
+        return left if more <= 0 else right
+    first, second = (left, right) if isinstance(left, AnyDim) else (right, left)
+    return AnyDim() if AnyDim() in (first, second) else AnyDim(f"min({first!r}, {second!r})")
+
+
+def is_least_of(dim: Dim, other: Dim) -> bool:
+    """Whether a dimension is the smaller one of ``other`` and another."""
+    if not isinstance(dim, AnyDim) or dim.name is None:
+        return False
+    return dim.name.startswith(f"min({other!r}, ") or dim.name.endswith(f", {other!r})")
+
+
 def map_dim(function: Callable[[int], int], dim: Dim) -> Dim:
     """``function`` of a known dimension, unknown of an unknown one."""
     return function(dim) if isinstance(dim, int) else AnyDim()

@@ -13,8 +13,9 @@ from eqsat.relay.elements import Elements, whole_numbers
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.op.op import make_attrs
+from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, TensorType, Type, is_static
+from eqsat.relay.ty import TensorType, Type, is_static
 
 _MOST = 1024
 """Elements up to which constants are computed: they are mostly shapes."""
@@ -42,23 +43,6 @@ def static_form(call: Call, types: Mapping[Expr, Type], elements: Elements) -> E
     return call if form is None else form(call, ty, types, elements)
 
 
-def reshape_codes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
-    """How ``reshape`` makes ``wanted`` of a tensor of ``shape``; None if it cannot be said.
-
-    ``wanted`` may have codes itself: 0 to copy a dimension, -1 for what is left over.
-    """
-    codes: list[int | None] = []
-    for index, dim in enumerate(wanted):
-        if isinstance(dim, int):
-            codes.append(dim)
-        else:
-            copied = dim.name is not None and index < len(shape) and shape[index] == dim
-            codes.append(0 if copied else None)
-    if codes.count(None) + codes.count(-1) > 1:
-        return None
-    return tuple(-1 if code is None else code for code in codes)
-
-
 def _is_small_constant(expr: Expr) -> bool:
     if isinstance(expr, Tuple):
         return all(map(_is_small_constant, expr.fields))
@@ -72,11 +56,11 @@ def _reshape(call: Call, ty: TensorType, types: Mapping[Expr, Type], elements: E
     data, wanted = types[call.args[0]], elements.sizes(call.args[1])
     if not isinstance(data, TensorType) or wanted is None or call.attrs is None:
         return call
-    allowzero = call.attrs.allowzero
-    codes = None if allowzero and not is_static(ty) else reshape_codes(data.shape, wanted)
-    if codes is None:
+    empty = call.attrs.allowzero and 0 in wanted
+    if empty and not all(isinstance(dim, int) for dim in wanted):
         return call
-    return _static("reshape", call.args[:1], newshape=codes, allowzero=allowzero and 0 in codes)
+    codes = reshape_codes(data.shape, wanted)
+    return call if codes is None else _static("reshape", call.args[:1], newshape=codes, allowzero=empty)
 
 
 def _broadcast_to(call: Call, ty: TensorType, types: Mapping[Expr, Type], elements: Elements) -> Expr:

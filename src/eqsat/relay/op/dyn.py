@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import least_dim
 from eqsat.relay.expr import const
 from eqsat.relay.op.op import Builder, Field, OpPattern, define, is_operand
 from eqsat.relay.op.shape import clamp_slice, resolve_reshape
@@ -205,6 +206,26 @@ def _slice_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TensorType((*_unknown(count), *data.shape[count:]), data.dtype)
 
 
+def _sliced(attrs: Any, args: Sequence[Type], elements: Sequence[Sequence[Dim] | None]) -> Type | None:
+    data, (_, first, last, steps) = tensor(args[0]), elements
+    if attrs.slice_mode != "end" or first is None or last is None or steps is None:
+        return None
+    shape = list(data.shape)
+    steps = tuple(steps) * len(first) if len(steps) == 1 else steps
+    for axis, bounds in enumerate(zip(first, last, steps, strict=False)):
+        shape[axis] = _taken(*bounds, shape[axis])
+    return TensorType(shape, data.dtype)
+
+
+def _taken(begin: Dim, end: Dim, step: Dim, dim: Dim) -> Dim:
+    """How much a slice takes of an axis of size ``dim``."""
+    if all(isinstance(number, int) for number in (begin, end, step, dim)):
+        return len(range(dim)[clamp_slice(begin, end, step, dim)])  # type: ignore[arg-type]
+    if (begin, step) != (0, 1) or (isinstance(end, int) and end < 0):
+        return AnyDim()
+    return dim if isinstance(end, int) and end >= 2**31 - 1 else least_dim(dim, end)
+
+
 def _slice(attrs: Any, data: Any, begin: Any, end: Any, strides: Any) -> Any:
     first, last, steps = map(_sizes, (begin, end, strides))
     steps = steps * len(first) if len(steps) == 1 else steps
@@ -223,6 +244,7 @@ strided_slice = define(
     "data begin end strides",
     Field("slice_mode", "str", "end"),
     infer=_slice_type,
+    refine=_sliced,
     kernel=_slice,
     kind=INJECTIVE,
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import is_least_of
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 
@@ -99,8 +100,10 @@ def _broadcast_dim(a: Dim, b: Dim) -> Dim:
         return a
     if a == 1:
         return b
+    if isinstance(a, AnyDim) and isinstance(b, AnyDim):  # a size meets its part: then it is no larger
+        return a if is_least_of(b, a) else b if is_least_of(a, b) else AnyDim()
     if isinstance(a, AnyDim):
-        return AnyDim() if isinstance(b, AnyDim) else b
+        return b
     if isinstance(b, AnyDim):
         return a
     raise TypeCheckError(f"dimensions {a} and {b} do not broadcast")
