@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, constants, like, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet
-from eqsat.relay.dataflow_pattern import is_op
-from eqsat.relay.expr import Constant, Expr, Var
-from eqsat.relay.op import argmax, argmin, argsort
+from eqsat.relay.dataflow_pattern import is_op, is_tuple
+from eqsat.relay.expr import Call, Constant, Expr, Op, Var
+from eqsat.relay.op import argmax, argmin, argsort, concatenate
+from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.qnn.convert import dequantize, quantize
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import Draw
+from eqsat.rules.draw import Draw, complete
 
-(x,) = variables("x")
+x, y, z = variables("x y z")
 scale, point = constants("scale point")
 
 BYTES = ("int8", "uint8")
@@ -77,9 +78,77 @@ def order_of(name: str, search: Any) -> Any:
     )
 
 
+MOVES = (
+    "expand_dims", "nn.batch_flatten", "nn.max_pool2d", "reshape", "reverse", "squeeze", "strided_slice", "transpose",
+)  # fmt: skip
+"""Operators that put numbers elsewhere, and one that keeps the largest: quantized ones as well."""
+
+
+def is_of_tensor(*parameters: NDArray[Any]) -> bool:
+    """Whether scale and zero point are of the whole tensor."""
+    return all(parameter.size == 1 and parameter.ndim == 0 for parameter in parameters)
+
+
+def bytes_moved(move: str) -> Any:
+    """quantize(move(dequantize(x))) = move(x)"""
+    moved = is_op(move)(real)
+    whole = is_op("qnn.quantize")(moved, scale, point)
+
+    def examples(draw: Draw) -> Expr:
+        data, scales, points = quantized(draw)
+        ty = data.type_annotation  # type: ignore[attr-defined]
+        _, attrs = complete(draw, Op.get(move), [TensorType(ty.shape, "float32")], {})
+        return quantize(  # type: ignore[no-any-return]
+            Call(Op.get(move), [dequantize(data, scales, points)], make_attrs(Op.get(move), attrs)),
+            scales,
+            points,
+            out_dtype=ty.dtype if draw.chance(0.9) else "int8",
+        )
+
+    return rewrite(
+        f"bytes-moved-by-{move}",
+        whole,
+        like(moved, x),
+        when(is_usual, value_of(scale)),
+        when(is_of_tensor, value_of(scale), value_of(point)),
+        when(is_byte, type_of(x)),
+        when(are_alike, attrs_of(real), attrs_of(whole), type_of(x), type_of(whole)),
+        examples=examples,
+    )
+
+
+def bytes_joined(count: int) -> Any:
+    """quantize(concat(dequantize(x), dequantize(y), ..)) = concat(x, y, ..)"""
+    parts = [is_op("qnn.dequantize")(each, scale, point) for each in (x, y, z)[:count]]
+    joined = concatenate(is_tuple(parts))
+    whole = is_op("qnn.quantize")(joined, scale, point)
+
+    def examples(draw: Draw) -> Expr:
+        data, scales, points = quantized(draw)
+        ty = data.type_annotation  # type: ignore[attr-defined]
+        fields = [dequantize(Var(name, ty), scales, points) for name in "xyz"[:count]]
+        return quantize(concatenate(fields, axis=0), scales, points, out_dtype=ty.dtype)  # type: ignore[no-any-return]
+
+    return rewrite(
+        f"bytes-joined-{count}",
+        whole,
+        like(joined, is_tuple([x, y, z][:count])),
+        when(is_usual, value_of(scale)),
+        when(is_of_tensor, value_of(scale), value_of(point)),
+        *[when(is_byte, type_of(each)) for each in (x, y, z)[:count]],
+        *[
+            when(are_alike, attrs_of(part), attrs_of(whole), type_of(each), type_of(whole))
+            for part, each in zip(parts, (x, y, z), strict=False)
+        ],
+        examples=examples,
+    )
+
+
 quantization = RuleSet(
     "quantization",
     [
+        *map(bytes_moved, MOVES),
+        *map(bytes_joined, (2, 3)),
         # each byte is a real number of its own
         rewrite(
             "quantize-dequantized",

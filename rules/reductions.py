@@ -20,13 +20,15 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
+from eqsat.egraph.egraph import is_exact
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import abs, exp, log, mean, reshape, sqrt, sum
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.draw import FLOATS, Draw
-from eqsat.rules.operators import any_reduction, rank_of, reduced_axes, reduction, shape_of, view
+from eqsat.rules.einsum import notations
+from eqsat.rules.operators import any_reduction, rank_of, reduced_axes, reduction, view
 from eqsat.rules.shape import codes, has_zero
 from eqsat.rules.values import Filled, is_float
 
@@ -54,8 +56,7 @@ def without(attrs: Any, ty: TensorType, keepdims: bool) -> Any:
 
 def is_other_form(attrs: Any, ty: TensorType, root: TensorType) -> bool:
     """Whether a view gives a reduction the shape that it has with ``keepdims`` the other way."""
-    wanted = shape_of(root)
-    return isinstance(wanted, tuple) and without(attrs, ty, not attrs.keepdims) == wanted
+    return is_exact(root) and without(attrs, ty, not attrs.keepdims) == root.shape
 
 
 def over_ones(attrs: Any, ty: TensorType) -> bool:
@@ -133,6 +134,7 @@ reductions = RuleSet(
     "reductions",
     [
         functions,
+        notations,
         *map(repeated, ("sum", "mean", "max", "min", "prod", "all", "any")),
         rewrite(
             "view-of-reduction",

@@ -20,7 +20,8 @@ from eqsat.rules.draw import Draw
 from eqsat.rules.values import zero
 
 x, w = variables("x w")
-(lowest,) = constants("lowest")
+parameters = variables("kernel_point scale kernel_scale")
+lowest, point = constants("lowest point")
 ROUNDING = Soundness.ROUNDING
 
 padded = is_op("nn.pad")(x, zero)
@@ -115,6 +116,32 @@ def _pooled(draw: Draw, name: str, rank: int, value: float) -> Expr:
     return Call(pool, [_padded(draw, rank, value)], make_attrs(pool, attrs | {"ceil_mode": draw.chance(0.1)}))
 
 
+def into_quantized() -> Any:
+    """qnn.conv2d(pad(x, zero point), w) = qnn.conv2d(x, w) with more padding: what it pads with stands for 0"""
+    filled = is_op("nn.pad")(x, lowest)
+    conv = is_op("qnn.conv2d")(filled, w, point, *parameters)
+    return rewrite(
+        "pad-into-qnn-conv2d",
+        conv,
+        like(conv, x, w, point, *parameters, padding=compute(more_padding, attrs_of(filled), attrs_of(conv))),
+        when(lambda value, zero: zero.size == 1 and bool(np.all(value == zero)), value_of(lowest), value_of(point)),
+        soundness=ROUNDING,
+        examples=_quantized,
+    )
+
+
+def _quantized(draw: Draw) -> Expr:
+    draw.dtype = "int8"
+    of = draw.rng.choice((0, 3))
+    data = _padded(draw, 2, 0.0)
+    data = Call(data.op, [data.args[0], Constant(np.int8(of))], data.attrs) if isinstance(data, Call) else data
+    weight = Constant(draw.array(TensorType((2, 2, 3, 2), "int8")))
+    conv, points = Op.get("qnn.conv2d"), [Constant(np.int32(of)), Constant(np.int32(1))]
+    scales = [Constant(np.float32(scale)) for scale in (0.5, 0.25)]
+    attrs = {"kernel_size": (3, 2), "channels": 2, "padding": draw.rng.choice((0, 1))}
+    return Call(conv, [data, weight, *points, *scales], make_attrs(conv, attrs))
+
+
 def into_average(rank: int) -> Any:
     """A pool that counts the padding may do the padding."""
     pool = is_op(f"nn.avg_pool{rank}d")(padded)
@@ -151,6 +178,7 @@ windows = RuleSet(
             padded_twice,
             like(padded, x, zero, pad_width=compute(both_widths, attrs_of(padded), attrs_of(padded_twice))),
         ),
+        into_quantized(),
         *[make(rank) for make in (into_conv, into_average, into_maximum) for rank in (1, 2, 3)],
     ],
 )

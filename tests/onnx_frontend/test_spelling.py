@@ -207,3 +207,42 @@ def test_sequences_that_stay_sequences_pass_through() -> None:
     again = round_trip(proto)
     assert operators(again.graph) == operators(proto.graph)
     np.testing.assert_array_equal(outputs(again)[0], outputs(proto)[0])
+
+
+def test_bytes_that_are_only_moved_stay_bytes() -> None:
+    """Numbers made of bytes, moved, and made bytes again: the numbers go."""
+    proto = parsed(
+        """(float[1,2,4,6] x) => (float[1,4,24] y)
+           <float s = {0.05}, uint8 z = {7}, int64[3] n = {1, 4, 24}> {
+            q = QuantizeLinear (x, s, z)
+            r = DequantizeLinear (q, s, z)
+            t = Transpose <perm=[0,2,3,1]> (r)
+            u = QuantizeLinear (t, s, z)
+            v = DequantizeLinear (u, s, z)
+            w = Concat <axis=3> (v, v)
+            b = QuantizeLinear (w, s, z)
+            c = DequantizeLinear (b, s, z)
+            y = Reshape (c, n)
+        }""",
+        13,
+    )
+    after = optimized(proto)
+    assert operators(after.graph)["QuantizeLinear"] == operators(after.graph)["DequantizeLinear"] == 1
+    np.testing.assert_array_equal(outputs(after)[0], outputs(proto)[0])
+
+
+def test_index_notation_becomes_a_product_whose_transposes_meet_others() -> None:
+    proto = parsed(
+        """(float[2,4,3] x) => (float[2,4,4] y) {
+            e = Einsum <equation="bij,bkj->bki"> (x, x)
+            n = Neg (e)
+            t = Transpose <perm=[0,2,1]> (n)
+            u = Transpose <perm=[0,2,1]> (x)
+            v = MatMul (x, u)
+            y = Add (t, v)
+        }""",
+        13,
+    )
+    after = optimized(proto)
+    assert operators(after.graph) == {"Transpose": 1, "MatMul": 1, "Sub": 1}
+    np.testing.assert_allclose(outputs(after)[0], outputs(proto)[0], rtol=1e-5)

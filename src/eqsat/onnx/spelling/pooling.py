@@ -52,6 +52,8 @@ def _to_pool(call: Call, target: Target) -> OnnxNode:
     rank = len(attrs.pool_size)
     if {attrs.layout, attrs.out_layout or attrs.layout} != {channels_first(rank)} or attrs.ceil_mode:
         raise target.unwritable(call, f"the layout must be {channels_first(rank)}, without ceil_mode")
+    if op_type == "MaxPool" and target.opset < 12 and "int" in target.type(call).dtype:
+        raise target.unwritable(call, "it is of integers")
     said = {"kernel_shape": attrs.pool_size, "strides": attrs.strides, "pads": attrs.padding}
     if any(step != 1 for step in attrs.dilation):
         if target.opset < (10 if op_type == "MaxPool" else 19):

@@ -138,7 +138,7 @@ meshgrid = define(
 )
 
 
-def _einsum_terms(equation: str, count: int) -> tuple[list[str], str]:
+def einsum_terms(equation: str, count: int) -> tuple[list[str], str]:
     """The subscripts of every operand and of the result."""
     text = equation.replace(" ", "")
     if not re.fullmatch(r"([A-Za-z.]*,)*[A-Za-z.]*(->[A-Za-z.]*)?", text):
@@ -155,7 +155,7 @@ def _einsum_terms(equation: str, count: int) -> tuple[list[str], str]:
 
 def _einsum_type(attrs: Any, args: Sequence[Type]) -> Type:
     fields = tensors(args[0])
-    terms, result = _einsum_terms(attrs.equation, len(fields))
+    terms, result = einsum_terms(attrs.equation, len(fields))
     dims: dict[str, Dim] = {}
     ellipsis: tuple[Dim, ...] = ()
     for term, field in zip(terms, fields, strict=True):
@@ -178,7 +178,7 @@ def _einsum_type(attrs: Any, args: Sequence[Type]) -> Type:
 
 def _einsum_flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
     fields = tensors(args[0])
-    terms, _ = _einsum_terms(attrs.equation, len(fields))
+    terms, _ = einsum_terms(attrs.equation, len(fields))
     loops: dict[str, int] = {}
     for term, field in zip(terms, fields, strict=True):
         if "." in term:

@@ -1,0 +1,194 @@
+"""Sums of products by index notation, as matrix products between transposes: these meet others and cancel.
+
+Letters of two operands are of four kinds: in both and in the result (batch), in the left one and the result (rows), in
+the right one and the result (columns), in both and not in the result (summed over).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eqsat.egraph.author import attrs_of, compute, refuse, rewrite, type_of, variables, when
+from eqsat.egraph.rule import Refusal, RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import is_op, is_tuple
+from eqsat.relay.dims import multiply_dims
+from eqsat.relay.expr import Expr, Tuple, Var
+from eqsat.relay.op import einsum, reshape, transpose
+from eqsat.relay.op.rearrange import einsum_terms
+from eqsat.relay.ty import TensorType
+from eqsat.rules.draw import FLOATS, Draw
+from eqsat.rules.values import is_float
+
+x, y = variables("x y")
+notation = is_op("einsum")(is_tuple([x, y]))
+
+
+@dataclass(frozen=True)
+class Letters:
+    """The letters of an equation by kind, and the size of each."""
+
+    left: str
+    right: str
+    result: str
+    batch: str
+    rows: str
+    columns: str
+    summed: str
+    sizes: dict[str, Any]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether operands are batches of matrices, or the left one rows of several dimensions."""
+        rows = len(self.rows) == 1 or (self.rows and not self.batch)
+        return bool(rows) and len(self.columns) == len(self.summed) == 1
+
+    @property
+    def kinds(self) -> tuple[list[str], list[str], list[str]]:
+        """Batch, rows and columns, each as the letters that are one dimension of the product."""
+        return list(self.batch), [self.rows] if self.batch else list(self.rows), [self.columns]
+
+    def dims(self, kinds: Sequence[str]) -> list[Any]:
+        """The size of each kind of letters."""
+        return [multiply_dims(*(self.sizes[letter] for letter in kind)) for kind in kinds]
+
+    def reshaped(self, before: Sequence[str], after: Sequence[str]) -> Any:
+        """How a reshape makes of one dimension for each kind of letters before one for each kind after."""
+        given, wanted = self.dims(before), self.dims(after)
+        kept = [given[at : at + 1] == [dim] for at, dim in enumerate(wanted)]
+        codes = [dim if isinstance(dim, int) else 0 if same else -1 for dim, same in zip(wanted, kept, strict=True)]
+        if codes.count(-1) > 1 or (0 in wanted and not all(isinstance(dim, int) for dim in wanted)):
+            return refuse("more than one dimension is not known")
+        return tuple(codes)
+
+
+def letters_of(attrs: Any, left: TensorType, right: TensorType) -> Any:
+    """The letters of a product of two operands."""
+    (first, second), result = einsum_terms(attrs.equation, 2)
+    if any("." in term or len(set(term)) < len(term) for term in (first, second, result)):
+        return refuse("it has an ellipsis or a diagonal")
+    sizes: dict[str, Any] = dict(zip(first, left.shape, strict=True))
+    if any(sizes.setdefault(letter, dim) != dim for letter, dim in zip(second, right.shape, strict=True)):
+        return refuse("it broadcasts, or a dimension is not known")
+    alone = [letter for letter in first + second if letter not in result and (letter in first) != (letter in second)]
+    if alone:
+        return refuse("it sums one operand by itself")
+    both = [letter for letter in result if letter in first and letter in second]
+    return Letters(
+        first,
+        second,
+        result,
+        "".join(both),
+        "".join(letter for letter in first if letter in result and letter not in second),
+        "".join(letter for letter in second if letter in result and letter not in first),
+        "".join(letter for letter in first if letter not in result),
+        sizes,
+    )
+
+
+def places(letters: str, of: str) -> tuple[int, ...]:
+    return tuple(of.index(letter) for letter in letters)
+
+
+def left_order(letters: Letters) -> tuple[int, ...]:
+    return places(letters.batch + letters.rows + letters.summed, letters.left)
+
+
+def right_order(letters: Letters) -> tuple[int, ...]:
+    return places(letters.batch + letters.summed + letters.columns, letters.right)
+
+
+def result_order(letters: Letters) -> tuple[int, ...]:
+    return places(letters.result, letters.batch + letters.rows + letters.columns)
+
+
+def left_shape(letters: Letters) -> Any:
+    batch, rows, _ = letters.kinds
+    return letters.reshaped(letters.batch + letters.rows + letters.summed, [*batch, *rows, letters.summed])
+
+
+def right_shape(letters: Letters) -> Any:
+    batch, _, columns = letters.kinds
+    return letters.reshaped(letters.batch + letters.summed + letters.columns, [*batch, letters.summed, *columns])
+
+
+def result_shape(letters: Letters) -> Any:
+    batch, rows, columns = letters.kinds
+    return letters.reshaped([*batch, *rows, *columns], letters.batch + letters.rows + letters.columns)
+
+
+def has_zero(letters: Letters) -> bool:
+    return 0 in letters.sizes.values()
+
+
+def of_letters(function: Any) -> Any:
+    """What ``function`` makes of the letters of the equation matched."""
+
+    def found(attrs: Any, left: TensorType, right: TensorType) -> Any:
+        letters = letters_of(attrs, left, right)
+        return letters if isinstance(letters, Refusal) else function(letters)
+
+    return compute(found, attrs_of(notation), type_of(x), type_of(y))
+
+
+def is_plain(attrs: Any, left: TensorType, right: TensorType) -> bool:
+    letters = letters_of(attrs, left, right)
+    return isinstance(letters, Letters) and letters.is_plain
+
+
+def is_flattened(attrs: Any, left: TensorType, right: TensorType) -> bool:
+    """Guard: a kind of letters is no single one; without any summed over it is no matrix product."""
+    letters = letters_of(attrs, left, right)
+    return isinstance(letters, Letters) and not letters.is_plain and bool(letters.summed)
+
+
+left, right = transpose(x, axes=of_letters(left_order)), transpose(y, axes=of_letters(right_order))
+flat_left = reshape(left, newshape=of_letters(left_shape), allowzero=of_letters(has_zero))
+flat_right = reshape(right, newshape=of_letters(right_shape), allowzero=of_letters(has_zero))
+flat_product = reshape(
+    nn.matmul(flat_left, flat_right), newshape=of_letters(result_shape), allowzero=of_letters(has_zero)
+)
+about = (attrs_of(notation), type_of(x), type_of(y))
+
+
+def _examples(equations: Sequence[str]) -> Any:
+    def drawn(draw: Draw) -> Expr:
+        equation, dtype = draw.rng.choice(equations), draw.rng.choice(FLOATS)
+        terms, _ = einsum_terms(equation, 2)
+        sizes = {letter: draw.dim() for letter in "".join(terms)}
+        operands = [
+            Var(f"x{at}", TensorType([sizes[letter] for letter in term], dtype)) for at, term in enumerate(terms)
+        ]
+        whole: Expr = einsum(Tuple(operands), equation)
+        return whole
+
+    return drawn
+
+
+notations = RuleSet(
+    "index-notation",
+    [
+        rewrite(
+            "einsum-is-matmul",
+            notation,
+            transpose(nn.matmul(left, right), axes=of_letters(result_order)),
+            when(is_plain, *about),
+            when(is_float, type_of(x)),
+            soundness=Soundness.ROUNDING,
+            examples=_examples(
+                ("ij,jk->ik", "bhid,bhjd->bhij", "bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd", "ij,kj->ki", "abi,ic->cab")
+            ),
+        ),
+        rewrite(
+            "einsum-is-flat-matmul",
+            notation,
+            transpose(flat_product, axes=of_letters(result_order)),
+            when(is_flattened, *about),
+            when(is_float, type_of(x)),
+            soundness=Soundness.ROUNDING,
+            examples=_examples(("bqd,dhk->bqhk", "bqhk,hkd->bqd", "i,i->", "ij,j->i", "bij,bkij->bk")),
+        ),
+    ],
+)
