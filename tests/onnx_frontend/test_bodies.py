@@ -60,6 +60,13 @@ def test_branches_are_optimized() -> None:
     assert operators(after.graph) == {"Neg": 1, "If": 1}
     assert not after.graph.initializer, "nothing uses it any more"
     same(before, after, {"c": np.array(True), "x": X}, {"c": np.array(False), "x": X})
+    done = run(from_proto(before), explain=True)
+    assert (done.input_cost, done.cost, done.lower_bound, done.optimal) == (6, 4, 4, True)
+    assert [str(explanation) for explanation in done.explanations] == [
+        "",
+        "1 x add-zero: add -> nothing  (at b)",
+        "1 x relu-twice: nn.relu -> nothing  (at q)",
+    ]
 
 
 def test_bodies_in_bodies() -> None:

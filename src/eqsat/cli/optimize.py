@@ -87,7 +87,7 @@ def optimize_file(
     write_model(done.after, target)
     phases["save"] = clock() - start
     facts = _facts(done, settings.cost, phases, differences)
-    explanations = done.extraction.explanations if explain else []
+    explanations = done.explanations if explain else []
     made_by = _made_by(explanations)
     changes = [change for each in explanations for change in each.changes()]
     if explain:
@@ -182,19 +182,19 @@ def to_blame(model: Any, settings: Settings, target: str | None = None) -> str:
 
 def _facts(done: Any, cost: str, phases: dict[str, float], differences: list[Any]) -> dict[str, Any]:
     """All that a run found, as plain data."""
-    extraction, report = done.extraction, done.extraction.report
+    report = done.extraction.report
     return {
         "nodes": {"before": node_count(done.before), "after": node_count(done.after)},
         "cost": {
             "model": cost,
-            "before": extraction.input_cost,
-            "after": extraction.cost,
-            "lower_bound": _finite(extraction.lower_bound),
-            "optimal": extraction.optimal,
+            "before": done.input_cost,
+            "after": done.cost,
+            "lower_bound": _finite(done.lower_bound),
+            "optimal": done.optimal,
         },
         "stop_reason": report.stop_reason,
         "iterations": len(report.iterations),
-        "e_nodes": report.iterations[-1].nodes if report.iterations else 0,
+        "e_nodes": max((each.nodes for each in report.iterations), default=0),
         "rules": {
             rule.name: {"matches": rule.matches, "seconds": rule.seconds}
             for rule in report.rules.values()

@@ -17,9 +17,9 @@ from eqsat.onnx.exporter import export_body, export_model
 from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
-from eqsat.relay.expr import Call, Constant, Function
-from eqsat.relay.visitor import post_order
+from eqsat.relay.expr import Function
 from eqsat.stages import Extraction, extract, saturate
+from eqsat.stages.explanation import Explanation
 
 
 @dataclass
@@ -30,7 +30,8 @@ class Optimization:
         before: the model that was given; it is not changed.
         after: the optimized one.
         imported: the model as a function, and which nodes are not understood and why.
-        extraction: the chosen graph, its cost, and the report of the saturation.
+        extraction: the chosen graph and the report of all saturations.
+        bodies: what was chosen for the bodies of control flow, inner ones first.
         seconds: by phase.
     """
 
@@ -38,7 +39,42 @@ class Optimization:
     after: ir.Model
     imported: Imported
     extraction: Extraction
+    bodies: list[Extraction]
     seconds: dict[str, float]
+
+    @property
+    def extractions(self) -> list[Extraction]:
+        """That of the graph, then those of the bodies."""
+        return [self.extraction, *self.bodies]
+
+    @property
+    def input_cost(self) -> float:
+        """Cost of the model that was given, each body counted once."""
+        return sum(each.input_cost for each in self.extractions)
+
+    @property
+    def cost(self) -> float:
+        """Cost of the optimized model."""
+        return sum(each.cost for each in self.extractions)
+
+    @property
+    def lower_bound(self) -> float:
+        """Proven lower bound on the cost."""
+        return sum(each.lower_bound for each in self.extractions)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether every choice is proved cheapest."""
+        return all(each.optimal for each in self.extractions)
+
+    @property
+    def explanations(self) -> list[Explanation]:
+        """How the graph and the bodies follow from what was given.
+
+        Raises:
+            ArgumentError: the model was optimized without ``explain=True``.
+        """
+        return [explanation for each in self.extractions for explanation in each.explanations]
 
 
 def optimize(model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -75,7 +111,7 @@ def run(
         cost_model: cost of one operator, by default ``OpCount()``.
         method: how to extract: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
         on_iteration: called with the report after every iteration of the saturation.
-        explain: keep what the extraction's ``explanation`` needs.
+        explain: keep what the ``explanations`` need.
 
     Raises:
         ModelError: the graph is not well-formed.
@@ -85,28 +121,24 @@ def run(
     cost = OnnxCost(cost_model or OpCount(), opset_of(model))
     report = Report()
 
-    def chosen(function: Function, explain: bool = False) -> tuple[Extraction, Function]:
-        extraction = extract(saturate(function, rules, limits, on_iteration, explain), cost, method)
+    def chosen(imported: Imported) -> tuple[Extraction, Function]:
+        extraction = extract(saturate(imported.function, rules, limits, on_iteration, explain), cost, method)
         report.merge(extraction.report)
         if not isinstance(extraction.expr, Function):
             raise ModelError("the graph is one that rules may not look into")
         return extraction, extraction.expr
 
     def body(imported: Imported) -> ir.Graph:
-        function = imported.function
-        return export_body(function if _is_single(function) else chosen(function)[1], imported)
+        extraction, function = chosen(imported)
+        bodies.append(extraction)
+        return export_body(function, imported)
 
+    bodies: list[Extraction] = []
     imported = import_model(model, body)
     read = time.perf_counter() - start - sum(report.phases.values())
-    extraction, function = chosen(imported.function, explain)
+    extraction, function = chosen(imported)
     extraction.report = report
     found = time.perf_counter()
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
-    return Optimization(model, after, imported, extraction, seconds)
-
-
-def _is_single(function: Function) -> bool:
-    """Whether a function is one operator at most, over parameters alone: there is nothing to combine."""
-    calls = [node for node in post_order(function.body) if isinstance(node, Call)]
-    return len(calls) <= 1 and not any(isinstance(arg, Constant) for call in calls for arg in call.args)
+    return Optimization(model, after, imported, extraction, bodies, seconds)
