@@ -42,7 +42,9 @@ def clamp(value: float, attrs: Any) -> float:
 
 
 def holds_dtype(attrs: Any, ty: TensorType) -> bool:
-    """Whether a clip of integers has bounds at or beyond those of their dtype."""
+    """Whether the bounds of a clip are at or beyond those of its dtype."""
+    if is_float(ty):
+        return bounds(attrs) == (-math.inf, math.inf)
     if not ty.dtype.startswith(("int", "uint")):
         return False
     bits = int(ty.dtype.lstrip("uint"))

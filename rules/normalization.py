@@ -19,10 +19,11 @@ from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op, is_tuple_get_item
 from eqsat.relay.expr import Var, const
-from eqsat.relay.op import clip, mean, negative, reshape, rsqrt, sqrt, sum
+from eqsat.relay.op import clip, mean, negative, reshape, rsqrt, sqrt, sum, transpose
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.linear import along
+from eqsat.rules.operators import inverse as inverse_order
 from eqsat.rules.operators import rank_of, reduced_axes
 from eqsat.rules.values import is_float, keeps_floats, one, scalar, zero
 
@@ -156,33 +157,49 @@ unscaled = nn.layer_norm(x, one, zero)
 unshifted = nn.layer_norm(x, gamma, zero)
 second_moment = mean(x * x)
 power_difference = second_moment - average * average
+off_average = x - like(average, x, keepdims=True)
 spread_given = is_op("variance")(x, average)
 scaled_before, scaled_deviation = (moved * gamma) * inverse, moved * (inverse * gamma)
 
 
-def over_last_axis(*types_and_attrs: Any) -> Any:
-    """Whether reductions of ``x`` go over the last axis and keep it."""
-    ty, *attrs = types_and_attrs
-    last = (rank_of(ty) - 1,)
-    return rank_of(ty) > 0 and all(each.keepdims and reduced_axes(each, ty) == last for each in attrs)
+def over_one_axis(ty: Type, first: Any, second: Any) -> bool:
+    """Guard: two reductions of ``x`` go over the same axis and keep it."""
+    return same_axes(ty, first, second) and bool(first.keepdims) and len(reduced_axes(first, ty)) == 1
 
 
-def same_axes_kept(ty: Type, first: Any, second: Any) -> bool:
-    return bool(first.keepdims and second.keepdims and reduced_axes(first, ty) == reduced_axes(second, ty))
+def same_axes(ty: Type, first: Any, second: Any) -> bool:
+    """Guard: two reductions of ``x`` differ in nothing but what is done."""
+    return bool(first.keepdims) == bool(second.keepdims) and reduced_axes(first, ty) == reduced_axes(second, ty)
 
 
 def same_spread(ty: Type, spread: Any, mean_attrs: Any) -> bool:
-    return same_axes_kept(ty, spread, mean_attrs) and not spread.unbiased
+    return same_axes(ty, spread, mean_attrs) and bool(spread.keepdims) and not spread.unbiased
 
 
-def last_filled(value: float) -> Any:
-    """A vector of equal numbers, as long as the last axis of ``x``."""
+def axis_filled(value: float) -> Any:
+    """A vector of equal numbers, as long as the axis of ``x`` that the mean goes over."""
 
-    def array(ty: TensorType) -> Any:
-        dim = ty.shape[-1] if ty.shape else None
-        return np.full(dim, value, ty.dtype) if isinstance(dim, int) else refuse("the last dimension is not known")
+    def array(ty: TensorType, attrs: Any) -> Any:
+        dim = ty.shape[reduced_axes(attrs, ty)[0]]
+        return np.full(dim, value, ty.dtype) if isinstance(dim, int) else refuse("the dimension is not known")
 
-    return compute(array, type_of(x))
+    return compute(array, type_of(x), attrs_of(average))
+
+
+def axis_averaged(attrs: Any, ty: Type) -> int:
+    """The axis that a mean goes over; the last one is -1."""
+    (axis,) = reduced_axes(attrs, ty)
+    return -1 if axis == rank_of(ty) - 1 else axis
+
+
+def axis_last(attrs: Any, ty: Type) -> tuple[int, ...]:
+    """The order of axes in which that of a normalization is the last."""
+    axis = attrs.axis % rank_of(ty)
+    return (*(other for other in range(rank_of(ty)) if other != axis), axis)
+
+
+def axis_back(attrs: Any, ty: Type) -> tuple[int, ...]:
+    return inverse_order(axis_last(attrs, ty))
 
 
 def is_vector(of: TensorType, ty: TensorType) -> bool:
@@ -236,9 +253,28 @@ layer_norms = RuleSet(
         rewrite(
             "layer-norm",
             plain,
-            nn.layer_norm(x, last_filled(1), last_filled(0), axis=-1, epsilon=compute(number, value_of(eps))),
-            when(over_last_axis, type_of(x), attrs_of(average), attrs_of(variance)),
+            nn.layer_norm(
+                x,
+                axis_filled(1),
+                axis_filled(0),
+                axis=compute(axis_averaged, attrs_of(average), type_of(x)),
+                epsilon=compute(number, value_of(eps)),
+            ),
+            when(over_one_axis, type_of(x), attrs_of(average), attrs_of(variance)),
             when(is_float, type_of(x)),
+            soundness=ROUNDING,
+        ),
+        # over another axis than the last
+        rewrite(
+            "layer-norm-transposed",
+            layer_norm,
+            transpose(
+                like(
+                    layer_norm, transpose(x, axes=compute(axis_last, attrs_of(layer_norm), type_of(x))), g, b, axis=-1
+                ),
+                axes=compute(axis_back, attrs_of(layer_norm), type_of(x)),
+            ),
+            when(lambda attrs, ty: attrs.axis not in (-1, rank_of(ty) - 1), attrs_of(layer_norm), type_of(x)),
             soundness=ROUNDING,
         ),
         # the scale may come in earlier
@@ -280,8 +316,8 @@ layer_norms = RuleSet(
         rewrite(
             "variance",
             power_difference,
-            like(average, moved * moved),
-            when(same_axes_kept, type_of(x), attrs_of(second_moment), attrs_of(average)),
+            like(average, off_average * off_average),
+            when(same_axes, type_of(x), attrs_of(second_moment), attrs_of(average)),
             when(is_float, type_of(x)),
             soundness=FINITE,
         ),

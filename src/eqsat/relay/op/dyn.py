@@ -15,7 +15,7 @@ from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import least_dim
 from eqsat.relay.expr import const
 from eqsat.relay.op.op import Builder, Field, OpPattern, define, is_operand
-from eqsat.relay.op.shape import clamp_slice, resolve_reshape
+from eqsat.relay.op.shape import FARTHEST, clamp_slice, resolve_reshape
 from eqsat.relay.op.types import axis_index, ranked, tensor
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
@@ -223,7 +223,7 @@ def _taken(begin: Dim, end: Dim, step: Dim, dim: Dim) -> Dim:
         return len(range(dim)[clamp_slice(begin, end, step, dim)])  # type: ignore[arg-type]
     if (begin, step) != (0, 1) or (isinstance(end, int) and end < 0):
         return AnyDim()
-    return dim if isinstance(end, int) and end >= 2**31 - 1 else least_dim(dim, end)
+    return dim if isinstance(end, int) and end >= FARTHEST else least_dim(dim, end)
 
 
 def _slice(attrs: Any, data: Any, begin: Any, end: Any, strides: Any) -> Any:

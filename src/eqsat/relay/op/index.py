@@ -10,7 +10,7 @@ import numpy as np
 from eqsat.errors import EvaluationError, TypeCheckError
 from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Field, OpPattern, define
-from eqsat.relay.op.shape import clamp_slice
+from eqsat.relay.op.shape import FARTHEST, clamp_slice
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, tensor, unify
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
@@ -63,7 +63,7 @@ def slice_bounds(attrs: Any, rank: int) -> list[tuple[int, int | None, int | Non
 def _slice_dim(begin: int | None, end: int | None, stride: int, dim: Dim) -> Dim:
     if isinstance(dim, int):
         return len(range(dim)[clamp_slice(begin, end, stride, dim)])
-    whole = begin == 0 and stride == 1 and (end is None or end >= 2**31 - 1)
+    whole = begin == 0 and stride == 1 and (end is None or end >= FARTHEST)
     return dim if whole else AnyDim()
 
 

@@ -127,6 +127,10 @@ def _text(shape: Sequence[Dim]) -> str:
     return f"({', '.join(map(str, shape))})"
 
 
+FARTHEST = 10**9
+"""An end of a slice from which on it is beyond any axis: TensorFlow and JAX write this, Relay writes 2**31 - 1."""
+
+
 def clamp_slice(begin: int | None, end: int | None, stride: int, dim: int) -> slice:
     """The Python slice for Relay's begin and end: negative ones count from the back, then both are clamped."""
     low, high = (0, dim) if stride > 0 else (-1, dim - 1)
