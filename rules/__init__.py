@@ -41,6 +41,7 @@ from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
 from eqsat.rules.shuffles import shuffles
 from eqsat.rules.transposes import transposes
+from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import windows
 
 fold = RuleSet("fold", [FoldConstants()])
@@ -55,6 +56,7 @@ _subjects = (
     dynamic,
     transposes,
     shuffles,
+    unit_axes,
     joining,
     gathering,
     reductions,

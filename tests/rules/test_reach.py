@@ -49,6 +49,11 @@ def image_bias(scale: Expr) -> Expr:
     return relay.var("image", shape=(1, 3, 8, 8), dtype="int32") + relay.reshape(bias, newshape=(1, 3, 1, 1))
 
 
+def one_row_conv(sound: Expr) -> Expr:
+    row = nn.conv2d(relay.expand_dims(sound, axis=2), array(3, 3, 1, 3), padding=(0, 1))
+    return relay.squeeze(row, axis=[2]) + array(1, 3, 1)
+
+
 def channel_shuffle(image: Expr, groups: int) -> Expr:
     parts = relay.reshape(image, newshape=(1, groups, 6 // groups, 8, 8))
     return relay.reshape(relay.transpose(parts, axes=(0, 2, 1, 3, 4)), newshape=(1, 6, 8, 8))
@@ -79,6 +84,10 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "a reshape goes to the constant it is of": (
         "divide floor cast add",
         lambda: image_bias(relay.var("scale", shape=())),
+    ),
+    "convolutions over images of one row follow each other": (
+        "expand_dims nn.conv2d add nn.relu nn.conv2d add squeeze",
+        lambda: one_row_conv(nn.relu(one_row_conv(relay.var("sound", shape=(2, 3, 8))))),
     ),
     "a channel shuffle is a gather": (
         "nn.relu take",
