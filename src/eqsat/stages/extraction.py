@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +70,7 @@ class Extraction:
         """
         return self.explanations[-1]
 
-    @property
+    @cached_property
     def explanations(self) -> list[Explanation]:
         """One for each region: function literals before what they are in."""
         parts = zip(self.regions, self.results, self.exprs, strict=True)
