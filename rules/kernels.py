@@ -1,4 +1,4 @@
-"""Convolutions by kernels of special values, and convolutions of images cut into blocks.
+"""Convolutions and products by weights of special values, and convolutions of images cut into blocks.
 
 Not here: a kernel enlarged by zeros (``conv(x, w) = conv(x, lift(w))``) goes on for ever by itself, and is worth
 having only where siblings merge (:mod:`eqsat.rules.merge`); groups merged in pairs multiply by zeros, which no cost
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.expr import Call, Constant, Expr, Op, Var
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
@@ -83,6 +84,39 @@ def by_identity(rank: int) -> Any:
         examples=examples,
     )
 
+
+def is_unit(value: NDArray[Any]) -> bool:
+    """Guard: the identity matrix."""
+    return value.ndim == 2 and value.shape[0] == value.shape[1] and bool(np.array_equal(value, np.eye(len(value))))
+
+
+def by_unit(name: str, product: Any, flag: str | None) -> Any:
+    """x I = x; ``flag`` is the attribute that transposes x"""
+
+    def examples(draw: Draw) -> Expr:
+        size, dtype = draw.rng.randint(1, 4), draw.rng.choice(FLOATS)
+        data, unit = Var("x", TensorType((3, size), dtype)), Constant(np.eye(size, dtype=dtype))
+        args = [unit, Var("x", TensorType((size, 3), dtype))] if name == "unit-by-matmul" else [data, unit]
+        op = Op.get("nn.dense" if name == "dense-by-unit" else "nn.matmul")
+        return Call(op, args, make_attrs(op, {}))
+
+    return rewrite(
+        name,
+        product,
+        x,
+        when(lambda attrs: flag is None or not attrs[flag], attrs_of(product)),
+        when(same_floats, type_of(product), type_of(x)),
+        when(is_unit, value_of(w)),
+        soundness=Soundness.FINITE,
+        examples=examples,
+    )
+
+
+units = [
+    by_unit("dense-by-unit", nn.dense(x, w), None),
+    by_unit("matmul-by-unit", nn.matmul(x, w), "transpose_a"),
+    by_unit("unit-by-matmul", nn.matmul(w, x), "transpose_b"),
+]
 
 # ---- the kernel that averages
 
@@ -206,4 +240,6 @@ def _call(rank: int, data: Expr, value: NDArray[Any], **attrs: Any) -> Call:
     return Call(conv, [data, Constant(value)], make_attrs(conv, attrs))
 
 
-kernels = RuleSet("kernels", [make(rank) for make in (by_identity, by_average, atrous) for rank in (1, 2, 3)])
+kernels = RuleSet(
+    "kernels", [*units, *[make(rank) for make in (by_identity, by_average, atrous) for rank in (1, 2, 3)]]
+)

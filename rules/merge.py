@@ -6,8 +6,8 @@ opt-in, and meant to be used with a model of a device.
 
 Of TASO's and TENSAT's rules left out: those on sums and concatenations of a product with a product of that product
 follow, for constant weights, from the chains and common factors of :mod:`eqsat.rules.linear`, and gain nothing for
-others; products of one weight joined along the batch make steps of a recurrence depend on themselves; two activations
-joined and split again are nothing but growth.
+others; products of one weight that nothing joins yet, joined along the batch, make steps of a recurrence depend on
+themselves; two activations joined and split again are nothing but growth.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from eqsat.rules.siblings import (
     Gates,
     Matrices,
     Siblings,
+    Stacked,
     b,
     divided,
     is_nchw,
@@ -118,6 +119,14 @@ def sibling_batches(draw: Draw) -> Any:
     return tuple(nn.batch_matmul(data, weight) for weight in weights)
 
 
+def stacked_denses(draw: Draw) -> Any:
+    """Two or three dense layers of one matrix, mostly of as many outputs."""
+    inner, length = draw.rng.randint(1, 4), draw.rng.randint(1, 4)
+    data = _tensor(draw, "x", draw.rng.randint(0, 3), inner)
+    lengths = [length if draw.chance(0.9) else 2 for _ in range(draw.rng.randint(2, 3))]
+    return tuple(nn.dense(data, _tensor(draw, f"w{at}", each, inner)) for at, each in enumerate(lengths))
+
+
 def gate_sums(activation: Any) -> Callable[[Draw], Any]:
     """Two or three sums of products of the same two matrices."""
 
@@ -160,6 +169,7 @@ def sibling_rules() -> list[GroupRule]:
             matrices = Matrices(matmul, nn.bias_add(matmul, b) if bias else None, activation, -1)
             found.append(matrices.rule(f"sibling-matmuls{name}", sibling_matmuls(bias, activation)))
         found.append(Gates(activation).rule(f"gates{suffix}", gate_sums(activation)))
+    found.append(Stacked(dense, None, None, 0).rule("stacked-denses", stacked_denses))
     found.append(BatchMatrices(batch_matmul, None, None, -1).rule("sibling-batch-matmuls", sibling_batches))
     return found
 
@@ -234,6 +244,59 @@ def _added_convs(draw: Draw) -> Any:
     return sums[0] + sums[1]
 
 
+def are_denses_of_rows(first: Any, second: Any, ty: TensorType, other: TensorType, *weights: TensorType) -> bool:
+    """Guard: two dense layers of as many rows and outputs, whose sum broadcasts nothing."""
+    same = ty.shape[:-1] == other.shape[:-1] and is_static(ty) and is_static(other)
+    return bool(_plain_dense(first, second) and same and weights[0].shape[0] == weights[1].shape[0])
+
+
+def is_by_rows(concat: Any, first: Any, second: Any, ty: TensorType) -> bool:
+    """Guard: results of dense layers of equal attributes are joined along another axis than the outputs."""
+    return bool(first == second and axis_index(concat.axis, len(ty.shape)) < len(ty.shape) - 1)
+
+
+def is_by_batch(concat: Any, first: Any, second: Any, ty: TensorType) -> bool:
+    """Guard: results of convolutions of equal attributes are joined along the batch."""
+    return bool(first == second and is_nchw(first) and axis_index(concat.axis, len(ty.shape)) == 0)
+
+
+def one_weight(name: str, first: Any, second: Any, holds: Any, examples: Any) -> Any:
+    """concat(f(x, w), f(y, w)) = f(concat(x, y), w)"""
+    whole = concatenate(is_tuple([first, second]))
+    axis = compute(lambda attrs, ty: axis_index(attrs.axis, len(ty.shape)), attrs_of(whole), type_of(first))
+    return rewrite(
+        name,
+        whole,
+        like(first, concatenate(is_tuple([x, y]), axis=axis), w),
+        when(holds, attrs_of(whole), attrs_of(first), attrs_of(second), type_of(first)),
+        soundness=ROUNDING,
+        examples=examples,
+    )
+
+
+def _joined_denses(draw: Draw) -> Any:
+    inner, weight = draw.rng.randint(1, 4), draw.rng.randint(1, 4)
+    shared = _tensor(draw, "w", weight, inner)
+    rows = [_tensor(draw, name, draw.rng.randint(0, 3), 2, inner) for name in "xy"]
+    return concatenate([nn.dense(row, shared) for row in rows], axis=draw.rng.choice((0, -3)))
+
+
+def _joined_convs(draw: Draw) -> Any:
+    size = draw.rng.choice((1, 3))
+    shared = _tensor(draw, "w", 2, 3, size, size)
+    images = [_tensor(draw, name, draw.rng.randint(1, 2), 3, 4, 4) for name in "xy"]
+    return concatenate([nn.conv2d(image, shared, padding=size // 2) for image in images], axis=0)
+
+
+def _added_denses(draw: Draw) -> Any:
+    rows, length = draw.rng.randint(0, 3), draw.rng.randint(1, 4)
+    inner = [draw.rng.randint(1, 4) for _ in range(2)]
+    parts = [nn.dense(_tensor(draw, f"x{n}", rows, n), _tensor(draw, f"w{n}", length, n)) for n in inner]
+    return parts[0] + parts[1]
+
+
+first_dense, second_dense = nn.dense(x, u), nn.dense(y, v)
+
 siblings = RuleSet("siblings", [*sibling_rules(), *[joined_again(count) for count in range(2, 7)]])
 
 sums = RuleSet(
@@ -260,6 +323,25 @@ sums = RuleSet(
             soundness=ROUNDING,
             examples=_added_convs,
         ),
+        # x u' + y v' = concat(x, y) concat(u, v)'
+        rewrite(
+            "add-denses",
+            first_dense + second_dense,
+            like(first_dense, concatenate(is_tuple([x, y]), axis=-1), concatenate(is_tuple([u, v]), axis=1)),
+            when(
+                are_denses_of_rows,
+                attrs_of(first_dense),
+                attrs_of(second_dense),
+                type_of(x),
+                type_of(y),
+                type_of(u),
+                type_of(v),
+            ),
+            soundness=ROUNDING,
+            examples=_added_denses,
+        ),
+        one_weight("joined-denses", nn.dense(x, w), nn.dense(y, w), is_by_rows, _joined_denses),
+        one_weight("joined-convs", nn.conv2d(x, w), nn.conv2d(y, w), is_by_batch, _joined_convs),
         # (x u') k' = x (k u)'; k is at hand, so that of the ways to multiply a chain of weights only one is made
         rewrite(
             "dense-of-dense",

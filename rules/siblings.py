@@ -12,9 +12,9 @@ from eqsat.egraph.rule import Refusal, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem
-from eqsat.relay.op import concatenate
+from eqsat.relay.op import concatenate, expand_dims, squeeze, stack
 from eqsat.relay.op.op import make_attrs
-from eqsat.relay.ty import is_static
+from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
 
 ROUNDING = Soundness.ROUNDING
@@ -217,6 +217,25 @@ class BatchMatrices(Siblings):
 
     def merged_product(self, product: Call, node_maps: Sequence[NodeMap], weight: Expr) -> Call:
         return with_attrs(product, [node_maps[0][x][0], weight])
+
+
+class Stacked(Siblings):
+    """Sibling dense layers of one matrix and as many outputs each, as one product of a batch."""
+
+    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
+        if not isinstance(product._checked_type, TensorType) or len(product._checked_type.shape) != 2:
+            return refuse("the operand is no matrix")
+        return super().product_key(product, shape)
+
+    def across(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape
+
+    def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
+        product = self.calls(node_maps[0])[0]
+        weights = stack(Tuple(self.weights(node_maps)), axis=0)
+        out_dtype = "" if product.attrs is None else product.attrs.out_dtype
+        batch = nn.batch_matmul(expand_dims(product.args[0], axis=0), weights, out_dtype)
+        return [squeeze(part, axis=0) for part in divided(batch, [1] * len(node_maps), 0)]
 
 
 def _padded(weight: Expr, shape: Sequence[int], most: Sequence[int]) -> Expr:
