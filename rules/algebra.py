@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.author import apart, constants, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import apart, compute, constants, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
-from eqsat.relay.dataflow_pattern import is_constant, is_op
+from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op
 from eqsat.relay.expr import Constant, Var
 from eqsat.relay.op import (
     abs,
     add,
+    broadcast_to,
     cos,
     exp,
     log,
@@ -41,6 +42,7 @@ from eqsat.relay.op import (
 )
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
+from eqsat.rules.operators import shape_of
 from eqsat.rules.values import (
     half,
     is_float,
@@ -274,6 +276,14 @@ cancelling = RuleSet(
 
 inverse_twice = one / (one / x)
 
+with_true, with_false = logical_and(x, all_true), logical_or(x, all_false)
+
+
+def expanded(root: DFPattern) -> DFPattern:
+    """``x`` in the shape of what ``root`` matched."""
+    return broadcast_to(x, shape=compute(shape_of, type_of(root)))  # type: ignore[no-any-return]
+
+
 # signs, and functions applied once more
 repeated = RuleSet(
     "repeated",
@@ -292,8 +302,11 @@ repeated = RuleSet(
         # (-x)(-y) = x y
         rewrite("multiply-negatives", negative(x) * negative(y), x * y),
         rewrite("divide-negatives", negative(x) / negative(y), x / y, when(is_float, type_of(x))),
-        rewrite("and-true", logical_and(x, all_true), x),
-        rewrite("or-false", logical_or(x, all_false), x),
+        rewrite("and-true", with_true, x),
+        rewrite("or-false", with_false, x),
+        # where the constant is larger than x
+        rewrite("and-true-expands", with_true, expanded(with_true)),
+        rewrite("or-false-expands", with_false, expanded(with_false)),
         rewrite("where-both", where(z, x, x), x),
         rewrite("where-true", where(all_true, x, y), x),
         rewrite("where-false", where(all_false, x, y), y),

@@ -19,15 +19,15 @@ from eqsat.egraph.rule import Guard, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant
 from eqsat.relay.expr import Constant, Expr, Var, const
-from eqsat.relay.op import cast, clip, equal, one_hot, reshape, take, transpose
-from eqsat.relay.ty import TensorType
+from eqsat.relay.op import cast, clip, equal, gather_nd, one_hot, reshape, take, transpose
+from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
 from eqsat.rules.operators import commutative, ordered, rank_of, unary
-from eqsat.rules.shape import codes
+from eqsat.rules.shape import codes, has_zero
 from eqsat.rules.values import is_float, is_integer, one, scalar, zero
 
 x, i = variables("x i")
-table, weight, c, b, gamma, beta = constants("table weight c b gamma beta")
+table, weight, c, b, gamma, beta, places = constants("table weight c b gamma beta places")
 ROUNDING = Soundness.ROUNDING
 
 # ---- one-hot rows
@@ -268,4 +268,41 @@ tables = RuleSet(
     ],
 )
 
-gathering = RuleSet("gathering", [hot_rows, tables])
+# ---- gathers that take all there is, in order
+
+collected = gather_nd(x, places)
+
+
+def takes_in_order(attrs: Any, indices: NDArray[Any], ty: TensorType) -> Any:
+    """Guard: the indices name each entry of the leading axes once, in order."""
+    if attrs.batch_dims or not is_static(ty):
+        return refuse("it has batches, or a dimension is not known")
+    leading = ty.concrete_shape[: len(indices)]
+    rows = indices.reshape(len(indices), -1)
+    if rows.shape[1] != np.prod(leading) or np.any(rows < 0) or np.any(leading <= rows.T):
+        return False
+    return np.array_equal(np.ravel_multi_index(list(rows), leading), np.arange(rows.shape[1]))
+
+
+def _in_order(draw: Draw) -> Expr:
+    ty = draw.tensor(draw.rng.choice((1, 2, 3)), "float32")
+    depth = draw.rng.randint(1, rank_of(ty))
+    leading = ty.concrete_shape[:depth]
+    indices = np.indices(leading if draw.chance(0.8) else leading[::-1]).reshape(depth, -1, *[1] * draw.chance(0.5))
+    return gather_nd(Var("x", ty), Constant(indices))  # type: ignore[no-any-return]
+
+
+orders = RuleSet(
+    "gathers-in-order",
+    [
+        rewrite(
+            "gather-nd-in-order",
+            collected,
+            reshape(x, newshape=compute(codes, type_of(collected)), allowzero=compute(has_zero, type_of(collected))),
+            when(takes_in_order, attrs_of(collected), value_of(places), type_of(x)),
+            examples=_in_order,
+        ),
+    ],
+)
+
+gathering = RuleSet("gathering", [hot_rows, tables, orders])
