@@ -8,7 +8,8 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
     val(class)              atom id of the constant (or tuple of constants) a class equals, where known
     isc(class)              the class is computable from constants alone, where rules ask for it
     uses(class)             e-nodes of the input graph over the class, where rules ask for them
-    new(class)              made by a rule, type not yet asked for
+    new(class)              made by a rule, to be typed
+    found(class, type id)   types that were found for these
     holds_<j>(id)           ids that satisfy a predicate (on attributes, constants, variables or types)
     reach_<j>(class, start), step_<j>(class, class): see :class:`Reach`
     either_<k>(atom, x, y, class)  e-nodes of a commutative symbol, operands in both orders
@@ -21,7 +22,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eqsat.egraph.engine import Engine
+from eqsat.egraph.nodes import NewNodes
 from eqsat.egraph.predicates import Predicates, Test
 from eqsat.egraph.symbols import Atom, Interner, Symbol
 from eqsat.relay.expr import Op
@@ -113,10 +118,10 @@ class EGraph:
         self.symbols_of: dict[tuple[str, Op | None], list[int]] = {}
         self.atoms: Interner[Atom] = Interner()
         self.types = TypeIds()
-        self.handle_count = 0
         self.commutative: frozenset[str] = frozenset()
         self._rows: dict[str, list[tuple[int, ...]]] = {}
-        self._new_nodes: dict[tuple[int, bool], list[tuple[int, ...]]] = {}
+        self.new_nodes = NewNodes(0)
+        self._told_types: list[NDArray[np.int64]] = []
         self._loaders: set[str] = set()
         self._made: set[int] = set()
         self._on_make: list[Callable[[int, Symbol], None]] = []
@@ -196,15 +201,11 @@ class EGraph:
 
     def add(self, symbol: int, atom: int, children: Sequence[int] = (), type_id: int | None = None) -> int:
         """A new handle, of the class of this e-node over the classes of other handles (after :meth:`flush`)."""
-        handle = self.handle_count
-        self.handle_count += 1
-        key = (symbol, type_id is not None)
-        row = (handle, atom, *children) if type_id is None else (handle, atom, type_id, *children)
-        if key in self._new_nodes:
-            self._new_nodes[key].append(row)
-        else:
-            self._new_nodes[key] = [row]
-        return handle
+        return self.new_nodes.add(self.new_nodes.head(symbol, len(children), atom, type_id), children)
+
+    @property
+    def handle_count(self) -> int:
+        return self.new_nodes.first + len(self.new_nodes)
 
     def union(self, left: int, right: int) -> None:
         """Make the classes of two handles one (after :meth:`flush`)."""
@@ -220,23 +221,30 @@ class EGraph:
 
     def flush(self) -> bool:
         """Put what was added into the engine; whether there was anything."""
-        for (symbol, typed), nodes in self._new_nodes.items():
-            self._rows[self._loader(symbol, typed)] = nodes
-        self._new_nodes = {}
         self._rows |= self._predicates.news()
-        if not self._rows:
+        if not self._rows and not self.new_nodes:
             return False
+        if self.new_nodes:
+            nodes = self.new_nodes.since(0)
+            for symbol, typed, columns in nodes.tables(lambda index: self.symbols[index].arity):
+                self.engine.insert(self._loader(symbol, typed), columns)
+            self._told_types.append(nodes.type_id)
+            self.new_nodes = NewNodes(self.handle_count)
         for table, rows in self._rows.items():
             if rows:
-                self.engine.insert(table, rows)
+                self.engine.insert(table, np.asarray(rows))
         self._rows = {}
         self.engine.run("load")
         return True
 
-    def node_count(self) -> int:
-        """How many e-nodes there are."""
+    def told_types(self) -> NDArray[np.int64]:
+        """The type id that each handle in the engine was added with, or ``NO_TYPE``."""
+        return np.concatenate([*self._told_types, np.empty(0, dtype=np.int64)])
+
+    def counts(self) -> tuple[int, int]:
+        """How many e-nodes and classes there are."""
         sizes = self.engine.sizes()
-        return sum(sizes[f"n{index}"] for index in range(len(self.symbols)))
+        return sum([sizes[f"n{index}"] for index in range(len(self.symbols))]), sizes["ty"]
 
     def either_order(self, symbol: int) -> str:
         """The table of the e-nodes of a commutative symbol with their operands in either order.
@@ -331,6 +339,7 @@ _SCHEMA = (
     "(function val (Expr) i64 :merge (min old new))",
     "(relation isc (Expr))",
     "(relation new (Expr))",
+    "(relation found (Expr i64))",
     "(relation un (i64 i64))",
     '(rule ((un i j)) ((union (N i) (N j)) (delete (un i j))) :ruleset load :name "load un")',
 )

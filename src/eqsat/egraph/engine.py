@@ -10,12 +10,15 @@ import os
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import egglog.bindings as egglog
+import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.errors import EngineError
 
@@ -54,10 +57,12 @@ class Engine:
         with _engine_errors(text):
             return self._run(*self._egraph.parse_program(text))
 
-    def insert(self, table: str, rows: Iterable[Sequence[int]]) -> None:
+    def insert(self, table: str, rows: NDArray[np.int64]) -> None:
         """Add rows to a table whose columns are all i64."""
+        count, width = rows.shape
+        line = "\t".join(["%d"] * width) + "\n"
         with open(self._facts, "w", encoding="ascii") as file:
-            file.write("\n".join(["\t".join(map(str, row)) for row in rows]) + "\n")
+            file.write(line * count % tuple(rows.ravel().tolist()))
         with _engine_errors(table):
             self._run(egglog.Input(_SPAN, table, self._facts))
 
@@ -114,15 +119,24 @@ class Engine:
 
 
 class Frozen:
-    """The rows of every table at one moment. Classes are hashable values that mean nothing in another one."""
+    """The rows of every table at one moment."""
 
     def __init__(self, functions: dict[str, Any], to_int: Any):
         self._functions = functions
-        self.to_int = to_int
+        self._to_int = to_int
 
-    def rows(self, table: str) -> list[Any]:
-        """Rows of a table, each with ``inputs`` (its columns) and ``output``."""
-        return self._functions[table].rows if table in self._functions else []
+    def table(self, name: str) -> NDArray[np.int64]:
+        """The rows of a table of classes and i64, one column more than it has inputs: its output.
+
+        Classes are numbers that mean nothing at another moment.
+        """
+        function = self._functions[name]
+        rows = function.rows
+        outputs = np.fromiter(map(self._to_int, [row.output for row in rows]), dtype=np.int64, count=len(rows))
+        width = len(function.input_sorts)
+        cells = map(self._to_int, chain.from_iterable([row.inputs for row in rows]))
+        inputs = np.fromiter(cells, dtype=np.int64, count=len(rows) * width)
+        return np.column_stack([inputs.reshape(len(rows), width), outputs])
 
 
 @contextmanager

@@ -75,7 +75,7 @@ class TypeFacts:
             f' (({name}_of e a {types}) ({question.ask} a {types})) :ruleset facts :name "{name} ask")'
         )
         command(
-            f"(rule (({name}_of e a {types}) ({question.answered} a {types} t)) ((set (ty e) t))"
+            f"(rule (({name}_of e a {types}) ({question.answered} a {types} t)) ((set (ty e) t) (found e t))"
             f' :ruleset facts :name "{name}")'
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
 from eqsat.errors import ArgumentError
 from eqsat.relay.adt import Constructor, Match
@@ -27,12 +28,12 @@ class Lowered:
     Args:
         handles: node -> handle, of the nodes that had none, in the order they were lowered.
         root: handle of the whole graph.
-        nodes: handle, symbol, atom and children's handles of each e-node added, children first.
+        nodes: the e-nodes that were added.
     """
 
     handles: dict[Expr, int]
     root: int
-    nodes: list[tuple[int, int, int, list[int]]]
+    nodes: Nodes
 
 
 def region_children(node: Expr) -> tuple[Expr, ...]:
@@ -66,10 +67,11 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
         ArgumentError: a node that an e-graph cannot hold (mutable references).
     """
     known = known or {}
+    new = egraph.new_nodes
+    before = len(new)
     if root in known:
-        return Lowered({}, known[root], [])
+        return Lowered({}, known[root], new.since(before))
     handles: dict[Expr, int] = {}
-    nodes: list[tuple[int, int, int, list[int]]] = []
 
     def new_children(node: Expr) -> Sequence[Expr]:
         return [child for child in region_children(node) if child not in known]
@@ -78,26 +80,29 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
         return handles[node] if node in handles else known[node]
 
     place = known_place if known else handles.__getitem__
+    type_of, add = types.get, new.add
     order = post_order(root, children=new_children if known else region_children)
     bound = {node.var: node.value for node in order if isinstance(node, Let) and not is_opaque(node)}
     ids = _Ids(egraph)
+    calls: dict[tuple[Op, int, int, int], int] = {}
     for node in order:
         if type(node) is Call and type(node.op) is Op:
-            children = [place(arg) for arg in node.args]
-            symbol, atom = ids.call(node.op, node.attrs, len(children))
+            args, ty = node.args, type_of(node)
+            key = (node.op, id(node.attrs), len(args), id(ty))
+            head = calls.get(key)
+            if head is None:
+                head = calls[key] = ids.call(node.op, node.attrs, len(args), ty)
+            handles[node] = add(head, [place(arg) for arg in args])
         elif isinstance(node, Let) and node.var in bound:
             handles[node] = place(node.body)
-            continue
         elif isinstance(node, Var) and node in bound:
             handles[node] = place(bound[node])
-            continue
         else:
             children = [place(child) for child in region_children(node)]
             kind, op, atom = _head(egraph, node)
             symbol = egraph.symbol(Symbol(kind, op, len(children)))
-        handles[node] = handle = egraph.add(symbol, atom, children, ids.type(types.get(node)))
-        nodes.append((handle, symbol, atom, children))
-    return Lowered(handles, handles[root], nodes)
+            handles[node] = egraph.add(symbol, atom, children, ids.type(type_of(node)))
+    return Lowered(handles, handles[root], new.since(before))
 
 
 class _Ids:
@@ -108,14 +113,14 @@ class _Ids:
         self._calls: dict[tuple[Op, int, int], tuple[int, int]] = {}
         self._types: dict[int, int | None] = {}
 
-    def call(self, op: Op, attrs: Attrs | None, arity: int) -> tuple[int, int]:
-        """Symbol index and atom id of a call."""
+    def call(self, op: Op, attrs: Attrs | None, arity: int, ty: Type | None) -> int:
+        """The head of e-nodes of such calls."""
         key = (op, id(attrs), arity)
-        found = self._calls.get(key)
-        if found is None:
+        if key not in self._calls:
             atom = self.egraph.atom("call", attrs_key(attrs), attrs)
-            found = self._calls[key] = (self.egraph.symbol(Symbol("call", op, arity)), atom)
-        return found
+            self._calls[key] = (self.egraph.symbol(Symbol("call", op, arity)), atom)
+        symbol, atom = self._calls[key]
+        return self.egraph.new_nodes.head(symbol, arity, atom, self.type(ty))
 
     def type(self, ty: Type | None) -> int | None:
         """Type id, None for what is not known."""

@@ -7,7 +7,6 @@ alternative, the order of a commutative call, an association), each choice is a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from eqsat.egraph.check import subpatterns
@@ -69,38 +68,37 @@ class Head(NamedTuple):
     swapped: bool = False
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(NamedTuple):
     """One way to match.
 
     Args:
         premises: egglog facts, joined.
         classes: pattern -> variable of the class it matched.
         heads: pattern -> e-node it matched, for patterns of calls, tuples and so on.
-        count: how many variables are in use.
+        used: how many variables are in use.
         key: premises and the variable of each pattern of the rule; tells ways to match apart, also those
             that differ only in which pattern matched which class.
     """
 
     premises: tuple[str, ...] = ()
-    classes: Mapping[DFPattern, str] = field(default_factory=dict)
-    heads: Mapping[DFPattern, Head] = field(default_factory=dict)
-    count: int = 0
+    classes: Mapping[DFPattern, str] = {}
+    heads: Mapping[DFPattern, Head] = {}
+    used: int = 0
     key: tuple[object, ...] = ()
 
     def fresh(self, prefix: str, number: int = 1) -> tuple[list[str], Query]:
         """New variables, and the query that knows them."""
-        names = [f"{prefix}{self.count + i}" for i in range(number)]
-        return names, replace(self, count=self.count + number)
+        names = [f"{prefix}{self.used + i}" for i in range(number)]
+        return names, self._replace(used=self.used + number)
 
     def where(self, *premises: str) -> Query:
         """This query with more premises."""
-        return replace(self, premises=self.premises + premises)
+        return self._replace(premises=self.premises + premises) if premises else self
 
     def bind(self, pattern: DFPattern, variable: str, head: Head | None = None) -> Query:
         """This query with what ``pattern`` matched."""
         heads = self.heads if head is None else {**self.heads, pattern: head}
-        return replace(self, classes={**self.classes, pattern: variable}, heads=heads)
+        return self._replace(classes={**self.classes, pattern: variable}, heads=heads)
 
 
 class QueryCompiler:
@@ -145,7 +143,7 @@ class QueryCompiler:
                 raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
         patterns = list(dict.fromkeys(pattern for root in roots for pattern in subpatterns(root)))
         keyed = {(query.premises, *map(query.classes.get, patterns)): query for query in found}
-        return [replace(query, key=key) for key, query in keyed.items()]
+        return [query._replace(key=key) for key, query in keyed.items()]
 
     def _match(self, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
         if pattern in query.classes:
@@ -313,7 +311,7 @@ class QueryCompiler:
         for one in self._match(pattern.child, variable, query):
             for inputs, premises in self._inputs(one, variable):
                 for below in inputs:
-                    (parent,), opened = replace(one, premises=premises).fresh("p")
+                    (parent,), opened = one._replace(premises=premises).fresh("p")
                     opened = opened.where(f"({reach.table} {below} {parent})")
                     found += self._match(pattern.parent, parent, opened)
         return found

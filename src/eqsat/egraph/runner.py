@@ -125,7 +125,7 @@ class Runner:
             lowered = lower(self.egraph, self.root, self.types)
             self.egraph.flush()
         if any(ref.kind == "uses" for rule in self.schedule.rules for ref in refs_of(rule)):
-            self.egraph.count_uses(Counter([below for node in lowered.nodes for below in node[3]] + [lowered.root]))
+            self.egraph.count_uses(Counter([*lowered.nodes.child.tolist(), lowered.root]))
         if self.names is not None:
             self.names.add(lowered)
         self.report.add_seconds("lower", time.perf_counter() - start)
@@ -336,15 +336,14 @@ class Runner:
 
     def _check_size(self) -> None:
         if self._nodes > self.limits.nodes:
-            self._nodes = self.egraph.node_count()
+            self._nodes, _ = self.egraph.counts()
             if self._nodes > self.limits.nodes:
                 raise StopRun("nodes")
         if self.limits.memory is not None and resident_bytes() > self.limits.memory:
             raise StopRun("memory")
 
     def _record(self, seconds: float) -> None:
-        classes = self.egraph.engine.sizes()["ty"]
-        self._nodes = self.egraph.node_count()
+        self._nodes, classes = self.egraph.counts()
         self.report.iterations.append(IterationReport(self._nodes, classes, seconds))
         if self.on_iteration is not None:
             self.on_iteration(self.report)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.collector import paused_gc
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.nodes import NO_TYPE
 from eqsat.egraph.symbols import Atom, Symbol, is_foldable
 from eqsat.relay.ty import Type
 
@@ -21,11 +23,12 @@ class Snapshot:
         node_class: class of each e-node.
         child_start: e-node ``i`` has the children ``child[child_start[i]:child_start[i + 1]]``.
         child: classes of children, concatenated.
-        node_symbol: index of each e-node's symbol in ``symbols``.
+        node_symbol: index of each e-node's symbol in ``symbols``; ascending, as it is read.
         node_atom: id of each e-node's atom in ``atoms``.
         symbols: symbols by index.
         atoms: atoms by id.
-        class_type: type of each class, None where unknown.
+        types: all types.
+        class_type_index: index of each class's type in ``types``, -1 where it is unknown.
         constant: whether each class is computable from constants alone.
         handle_class: class of each handle, -1 for handles that were never inserted.
     """
@@ -37,13 +40,20 @@ class Snapshot:
     node_atom: NDArray[np.int64]
     symbols: list[Symbol]
     atoms: list[Atom]
-    class_type: list[Type | None]
+    types: list[Type]
+    class_type_index: NDArray[np.int64]
     constant: NDArray[np.bool_]
     handle_class: NDArray[np.int64]
 
+    @cached_property
+    def class_type(self) -> list[Type | None]:
+        """Type of each class, None where unknown."""
+        known: list[Type | None] = [*self.types, None]
+        return [known[index] for index in self.class_type_index.tolist()]
+
     @property
     def class_count(self) -> int:
-        return len(self.class_type)
+        return len(self.class_type_index)
 
     @property
     def node_count(self) -> int:
@@ -55,14 +65,6 @@ class Snapshot:
         return children
 
 
-class _Numbers(dict[object, int]):
-    """Numbers in order of first appearance."""
-
-    def __missing__(self, key: object) -> int:
-        self[key] = number = len(self)
-        return number
-
-
 def take_snapshot(egraph: EGraph) -> Snapshot:
     """Everything in ``egraph`` now."""
     with paused_gc():
@@ -71,45 +73,53 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
 
 def _read(egraph: EGraph) -> Snapshot:
     frozen = egraph.engine.freeze()
-    to_int = frozen.to_int
-    numbers = _Numbers()
-    handles = sorted([(to_int(row.inputs[0]), row.output) for row in frozen.rows("N")], key=lambda pair: pair[0])
-    handle_class = np.full(egraph.handle_count, -1, dtype=np.int64)
-    for handle, value in handles:
-        handle_class[handle] = numbers[value]
-    node_class: list[int] = []
-    node_atom: list[int] = []
-    child: list[int] = []
-    rows_of, arity_of = [], []
-    for index in range(len(egraph.symbols)):
-        rows = frozen.rows(f"n{index}")
-        rows_of.append(len(rows))
-        arity_of.append(egraph.symbols[index].arity)
-        for row in rows:
-            node_class.append(numbers[row.output])
-            inputs = row.inputs
-            node_atom.append(to_int(inputs[0]))
-            child += [numbers[value] for value in inputs[1:]]
-    class_type: list[Type | None] = [None] * len(numbers)
-    type_of = {index: egraph.types[index] for index in egraph.types}
-    for row in frozen.rows("ty"):
-        class_type[numbers[row.inputs[0]]] = type_of[to_int(row.output)]
-    starts = np.concatenate([[0], np.cumsum(np.repeat(arity_of, rows_of))]).astype(np.int64)
     symbols = [egraph.symbols[index] for index in range(len(egraph.symbols))]
-    classes, children = np.asarray(node_class, dtype=np.int64), np.asarray(child, dtype=np.int64)
-    node_symbol = np.repeat(np.arange(len(symbols)), rows_of)
+    handles, found = frozen.table("N"), frozen.table("found")
+    handles = handles[np.argsort(handles[:, 0])]
+    tables = [frozen.table(f"n{index}") for index in range(len(symbols))]
+    atoms = [table[:, 0] for table in tables]
+    nodes = [np.roll(table[:, 1:], 1, axis=1) for table in tables]  # class, children
+    number = _numbers(np.concatenate([handles[:, 1], *map(np.ravel, nodes)]))
+    counts = [len(table) for table in tables]
+    node_symbol = np.repeat(np.arange(len(symbols)), counts)
+    starts = np.concatenate([[0], np.cumsum(np.repeat([symbol.arity for symbol in symbols], counts))]).astype(np.int64)
+    node_class = number[_joined([table[:, 0] for table in nodes])]
+    child = number[_joined([table[:, 1:].ravel() for table in nodes])]
+    handle_class = np.full(egraph.handle_count, -1, dtype=np.int64)
+    handle_class[handles[:, 0]] = number[handles[:, 1]]
+    # as the engine does, with what it was told and what it found: reading its table of types takes longer
+    type_id = np.full(int(number.max(initial=-1)) + 1, NO_TYPE)
+    np.maximum.at(type_id, handle_class[handles[:, 0]], egraph.told_types()[handles[:, 0]])
+    np.maximum.at(type_id, number[found[:, 0]], found[:, 1])
+    types = [egraph.types[index] for index in egraph.types]
+    class_type_index = np.where(type_id == NO_TYPE, -1, np.where(type_id < 0, ~type_id, type_id))
     return Snapshot(
-        classes,
+        node_class,
         starts,
-        children,
+        child,
         node_symbol,
-        np.asarray(node_atom, dtype=np.int64),
+        _joined(atoms),
         symbols,
         [egraph.atoms[index] for index in range(len(egraph.atoms))],
-        class_type,
-        _constant_classes(classes, starts, children, node_symbol, symbols, len(numbers)),
+        types,
+        class_type_index,
+        _constant_classes(node_class, starts, child, node_symbol, symbols, len(type_id)),
         handle_class,
     )
+
+
+def _joined(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([*columns, np.empty(0, dtype=np.int64)])
+
+
+def _numbers(found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The engine's number of a class -> its number, in order of first appearance."""
+    first = np.full(int(found.max(initial=-1)) + 1, -1, dtype=np.int64)
+    first[found[::-1]] = np.arange(len(found))[::-1]
+    classes = np.flatnonzero(first >= 0)
+    numbers = np.full(len(first), -1, dtype=np.int64)
+    numbers[classes[np.argsort(first[classes])]] = np.arange(len(classes))
+    return numbers
 
 
 def _constant_classes(

@@ -43,18 +43,17 @@ def check_types(snapshot: Snapshot, again: Callable[[], Runner]) -> None:
 
 def find_clash(snapshot: Snapshot) -> tuple[Type, Type, str] | None:
     """Type of a class, type of an e-node in it that does not fit, and the e-node's name; None when all fit."""
-    types: dict[Type | None, int] = {None: -1}
-    ids = np.asarray([types.setdefault(ty, len(types) - 1) for ty in snapshot.class_type], dtype=np.int64)
-    known = list(types)
-    for index, symbol in enumerate(snapshot.symbols):
-        nodes = np.flatnonzero(snapshot.node_symbol == index)
-        if not symbol.arity or not len(nodes):
+    ids, known = snapshot.class_type_index, [*snapshot.types, None]
+    ends = np.searchsorted(snapshot.node_symbol, np.arange(len(snapshot.symbols)), side="right").tolist()
+    for index, (symbol, first, last) in enumerate(zip(snapshot.symbols, [0, *ends[:-1]], ends, strict=True)):
+        if not symbol.arity or first == last:
             continue
-        children = snapshot.child[snapshot.child_start[nodes, None] + np.arange(symbol.arity)]
+        children = snapshot.child[snapshot.child_start[first] : snapshot.child_start[last]].reshape(-1, symbol.arity)
+        nodes = slice(first, last)
         kinds = np.column_stack([ids[snapshot.node_class[nodes]], snapshot.node_atom[nodes], ids[children]])
         for of, atom, *below in _distinct_rows(kinds).tolist():
-            expected = known[of + 1]
-            found = _type_of(snapshot, index, atom, [known[child + 1] for child in below])
+            expected = known[of]
+            found = _type_of(snapshot, index, atom, [known[child] for child in below])
             if found is not None and expected is not None and not compatible(expected, found):
                 return expected, found, symbol.name
     return None

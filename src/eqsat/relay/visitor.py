@@ -42,24 +42,25 @@ def post_order(
 def children_first(roots: Sequence[T], children: Callable[[T], Sequence[T]], stop: Iterable[T] = ()) -> list[T]:
     """:func:`post_order` of anything that can be hashed: terms, classes, variables."""
     order: list[T] = []
-    opened: set[T] = set()
-    done: set[T] = set(stop)
-    stack = list(reversed(roots))
+    seen: set[T] = set(stop)
+    stack: list[Any] = list(reversed(roots))
     while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        if node not in opened:
+        node = stack.pop()
+        if node is _BELOW_DONE:
+            order.append(stack.pop())
+        elif node not in seen:
+            seen.add(node)
             below = children(node)
             if below:
-                opened.add(node)
-                stack.extend([child for child in reversed(below) if child not in done])
-                continue
-        stack.pop()
-        done.add(node)
-        order.append(node)
+                stack += (node, _BELOW_DONE)
+                stack += [child for child in reversed(below) if child not in seen]
+            else:
+                order.append(node)
     return order
+
+
+_BELOW_DONE = object()
+"""On the stack of a walk: what is under it is a node whose children were listed."""
 
 
 def post_order_visit(expr: Expr, fvisit: Callable[[Expr], Any]) -> None:

@@ -151,7 +151,7 @@ def _with_kernels(snapshot: Snapshot, kernels: Sequence[_Kernel]) -> Snapshot:
     own = np.arange(snapshot.class_count, snapshot.class_count + len(kernels))
     classes = np.column_stack([own, snapshot.node_class[nodes[1::2]]]).reshape(-1)
     ends = snapshot.child_start[-1] + np.cumsum([len(each) for each in children])
-    inner_classes = snapshot.node_class[nodes[::2]].tolist()
+    inner_types = snapshot.class_type_index[snapshot.node_class[nodes[::2]]]
     return replace(
         snapshot,
         node_class=np.concatenate([snapshot.node_class, classes]),
@@ -159,7 +159,7 @@ def _with_kernels(snapshot: Snapshot, kernels: Sequence[_Kernel]) -> Snapshot:
         child=np.concatenate([snapshot.child, *children]).astype(np.int64),
         node_symbol=np.concatenate([snapshot.node_symbol, snapshot.node_symbol[nodes]]),
         node_atom=np.concatenate([snapshot.node_atom, snapshot.node_atom[nodes]]),
-        class_type=[*snapshot.class_type, *[snapshot.class_type[of] for of in inner_classes]],
+        class_type_index=np.concatenate([snapshot.class_type_index, inner_types]),
         constant=np.concatenate([snapshot.constant, np.zeros(len(kernels), bool)]),
     )
 
