@@ -8,7 +8,7 @@ take from outside. What ONNX's reference implementation computes of it is comput
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -18,11 +18,14 @@ from eqsat.errors import EqsatError, EvaluationError, ModelError
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
+from eqsat.onnx.states import is_needless
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.fold import is_folded
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.ty import Type
+
+T = TypeVar("T")
 
 _RANDOM = frozenset(
     ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -43,9 +46,10 @@ class OpaqueNode:
         captured: values that its subgraphs take from outside, in order of first use.
         types: the types of its outputs.
         opset: version of the operators of its domain.
+        given: which of its inputs are not left out.
     """
 
-    __slots__ = ("_key", "attributes", "captured", "node", "opset", "types")
+    __slots__ = ("_key", "attributes", "captured", "given", "node", "opset", "types")
 
     def __init__(
         self,
@@ -54,8 +58,10 @@ class OpaqueNode:
         captured: Sequence[ir.Value],
         types: Sequence[Type],
         opset: int,
+        given: Sequence[bool],
     ):
         self.node = node
+        self.given = tuple(given)
         self.attributes = tuple(attributes)
         self.captured = tuple(captured)
         self.types = tuple(types)
@@ -71,8 +77,12 @@ class OpaqueNode:
     def _content(self) -> object:
         node = self.node
         attributes = tuple((name, node.attributes[name].value) for name in sorted(node.attributes))
-        inputs = tuple(value is None for value in node.inputs)
-        return (node.domain, node.op_type, repr(attributes), inputs, self.types)
+        return (node.domain, node.op_type, repr(attributes), self.given, self.types)
+
+    def placed(self, arguments: Sequence[T]) -> list[T | None]:
+        """The arguments at the places of the inputs they are, None for those left out."""
+        present = iter(arguments)
+        return [next(present) if given else None for given in self.given]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OpaqueNode) and self._key == other._key
@@ -112,9 +122,12 @@ def opaque_call(
         model: where the node is from.
     """
     captured = captured_values(attributes)
-    inputs = [values[value] for value in node.inputs if value is not None]
+    given = [
+        value is not None and not is_needless(node, index, values[value]) for index, value in enumerate(node.inputs)
+    ]
+    inputs = [values[value] for value, taken in zip(node.inputs, given, strict=True) if value is not None and taken]
     opset = opset_of(model) if node.domain == "" else model.opset_imports.get(node.domain, 1)
-    opaque = OpaqueNode(node, attributes, captured, _output_types(node, values, types, model), opset)
+    opaque = OpaqueNode(node, attributes, captured, _output_types(node, values, types, model), opset, given)
     return Call(_operator(node), [*inputs, *(values[value] for value in captured)], {"node": opaque})
 
 
@@ -170,7 +183,8 @@ def constant_outputs(call: Call) -> list[Constant] | None:
     if not foldable or len(constants) < len(call.args) or size > MOST_ELEMENTS:
         return None
     try:
-        outputs = compute(opaque.node, [constant.data.numpy() for constant in constants], opaque.opset)
+        arrays = [constant.data.numpy() for constant in constants]
+        outputs = compute(opaque.node, opaque.placed(arrays), opaque.opset)
     except EqsatError:
         return None
     return list(map(Constant, outputs))
@@ -179,7 +193,7 @@ def constant_outputs(call: Call) -> list[Constant] | None:
 def _computed(opaque: OpaqueNode, arrays: Sequence[Any]) -> Any:
     if not opaque.is_pure():
         raise EvaluationError(f"what {opaque.node.op_type} gives does not follow from its inputs")
-    outputs = compute(opaque.node, arrays, opaque.opset)
+    outputs = compute(opaque.node, opaque.placed(arrays), opaque.opset)
     return outputs if len(outputs) > 1 else outputs[0]
 
 
@@ -190,11 +204,9 @@ def _to_node(call: Call, target: Target) -> OnnxNode:
     opaque: OpaqueNode = attributes(call).node
     node = opaque.node
     count = len(call.args) - len(opaque.captured)
-    present = iter(call.args[:count])
-    inputs = [None if value is None else next(present) for value in node.inputs]
     return OnnxNode(
         node.op_type,
-        inputs,
+        opaque.placed(call.args[:count]),
         lambda captured: attributes_over(opaque, captured),
         domain=node.domain,
         overload=node.overload,

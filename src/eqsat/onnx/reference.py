@@ -25,30 +25,29 @@ def compute(node: ir.Node, arrays: Sequence[Any], opset: int) -> tuple[np.ndarra
 
     Args:
         node: a node without subgraphs, whose outputs follow from its inputs.
-        arrays: its inputs, without those that are left out.
+        arrays: its inputs, None for those that are left out.
         opset: version of the operators of its domain.
 
     Raises:
         EvaluationError: it is too large, or the reference implementation cannot compute it, or gives what is no tensor.
     """
-    if not arrays or sum(map(np.size, arrays)) > MOST_ELEMENTS:
+    given = {f"i{index}": array for index, array in enumerate(arrays) if array is not None}
+    if not given or sum(map(np.size, given.values())) > MOST_ELEMENTS:
         raise EvaluationError(f"{node.op_type} of no input, or more than {MOST_ELEMENTS} elements, is not computed")
-    given = iter(range(len(arrays)))
-    inputs = ["" if value is None else f"i{next(given)}" for value in node.inputs]
+    inputs = ["" if array is None else f"i{index}" for index, array in enumerate(arrays)]
     outputs = [f"o{index}" for index in range(len(node.outputs))]
     attributes = [ir.to_proto(attr) for attr in node.attributes.values()]
     proto = helper.make_node(node.op_type, inputs, outputs, domain=node.domain)
     proto.attribute.extend(attributes)
     graph = helper.make_graph(
-        [proto], "one", [helper.make_empty_tensor_value_info(name) for name in inputs if name],
+        [proto], "one", [helper.make_empty_tensor_value_info(name) for name in given],
         [helper.make_empty_tensor_value_info(name) for name in outputs],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_operatorsetid(node.domain, opset)])
-    feed = dict(zip(filter(None, inputs), arrays, strict=True))
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = ReferenceEvaluator(model).run(None, feed)
+            found = ReferenceEvaluator(model).run(None, given)
     except Exception as error:  # whatever the implementation of an operator runs into
         raise EvaluationError(f"{node.op_type} cannot be computed: {error}") from None
     return tuple(_tensor(node, value) for value in found)
