@@ -37,6 +37,7 @@ from eqsat.rules.normalization import normalization
 from eqsat.rules.pools import pools
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
+from eqsat.rules.rows import rows
 from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
 from eqsat.rules.shuffles import shuffles
@@ -64,6 +65,7 @@ _subjects = (
     pools,
     kernels,
     linear,
+    rows,
     scaling,
     normalization,
     quantization,

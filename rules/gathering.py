@@ -22,7 +22,7 @@ from eqsat.relay.expr import Constant, Expr, Var, const
 from eqsat.relay.op import cast, clip, equal, gather_nd, one_hot, reshape, take, transpose
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
-from eqsat.rules.operators import commutative, ordered, rank_of, unary
+from eqsat.rules.operators import commutative, ordered, permutation, rank_of, unary
 from eqsat.rules.shape import codes, has_zero
 from eqsat.rules.values import is_float, is_integer, one, scalar, zero
 
@@ -292,9 +292,48 @@ def _in_order(draw: Draw) -> Expr:
     return gather_nd(Var("x", ty), Constant(indices))  # type: ignore[no-any-return]
 
 
+turned = transpose(x)
+picked = take(turned, i)
+
+
+def picked_axis(pick: Any, turn: Any, ty: TensorType) -> int:
+    """Where the axis that one place of a transposed tensor is taken from lies in the tensor itself."""
+    return permutation(turn, rank_of(ty))[pick.axis % rank_of(ty)]
+
+
+def left_order(pick: Any, turn: Any, ty: TensorType) -> tuple[int, ...]:
+    """The order of the axes that are left."""
+    order = permutation(turn, rank_of(ty))
+    gone = order[pick.axis % rank_of(ty)]
+    return tuple(axis - (axis > gone) for axis in order if axis != gone)
+
+
+def _picked(draw: Draw) -> Expr:
+    ty = draw.tensor(draw.rng.choice((1, 2, 3)), "float32")
+    axes = draw.rng.sample(range(rank_of(ty)), rank_of(ty))
+    place = Constant(np.asarray(draw.rng.choice((0, -1)))) if draw.chance(0.9) else Constant(np.asarray([0]))
+    axis = draw.rng.randrange(-rank_of(ty), rank_of(ty))
+    return take(transpose(Var("x", ty), axes), place, axis=axis, mode="clip")  # type: ignore[no-any-return]
+
+
 orders = RuleSet(
     "gathers-in-order",
     [
+        # one place of a transposed axis
+        rewrite(
+            "gather-of-transpose",
+            picked,
+            transpose(
+                like(picked, x, i, axis=compute(picked_axis, attrs_of(picked), attrs_of(turned), type_of(x))),
+                axes=compute(left_order, attrs_of(picked), attrs_of(turned), type_of(x)),
+            ),
+            when(
+                lambda attrs, ty: attrs.axis is not None and not attrs.batch_dims and not ty.shape,
+                attrs_of(picked),
+                type_of(i),
+            ),
+            examples=_picked,
+        ),
         rewrite(
             "gather-nd-in-order",
             collected,
