@@ -37,7 +37,6 @@ from eqsat.errors import EqsatError
 from eqsat.onnx import load, verify
 from eqsat.onnx.verify import runnable_inputs
 
-
 _PEAK = "next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))"
 """The process's own peak; what the system tells of a child begins with the memory of its parent."""
 
