@@ -31,8 +31,15 @@ def is_nchw(attrs: Any) -> bool:
 
 
 def is_joined(expr: Expr) -> bool:
-    """Whether a weight was joined by one of these rules already."""
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "concatenate"
+    """Whether a weight, or what it is made from, was joined by one of these rules already."""
+    parts = [expr]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Call) and isinstance(part.op, Op):
+            if part.op.name in ("concatenate", "stack"):
+                return True
+            parts += part.args
+    return False
 
 
 def static_shape(expr: Expr) -> Any:

@@ -89,3 +89,13 @@ def test_the_default_rules_saturate_in_few_nodes(graph) -> None:
     saturation = eqsat.saturate(graph(), rules.default)
     assert saturation.stop_reason == "saturated"
     assert saturation.node_count < MOST
+
+
+def test_scaled_weights_too_large_to_fold_are_merged_once() -> None:
+    """What is made of joined weights is no sibling of the weights it is made of."""
+    tokens = relay.var("tokens", shape=(6, 40))
+    query, key, value = (nn.matmul(tokens, array(40, 40)) for _ in range(3))
+    scores = nn.matmul(query * relay.const(0.3), key, transpose_b=True)
+    saturation = eqsat.saturate(nn.matmul(nn.softmax(scores), value), [rules.default, rules.sets["merge"]])
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count < MOST
