@@ -53,14 +53,11 @@ Form = Callable[[Call, TensorType, Mapping[Expr, Type], Elements], Expr]
 
 
 def _reshape(call: Call, ty: TensorType, types: Mapping[Expr, Type], elements: Elements) -> Expr:
-    data, wanted = types[call.args[0]], elements.sizes(call.args[1])
-    if not isinstance(data, TensorType) or wanted is None or call.attrs is None:
+    data = types[call.args[0]]
+    if not isinstance(data, TensorType) or elements.of(call.args[1]) is None or (0 in ty.shape and not is_static(ty)):
         return call
-    empty = call.attrs.allowzero and 0 in wanted
-    if empty and not all(isinstance(dim, int) for dim in wanted):
-        return call
-    codes = reshape_codes(data.shape, wanted)
-    return call if codes is None else _static("reshape", call.args[:1], newshape=codes, allowzero=empty)
+    codes = reshape_codes(data.shape, ty.shape)
+    return call if codes is None else _static("reshape", call.args[:1], newshape=codes, allowzero=0 in ty.shape)
 
 
 def _broadcast_to(call: Call, ty: TensorType, types: Mapping[Expr, Type], elements: Elements) -> Expr:

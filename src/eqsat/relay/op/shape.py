@@ -107,10 +107,7 @@ def _known(dims: Sequence[Dim]) -> int:
 
 
 def reshape_codes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
-    """How ``reshape`` makes ``wanted`` of a tensor of ``shape``; None if it cannot be said.
-
-    ``wanted`` may have codes itself: 0 to copy a dimension, -1 for what is left over.
-    """
+    """How ``reshape`` makes a tensor of ``shape`` one of shape ``wanted``; None if it cannot be said."""
     codes: list[int | None] = []
     for index, dim in enumerate(wanted):
         if isinstance(dim, int):
@@ -118,7 +115,7 @@ def reshape_codes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...
         else:
             copied = dim.name is not None and index < len(shape) and shape[index] == dim
             codes.append(0 if copied else None)
-    if codes.count(None) + codes.count(-1) > 1:
+    if codes.count(None) > 1:
         return None
     return tuple(-1 if code is None else code for code in codes)
 
