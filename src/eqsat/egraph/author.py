@@ -63,12 +63,12 @@ def when(holds: Callable[..., Any], *refs: Ref) -> Guard:
     return Guard(holds, refs)
 
 
-def apart(*patterns: DFPattern) -> Guard:
-    """A guard: ``patterns`` matched different values, as far as is known yet.
+def apart(*patterns: DFPattern) -> Apart:
+    """A condition: ``patterns`` matched different values, as far as is known yet.
 
     A law that takes something out of a value would go on for ever where that value equals its own part.
     """
-    return Apart(lambda: True, (), patterns)
+    return Apart(patterns)
 
 
 def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
@@ -97,7 +97,7 @@ def rewrite(
     name: str,
     lhs: Any,
     rhs: Any,
-    *guards: Guard,
+    *guards: Guard | Apart,
     soundness: Soundness = Soundness.EXACT,
     examples: Examples | None = None,
 ) -> Rewrite:
@@ -107,7 +107,7 @@ def rewrite(
         name: unique name.
         lhs: a pattern, or a tuple of patterns matched together.
         rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
-        guards: conditions made by :func:`when`.
+        guards: conditions made by :func:`when` and :func:`apart`.
         soundness: what it keeps; by default every bit.
         examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
 
@@ -121,12 +121,14 @@ def rewrite(
             raise RuleError(f"rule {name}: the left side must be a pattern, not {root!r}")
     if len(templates) not in (1, len(roots)):
         raise RuleError(f"rule {name}: {len(roots)} patterns on the left and {len(templates)} templates on the right")
-    result = Rewrite(name, roots, templates, guards, soundness, examples)
+    when = tuple([guard for guard in guards if isinstance(guard, Guard)])
+    different = tuple([guard for guard in guards if isinstance(guard, Apart)])
+    result = Rewrite(name, roots, templates, when, different, soundness, examples)
     check_rewrite(result)
     return result
 
 
-def birewrite(name: str, lhs: Any, rhs: Any, *guards: Guard, soundness: Soundness = Soundness.EXACT) -> RuleSet:
+def birewrite(name: str, lhs: Any, rhs: Any, *guards: Guard | Apart, soundness: Soundness = Soundness.EXACT) -> RuleSet:
     """The equation in both directions: two rules, ``name`` and ``name-back``."""
     forth = rewrite(name, lhs, rhs, *guards, soundness=soundness)
     back = rewrite(f"{name}-back", rhs, lhs, *guards, soundness=soundness)

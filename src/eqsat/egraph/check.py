@@ -21,6 +21,9 @@ from eqsat.relay.dataflow_pattern import (
 def check_rewrite(rule: Rewrite) -> None:
     """Raise RuleError when the right side or a guard uses what the left side cannot have matched."""
     matched = {pattern for root in rule.lhs for pattern in subpatterns(root)}
+    for apart in rule.apart:
+        for pattern in apart.patterns:
+            _require(rule, pattern, matched, "a condition")
     for guard in rule.when:
         for ref in guard.refs:
             _require(rule, ref.pattern, matched, "a guard")

@@ -16,7 +16,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal, Log, Made
 from eqsat.egraph.presence import Presence
 from eqsat.egraph.query import Head, Query, QueryCompiler
-from eqsat.egraph.rule import Apart, Compute, Like, Ref, Refusal, Rewrite
+from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
 from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.attrs import Attrs
@@ -70,16 +70,21 @@ class RewriteCompiler:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._compiled)
 
-    def update(self, presence: Presence | None) -> None:
-        """Add engine rules for the alternatives that may match now (without ``presence``: ever)."""
+    def update(self, presence: Presence | None) -> bool:
+        """Add engine rules for the alternatives that may match now (without ``presence``: ever).
+
+        Returns whether others, of the symbols there are, may match later.
+        """
         egraph = self.egraph
-        queries = QueryCompiler(egraph, self.rule.name, egraph.either_order, presence).queries(self.roots)
+        compiler = QueryCompiler(egraph, self.rule.name, egraph.either_order, presence)
+        queries = compiler.queries(self.roots)
         new = [query for query in queries if query.key not in self._compiled]
         if new and not self._compiled:
             egraph.engine.command(f"(ruleset {self.ruleset})")
         for query in new:
             self._compiled.add(query.key)
             self._add(query, len(self._compiled))
+        return compiler.left_out
 
     def _add(self, query: Query, number: int) -> None:
         query = self._apart(query)
@@ -124,7 +129,7 @@ class RewriteCompiler:
 
     def _apart(self, query: Query) -> Query:
         """The query where roots, and what the rule says is apart, are different classes."""
-        groups = [self.rule.lhs, *(guard.patterns for guard in self.rule.when if isinstance(guard, Apart))]
+        groups = [self.rule.lhs, *(apart.patterns for apart in self.rule.apart)]
         for group in groups:
             classes = [query.classes[pattern] for pattern in group if pattern in query.classes]
             query = query.where(*[f"(!= {a} {b})" for i, a in enumerate(classes) for b in classes[i + 1 :]])

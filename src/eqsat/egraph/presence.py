@@ -53,6 +53,13 @@ class Presence:
 
     A pattern may match at least where it does: each of its parts is looked for by itself, so where two parts
     are the same, or meet only in other places, it may seem to match where it does not.
+
+    Args:
+        egraph: where.
+
+    Attributes:
+        symbols: indices of the symbols that e-nodes have.
+        has: their heads, and pairs of heads of which one is above the other.
     """
 
     def __init__(self, egraph: EGraph):
@@ -63,19 +70,24 @@ class Presence:
         counts = np.bincount(self.snapshot.node_symbol, minlength=len(self.snapshot.symbols))
         self._ends = np.cumsum(counts).tolist()
         self._starts = [0, *self._ends]
+        self.symbols = frozenset(np.flatnonzero(counts).tolist())
         self._indices: dict[Head, list[int]] = {}
         for index, symbol in enumerate(self.snapshot.symbols):
             if counts[index]:
                 self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
-        self._has = frozenset[Need](self._indices) | self._edges()
+        self.has = frozenset[Need](self._indices) | self._edges()
 
     def may_match(self, pattern: DFPattern) -> bool:
         """Whether there may be a class that ``pattern`` matches."""
         if type(pattern) is WildcardPattern:
             return True
         if pattern not in self._known:
-            self._known[pattern] = needs(pattern) <= self._has and bool(self._classes(pattern).any())
+            self._known[pattern] = needs(pattern) <= self.has and bool(self._classes(pattern).any())
         return self._known[pattern]
+
+    def is_under(self, above: Head | None, op: Op) -> bool:
+        """Whether calls of ``op`` are in classes below e-nodes of a head; below any, for None."""
+        return above is None or (above, ("call", op)) in self.has
 
     def _edges(self) -> set[Need]:
         """Each head of e-nodes with each head of e-nodes below them."""

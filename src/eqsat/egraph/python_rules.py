@@ -168,14 +168,19 @@ class PythonRuleRunner:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._alternatives)
 
-    def update(self, presence: Presence | None) -> None:
-        """Add match tables for the alternatives that may match now (without ``presence``: ever)."""
-        queries = QueryCompiler(self.egraph, self.rule.name, presence=presence).queries(self.roots)
+    def update(self, presence: Presence | None) -> bool:
+        """Add match tables for the alternatives that may match now (without ``presence``: ever).
+
+        Returns whether others, of the symbols there are, may match later.
+        """
+        compiler = QueryCompiler(self.egraph, self.rule.name, presence=presence)
+        queries = compiler.queries(self.roots)
         new = [query for query in queries if query.key not in self._alternatives]
         if new and not self._alternatives:
             self.egraph.engine.command(f"(ruleset {self.ruleset})")
         for query in new:
             self._alternatives[query.key] = self._declare(query, len(self._alternatives))
+        return compiler.left_out
 
     def apply(self) -> bool:
         """Apply the rule to every match not seen before (after a run of its ruleset); whether it did anything.

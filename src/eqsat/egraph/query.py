@@ -123,6 +123,8 @@ class QueryCompiler:
     ):
         self.egraph = egraph
         self.presence = presence
+        self.left_out = False  # whether patterns were, as they match nowhere now
+        self._above: tuple[str, Op | None] | None = None  # head of the e-node whose children are being matched
         self.either_order = either_order
         self.rule = rule
         self.commuted = [name for name in _COMMUTATIVE if name not in egraph.commutative]
@@ -149,6 +151,7 @@ class QueryCompiler:
         if pattern in query.classes:
             return [_equate(query, variable, query.classes[pattern])]
         if self.presence is not None and not self.presence.may_match(pattern):
+            self.left_out = True
             return []
         if isinstance(pattern, LetPattern):
             raise RuleError(f"rule {self.rule}: an e-graph has no lets, they are dissolved: match the bound value")
@@ -160,12 +163,21 @@ class QueryCompiler:
             for found in method(self, pattern, variable, query)
         ]
 
-    def _all(self, patterns: Iterable[DFPattern], variables: Iterable[str], query: Query) -> list[Query]:
+    def _all(self, patterns: Iterable[DFPattern], index: int, variables: Iterable[str], query: Query) -> list[Query]:
+        """Match children of an e-node of symbol ``index``."""
         found = [query]
         for pattern, variable in zip(patterns, variables, strict=True):
-            found = [deeper for one in found for deeper in self._match(pattern, variable, one)]
+            found = [deeper for one in found for deeper in self._under(index, pattern, variable, one)]
             if len(found) > MAX_QUERIES:
                 raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
+        return found
+
+    def _under(self, index: int | None, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
+        """Match a child of an e-node of symbol ``index``, or of any."""
+        outer = self._above
+        self._above = None if index is None else self.egraph.symbols[index][:2]
+        found = self._match(pattern, variable, query)
+        self._above = outer
         return found
 
     def _node(
@@ -237,6 +249,9 @@ class QueryCompiler:
     def _as_written(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
         found = self._applied(pattern, variable, query) if may_be_function(pattern.op) else []
         for op in self._operators(pattern.op):
+            if self.presence is not None and not self.presence.is_under(self._above, op):
+                self.left_out = True
+                continue
             for index in self.symbols.get(("call", op), []):
                 found += self._call_of(pattern, variable, index, query)
         return found
@@ -249,9 +264,9 @@ class QueryCompiler:
         head, opened = self._node(pattern, variable, index, query, both)
         if pattern.args is None:
             return [opened]
-        found = self._all(pattern.args, head.children, opened)
+        found = self._all(pattern.args, index, head.children, opened)
         if commutes and both is None:
-            found += self._all(tuple(reversed(pattern.args)), head.children, opened)
+            found += self._all(tuple(reversed(pattern.args)), index, head.children, opened)
         return found
 
     def _applied(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
@@ -261,9 +276,9 @@ class QueryCompiler:
             head, opened = self._node(pattern, variable, index, query)
             callee, *arguments = head.children
             if pattern.args is None:
-                found += self._match(pattern.op, callee, opened)
+                found += self._all([pattern.op], index, [callee], opened)
             elif len(pattern.args) == len(arguments):
-                found += self._all((pattern.op, *pattern.args), (callee, *arguments), opened)
+                found += self._all((pattern.op, *pattern.args), index, (callee, *arguments), opened)
         return found
 
     def _operators(self, pattern: DFPattern) -> list[Op]:
@@ -313,7 +328,7 @@ class QueryCompiler:
                 for below in inputs:
                     (parent,), opened = one._replace(premises=premises).fresh("p")
                     opened = opened.where(f"({reach.table} {below} {parent})")
-                    found += self._match(pattern.parent, parent, opened)
+                    found += self._under(None, pattern.parent, parent, opened)
         return found
 
     def _anything(self, variable: str) -> list[tuple[str, ...]]:
@@ -355,7 +370,7 @@ class QueryCompiler:
             if pattern.fields is None:
                 found.append(opened)
             elif len(pattern.fields) == len(head.children):
-                found += self._all(pattern.fields, head.children, opened)
+                found += self._all(pattern.fields, index, head.children, opened)
         return found
 
     def _project(self, pattern: TupleGetItemPattern, variable: str, query: Query) -> list[Query]:
@@ -364,14 +379,14 @@ class QueryCompiler:
             head, opened = self._node(pattern, variable, index, query)
             if pattern.index is not None and pattern.index >= 0:
                 opened = opened.where(f"({self.egraph.predicate(field_test(pattern.index))} {head.atom})")
-            found += self._match(pattern.tuple, head.children[0], opened)
+            found += self._all([pattern.tuple], index, head.children, opened)
         return found
 
     def _if(self, pattern: IfPattern, variable: str, query: Query) -> list[Query]:
         found = []
         for index in self.symbols.get(("if", None), []):
             head, opened = self._node(pattern, variable, index, query)
-            found += self._all((pattern.cond, pattern.true_branch, pattern.false_branch), head.children, opened)
+            found += self._all((pattern.cond, pattern.true_branch, pattern.false_branch), index, head.children, opened)
         return found
 
     def _typed(self, pattern: TypePattern | DataTypePattern | ShapePattern, variable: str, query: Query) -> list[Query]:

@@ -56,10 +56,10 @@ class Guard:
 
 
 @dataclass(frozen=True)
-class Apart(Guard):
-    """The patterns matched classes of which nothing says that they are equal."""
+class Apart:
+    """A condition: the patterns matched classes of which nothing says that they are equal."""
 
-    patterns: tuple[DFPattern, ...] = ()
+    patterns: tuple[DFPattern, ...]
 
 
 class Template(DFPattern):
@@ -97,6 +97,7 @@ class Rewrite:
         rhs: what they equal: one template for one pattern; for several, as many, or one whose value is
             the tuple of them.
         when: guards.
+        apart: patterns that matched different values.
         soundness: what it keeps.
         examples: ``examples(draw)`` gives an expression (a tuple of them for several roots) that the left side
             matches, with ``draw`` an :class:`eqsat.rules.draw.Draw`. The verifier needs it where it cannot
@@ -107,6 +108,7 @@ class Rewrite:
     lhs: tuple[DFPattern, ...]
     rhs: tuple[Any, ...]
     when: tuple[Guard, ...] = ()
+    apart: tuple[Apart, ...] = ()
     soundness: Soundness = Soundness.EXACT
     examples: Examples | None = None
 
@@ -237,7 +239,7 @@ def flatten(rules: Any) -> list[Rule]:
 
 def swapped_operator(rule: Rule) -> str | None:
     """The name of the operator of which ``rule`` is the commutative law, None when it is another rule."""
-    if not isinstance(rule, Rewrite) or rule.when or len(rule.lhs) != 1 or len(rule.rhs) != 1:
+    if not isinstance(rule, Rewrite) or rule.when or rule.apart or len(rule.lhs) != 1 or len(rule.rhs) != 1:
         return None
     (left,), (right,) = rule.lhs, rule.rhs
     if not isinstance(left, CallPattern) or not isinstance(right, CallPattern) or left.named is None:

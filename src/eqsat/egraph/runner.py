@@ -22,6 +22,7 @@ from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.errors import ArgumentError, RuleError
+from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
 
@@ -49,8 +50,25 @@ class _Turn:
     bans: int = 0
     pending: int = 0
     """Matches put aside that are not applied yet."""
-    complete_at: int = -1
-    """How many symbols there were when all that they allow was compiled."""
+    waits: bool = True
+    """Whether the runner left out what may match later."""
+    missing: tuple[DFPattern, ...] | None = None
+    """The parts of the rule that matched nowhere when the runner was updated."""
+    seen: object = None
+    """What else there was then."""
+
+    def update(self, presence: Presence) -> None:
+        """Update the runner, if that may change anything."""
+        if not all(map(presence.may_match, self.runner.roots)):
+            return
+        seen = (presence.symbols, presence.has) if self.waits else presence.symbols
+        missing = self.missing
+        if missing is None:
+            missing = tuple([part for root in self.runner.roots for part in subpatterns(root)])
+        if seen != self.seen or (self.waits and any(map(presence.may_match, missing))):
+            self.waits = self.runner.update(presence)
+            self.seen = (presence.symbols, presence.has) if self.waits else presence.symbols
+            self.missing = tuple([part for part in missing if not presence.may_match(part)])
 
 
 class Runner:
@@ -210,11 +228,8 @@ class Runner:
         for turn in self.turns.values():
             if presence is None:
                 turn.runner.update(None)
-            elif turn.complete_at < len(self.egraph.symbols) and all(map(presence.may_match, turn.runner.roots)):
-                turn.runner.update(presence)
-                parts = [part for root in turn.runner.roots for part in subpatterns(root)]
-                if all(map(presence.may_match, parts)):
-                    turn.complete_at = len(self.egraph.symbols)
+            else:
+                turn.update(presence)
         self.egraph.flush()
         self.egraph.engine.saturate("facts")
 
