@@ -156,7 +156,7 @@ N, M = AnyDim("n"), AnyDim("m")
         (lambda x: relay.reshape(x, (0, 0, 2, -1)), (N, M, 8), (N, M, 2, 4)),
         (lambda x: relay.reshape(x, (-3, -2)), (N, 1, 5), (N, 5)),
         (lambda x: relay.nn.conv2d(x, relay.var("w", shape=(8, 3, 3, 3)), padding=1), (N, 3, M, M), (N, 8, M, M)),
-        (lambda x: relay.nn.max_pool2d(x, 2, 2), (N, 3, M, 8), (N, 3, AnyDim("(m)//2"), 4)),
+        (lambda x: relay.nn.max_pool2d(x, 2, 2), (N, 3, M, 8), (N, 3, AnyDim("(m//2)"), 4)),
         (lambda x: relay.nn.dense(x, relay.var("w", shape=(5, 8))), (N, M, 8), (N, M, 5)),
         (lambda x: relay.nn.matmul(x, x, transpose_b=True), (N, M, 8), (N, M, M)),
         (lambda x: relay.concatenate([x, x], 1), (N, 3), (N, 6)),

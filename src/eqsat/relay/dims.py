@@ -50,7 +50,8 @@ def floor_divide_dims(dim: Dim, by: int) -> Dim:
     left = _named(rest)
     if isinstance(left, int):  # less than a whole one
         return _named(whole)
-    return add_dims(_named(whole), AnyDim(f"({left.name})//{by}"))
+    divided = left.name if left.terms is None else f"({left.name})"
+    return add_dims(_named(whole), AnyDim(f"({divided}//{by})"))
 
 
 def quotient(over: Sequence[Dim], under: Sequence[Dim]) -> Dim | None:
@@ -67,6 +68,8 @@ def quotient(over: Sequence[Dim], under: Sequence[Dim]) -> Dim | None:
     top, bottom = multiply_dims(*numerator), multiply_dims(*denominator)
     if bottom == 1:
         return top
+    if bottom == 0:
+        return AnyDim()
     if isinstance(top, int) and isinstance(bottom, int):
         return top // bottom if bottom and top % bottom == 0 else None
     dividend, divisor = _terms(top), _terms(bottom)
@@ -99,15 +102,20 @@ def least_dim(left: Dim, right: Dim) -> Dim:
     more = difference(left, right)
     if more is not None:
         return left if more <= 0 else right
-    first, second = (left, right) if isinstance(left, AnyDim) else (right, left)
-    return AnyDim() if AnyDim() in (first, second) else AnyDim(f"min({first!r}, {second!r})")
+    if AnyDim() in (left, right):
+        return AnyDim()
+    return AnyDim(f"min({', '.join(sorted(map(_name, (left, right))))})")
 
 
 def is_least_of(dim: Dim, other: Dim) -> bool:
     """Whether a dimension is the smaller one of ``other`` and another."""
     if not isinstance(dim, AnyDim) or dim.name is None:
         return False
-    return dim.name.startswith(f"min({other!r}, ") or dim.name.endswith(f", {other!r})")
+    return dim.name.startswith("min(") and _name(other) in dim.name[4:-1].split(", ")
+
+
+def _name(dim: Dim) -> str:
+    return str(dim) if isinstance(dim, int) else str(dim.name)
 
 
 def map_dim(function: Callable[[int], int], dim: Dim) -> Dim:

@@ -1,0 +1,190 @@
+"""Networks of unknown batch and length, as exporters write them: what they compute of shapes goes away."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from eqsat import rules
+
+from .models import operators, optimized, parsed, with_weights
+
+Feed = dict[str, "np.ndarray[tuple[int, ...], np.dtype[np.generic]]"]
+
+
+def with_constants(proto: onnx.ModelProto, **values: object) -> onnx.ModelProto:
+    for name, value in values.items():
+        array = np.asarray(value)
+        array = array.astype("f4" if array.dtype.kind == "f" else array.dtype)
+        proto.graph.initializer.append(numpy_helper.from_array(array, name))
+    return proto
+
+
+def agree(before: onnx.ModelProto, after: onnx.ModelProto, *feeds: Feed) -> bool:
+    """Whether two models give the same, up to rounding, for each of these inputs."""
+    first, second = (onnxruntime.InferenceSession(proto.SerializeToString()) for proto in (before, after))
+    return all(
+        np.allclose(one, other, rtol=1e-4, atol=1e-5) and one.shape == other.shape
+        for feed in feeds
+        for one, other in zip(first.run(None, feed), second.run(None, feed), strict=True)
+    )
+
+
+def rows(*shape: int) -> Feed:
+    return {"x": np.random.default_rng(0).standard_normal(shape).astype("f4")}
+
+
+HEADS = """(float[batch,seq,8] x) => (float[batch,seq,8] y) {
+    s = Shape (x)  b = Gather (s, zero)  n = Gather (s, one)
+    b1 = Unsqueeze (b, front)  n1 = Unsqueeze (n, front)
+    split = Concat <axis = 0> (b1, n1, two, four)
+    join = Concat <axis = 0> (b1, n1, eight)
+    q = MatMul (x, wq)  q4 = Reshape (q, split)  qt = Transpose <perm = [0, 2, 1, 3]> (q4)
+    k = MatMul (x, wk)  k4 = Reshape (k, split)  kt = Transpose <perm = [0, 2, 3, 1]> (k4)
+    v = MatMul (x, wv)  v4 = Reshape (v, split)  vt = Transpose <perm = [0, 2, 1, 3]> (v4)
+    a = MatMul (qt, kt)  p = Softmax <axis = -1> (a)
+    o = MatMul (p, vt)  ot = Transpose <perm = [0, 2, 1, 3]> (o)
+    y = Reshape (ot, join)
+}"""
+
+
+def test_heads_are_split_and_joined_without_looking_at_shapes() -> None:
+    proto = with_weights(parsed(HEADS), wq=(8, 8), wk=(8, 8), wv=(8, 8))
+    with_constants(proto, zero=0, one=1, front=[0], two=[2], four=[4], eight=[8])
+    after = optimized(proto)
+    assert operators(after.graph) == {"MatMul": 5, "Reshape": 4, "Transpose": 4, "Softmax": 1}
+    assert agree(proto, after, rows(1, 1, 8), rows(2, 5, 8), rows(3, 1, 8))
+
+
+MASKED = """(float[batch,seq,8] x) => (float[batch,seq,seq] y) {
+    s = Shape (x)  n = Gather (s, one)  n1 = Unsqueeze (n, front)  b = Slice (s, front, first, front)
+    r = Range (zero, n, one)  row = Unsqueeze (r, front)  column = Unsqueeze (r, first)
+    seen = LessOrEqual (row, column)
+    ones3 = ConstantOfShape <value = int64[1] {1}> (three)
+    minus = Mul (ones3, least)
+    wanted = Concat <axis = 0> (b, n1, n1)
+    is_any = Equal (wanted, minus)
+    target = Where (is_any, ones3, wanted)
+    wide = Expand (seen, target)
+    m = Where (wide, none, low)
+    t = Transpose <perm = [0, 2, 1]> (x)
+    scores = MatMul (x, t)
+    y = Add (scores, m)
+}"""
+
+
+def test_masks_broadcast_by_themselves() -> None:
+    proto = with_constants(parsed(MASKED), zero=0, one=1, front=[0], first=[1], three=[3], least=-1, none=0.0, low=-1e4)
+    after = optimized(proto)
+    found = operators(after.graph)
+    assert not {"Expand", "Equal", "Concat", "ConstantOfShape"} & set(found)
+    assert found["Where"] == found["Range"] == 1
+    assert agree(proto, after, rows(1, 1, 8), rows(2, 5, 8))
+
+
+PLACED = """(int64[batch,seq] ids) => (float[batch,seq,2,4] y) {
+    s = Shape (ids)  n = Slice (s, first, second, front)
+    words = Gather (table, ids)
+    here = Slice (places, front, n, first, first)
+    where_ = Gather (embedding, here)
+    h = Add (words, where_)
+    b = Slice (s, front, first, front)
+    split = Concat <axis = 0> (b, n, second, four)
+    y = Reshape (h, split)
+}"""
+
+
+def test_a_sum_with_the_part_of_a_table_has_the_size_of_what_meets_it() -> None:
+    """The part is as long as the words are, or the table: where the sum exists, it is as long as the words."""
+    proto = with_weights(parsed(PLACED), table=(9, 8), embedding=(16, 8))
+    with_constants(proto, front=[0], first=[1], second=[2], four=[4], places=np.arange(16, dtype="int64")[None])
+    after = optimized(proto)
+    (view,) = [node for node in after.graph.node if node.op_type == "Reshape"]
+    (codes,) = [numpy_helper.to_array(value) for value in after.graph.initializer if value.name == view.input[1]]
+    assert codes.tolist() == [0, 0, 2, 4]
+    assert agree(proto, after, {"ids": np.ones((2, 5), "int64")}, {"ids": np.ones((1, 16), "int64")})
+
+
+@pytest.mark.parametrize("empty", [(0, 4), (3, 0)])
+def test_empty_batches_stay_possible(empty: tuple[int, int]) -> None:
+    text = """(float[a,b] x) => (float[a,b,1] y) {
+        s = Shape (x) w = Concat <axis = 0> (s, one) y = Reshape <allowzero = 1> (x, w)
+    }"""
+    proto = with_constants(parsed(text), one=[1])
+    assert agree(proto, optimized(proto), rows(*empty), rows(2, 3))
+
+
+def test_the_only_size_that_is_not_known_is_what_is_left_over() -> None:
+    """Be it computed or asked for: n - 5 is -1 where n is 4."""
+    text = """(float[n,6] x) => (float[m,3] y) {
+        s = Shape <end = 1> (x) r = Sub (s, five) w = Concat <axis = 0> (r, three) y = Reshape (x, w)
+    }"""
+    proto = with_constants(parsed(text), five=[5], three=[3])
+    after = optimized(proto)
+    assert operators(after.graph) == {"Reshape": 1}
+    assert agree(proto, after, rows(4, 6))
+
+
+def bytes_network() -> onnx.ModelProto:
+    """One-hot rows of bytes times a table, GELU, normalization by moments, dense, softmax: as JAX exports them."""
+    gelu = """
+        g1 = Mul (c3, h)  g2 = Mul (h, g1)  g3 = Mul (h, g2)  g4 = Add (h, g3)  g5 = Mul (root, g4)
+        g6 = Tanh (g5)  g7 = Add (one, g6)  g8 = Mul (half, g7)  g = Mul (h, g8)"""
+    norm = """
+        n1 = ReduceSum <keepdims = 0> (r, axis1)  mean = Mul (n1, share)  n2 = Reshape (mean, keep)  n3 = Sub (r, n2)
+        n4 = Mul (r, r)  n5 = ReduceSum <keepdims = 0> (n4, axis1)  n6 = Mul (n5, share)  n7 = Mul (mean, mean)
+        n8 = Sub (n6, n7)  n9 = Max (none, n8)  n10 = Reshape (n9, keep)  n11 = Add (n10, eps)  n12 = Sqrt (n11)
+        n13 = Reciprocal (n12)  n14 = Mul (n13, gamma)  n15 = Mul (n3, n14)  n = Add (n15, beta)"""
+    softmax = """
+        m = ReduceMax <axes = [1], keepdims = 0> (z)  m1 = Max (low, m)  m2 = Reshape (m1, column)  m3 = Sub (z, m2)
+        e = Exp (m3)  e1 = ReduceSum <keepdims = 0> (e, axis1)  e2 = Reshape (e1, column)  y = Div (e, e2)"""
+    text = f"""(int32[batch,8] bytes) => (float[batch,5] y) {{
+        i = Reshape (bytes, hot)  eq = Equal (i, numbers)  rows = Cast <to = 1> (eq)
+        e0 = MatMul (rows, table)  h = Add (e0, bias) {gelu}
+        r = Reshape (g, blocks) {norm}
+        flat = Reshape (n, line)  z0 = MatMul (flat, w)  z = Add (z0, c) {softmax}
+    }}"""
+    proto = with_weights(
+        parsed(text), table=(257, 4), bias=(1, 1, 4), gamma=(1, 4, 1), beta=(1, 4, 1), w=(32, 5), c=(1, 5)
+    )
+    return with_constants(
+        proto,
+        hot=[-1, 8, 1],
+        numbers=np.arange(257, dtype="int32").reshape(1, 1, -1),
+        c3=0.044715,
+        root=0.7978846,
+        one=1.0,
+        half=0.5,
+        blocks=[-1, 4, 8],
+        axis1=[1],
+        share=0.25,
+        keep=[-1, 1, 8],
+        none=0.0,
+        eps=1e-6,
+        line=[-1, 32],
+        low=-np.inf,
+        column=[-1, 1],
+    )
+
+
+def test_a_network_over_bytes_in_few_operators() -> None:
+    """One-hot rows times a table are rows of it, GELU is in the table: that bytes are bytes is for the user to say."""
+    proto = bytes_network()
+    feed = {"bytes": np.random.default_rng(0).integers(0, 257, (3, 8)).astype("int32")}
+    plain, told = optimized(proto), optimized(proto, rules.default, rules.finite, rules.in_range)
+    assert operators(plain.graph)["Softmax"] == operators(told.graph)["Softmax"] == 1
+    found = operators(told.graph)
+    assert found["LayerNormalization"] == found["Gather"] == found["Gemm"] == 1
+    assert sum(found.values()) == 8
+    assert agree(proto, plain, feed)
+    assert agree(proto, told, feed)
+
+
+def test_what_is_declared_of_values_between_is_not_believed() -> None:
+    proto = parsed("(float[n,6] x) => (float[n,2,3] y) { h = Exp (x) y = Reshape (h, w) }")
+    with_constants(proto, w=[0, 2, 3])
+    proto.graph.value_info.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, [4, 6]))
+    assert agree(proto, optimized(proto), rows(1, 6), rows(5, 6))
