@@ -22,6 +22,7 @@ from eqsat.egraph.author import (
 )
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Soundness
 from eqsat.rules.activations import activations
+from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
 from eqsat.rules.approximate import fast_math
 from eqsat.rules.binomials import binomials
@@ -65,6 +66,7 @@ _subjects = (
     pools,
     kernels,
     linear,
+    affine,
     rows,
     scaling,
     normalization,

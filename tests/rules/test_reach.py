@@ -85,6 +85,14 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         "divide floor cast add",
         lambda: image_bias(relay.var("scale", shape=())),
     ),
+    "a scale and a shift go into the convolution behind them": (
+        "nn.relu nn.conv2d nn.bias_add nn.relu",
+        lambda: nn.relu(nn.conv2d(nn.relu(image()) * const(2.0) + array(3, 1, 1), array(4, 3, 3, 3))),
+    ),
+    "past padding the scale alone goes": (
+        "sigmoid add nn.conv2d",
+        lambda: nn.conv2d(relay.sigmoid(image()) * const(2.0) + const(0.5), array(4, 3, 3, 3), padding=(1, 1)),
+    ),
     "convolutions over images of one row follow each other": (
         "expand_dims nn.conv2d add nn.relu nn.conv2d add squeeze",
         lambda: one_row_conv(nn.relu(one_row_conv(relay.var("sound", shape=(2, 3, 8))))),

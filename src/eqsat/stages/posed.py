@@ -78,7 +78,7 @@ def pose(region: Region, model: CostModel) -> Posed:
     ties = getattr(model, "ties", None)
     second = None if ties is None else _costs(rows, kernels, Prices(region, ties))
     if kernels:
-        region = replace(region, snapshot=_with_kernels(snapshot, kernels))
+        region = replace(region, snapshot=_with_kernels(snapshot, rows, kernels))
     problem = _problem(region, costs)
     decided = problem if second is None else _decided(problem, second)
     return Posed(region, problem, _fused(incumbent, kernels, snapshot, problem), decided)
@@ -140,14 +140,14 @@ def _kernels(snapshot: Snapshot, rows: Sequence[Row], prices: Prices) -> list[_K
     return found
 
 
-def _with_kernels(snapshot: Snapshot, kernels: Sequence[_Kernel]) -> Snapshot:
+def _with_kernels(snapshot: Snapshot, rows: Sequence[Row], kernels: Sequence[_Kernel]) -> Snapshot:
     """``snapshot`` with two e-nodes more for each kernel, the inner one in a class of its own, and then the outer."""
     nodes = np.asarray([(kernel.inner, kernel.outer) for kernel in kernels]).reshape(-1)
-    children = []
+    children: list[Sequence[int]] = []
     for number, kernel in enumerate(kernels):
-        below = snapshot.children(kernel.outer)
+        below = [*rows[kernel.outer].children]
         below[kernel.place] = snapshot.class_count + number
-        children += [snapshot.children(kernel.inner), below]
+        children += [rows[kernel.inner].children, below]
     own = np.arange(snapshot.class_count, snapshot.class_count + len(kernels))
     classes = np.column_stack([own, snapshot.node_class[nodes[1::2]]]).reshape(-1)
     ends = snapshot.child_start[-1] + np.cumsum([len(each) for each in children])
@@ -156,7 +156,7 @@ def _with_kernels(snapshot: Snapshot, kernels: Sequence[_Kernel]) -> Snapshot:
         snapshot,
         node_class=np.concatenate([snapshot.node_class, classes]),
         child_start=np.concatenate([snapshot.child_start, ends]),
-        child=np.concatenate([snapshot.child, *children]).astype(np.int64),
+        child=np.concatenate([snapshot.child, np.asarray([of for each in children for of in each], np.int64)]),
         node_symbol=np.concatenate([snapshot.node_symbol, snapshot.node_symbol[nodes]]),
         node_atom=np.concatenate([snapshot.node_atom, snapshot.node_atom[nodes]]),
         class_type_index=np.concatenate([snapshot.class_type_index, inner_types]),
