@@ -19,7 +19,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,8 +98,9 @@ class TypeIds:
     def __getitem__(self, index: int) -> Type:
         return self._types[index if index >= 0 else ~index]
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._ids)
+    def all(self) -> list[Type]:
+        """Types in the order in which they were interned."""
+        return list(self._types)
 
     def __len__(self) -> int:
         return len(self._ids)

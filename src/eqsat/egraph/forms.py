@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from eqsat.egraph.predicates import Test
@@ -41,6 +42,23 @@ def untyped(pattern: DFPattern) -> DFPattern:
     return pattern
 
 
+@lru_cache(maxsize=1 << 12)
+def plain_operators(callee: DFPattern) -> tuple[Op, ...] | None:
+    """The operators that a pattern in callee position is an alternative of, None when it is something else."""
+    found: dict[Op, None] = {}
+    stack = [callee]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, AltPattern):
+            stack += (one.right, one.left)
+        elif isinstance(one, ExprPattern) and isinstance(one.expr, Op):
+            found[one.expr] = None
+        else:
+            return None
+    return tuple(found)
+
+
+@lru_cache(maxsize=1 << 12)
 def may_be_function(callee: DFPattern) -> bool:
     """Whether a pattern in callee position may match a function."""
     if isinstance(callee, AltPattern):

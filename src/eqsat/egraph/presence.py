@@ -16,6 +16,7 @@ from eqsat.egraph.forms import (
     identity_test,
     may_be_function,
     name_test,
+    plain_operators,
     reassociations,
     type_test,
     value_test,
@@ -75,6 +76,7 @@ class Presence:
         for index, symbol in enumerate(self.snapshot.symbols):
             if counts[index]:
                 self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
+        self._operators = [op for kind, op in self._indices if kind == "call" and op is not None]
         self.has = frozenset[Need](self._indices) | self._edges()
 
     def may_match(self, pattern: DFPattern) -> bool:
@@ -187,8 +189,8 @@ class Presence:
             return [np.arange(self.snapshot.node_count)]
         found = []
         for form in (pattern, *reassociations(pattern)):
-            ops = [form.named] if form.named else [op for kind, op in self._indices if kind == "call"]
-            for op in filter(None, ops):
+            plain = plain_operators(form.op)
+            for op in self._operators if plain is None else plain:
                 nodes = partial(self._nodes, "call", op, test=None if wanted is None else attrs_test(op, wanted))
                 found += nodes(below=form.args)
                 if form.args is not None and op.name in ("add", "multiply"):

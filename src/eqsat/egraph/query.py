@@ -19,6 +19,7 @@ from eqsat.egraph.forms import (
     may_be_function,
     name_test,
     operator_name,
+    plain_operators,
     reassociations,
     type_test,
     untyped,
@@ -283,10 +284,11 @@ class QueryCompiler:
 
     def _operators(self, pattern: DFPattern) -> list[Op]:
         """The operators, of those in the e-graph, that a pattern in callee position matches."""
+        plain = plain_operators(pattern)
+        if plain is not None:
+            return list(plain)
         if may_be_function(pattern) and not isinstance(pattern, WildcardPattern):
             return []
-        if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op):
-            return [pattern.expr]
         if isinstance(pattern, AltPattern):
             left = self._operators(pattern.left)
             return left + [op for op in self._operators(pattern.right) if op not in left]

@@ -73,7 +73,7 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
 
 def _read(egraph: EGraph) -> Snapshot:
     frozen = egraph.engine.freeze()
-    symbols = [egraph.symbols[index] for index in range(len(egraph.symbols))]
+    symbols = list(egraph.symbols)
     handles, found = frozen.table("N"), frozen.table("found")
     handles = handles[np.argsort(handles[:, 0])]
     tables = [frozen.table(f"n{index}") for index in range(len(symbols))]
@@ -91,7 +91,7 @@ def _read(egraph: EGraph) -> Snapshot:
     type_id = np.full(int(number.max(initial=-1)) + 1, NO_TYPE)
     np.maximum.at(type_id, handle_class[handles[:, 0]], egraph.told_types()[handles[:, 0]])
     np.maximum.at(type_id, number[found[:, 0]], found[:, 1])
-    types = [egraph.types[index] for index in egraph.types]
+    types = egraph.types.all()
     class_type_index = np.where(type_id == NO_TYPE, -1, np.where(type_id < 0, ~type_id, type_id))
     return Snapshot(
         node_class,
@@ -100,7 +100,7 @@ def _read(egraph: EGraph) -> Snapshot:
         node_symbol,
         _joined(atoms),
         symbols,
-        [egraph.atoms[index] for index in range(len(egraph.atoms))],
+        list(egraph.atoms),
         types,
         class_type_index,
         _constant_classes(node_class, starts, child, node_symbol, symbols, len(type_id)),

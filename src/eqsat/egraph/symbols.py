@@ -6,7 +6,7 @@ atom; each symbol is a table of its own, each type an id.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from eqsat.relay.attrs import Attrs
@@ -59,6 +59,9 @@ class Interner(Generic[T]):
 
     def __getitem__(self, index: int) -> T:
         return self._objects[index]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects)
 
     def __len__(self) -> int:
         return len(self._objects)
