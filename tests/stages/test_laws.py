@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import eqsat
 from eqsat import extraction, relay, rules
+from eqsat.egraph import runner
 from eqsat.relay.expr import Expr
 from eqsat.relay.structural import structural_equal
 
@@ -61,3 +63,13 @@ def test_the_pass_computes_the_same_and_leaves_every_node_typed(graph: Expr) -> 
 
 def nodes(root: Expr) -> list[Expr]:
     return [node for node in relay.visitor.post_order(root) if not isinstance(node, relay.Op)]
+
+
+@settings(max_examples=20, deadline=None)
+@given(graph=typed_graphs(size=6))
+def test_rules_that_wait_find_what_all_rules_find_at_once(graph: Expr) -> None:
+    waiting = eqsat.saturate(graph)
+    with patch.object(runner, "_WATCHED", 0):
+        at_once = eqsat.saturate(graph)
+    assert (waiting.node_count, waiting.class_count) == (at_once.node_count, at_once.class_count)
+    assert waiting.stop_reason == at_once.stop_reason

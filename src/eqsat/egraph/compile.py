@@ -17,7 +17,7 @@ from eqsat.egraph.journal import Journal, Log, Made
 from eqsat.egraph.presence import Presence
 from eqsat.egraph.query import Head, Query, QueryCompiler
 from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
-from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
+from eqsat.egraph.symbols import Symbol, attrs_key
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
@@ -238,7 +238,7 @@ class _Action:
         if isinstance(template, TupleGetItemPattern) and template.index is not None:
             return self.project(self.template(template.tuple), template.index)
         if isinstance(template, ExprPattern) and isinstance(template.expr, Constant):
-            atom = self.egraph.atom("constant", constant_key(template.expr), template.expr)
+            atom = self.egraph.constant(template.expr)
             return self.constant(str(atom))
         raise RuleError(
             f"rule {self.rule.name}: the right side uses a {type(template).__name__} that the left side"
@@ -294,7 +294,7 @@ class _Action:
         if isinstance(result, Refusal):
             return result
         constant = Constant(np.asarray(result))
-        return self.egraph.atom("constant", constant_key(constant), constant)
+        return self.egraph.constant(constant)
 
     def run(self, template: Compute, values: dict[str, int]) -> Any:
         return template.function(*(self.value(ref, values) for ref in template.refs))

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from eqsat.egraph.engine import Engine
 from eqsat.egraph.nodes import NewNodes
 from eqsat.egraph.predicates import Predicates, Test
-from eqsat.egraph.symbols import Atom, Interner, Symbol
-from eqsat.relay.expr import Op
+from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol
+from eqsat.relay.expr import Constant, Op
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
@@ -119,6 +119,7 @@ class EGraph:
         self.symbols_of: dict[tuple[str, Op | None], list[int]] = {}
         self.atoms: Interner[Atom] = Interner()
         self.types = TypeIds()
+        self._constant_keys = ConstantKeys()
         self.commutative: frozenset[str] = frozenset()
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
@@ -176,6 +177,10 @@ class EGraph:
         if index == known:
             self._predicates.add(kind, index, value)
         return index
+
+    def constant(self, constant: Constant) -> int:
+        """The id of a constant's atom."""
+        return self.atom("constant", self._constant_keys[constant], constant)
 
     def type_id(self, ty: Type) -> int:
         """The id of a type."""

@@ -14,7 +14,7 @@ import numpy as np
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.predicates import Test
 from eqsat.egraph.presence import Presence
-from eqsat.egraph.symbols import Symbol, constant_key, is_foldable
+from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
@@ -229,4 +229,4 @@ class ConstantFacts:
             ids = tuple(self._intern(field) for field in result)
             return self.egraph.atom("tuple value", ("tuple value", *ids), ids)
         constant = Constant(np.asarray(result))
-        return self.egraph.atom("constant", constant_key(constant), constant)
+        return self.egraph.constant(constant)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.nodes import Nodes
-from eqsat.egraph.symbols import Symbol, attrs_key, constant_key
+from eqsat.egraph.symbols import Symbol, attrs_key
 from eqsat.errors import ArgumentError
 from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.analysis import free_vars
@@ -138,7 +138,7 @@ def _head(egraph: EGraph, node: Expr) -> tuple[str, Op | None, int]:
     if isinstance(node, Var):
         return "var", None, egraph.atom("var", ("var", node), node)
     if isinstance(node, Constant):
-        return "constant", None, egraph.atom("constant", constant_key(node), node)
+        return "constant", None, egraph.constant(node)
     if isinstance(node, Tuple):
         return "tuple", None, egraph.atom("tuple", "tuple", None)
     if isinstance(node, TupleGetItem):

@@ -24,7 +24,6 @@ from eqsat.egraph.forms import (
 from eqsat.egraph.needs import Head, Need, needs
 from eqsat.egraph.predicates import Test
 from eqsat.egraph.snapshot import take_snapshot
-from eqsat.egraph.symbols import constant_key
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
@@ -174,7 +173,7 @@ class Presence:
     def _expr(self, pattern: ExprPattern) -> Mask:
         expr: Expr = pattern.expr
         if isinstance(expr, Constant):
-            atom = self.egraph.atom("constant", constant_key(expr), expr)
+            atom = self.egraph.constant(expr)
             return self._holding([some[self.snapshot.node_atom[some] == atom] for some in self._nodes("constant")])
         if isinstance(expr, Var):
             return self._holding(self._nodes("var", test=identity_test(expr)))

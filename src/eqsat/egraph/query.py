@@ -27,7 +27,6 @@ from eqsat.egraph.forms import (
 )
 from eqsat.egraph.predicates import Test
 from eqsat.egraph.presence import Presence
-from eqsat.egraph.symbols import constant_key
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
@@ -228,7 +227,7 @@ class QueryCompiler:
     def _expr(self, pattern: ExprPattern, variable: str, query: Query) -> list[Query]:
         expr: Expr = pattern.expr
         if isinstance(expr, Constant):
-            atom = self.egraph.atom("constant", constant_key(expr), expr)
+            atom = self.egraph.constant(expr)
             return [query.where(f"(= {atom} (val {variable}))")]
         if isinstance(expr, Var):
             table = self.egraph.predicate(identity_test(expr))

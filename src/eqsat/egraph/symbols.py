@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
+from eqsat.nd import NDArray
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.fold import is_folded
@@ -17,6 +20,10 @@ T = TypeVar("T")
 
 CONTENT_LIMIT = 64 << 20
 """Bytes up to which constants are interned by content; larger ones by identity of their data."""
+
+
+SAMPLED = 1 << 14
+"""Bytes from which on a constant's content is read as a whole only where a sample of it has been seen before."""
 
 
 class Symbol(NamedTuple):
@@ -77,6 +84,30 @@ class Atom(NamedTuple):
 def attrs_key(attrs: Attrs | None) -> Hashable:
     """Equal for equal attributes."""
     return ("call", None if attrs is None else attrs.key)
+
+
+class ConstantKeys:
+    """Keys of constants, equal for those of equal content, found without reading all of a large one that stands alone.
+
+    (What is above :data:`CONTENT_LIMIT` has one by identity of its data.)
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[Hashable, NDArray] = {}
+
+    def __getitem__(self, constant: Constant) -> Hashable:
+        data = constant.data
+        if not SAMPLED <= data.nbytes <= CONTENT_LIMIT:
+            return constant_key(constant)
+        sample = (data.dtype, data.shape, _sample(data))
+        first = self._first.setdefault(sample, data)
+        return sample if first is data or first.digest() == data.digest() else constant_key(constant)
+
+
+def _sample(data: NDArray) -> bytes:
+    """A few of the bytes of a constant."""
+    flat = np.ascontiguousarray(data.numpy()).reshape(-1).view(np.uint8)
+    return b"".join([flat[:64].tobytes(), flat[-64:].tobytes(), flat[:: len(flat) // 64].tobytes()])
 
 
 def constant_key(constant: Constant) -> Hashable:
