@@ -298,7 +298,7 @@ picked = take(turned, i)
 
 def picked_axis(pick: Any, turn: Any, ty: TensorType) -> int:
     """Where the axis that one place of a transposed tensor is taken from lies in the tensor itself."""
-    return permutation(turn, rank_of(ty))[pick.axis % rank_of(ty)]
+    return int(permutation(turn, rank_of(ty))[pick.axis % rank_of(ty)])
 
 
 def left_order(pick: Any, turn: Any, ty: TensorType) -> tuple[int, ...]:

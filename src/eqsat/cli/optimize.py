@@ -70,7 +70,8 @@ def optimize_file(
 
     clock = time.perf_counter
     start = clock()
-    model = read_model(source)
+    given = read_model(source)
+    model = settings.to_work_on(given)
     phases = {"load": clock() - start}
     done = onnx.run(model, settings.rules, settings.limits, settings.cost_model, settings.method, on_iteration, explain)
     if done.extraction.report.stop_reason == "interrupted":
@@ -79,7 +80,7 @@ def optimize_file(
     differences = []
     if settings.runs:
         start = clock()
-        differences = onnx.verify(model if source == STREAM else source, done.after, settings.runs)
+        differences = onnx.verify(given if source == STREAM else source, done.after, settings.runs)
         phases["verify"] = clock() - start
         if not settings.keep_differing:
             refuse_beyond(settings.tolerance, differences, lambda: to_blame(model, settings))
@@ -87,6 +88,7 @@ def optimize_file(
     write_model(done.after, target)
     phases["save"] = clock() - start
     facts = _facts(done, settings.cost, phases, differences)
+    facts["nodes"]["before"] = node_count(given)
     explanations = done.explanations if explain else []
     made_by = _made_by(explanations)
     changes = [change for each in explanations for change in each.changes()]

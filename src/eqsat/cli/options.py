@@ -95,6 +95,7 @@ optimization_options = _options(
         help="How the result is chosen.",
     ),
     limit_options,
+    click.option("--opset", type=int, metavar="N", help="Write operators of opset N; by default the model's own."),
     click.option(
         "--verify",
         "runs",
@@ -124,6 +125,7 @@ class Settings:
     iterations: int
     nodes: int
     seconds: float
+    opset: int | None
     runs: int
     tolerance: float
     keep_differing: bool
@@ -137,6 +139,12 @@ class Settings:
     def cost_model(self) -> Callable[[CostNode], float]:
         """What is minimized."""
         return COSTS[self.cost]()
+
+    def to_work_on(self, model: Any) -> Any:
+        """``model`` over the operators that are asked for."""
+        from eqsat import onnx
+
+        return model if self.opset is None else onnx.at_opset(model, self.opset)
 
     def as_data(self) -> dict[str, Any]:
         """The settings as plain data: rule sets by name."""

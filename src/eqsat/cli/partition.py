@@ -34,19 +34,20 @@ def partition(
     from eqsat import onnx
 
     how = Settings(**settings)
-    model = read_model(source)
+    given = read_model(source)
+    model = how.to_work_on(given)
     with saturation_progress(progress) as tick:
         if as_is:
             done = onnx.merge(model, target)
         else:
             done = onnx.partition(model, target, how.rules, how.limits, how.cost_model, how.method, tick)
     if how.runs:
-        differences = onnx.verify(model if source == STREAM else source, done.after, how.runs)
+        differences = onnx.verify(given if source == STREAM else source, done.after, how.runs)
         if not how.keep_differing:
             refuse_beyond(how.tolerance, differences, lambda: "" if as_is else to_blame(model, how, target))
     write_model(done.after, target_file)
     facts = {
-        "nodes": {"before": node_count(done.before), "after": node_count(done.after)},
+        "nodes": {"before": node_count(given), "after": node_count(done.after)},
         "composites": dict(done.composites.most_common()),
         "opaque": done.opaque,
     }

@@ -18,6 +18,7 @@ from eqsat.onnx.imported import Imported
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.optimize import Optimization, optimize, run
 from eqsat.onnx.partition import Partitioning, merge, partition
+from eqsat.onnx.upgrade import at_opset
 from eqsat.onnx.verify import Difference, differing, verify
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Imported",
     "Optimization",
     "Partitioning",
+    "at_opset",
     "blame",
     "differing",
     "export_model",

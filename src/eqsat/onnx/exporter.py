@@ -11,7 +11,7 @@ from onnx import defs
 
 from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
-from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, opset_of
+from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
 from eqsat.onnx.initializers import Initializers
 from eqsat.onnx.names import Names
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
@@ -41,7 +41,7 @@ def export_model(
     """
     with paused_gc():
         names = imported.names.copy()
-        return _model_like(imported.model, _Exporter(function, imported, names, composite).graph())
+        return _model_like(imported, _Exporter(function, imported, names, composite).graph())
 
 
 def export_body(function: Function, body: Imported) -> ir.Graph:
@@ -61,17 +61,20 @@ class _Exporter:
         composite: Callable[[Call], OnnxNode] | None = None,
     ):
         self.source = imported.graph
+        self.opset_imports = dict(imported.graph.opset_imports)
+        if "" in self.opset_imports:
+            self.opset_imports[""] = imported.opset
         self.captured = imported.captured
         self.constants = constant_initializers(imported.graph, imported.model.ir_version)
         is_outermost = imported.graph is imported.model.graph
-        self.lists_initializers = is_outermost and imported.model.ir_version <= INITIALIZERS_ARE_INPUTS
+        self.lists_initializers = is_outermost and imported.ir_version <= INITIALIZERS_ARE_INPUTS
         self.composite = composite
         self.function = function
         types = infer_types(function)
         self.results = _results(function.body, types[function.body])
         for result in self.results:
             extend_types(types, result)
-        self.target = Target(opset_of(imported.model), types, _use_counts(self.results))
+        self.target = Target(imported.opset, types, _use_counts(self.results))
         self.spelled: dict[Call, OnnxNode | Expr] = {}
         self.values: dict[Expr, Sequence[ir.Value]] = {}
         self.origins: dict[tuple[Expr, int], Origin] = {}
@@ -104,7 +107,7 @@ class _Exporter:
             nodes=self.nodes,
             initializers=list(self.initializers.values.values()),
             doc_string=source.doc_string,
-            opset_imports=dict(source.opset_imports),
+            opset_imports=self.opset_imports,
             name=source.name,
             metadata_props=dict(source.metadata_props),
         )
@@ -328,10 +331,11 @@ def _place(expr: Expr) -> tuple[Expr, int]:
     return (expr.tuple_value, expr.index) if isinstance(expr, TupleGetItem) else (expr, 0)
 
 
-def _model_like(model: ir.Model, graph: ir.Graph) -> ir.Model:
+def _model_like(imported: Imported, graph: ir.Graph) -> ir.Model:
+    model = imported.model
     return ir.Model(
         graph,
-        ir_version=model.ir_version,
+        ir_version=imported.ir_version,
         producer_name=model.producer_name,
         producer_version=model.producer_version,
         domain=model.domain,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import onnx_ir as ir
+from onnx.helper import find_min_ir_version_for, make_operatorsetid
 
 from eqsat.nd import NDArray
 from eqsat.relay.expr import Function
@@ -46,6 +47,7 @@ class Imported:
         tensors: the ONNX tensor of each constant's data.
         captured: what a subgraph takes from outside, constants aside.
         outer: the data of constants that a subgraph takes from outside, and their values there.
+        opset: version of the standard operators that is written; by default that of the model.
     """
 
     model: ir.Model
@@ -56,6 +58,17 @@ class Imported:
     tensors: dict[NDArray, Any] = field(default_factory=dict)
     captured: Sequence[ir.Value] = ()
     outer: dict[NDArray, ir.Value] = field(default_factory=dict)
+    opset: int = 0
+
+    def __post_init__(self) -> None:
+        self.opset = self.opset or opset_of(self.model)
+
+    @property
+    def ir_version(self) -> int:
+        """The IR version that is written: that of the model, or the first that has newer operators."""
+        if self.opset == opset_of(self.model):
+            return int(self.model.ir_version)
+        return max(int(self.model.ir_version), int(find_min_ir_version_for([make_operatorsetid("", self.opset)])))
 
 
 def opset_of(model: ir.Model) -> int:

@@ -146,6 +146,12 @@ def captured_values(attributes: Iterable[ir.Attr]) -> list[ir.Value]:
     return list(captured)
 
 
+def nodes_inside(attributes: Iterable[ir.Attr]) -> Iterator[ir.Node]:
+    """The nodes of the subgraphs in a node's attributes, inner ones too."""
+    for graph in _subgraphs(attributes):
+        yield from graph.all_nodes()
+
+
 def _subgraphs(attributes: Iterable[ir.Attr]) -> Iterator[ir.Graph]:
     for attr in attributes:
         if attr.is_ref():

@@ -1,0 +1,63 @@
+"""A model over newer standard operators: each that is understood is spelled anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import onnx_ir as ir
+from onnx import defs
+
+from eqsat.errors import ModelError
+from eqsat.onnx.exporter import export_model
+from eqsat.onnx.imported import opset_of
+from eqsat.onnx.importer import NEWEST_OPSET, import_model
+from eqsat.onnx.opaque import OpaqueNode, nodes_inside
+from eqsat.relay.expr import Call
+from eqsat.relay.visitor import post_order
+
+
+def at_opset(model: ir.Model, opset: int) -> ir.Model:
+    """``model`` over version ``opset`` of the standard operators; the same model if that is its version.
+
+    Args:
+        model: the model; it is not changed.
+        opset: the version, not below the model's own.
+
+    Raises:
+        ModelError: the version is older or not known, or a node that is not understood is of another version of its
+            operator there.
+    """
+    old = opset_of(model)
+    if old == opset:
+        return model
+    if not old < opset <= NEWEST_OPSET:
+        raise ModelError(f"a model of opset {old} can be raised to {old + 1} to {NEWEST_OPSET}, not to {opset}")
+    imported = import_model(model)
+    for expr in post_order(imported.function.body):
+        opaque = None if not isinstance(expr, Call) or expr.attrs is None else expr.attrs.get("node")
+        if isinstance(opaque, OpaqueNode):
+            for node in _nodes_of(opaque):
+                _check(node, old, opset)
+    return export_model(imported.function, replace(imported, opset=opset))
+
+
+def _nodes_of(opaque: OpaqueNode) -> Iterator[ir.Node]:
+    yield opaque.node
+    yield from nodes_inside(opaque.node.attributes.values())
+
+
+def _check(node: ir.Node, old: int, new: int) -> None:
+    """Raise ModelError unless a node's operator is of one version in two opsets."""
+    if node.domain == "" and _version(node.op_type, old) != _version(node.op_type, new):
+        raise ModelError(
+            f"{node.op_type} node {node.name!r} is not understood, and {node.op_type} is another version of itself in "
+            f"opset {new}: keep opset {old}, or convert the model before"
+        )
+
+
+def _version(op_type: str, opset: int) -> int | None:
+    """The opset since which an operator is as it is in ``opset``; None if it has none."""
+    if not defs.has(op_type, max_inclusive_version=opset):
+        return None
+    return int(defs.get_schema(op_type, opset).since_version)
