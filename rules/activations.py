@@ -17,6 +17,7 @@ from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum, sigmoid, subtract, sum, tanh
 from eqsat.relay.ty import TensorType
 from eqsat.rules.gates import gates
+from eqsat.rules.heads import heads_and_norms
 from eqsat.rules.values import filled, is_float, keeps_floats, one, three
 
 x, y, u = variables("x y u")
@@ -235,4 +236,4 @@ softmaxes = RuleSet(
     ],
 )
 
-activations = RuleSet("activations", [clips, recognised, gates, softmaxes])
+activations = RuleSet("activations", [clips, recognised, gates, softmaxes, heads_and_norms])

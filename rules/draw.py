@@ -456,6 +456,7 @@ _ENTRIES: dict[str, Callable[[Draw, list[Any]], Drawn]] = {
     "nn.prelu": _per_channel,
     "nn.batch_norm": _per_channel,
     "nn.layer_norm": _per_channel,
+    "nn.rms_norm": _per_channel,
     "nn.instance_norm": _per_channel,
     "nn.group_norm": _per_channel,
     "nn.l2_normalize": _l2,

@@ -11,7 +11,7 @@ from eqsat.onnx import import_model
 from eqsat.onnx.files import from_proto
 from eqsat.onnx.verify import compare
 
-from .models import operators, optimized, parsed, round_trip
+from .models import operators, optimized, parsed, round_trip, with_weights
 
 IMAGE = "(float[1,2,4,6] x)"
 
@@ -246,3 +246,29 @@ def test_index_notation_becomes_a_product_whose_transposes_meet_others() -> None
     after = optimized(proto)
     assert operators(after.graph) == {"Transpose": 1, "MatMul": 1, "Sub": 1}
     np.testing.assert_allclose(outputs(after)[0], outputs(proto)[0], rtol=1e-5)
+
+
+RMS_NORM = """(float[2,5,8] x) => (float[2,5,8] y) <float two = {2}, float e = {0.00001}, int64[1] a = {-1},
+       float[8] g = {1,2,3,4,5,6,7,8}> {
+        p = Pow (x, two) m = ReduceMean (p, a) s = Add (m, e) r = Sqrt (s) i = Reciprocal (r)
+        n = Mul (x, i) y = Mul (g, n)
+    }"""
+ATTENTION = """(float[2,3,5,8] x) => (float[2,3,5,8] y) <float c = {0.35355339}, float[1,1,5,5] m> {
+        t = Transpose <perm=[0,1,3,2]> (x) s = MatMul (x, t) d = Mul (s, c) a = Add (d, m)
+        p = Softmax <axis=-1> (a) y = MatMul (p, x)
+    }"""
+
+
+@pytest.mark.parametrize(("graph", "operator"), [(RMS_NORM, "RMSNormalization"), (ATTENTION, "Attention")])
+def test_what_an_opset_has_an_operator_for_is_one_node(graph: str, operator: str) -> None:
+    older, newer = (
+        with_weights(parsed(graph.replace(", float[1,1,5,5] m", ""), opset), **WEIGHTS[operator]) for opset in (18, 23)
+    )
+    assert operators(optimized(newer).graph) == {operator: 1}
+    assert operator not in operators(optimized(older).graph)
+    for proto in (older, newer):
+        expected, found = outputs(proto)[0], outputs(optimized(proto))[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+WEIGHTS = {"RMSNormalization": {}, "Attention": {"m": (1, 1, 5, 5)}}

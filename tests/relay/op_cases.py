@@ -193,6 +193,20 @@ def adaptive(rank: int) -> Case:
     return case
 
 
+def attention(masked: bool) -> Case:
+    """Queries, keys and values of a few heads; a mask that broadcasts to the scores."""
+
+    def case(draw: Draw) -> Any:
+        batch, heads, queries, keys, width, out = draw(shapes(6, 6, 1, 3))
+        dtype = any_of(draw, *FLOATS)
+        parts = [(batch, heads, queries, width), (batch, heads, keys, width), (batch, heads, keys, out)]
+        if masked:
+            parts.append(broadcasting(draw, (batch, heads, queries, keys)))
+        return [fill(draw, part, dtype) for part in parts], {"scale": any_of(draw, 0.5, 1.0)}
+
+    return case
+
+
 def image_case(draw: Draw) -> Any:
     return [fill(draw, (any_of(draw, 0, 2), *draw(shapes(3, 3, 1))), any_of(draw, *NUMBERS))], {}
 
@@ -777,6 +791,9 @@ CASES: dict[str, Case] = {
     "nn.bias_add": normalisation(1),
     "nn.batch_norm": normalisation(4),
     "nn.layer_norm": normalisation(2),
+    "nn.rms_norm": normalisation(1),
+    "nn.attention": attention(masked=False),
+    "nn.masked_attention": attention(masked=True),
     "nn.instance_norm": normalisation(2, least=2),
     "nn.group_norm": group_norm,
     "nn.l2_normalize": lambda draw: (

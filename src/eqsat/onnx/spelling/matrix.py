@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from eqsat.onnx.spelling.source import Result, Source, build, imports
@@ -107,3 +109,36 @@ def _einsum(source: Source) -> Result:
 @exports("einsum")
 def _to_einsum(call: Call, target: Target) -> OnnxNode:
     return OnnxNode("Einsum", target.fields(call.args[0]), {"equation": attributes(call).equation})
+
+
+@imports("Attention")
+def _attention(source: Source) -> Result:
+    query, key, value, mask, *rest = source.optional(3, 7)
+    source.require(not any(part is not None for part in rest), "it has a past, or lengths")
+    source.require(source.used_outputs() == 1, "more than its result is used")
+    source.require(not source.int("is_causal", 0) and not source.float("softcap", 0.0), "it is causal, or capped")
+    source.ignore("qk_matmul_output_mode", "softmax_precision")
+    heads = [source.type(part).shape[1] for part in (query, key, value) if source.rank(part) == 4]
+    source.require(len(heads) == 3 and len(set(heads)) == 1, "its heads are no axis of their own")
+    width = source.type(query).shape[3]
+    scale = source.float("scale")
+    if not scale:
+        if not isinstance(width, int):
+            source.decline("the size of queries is not known")
+        scale = 1 / math.sqrt(width)
+    if mask is None:
+        return build("nn.attention", query, key, value, scale=scale)
+    source.require(source.type(mask).dtype == source.type(query).dtype, "its mask is of another dtype")
+    return build("nn.masked_attention", query, key, value, mask, scale=scale)
+
+
+@exports("nn.attention", "nn.masked_attention")
+def _to_attention(call: Call, target: Target) -> OnnxNode:
+    scale, (query, key, value, *mask) = attributes(call).scale, call.args
+    if target.has("Attention") and all(target.rank(part) > 1 for part in mask):
+        return OnnxNode("Attention", call.args, {"scale": scale})
+    scores = OnnxNode("MatMul", [query, OnnxNode("Transpose", [key], {"perm": [0, 1, 3, 2]})])
+    scaled = OnnxNode("Mul", [scores, np.asarray(scale, target.type(query).dtype)])
+    masked = OnnxNode("Add", [scaled, *mask]) if mask else scaled
+    probabilities = OnnxNode("Softmax", [masked], {"axis": 3})
+    return OnnxNode("MatMul", [probabilities, value])

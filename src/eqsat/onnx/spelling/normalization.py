@@ -103,6 +103,28 @@ def _to_layer_norm(call: Call, target: Target) -> OnnxNode:
     return OnnxNode("LayerNormalization", inputs, {"epsilon": attrs.epsilon})
 
 
+@imports("RMSNormalization")
+def _rms_norm(source: Source) -> Result:
+    data, scale = source.arguments(2)
+    rank = source.rank(data)
+    source.require(axis_index(source.int("axis", -1), rank) == rank - 1, "it normalizes over several axes")
+    source.require(source.int("stash_type", 1) == 1, "its squares are not float32")
+    source.require(source.rank(scale) == 1, "its scale is no vector")
+    _same_dtypes(source, [data, scale])
+    return build("nn.rms_norm", data, scale, epsilon=source.float("epsilon", 1e-5))
+
+
+@exports("nn.rms_norm")
+def _to_rms_norm(call: Call, target: Target) -> OnnxNode:
+    attrs, (data, gamma) = attributes(call), call.args
+    axis = axis_index(attrs.axis, target.rank(data))
+    if target.has("RMSNormalization") and axis == target.rank(data) - 1:
+        return OnnxNode("RMSNormalization", [data, gamma], {"epsilon": attrs.epsilon})
+    squares = _mean(OnnxNode("Mul", [data, data]), axis, target)
+    root = OnnxNode("Sqrt", [OnnxNode("Add", [squares, np.asarray(attrs.epsilon, target.type(data).dtype)])])
+    return OnnxNode("Mul", [OnnxNode("Div", [data, root]), _along(gamma, call, target)])
+
+
 @imports("InstanceNormalization")
 def _instance_norm(source: Source) -> Result:
     inputs = source.arguments(3)

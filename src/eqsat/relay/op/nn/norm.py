@@ -172,6 +172,27 @@ group_norm = _norm(
 )
 
 
+def _rms_norm(attrs: Any, data: Any, gamma: Any) -> Any:
+    """x / sqrt(mean(x^2) + epsilon) * gamma along an axis."""
+    wide = data.astype(accumulator(data.dtype), copy=False)
+    squares = mean_over(wide * wide, (axis_index(attrs.axis, data.ndim),), keepdims=True)
+    values = wide / np.sqrt(squares + wide.dtype.type(attrs.epsilon))
+    return (values * _on_axis(gamma, data, attrs.axis)).astype(data.dtype, copy=False)
+
+
+rms_norm = define(
+    "nn.rms_norm",
+    "data gamma",
+    Field("axis", "int", -1),
+    EPSILON,
+    infer=_per_channel_type,
+    deduce=deduce_per_channel,
+    kernel=_rms_norm,
+    flops=lambda attrs, args, ty: 5 * size(args[0]),
+)
+"""Beyond Relay."""
+
+
 def _l2_type(attrs: Any, args: Sequence[Type]) -> Type:
     axes_indices(attrs.axis, len(tensor(args[0]).shape))
     return args[0]
@@ -222,4 +243,4 @@ lrn = define(
     flops=lambda attrs, args, ty: 6 * size(ty),
 )
 
-__all__ = ["batch_norm", "bias_add", "group_norm", "instance_norm", "l2_normalize", "layer_norm", "lrn"]
+__all__ = ["batch_norm", "bias_add", "group_norm", "instance_norm", "l2_normalize", "layer_norm", "lrn", "rms_norm"]

@@ -1,0 +1,153 @@
+"""What newer formats have an operator for: RMSNorm, and scaled dot-product attention of heads.
+
+Older opsets write them out again, as they were or as cheaply.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.expr import Expr, Var, const
+from eqsat.relay.op import mean, rsqrt
+from eqsat.relay.ty import TensorType
+from eqsat.rules.draw import FLOATS, Draw
+from eqsat.rules.normalization import is_vector, number
+from eqsat.rules.operators import rank_of, reduced_axes
+from eqsat.rules.values import is_float, is_scalar, one
+
+x, gamma, q, k, v, mask = variables("x gamma q k v mask")
+eps, c = constants("eps c")
+ROUNDING = Soundness.ROUNDING
+
+# ---- x / sqrt(mean(x^2) + eps)
+
+squares = mean(x * x)
+normalized = x * rsqrt(squares + eps)
+unscaled = nn.rms_norm(x, one)
+
+
+def over_last_axis(ty: TensorType, attrs: Any) -> bool:
+    """Guard: a mean of ``x`` goes over the last axis and keeps it."""
+    return bool(ty.shape and attrs.keepdims) and reduced_axes(attrs, ty) == (rank_of(ty) - 1,)
+
+
+def ones(ty: TensorType) -> Any:
+    dim = ty.shape[-1] if ty.shape else None
+    return np.ones(dim, ty.dtype) if isinstance(dim, int) else refuse("the last dimension is not known")
+
+
+def is_last(attrs: Any, ty: TensorType) -> bool:
+    return attrs.axis in (-1, rank_of(ty) - 1)
+
+
+def _normalized(draw: Draw) -> Expr:
+    data = Var("x", draw.tensor(max(draw.rank, 1), draw.rng.choice(FLOATS)))
+    ty = data.type_annotation
+    assert isinstance(ty, TensorType)
+    axis = draw.rng.choice((-1, -1, 0))
+    whole: Expr = data * rsqrt(mean(data * data, axis=axis, keepdims=True) + const(np.asarray(1e-3, ty.dtype)))
+    return whole
+
+
+rms_norms = RuleSet(
+    "rms-norms",
+    [
+        rewrite(
+            "rms-norm",
+            normalized,
+            nn.rms_norm(x, compute(ones, type_of(x)), axis=-1, epsilon=compute(number, value_of(eps))),
+            when(over_last_axis, type_of(x), attrs_of(squares)),
+            when(lambda ty: is_float(ty) and ty.dtype != "float16", type_of(x)),  # squares of float16 overflow
+            soundness=ROUNDING,
+            examples=_normalized,
+        ),
+        rewrite(
+            "rms-norm-scale",
+            unscaled * gamma,
+            like(unscaled, x, gamma),
+            when(is_vector, type_of(gamma), type_of(x)),
+            when(is_last, attrs_of(unscaled), type_of(x)),
+            soundness=ROUNDING,
+        ),
+    ],
+)
+
+# ---- softmax(c Q K' + mask) V
+
+scores = nn.matmul(q, k)
+heads = (type_of(q), type_of(k), type_of(v))
+
+
+def is_by_key(product: Any, softmax: Any, weighted: Any) -> bool:
+    """Guard: queries meet keys, probabilities are over keys, and nothing else is transposed."""
+    plain = not product.transpose_a and product.transpose_b and not weighted.transpose_a and not weighted.transpose_b
+    return bool(plain and softmax.axis in (-1, 3) and not product.out_dtype and not weighted.out_dtype)
+
+
+def are_heads(query: TensorType, key: TensorType, value: TensorType) -> bool:
+    """Guard: four dimensions each, of as many batches and heads, which broadcast nothing."""
+    four = all(is_float(part) and rank_of(part) == 4 and part.dtype == query.dtype for part in (query, key, value))
+    return four and query.shape[:2] == key.shape[:2] == value.shape[:2] and key.shape[2] == value.shape[2]
+
+
+def masks(ty: TensorType, whole: TensorType) -> bool:
+    """Guard: a mask of matrices that adds nothing to the shape of the scores."""
+    return ty.dtype == whole.dtype and 2 <= rank_of(ty) <= 4 and whole.shape[-2:] == ty.shape[-2:]
+
+
+def of_heads(name: str, weighted_by: Any, result: Any, *guards: Any) -> Any:
+    probabilities = nn.softmax(weighted_by)
+    whole = nn.matmul(probabilities, v)
+    return rewrite(
+        name,
+        whole,
+        result,
+        when(is_by_key, attrs_of(scores), attrs_of(probabilities), attrs_of(whole)),
+        when(are_heads, *heads),
+        *guards,
+        soundness=ROUNDING,
+        examples=lambda draw: _of_heads(draw, "scaled" in name, "masked" in name),
+    )
+
+
+def _of_heads(draw: Draw, scaled: bool, masked: bool) -> Expr:
+    batch, count, queries, keys, width, out = (draw.rng.randint(1, 3) for _ in range(6))
+    dtype = draw.rng.choice(("float32", "float64"))
+    shapes = [(batch, count, queries, width), (batch, count, keys, width), (batch, count, keys, out)]
+    query, key, value = (Var(name, TensorType(shape, dtype)) for name, shape in zip("qkv", shapes, strict=True))
+    whole: Any = nn.matmul(query, key, transpose_b=draw.chance(0.9) or width == keys)
+    if scaled:
+        whole = whole * const(np.asarray(draw.rng.choice((0.5, 0.125)), dtype))
+    if masked:
+        whole = whole + Var("mask", TensorType((draw.rng.choice((1, batch)), 1, queries, keys), dtype))
+    result: Expr = nn.matmul(nn.softmax(whole), value)
+    return result
+
+
+scaled = scores * c
+factor = compute(lambda value: float(value.reshape(-1)[0]), value_of(c))
+is_factor = when(lambda ty: is_scalar(ty) and rank_of(ty) <= 4, type_of(c))
+is_mask = when(masks, type_of(mask), type_of(scores))
+
+attention = RuleSet(
+    "attention",
+    [
+        of_heads("attention", scores, nn.attention(q, k, v, scale=1.0)),
+        of_heads("scaled-attention", scaled, nn.attention(q, k, v, scale=factor), is_factor),
+        of_heads("masked-attention", scores + mask, nn.masked_attention(q, k, v, mask, scale=1.0), is_mask),
+        of_heads(
+            "scaled-masked-attention",
+            scaled + mask,
+            nn.masked_attention(q, k, v, mask, scale=factor),
+            is_factor,
+            is_mask,
+        ),
+    ],
+)
+
+heads_and_norms = RuleSet("heads", [rms_norms, attention])
