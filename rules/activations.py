@@ -16,7 +16,7 @@ from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum, sigmoid, subtract, sum, tanh
 from eqsat.relay.ty import TensorType
-from eqsat.rules.gates import gates
+from eqsat.rules.gates import gates, is_single
 from eqsat.rules.heads import heads_and_norms
 from eqsat.rules.values import filled, is_float, keeps_floats, one, three
 
@@ -142,6 +142,7 @@ recognised = RuleSet(
             hard,
             nn.hardswish(x),
             when(is_gate, attrs_of(gate)),
+            when(is_single, type_of(x)),
             keeps_floats(hard, x),
             soundness=ROUNDING,
         ),
@@ -152,6 +153,7 @@ recognised = RuleSet(
             "gelu-by-tanh",
             half_of_one_plus_tanh,
             nn.gelu(x, approximate="tanh"),
+            when(is_single, type_of(x)),
             keeps_floats(half_of_one_plus_tanh, x),
             soundness=ROUNDING,
         ),

@@ -32,9 +32,14 @@ def product(first: NDArray[Any], second: NDArray[Any]) -> Any:
     return factors[0] * factors[1] if all(isinstance(factor, float) for factor in factors) else factors[0]
 
 
+def is_single(ty: Any) -> bool:
+    """Guard: floats for which runtimes have all activations: they lack many of float64."""
+    return is_float(ty) and ty.dtype != "float64"
+
+
 def is_beside(beside: TensorType, ty: TensorType) -> bool:
     """Guard: one number, which adds no dimension to the tensor beside it."""
-    return is_float(beside, ty) and is_scalar(beside) and len(beside.shape) <= len(ty.shape)
+    return is_float(beside) and is_single(ty) and is_scalar(beside) and len(beside.shape) <= len(ty.shape)
 
 
 def beside(*numbers: Any) -> list[Any]:
