@@ -285,7 +285,7 @@ class EGraph:
             self._ask_tables[ask] = set()
             row = f"({ask} q{''.join(f' k{i}' for i in range(keys))})"
             command(f"(relation {ask} (i64{' i64' * keys}))")
-            command(f'(rule ({row}) ((delete {row})) :ruleset answered :name "answered {ask}")')
+            command(f'(rule ({row}) ((delete {row})) :ruleset load :name "answered {ask}")')
         if answered not in self._is_tables:
             self._is_tables.add(answered)
             command(f"(relation {answered} (i64{' i64' * (keys + answers)}))")
@@ -309,9 +309,8 @@ class EGraph:
                     answers = self._answers[question](*keys)
                     if answers is not None:
                         self._rows.setdefault(f"is_{len(keys)}_{len(answers)}", []).append((*row, *answers))
-        if open_tables:
-            self.engine.run("answered")
-        self.flush()
+        if not self.flush() and open_tables:
+            self.engine.run("load")  # what was asked is deleted
         return new
 
     def _declare(self, index: int, arity: int) -> None:
@@ -339,7 +338,6 @@ _SCHEMA = (
     "(sort Expr)",
     "(ruleset load)",
     "(ruleset facts)",
-    "(ruleset answered)",
     "(constructor N (i64) Expr :unextractable)",
     "(function ty (Expr) i64 :merge (max old new))",
     "(function val (Expr) i64 :merge (min old new))",

@@ -237,43 +237,45 @@ class Runner:
         """Run the rules without Python parts, search for the others."""
         active = [t for t in self.current if t.banned_until <= iteration and t.runner.is_live]
         native = [(turn, turn.runner) for turn in active if isinstance(turn.runner, RewriteCompiler)]
-        direct = [turn for turn, runner in native if not runner.asks]
-        changed = False
-        if self.on_rule is None and self._nodes * _ROOM < self.limits.nodes:
-            changed = self._apply_together(direct, iteration)
-        else:
-            for turn in direct:
-                matches, updated = self._apply(turn, turn.runner.ruleset)
-                changed |= updated
-                self._hold_back(turn, matches, iteration)
-        for turn, matches in self._run_together([turn for turn, runner in native if runner.asks])[0].items():
+        found, changed = self._act({turn: runner.ruleset for turn, runner in native if not runner.asks})
+        for turn, matches in found.items():
+            self._hold_back(turn, matches, iteration)
+        asked, _ = self._run_together({turn: runner.ruleset for turn, runner in native if runner.asks})
+        for turn, matches in asked.items():
             turn.pending += matches
             self._hold_back(turn, turn.pending, iteration)
         self._check_time()
         return changed
 
-    def _apply_together(self, turns: list[_Turn], iteration: int) -> bool:
-        """Run rules in one go: that is quick, but limits are looked at only afterwards."""
-        found, updated = self._run_together(turns)
-        for turn, matches in found.items():
-            entry = self.report.rule(turn.name)
-            entry.matches += matches
-            entry.updates += updated and matches > 0
-            self._nodes += matches * turn.runner.growth
-            self._hold_back(turn, matches, iteration)
-        self._check_time()
-        self._check_size()
-        return updated
+    def _act(self, rulesets: dict[_Turn, str]) -> tuple[dict[_Turn, int], bool]:
+        """Run rulesets that make e-nodes: matches of each, and whether anything changed.
 
-    def _run_together(self, turns: list[_Turn]) -> tuple[dict[_Turn, int], bool]:
+        While there is room they run in one go: that is quick, but limits are looked at only afterwards.
+        """
+        together = self.on_rule is None and self._nodes * _ROOM < self.limits.nodes
+        found: dict[_Turn, int] = {}
+        changed = False
+        for batch in [rulesets] if together else [{turn: ruleset} for turn, ruleset in rulesets.items()]:
+            matched, updated = self._run_together(batch)
+            changed |= updated
+            found |= matched
+            for turn, matches in matched.items():
+                entry = self.report.rule(turn.name)
+                entry.matches += matches
+                entry.updates += updated and matches > 0
+                self._nodes += matches * turn.runner.growth
+            self._after_rules([turn.name for turn in batch], updated)
+        return found, changed
+
+    def _run_together(self, rulesets: dict[_Turn, str]) -> tuple[dict[_Turn, int], bool]:
         """Search all, then act: matches of each, and whether anything changed."""
-        if not turns:
+        if not rulesets:
             return {}, False
-        by_ruleset = {turn.runner.ruleset: turn for turn in turns}
-        run = self.egraph.engine.run(*by_ruleset)
+        run = self.egraph.engine.run(*rulesets.values())
+        turn_of = {turn.runner.ruleset: turn for turn in rulesets}
         found: dict[_Turn, int] = {}
         for name, matches in run.matches.items():
-            turn = by_ruleset[name.split("_")[0]]
+            turn = turn_of[name.split("_")[0]]
             found[turn] = found.get(turn, 0) + matches
             self.report.rule(turn.name).seconds += run.seconds.get(name, 0.0)
         return found, run.updated
@@ -287,45 +289,32 @@ class Runner:
 
     def _run_applies(self, iteration: int) -> bool:
         """The second half of rules that asked Python something; a rule banned just now keeps its matches."""
-        changed = False
+        rulesets = {}
         for turn in self.current:
             if isinstance(turn.runner, RewriteCompiler) and turn.pending and turn.banned_until <= iteration:
                 turn.pending = 0
-                changed |= self._apply(turn, turn.runner.apply_ruleset)[1]
-        return changed
+                rulesets[turn] = turn.runner.apply_ruleset
+        return self._act(rulesets)[1]
 
     def _run_python(self) -> bool:
-        turns = [turn for turn in self.current if isinstance(turn.runner, PythonRuleRunner) and turn.runner.is_live]
-        if self.names is None or not turns:
+        runners = [(turn, turn.runner) for turn in self.current if isinstance(turn.runner, PythonRuleRunner)]
+        live = {turn: runner for turn, runner in runners if runner.is_live}
+        if self.names is None or not live:
             return False
         self.names.name_all()
         changed = False
-        for turn in turns:
-            if isinstance(turn.runner, PythonRuleRunner):
-                start = time.perf_counter()
-                before = turn.runner.matches
-                self.egraph.engine.run(turn.runner.ruleset)
-                applied = turn.runner.apply()
-                changed |= applied
-                entry = self.report.rule(turn.name)
-                entry.seconds += time.perf_counter() - start
-                entry.matches += turn.runner.matches - before
-                entry.updates += applied
-                self._after_rule(turn.name, applied)
+        found, _ = self._run_together({turn: runner.ruleset for turn, runner in live.items()})
+        for turn in [turn for turn in live if found.get(turn)]:
+            start = time.perf_counter()
+            before = live[turn].matches
+            applied = live[turn].apply()
+            changed |= applied
+            entry = self.report.rule(turn.name)
+            entry.seconds += time.perf_counter() - start
+            entry.matches += live[turn].matches - before
+            entry.updates += applied
+            self._after_rules([turn.name], applied)
         return changed
-
-    def _apply(self, turn: _Turn, ruleset: str) -> tuple[int, bool]:
-        """Run a ruleset that makes e-nodes: how many matches it had, and whether they changed anything."""
-        start = time.perf_counter()
-        run = self.egraph.engine.run(ruleset)
-        matches = sum(run.matches.values())
-        entry = self.report.rule(turn.name)
-        entry.seconds += time.perf_counter() - start
-        entry.matches += matches
-        entry.updates += run.updated
-        self._nodes += matches * turn.runner.growth
-        self._after_rule(turn.name, run.updated)
-        return matches, run.updated
 
     def _settle(self) -> bool:
         """Derive facts and answer questions until there are no new ones; whether anything came of it."""
@@ -337,10 +326,11 @@ class Runner:
             changed = True
             self._check_time()
 
-    def _after_rule(self, name: str, changed: bool) -> None:
+    def _after_rules(self, names: list[str], changed: bool) -> None:
         if self.on_rule is not None:
             self._settle()
-            self.on_rule(self, name)
+            for name in names:
+                self.on_rule(self, name)
         self._check_time()
         if changed:
             self._check_size()
