@@ -202,7 +202,7 @@ class _Importer:
             reason = f"it is malformed: {why}" if isinstance(why, _MALFORMED) else str(why)
             reasons = self.opaque.setdefault(node.op_type, {})
             reasons[reason] = reasons.get(reason, 0) + 1
-            outputs = self._passed_through(node)
+            outputs = self._passed_through(node, why.types if isinstance(why, Declined) else None)
         for value, expr in zip(node.outputs, outputs, strict=False):
             self._bind(value, expr)
 
@@ -263,8 +263,8 @@ class _Importer:
             expr.span = Origin(node, (value,))
         return expr
 
-    def _passed_through(self, node: ir.Node) -> Sequence[Expr]:
-        call = opaque_call(node, self._attributes(node), self.values, self.types, self.model)
+    def _passed_through(self, node: ir.Node, types: Sequence[Type] | None) -> Sequence[Expr]:
+        call = opaque_call(node, self._attributes(node), self.values, self.types, self.model, types)
         known = constant_outputs(call)
         if known is not None:
             return known

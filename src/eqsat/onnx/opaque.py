@@ -111,6 +111,7 @@ def opaque_call(
     values: dict[ir.Value, Expr],
     types: dict[Expr, Type],
     model: ir.Model,
+    stated: Sequence[Type] | None = None,
 ) -> Call:
     """The call that stands for ``node``.
 
@@ -120,6 +121,7 @@ def opaque_call(
         values: the expression of each value known so far.
         types: the type of each of these expressions.
         model: where the node is from.
+        stated: the types of its outputs; by default what ONNX infers.
     """
     captured = captured_values(attributes)
     given = [
@@ -127,7 +129,8 @@ def opaque_call(
     ]
     inputs = [values[value] for value, taken in zip(node.inputs, given, strict=True) if value is not None and taken]
     opset = opset_of(model) if node.domain == "" else model.opset_imports.get(node.domain, 1)
-    opaque = OpaqueNode(node, attributes, captured, _output_types(node, values, types, model), opset, given)
+    found = _output_types(node, values, types, model) if stated is None else stated
+    opaque = OpaqueNode(node, attributes, captured, found, opset, given)
     return Call(_operator(node), [*inputs, *(values[value] for value in captured)], {"node": opaque})
 
 

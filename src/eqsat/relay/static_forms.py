@@ -32,9 +32,9 @@ def static_form(call: Call, types: Mapping[Expr, Type], elements: Elements) -> E
     ty = types[call]
     if not isinstance(call.op, Op) or not isinstance(ty, TensorType):
         return call
+    if is_static(ty) and np.prod(ty.concrete_shape) <= _MOST and all(map(_is_small_constant, call.args)):
+        return fold_constants(call)
     if ty.dtype in ("int64", "int32", "bool"):
-        if is_static(ty) and np.prod(ty.concrete_shape) <= _MOST and all(map(_is_small_constant, call.args)):
-            return fold_constants(call)
         found = elements.of(call)
         known = None if found is None else whole_numbers(found, ty.dtype)
         if known is not None:

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.onnx.spelling.source import Result, Source, build, imports
+from eqsat.onnx.spelling.source import Declined, Result, Source, build, imports
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes, exports
 from eqsat.onnx.types import element_type
+from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
+from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TupleType
+from eqsat.relay.ty import TensorType, TupleType
 
 # ---- shapes as values
 
@@ -106,8 +108,11 @@ def _flatten(source: Source) -> Result:
     axis = axis + rank if axis < 0 else axis
     if axis == 1:
         return build("nn.batch_flatten", data)
-    shape = source.static_shape(data)
-    return build("reshape", data, newshape=(prod(shape[:axis]), prod(shape[axis:])), allowzero=0 in shape)
+    shape = source.type(data).shape
+    sizes = multiply_dims(*shape[:axis]), multiply_dims(*shape[axis:])
+    codes = reshape_codes(shape, sizes)
+    source.require(codes and (0 not in sizes or codes == sizes), "the shape of an input is not known")
+    return build("reshape", data, newshape=codes, allowzero=0 in sizes)
 
 
 @exports("nn.batch_flatten")
@@ -248,7 +253,8 @@ def _expand(source: Source) -> Result:
         return data
     if all(isinstance(dim, int) for dim in result):
         return build("broadcast_to", data, shape=result)
-    source.require(result == wanted, "its data have dimensions that it does not name")  # ONNX broadcasts both ways
+    if result != wanted:  # ONNX broadcasts both ways
+        raise Declined("its data have dimensions that it does not name", [TensorType(result, source.type(data).dtype)])
     return build("dyn.broadcast_to", data, shape)
 
 

@@ -20,7 +20,16 @@ OLDEST_OPSET = 7
 
 
 class Declined(Exception):
-    """The node cannot be said exactly in the IR; the text says why."""
+    """The node cannot be said exactly in the IR; the text says why.
+
+    Args:
+        reason: the text.
+        types: of its outputs, where they are known better than from ONNX's own inference.
+    """
+
+    def __init__(self, reason: str, types: Sequence[Type] | None = None):
+        super().__init__(reason)
+        self.types = types
 
 
 Result: TypeAlias = Expr | Sequence[Expr]
