@@ -8,17 +8,33 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import is_tuple_get_item
+from eqsat.relay.expr import Constant, Var
 from eqsat.relay.op import broadcast_to, reshape
 from eqsat.relay.ty import TensorType, Type
-from eqsat.rules.linear import CONVOLUTIONS, Product, channel_count, drawn, is_something, laid_over, same_floats
+from eqsat.rules.draw import Draw
+from eqsat.rules.linear import (
+    CONVOLUTIONS,
+    Product,
+    along_channels,
+    as_bias,
+    channel_count,
+    drawn,
+    is_something,
+    laid_over,
+    same_floats,
+)
 from eqsat.rules.operators import rank_of, shape_of
 from eqsat.rules.pools import is_usual
 
 (x,) = variables("x")
-w, s, c = constants("w s c")
+w, s, c, b = constants("w s c b")
 ROUNDING = Soundness.ROUNDING
 
 
@@ -34,7 +50,7 @@ def window(attrs: Any, of: TensorType, weight: TensorType) -> Any:
     return (1, channels, *[(taps - 1) * step + 1 for taps, step in zip(kernel[2:], attrs.dilation, strict=True)])
 
 
-def along_channels(constant: Type, of: Type) -> Any:
+def beside(constant: Type, of: Type) -> Any:
     """The shape of a constant that varies along the channels of ``of`` only, with as many axes."""
     count = channel_count(constant, of, 1)
     return (1, count, *[1] * (rank_of(of) - 2)) if count else count
@@ -49,7 +65,7 @@ def through(product: Product) -> list[Any]:
     """What passes a convolution."""
     shifted, scaled_and_shifted = product(x + c, w), product(x * s + c, w)
     image = broadcast_to(
-        reshape(c, newshape=compute(along_channels, type_of(c), type_of(x))),
+        reshape(c, newshape=compute(beside, type_of(c), type_of(x))),
         shape=compute(window, attrs_of(shifted), type_of(x), type_of(w)),
     )
     bias = reshape(like(shifted, image, w), newshape=compute(outputs, type_of(w)))
@@ -83,4 +99,78 @@ def through(product: Product) -> list[Any]:
     ]
 
 
-affine = RuleSet("affine", [rule for product in CONVOLUTIONS for rule in through(product)])
+# ---- what no product absorbs
+
+
+def is_per_channel(of: TensorType, scale: TensorType, shift: TensorType) -> bool:
+    """Guard: constants that vary along axis 1, of a dtype that batch norms are common for."""
+    channels = of.shape[1] if rank_of(of) > 1 else None
+    if of.dtype not in ("float32", "float64") or not isinstance(channels, int) or channels == 1:
+        return False
+    alike = scale.dtype == shift.dtype == of.dtype
+    return alike and all(channel_count(each, of, 1) == channels for each in (scale, shift))
+
+
+def is_finite(*values: NDArray[Any]) -> bool:
+    return all(bool(np.all(np.isfinite(value))) for value in values)
+
+
+def neutral(number: float) -> Any:
+    """A vector of a number, as long as ``x`` has channels."""
+    return compute(lambda ty: np.full(ty.shape[1], number, ty.dtype), type_of(x))
+
+
+def as_batch_norm(name: str, left: Any, shift: Any, *guards: Any, examples: Any) -> Any:
+    """x s + c = batch_norm(x) of mean 0 and variance 1"""
+    vectors = (as_bias(s, x, 1), shift, neutral(0.0), neutral(1.0))
+    return rewrite(
+        name,
+        left,
+        is_tuple_get_item(nn.batch_norm(x, *vectors, axis=1, epsilon=0.0), 0),
+        *guards,
+        soundness=ROUNDING,
+        examples=examples,
+    )
+
+
+def _drawn(draw: Draw) -> tuple[Var, Constant, Constant]:
+    """Data, and two constants along its channels mostly."""
+    ty = TensorType((2, 3, *[4] * draw.rng.randrange(3)), draw.rng.choice(("float32", "float64")))
+    return Var("x", ty), along_channels(draw, ty, 1), along_channels(draw, ty, 1)
+
+
+def _shifted(draw: Draw) -> Any:
+    data, scale, shift = _drawn(draw)
+    return data * scale + shift
+
+
+def _biased(draw: Draw) -> Any:
+    data, scale, _ = _drawn(draw)
+    return nn.bias_add(data * scale, Constant(draw.array(TensorType((3,), scale.data.dtype))))
+
+
+shifted, biased = x * s + c, nn.bias_add(x * s, b)
+
+affine = RuleSet(
+    "affine",
+    [
+        *[rule for product in CONVOLUTIONS for rule in through(product)],
+        as_batch_norm(
+            "affine-is-batch-norm",
+            shifted,
+            as_bias(c, x, 1),
+            when(is_per_channel, type_of(x), type_of(s), type_of(c)),
+            when(is_finite, value_of(s), value_of(c)),
+            examples=_shifted,
+        ),
+        as_batch_norm(
+            "bias-of-scaled-is-batch-norm",
+            biased,
+            b,
+            when(lambda attrs, ty: attrs.axis in (1, 1 - rank_of(ty)), attrs_of(biased), type_of(x)),
+            when(is_per_channel, type_of(x), type_of(s), type_of(s)),
+            when(is_finite, value_of(s), value_of(b)),
+            examples=_biased,
+        ),
+    ],
+)

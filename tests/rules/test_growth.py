@@ -10,7 +10,7 @@ from eqsat import relay, rules
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr
 
-MOST = 400
+MOST = 450
 """E-nodes; each graph has about ten."""
 
 

@@ -89,6 +89,14 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         "nn.relu nn.conv2d nn.bias_add nn.relu",
         lambda: nn.relu(nn.conv2d(nn.relu(image()) * const(2.0) + array(3, 1, 1), array(4, 3, 3, 3))),
     ),
+    "a scale and a shift of channels are a batch normalization": (
+        "nn.relu nn.batch_norm nn.relu",
+        lambda: nn.relu(nn.relu(image()) * array(3, 1, 1) + array(3, 1, 1)),
+    ),
+    "but those of all elements stay": (
+        "multiply add nn.relu",
+        lambda: nn.relu(image() * const(2.0) + const(0.5)),
+    ),
     "past padding the scale alone goes": (
         "sigmoid add nn.conv2d",
         lambda: nn.conv2d(relay.sigmoid(image()) * const(2.0) + const(0.5), array(4, 3, 3, 3), padding=(1, 1)),
