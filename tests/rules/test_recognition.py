@@ -40,6 +40,14 @@ def bounded_moments(x: Expr) -> Expr:
     return centered(x) * relay.rsqrt(relay.maximum(const(0.0), power_difference(x)) + const(1e-5))
 
 
+def flat_moments(x: Expr) -> Expr:
+    """Statistics without the dimension that they are over, which comes back in a view."""
+    average = relay.sum(x, axis=-1) * const(1 / 8)
+    spread = relay.maximum(const(0.0), relay.sum(x * x, axis=-1) * const(1 / 8) - average * average)
+    deviation = relay.sqrt(relay.expand_dims(spread, axis=1) + const(1e-5))
+    return (x - relay.expand_dims(average, axis=1)) / deviation
+
+
 def sum_of_squares(x: Expr) -> Expr:
     return relay.sum(x * x, axis=-1, keepdims=True)
 
@@ -67,6 +75,13 @@ DEFAULT: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
     "rsqrt": ("nn.layer_norm", lambda x: relay.rsqrt(const(1e-5) + mean(centered(x) * centered(x))) * centered(x)),
 }
 DEFAULT |= {
+    "columns": (
+        "nn.layer_norm",
+        lambda x: (
+            (x - relay.mean(x, axis=0, keepdims=True))
+            / relay.sqrt(relay.variance(x, 0, keepdims=True, with_mean=relay.mean(x, 0, keepdims=True)) + const(1e-5))
+        ),
+    ),
     "variance": (
         "nn.layer_norm",
         lambda x: centered(x) / relay.sqrt(relay.variance(x, -1, keepdims=True, with_mean=mean(x)) + const(1e-5)),
@@ -91,6 +106,7 @@ DEFAULT |= {
 FINITE: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
     "moments": ("nn.layer_norm", moments),
     "moments, variance bounded by 0": ("nn.layer_norm", bounded_moments),
+    "moments, without dimensions": ("nn.layer_norm", flat_moments),
     "square of a sum": (
         "tanh add multiply",
         lambda x: x * x + x * relay.tanh(x) * const(2.0) + relay.tanh(x) * relay.tanh(x),
@@ -108,6 +124,14 @@ def only_operator(graph: Expr, rule_sets) -> str:
 def test_the_default_rules_find_one_operator(form: str) -> None:
     operator, write = DEFAULT[form]
     assert only_operator(write(relay.var("x", shape=(4, 8))), rules.default) == operator
+
+
+@pytest.mark.parametrize("form", [form for form in DEFAULT if form != "columns"])
+def test_a_batch_of_unknown_size_hides_nothing(form: str) -> None:
+    """Scales of normalizations are as long as what they scale: columns of unknown length have none."""
+    operator, write = DEFAULT[form]
+    x = relay.var("x", relay.TensorType((relay.Any("n"), 8)))
+    assert only_operator(write(x), rules.default) == operator
 
 
 @pytest.mark.parametrize("form", FINITE)
