@@ -62,7 +62,7 @@ class _Nearing:
         """Change a class to the wanted node, classes not in use yet to those of `source`; False where it costs more."""
         old, new = self.choice[index], self.wanted[index]
         added = self._additions(new, source)
-        if added is None or self._reaches(new, added, index):
+        if added is None:
             return False
         gained = self.cost[new] + sum([self.cost[node] for node in added.values()])
         self.choice[index] = new
@@ -72,7 +72,7 @@ class _Nearing:
             self._count(node, 1)
         dropped = self._drop(old)
         spent = self.cost[old] + sum([self.cost[node] for _, node in dropped])
-        if gained - spent > self.problem.tolerance():
+        if gained - spent > self.problem.tolerance() or self._reaches(new, index):
             for one, node in dropped:  # take it all back
                 self.choice[one] = node
                 self._count(node, 1)
@@ -98,8 +98,8 @@ class _Nearing:
                     stack.append(source[child])
         return found
 
-    def _reaches(self, node: int, added: dict[int, int], index: int) -> bool:
-        """Whether a class is below a node, once classes were added."""
+    def _reaches(self, node: int, index: int) -> bool:
+        """Whether a class is below a node."""
         seen: set[int] = set()
         stack = [node]
         while stack:
@@ -108,7 +108,7 @@ class _Nearing:
                     return True
                 if child not in seen:
                     seen.add(child)
-                    stack.append(added.get(child, self.choice[child]))
+                    stack.append(self.choice[child])
         return False
 
     def _below(self, node: int) -> Iterator[int]:
