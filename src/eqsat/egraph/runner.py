@@ -33,8 +33,8 @@ class StopRun(Exception):
     """Ends a run; the argument is the stop reason."""
 
 
-_WATCHED = 4_000
-"""E-nodes up to which rules wait until they may match: to look costs less than to compile them."""
+_WATCHED = 10
+"""E-nodes for each rule up to which rules wait until they may match: to look costs less than to compile them."""
 
 _ROOM = 10
 """As long as the e-graph could grow this many times, rules run together."""
@@ -211,13 +211,14 @@ class Runner:
 
     def _activate(self) -> None:
         """Let rules, and facts of constants, see what is new since the last iteration."""
-        if self._is_stale and self._nodes <= _WATCHED:
+        watched = self._nodes <= _WATCHED * len(self.turns)
+        if self._is_stale and watched:
             presence = Presence(self.egraph)
             if self.constants.update(presence) and self._settle():
                 presence = Presence(self.egraph)
             self._update(presence)
             self._is_stale = False
-        elif self._nodes > _WATCHED:
+        elif not watched:
             while len(self.egraph.symbols) > self._symbols:
                 self._symbols = len(self.egraph.symbols)
                 self.constants.update(None)
