@@ -150,6 +150,18 @@ def test_a_model_comes_back_as_it_was(name: str) -> None:
         ("no key", 17, f"{IMAGE} => (float[1,2,4,6] y) {{ y = Mish (x) }}"),
         ("backward", 14, f"{IMAGE} => (float[1,2,4,6] y) <int64 a = {{0}}> {{ y = CumSum <reverse=1> (x, a) }}"),
         ("unsorted", 11, f"{IMAGE} => (float[a,b,c,d] y) <int64[1] k = {{3}}> {{ y, i = TopK <sorted=0> (x, k) }}"),
+        ("no equation", 12, "(float[4,6] x) => (float[a,b] y) { y = Einsum (x, x) }"),
+        (
+            "no such reduction",
+            18,
+            "(float[4] x) => (float[4] y) <int64[1] i = {1}, float[1] u = {1}>"
+            ' { y = ScatterElements <reduction="bogus"> (x, i, u) }',
+        ),
+        (
+            "no such mode",
+            13,
+            f'{IMAGE} => (float[a,b,c,d] y) <float[4] s = {{1,1,2,1}}> {{ y = Resize <mode="bogus"> (x, , s) }}',
+        ),
         (
             "rounded scale",
             13,

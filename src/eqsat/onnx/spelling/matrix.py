@@ -103,7 +103,9 @@ def _spreads(bias: object, over: TensorType) -> bool:
 
 @imports("Einsum")
 def _einsum(source: Source) -> Result:
-    return build("einsum", Tuple(source.arguments(len(source.inputs))), equation=source.string("equation"))
+    equation = source.string("equation")
+    source.require(equation, "it has no equation")
+    return build("einsum", Tuple(source.arguments(len(source.inputs))), equation=equation)
 
 
 @exports("einsum")

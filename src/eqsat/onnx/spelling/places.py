@@ -11,6 +11,13 @@ _WRITES = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "m
 _REDUCTIONS = {name: reduction for reduction, name in _WRITES.items()}
 
 
+def _write(source: Source) -> str:
+    """How updates meet what is there, or each other."""
+    reduction = source.string("reduction", "none")
+    source.require(reduction in _WRITES, f"reduction {reduction} is not understood")
+    return _WRITES[reduction]
+
+
 def _reduction(write: str, call: Call, target: Target) -> str | None:
     """The attribute that says how updates are written, None for the way that needs no saying."""
     since = {"update": 0, "add": 16, "mul": 16}.get(write, 18)
@@ -34,8 +41,7 @@ def _to_gather(call: Call, target: Target) -> OnnxNode:
 
 @imports("ScatterElements", "Scatter")
 def _scatter(source: Source) -> Result:
-    write = _WRITES[source.string("reduction", "none")]
-    return build("scatter_elements", *source.arguments(3), axis=source.int("axis", 0), reduction=write)
+    return build("scatter_elements", *source.arguments(3), axis=source.int("axis", 0), reduction=_write(source))
 
 
 @exports("scatter_elements")
@@ -83,8 +89,8 @@ def _to_gather_nd(call: Call, target: Target) -> OnnxNode:
 @imports("ScatterND")
 def _scatter_nd(source: Source) -> Result:
     data, indices, updates = source.arguments(3)
-    write = _WRITES[source.string("reduction", "none")]
-    return build("scatter_nd", data, _with_tuples_first(indices, source.rank(indices)), updates, mode=write)
+    first = _with_tuples_first(indices, source.rank(indices))
+    return build("scatter_nd", data, first, updates, mode=_write(source))
 
 
 @exports("scatter_nd")

@@ -58,7 +58,9 @@ def _resize(source: Source) -> Result:
     source.require(rank in SPATIAL, f"it has {rank} spatial dimensions")
     sizes = _new_sizes(source, data)[2:]
     source.require(all(isinstance(size, int) for size in sizes), "the size of the image is not known")
-    method = _METHODS[source.string("mode", "nearest")]
+    mode = source.string("mode", "nearest")
+    source.require(mode in _METHODS, f"mode {mode} is not understood")
+    method = _METHODS[mode]
     if source.opset < 11:
         shape = source.type(data).shape[2:]
         source.require(method != "nearest_neighbor" or all(map(_is_up, shape, sizes)), "it rounds up")
