@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from eqsat.onnx import from_bytes, import_model, optimize
+from eqsat.onnx.reference import MOST_ELEMENTS
 from eqsat.relay.expr import Constant
 from eqsat.relay.interpreter import evaluate
 
@@ -62,5 +63,5 @@ def test_random_numbers_and_sequences_are_not_constants(op_type: str, attributes
 
 
 def test_large_constants_stay_nodes() -> None:
-    large = np.zeros((1 << 16) + 1, np.float32)
+    large = np.zeros(MOST_ELEMENTS + 1, np.float32)
     assert not isinstance(imported(of_constants("Unique", large)), Constant)

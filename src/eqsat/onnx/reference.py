@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from eqsat.errors import EvaluationError
 from eqsat.onnx.types import DTYPES
 
-MOST_ELEMENTS = 1 << 16
+MOST_ELEMENTS = 1 << 14
 """Elements of inputs and outputs in all beyond which nothing is computed: some of it is Python loops."""
 
 _NAMES = frozenset(DTYPES.values())
