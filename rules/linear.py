@@ -13,7 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import (
+    apart,
+    attrs_of,
+    compute,
+    constants,
+    like,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
@@ -266,12 +278,15 @@ biases = RuleSet(
     "biases",
     [
         # (y + b) + c = y + (b + c)
-        rewrite("shift-of-bias", shifted + c, like(shifted, y, b + on_channels(c)), soundness=ROUNDING),
+        rewrite(
+            "shift-of-bias", shifted + c, like(shifted, y, b + on_channels(c)), apart(shifted, y), soundness=ROUNDING
+        ),
         rewrite(
             "bias-bias",
             shifted_again,
             like(shifted, y, b + c),
             when(lambda inner, outer: inner == outer, attrs_of(shifted), attrs_of(shifted_again)),
+            apart(shifted, y),
             soundness=ROUNDING,
         ),
         # (y + b) s = y s + b s
