@@ -182,7 +182,11 @@ class _Importer:
     def _constant_node(self, source: Source) -> Expr:
         """A Constant node, whatever the attribute that holds its value."""
         source.ignore(*source.node.attributes)
-        tensor = ir.convenience.get_const_tensor(source.node.outputs[0])
+        value = source.node.attributes.get("value")
+        if value is not None and value.type == ir.AttributeType.TENSOR and not value.is_ref():
+            tensor = value.value  # the general way, below, takes longer than the rest of the node
+        else:
+            tensor = ir.convenience.get_const_tensor(source.node.outputs[0])
         constant = None if tensor is None else self._constant(tensor)
         source.require(constant is not None, "its value is not understood")
         return constant  # type: ignore[return-value]

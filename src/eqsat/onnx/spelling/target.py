@@ -212,5 +212,12 @@ def as_attribute(name: str, value: Any) -> ir.Attr:
     """An ONNX attribute of a Python value or array."""
     if isinstance(value, np.ndarray):
         return ir.AttrTensor(name, ir.tensor(value))
-    attribute: ir.Attr = ir.convenience.convert_attribute(name, value)
+    kind = None
+    if isinstance(value, (list, tuple)) and value:  # of other sequences the type is found out slowly
+        kinds = {type(each) for each in value}
+        kind = _SEQUENCES.get(kinds.pop()) if len(kinds) == 1 else None
+    attribute: ir.Attr = ir.convenience.convert_attribute(name, value, kind)
     return attribute
+
+
+_SEQUENCES = {int: ir.AttributeType.INTS, float: ir.AttributeType.FLOATS, str: ir.AttributeType.STRINGS}
