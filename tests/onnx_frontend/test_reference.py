@@ -65,3 +65,16 @@ def test_random_numbers_and_sequences_are_not_constants(op_type: str, attributes
 def test_large_constants_stay_nodes() -> None:
     large = np.zeros(MOST_ELEMENTS + 1, np.float32)
     assert not isinstance(imported(of_constants("Unique", large)), Constant)
+
+
+def test_the_parts_of_a_split_constant_are_constants() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Split", ["c"], ["a", "b"], axis=0, num_outputs=2)],
+        "g",
+        [],
+        [helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in "ab"],
+        [numpy_helper.from_array(np.asarray([3, 4]), "c")],
+    )
+    body = imported(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
+    assert [evaluate(field).tolist() for field in body.fields] == [[3], [4]]
+    assert all(isinstance(field, Constant) for field in body.fields)

@@ -261,7 +261,7 @@ class _Importer:
         if expr in self.types:
             return expr
         self.typing.extend(expr)
-        if isinstance(expr, Call):
+        if isinstance(expr, (Call, TupleGetItem)):
             expr = static_form(expr, self.types, self.typing.elements)
         if expr.span is None:
             expr.span = Origin(node, (value,))

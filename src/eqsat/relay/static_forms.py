@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from eqsat.relay.elements import Elements, whole_numbers
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.shape import reshape_codes
@@ -21,14 +21,17 @@ _MOST = 1024
 """Elements up to which constants are computed: they are mostly shapes."""
 
 
-def static_form(call: Call, types: Mapping[Expr, Type], elements: Elements) -> Expr:
+def static_form(call: Call | TupleGetItem, types: Mapping[Expr, Type], elements: Elements) -> Expr:
     """``call`` without tensors for what is known, or the constant or argument that it is.
 
     Args:
-        call: a call.
+        call: a call, or an output of one.
         types: its type, and those of its arguments.
         elements: what is known of integers among them.
     """
+    if isinstance(call, TupleGetItem):
+        made = call.tuple_value
+        return fold_constants(call) if isinstance(made, Call) and all(map(_is_small_constant, made.args)) else call
     ty = types[call]
     if not isinstance(call.op, Op) or not isinstance(ty, TensorType):
         return call
