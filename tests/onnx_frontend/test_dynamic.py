@@ -188,3 +188,35 @@ def test_what_is_declared_of_values_between_is_not_believed() -> None:
     with_constants(proto, w=[0, 2, 3])
     proto.graph.value_info.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, [4, 6]))
     assert agree(proto, optimized(proto), rows(1, 6), rows(5, 6))
+
+
+def test_a_token_before_the_others_of_each_row() -> None:
+    """The token is expanded to the batch alone, which says nothing of its length: sizes behind it are known still."""
+    text = """(float[batch,3,8] x) => (float[batch,4,2,4] y) {
+        s = Shape (x) b = Slice (s, front, first, front) w = Concat <axis = 0> (b, first, first)
+        t = Expand (token, w) h = Concat <axis = 1> (t, x)
+        split = Concat <axis = 0> (b, left, two, four) y = Reshape (h, split)
+    }"""
+    proto = with_weights(parsed(text), token=(1, 1, 8))
+    with_constants(proto, front=[0], first=[1], left=[-1], two=[2], four=[4])
+    after = optimized(proto)
+    assert operators(after.graph)["Concat"] == 2
+    assert agree(proto, after, rows(1, 3, 8), rows(5, 3, 8))
+
+
+def test_linear_layers_of_one_tensor_share_its_rows() -> None:
+    """Products with their biases are one operator each over rows, and the view back is that of the heads."""
+    text = """(float[2,3,8] x) => (float[2,3,2,4] q4, float[2,3,2,4] k4) {
+        q = MatMul (x, wq) qb = Add (q, bq) q4 = Reshape (qb, heads)
+        k = MatMul (x, wk) kb = Add (k, bk) k4 = Reshape (kb, heads)
+    }"""
+    proto = with_weights(parsed(text), wq=(8, 8), wk=(8, 8), bq=(8,), bk=(8,))
+    with_constants(proto, heads=[2, 3, 2, 4])
+    after = optimized(proto)
+    assert operators(after.graph) == {"Reshape": 3, "Gemm": 2}
+    assert agree(proto, after, rows(2, 3, 8))
+
+
+def test_flattening_keeps_what_is_not_known() -> None:
+    proto = parsed("(float[n,2,3] x) => (float[m,3] y) { h = Flatten <axis = 2> (x) y = Exp (h) }")
+    assert agree(proto, optimized(proto), rows(1, 2, 3), rows(4, 2, 3))
