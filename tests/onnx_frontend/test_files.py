@@ -118,6 +118,47 @@ def test_weights_are_never_in_memory_unless_they_are_computed_with(tmp_path: Pat
     assert (tmp_path / "after.onnx.data").stat().st_size >= count * nbytes
 
 
+def large() -> onnx.ModelProto:
+    """A model with a weight that is written by itself, one that is not, and all that may be said of both."""
+    proto = with_weights(
+        parsed("(float[1,600] x) => (float[1,600] y) { m = MatMul (x, w) y = Add (m, b) }"), w=(600, 600), b=(600,)
+    )
+    proto.doc_string, proto.producer_name = "about it", "a test"
+    for tensor in proto.graph.initializer:
+        tensor.doc_string = f"about {tensor.name}"
+        tensor.metadata_props.add(key="of", value=tensor.name)
+    return proto
+
+
+def test_what_is_written_weight_by_weight_is_the_model(tmp_path: Path) -> None:
+    proto = large()
+    save(from_proto(proto), tmp_path / "out.onnx")
+    found = onnx.load(tmp_path / "out.onnx")
+    onnx.checker.check_model(found, full_check=True)
+    weights = {tensor.name: tensor for tensor in found.graph.initializer}
+    assert list(weights) == ["b", "w"], "large ones last"
+    assert weights["w"] == next(tensor for tensor in proto.graph.initializer if tensor.name == "w")
+    expected = onnx.ModelProto.FromString(to_bytes(from_proto(proto)))
+    for each in (found, expected):
+        del each.graph.initializer[:]
+    assert found == expected
+
+
+def test_weights_are_written_one_after_the_other(tmp_path: Path) -> None:
+    """Allocations while a model of eight weights of 4 MB is written: less than two of them."""
+    names = [f"w{index}" for index in range(8)]
+    body = " ".join(f"y{index} = MatMul (x, w{index})" for index in range(8))
+    outputs = ", ".join(f"float[1,1024] y{index}" for index in range(8))
+    proto = parsed(f"(float[1,1024] x) => ({outputs}) {{ {body} }}")
+    model = from_proto(with_weights(proto, **dict.fromkeys(names, (1024, 1024))))
+    tracemalloc.start()
+    save(model, tmp_path / "out.onnx")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * 4 * 1024 * 1024
+    assert (tmp_path / "out.onnx").stat().st_size > 8 * 4 * 1024 * 1024
+
+
 def test_a_missing_external_file_is_named(tmp_path: Path) -> None:
     path = external(tmp_path)
     (tmp_path / "weights.bin").unlink()

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
 from eqsat.files import replacing
+from eqsat.onnx import wire
 
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
 """Bytes that one file can hold: protobuf's limit, less room for the graph."""
@@ -171,7 +172,12 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """
     try:
         with replacing(path) as written:
-            ir.save(model, written, format="protobuf", external_data=_data_file(model, written))
+            data_file = _data_file(model, written)
+            if data_file is not None:
+                ir.save(model, written, format="protobuf", external_data=data_file)
+            else:
+                with open(written, "wb") as file:
+                    wire.write(model, file)
     except OSError as error:
         raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
     except ir.serde.SerdeError as error:
