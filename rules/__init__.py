@@ -1,6 +1,11 @@
 """Rules: what equals what. One module per subject, each rule one readable equation.
 
 ``default`` is the set that ``eqsat.saturate`` uses; ``sets`` names every set for the command line.
+
+Of Relay's passes that rewrite graphs these have no rules: FakeQuantizationToInteger and ToMixedPrecision, which change
+values (by one step of a scale; by the narrower type); DenseToSparse and Conv2dToSparse, for lack of sparse operators;
+Legalize and AlterOpLayout, which are a target's choice and not equations; CanonicalizeCast, which undoes sharing; and
+those that move bindings and functions about, which an e-graph has no notion of.
 """
 
 from eqsat.egraph.author import (
@@ -27,7 +32,10 @@ from eqsat.rules.algebra import algebra
 from eqsat.rules.approximate import fast_math
 from eqsat.rules.binomials import binomials
 from eqsat.rules.dynamic import dynamic
+from eqsat.rules.einsum import notations
+from eqsat.rules.gates import gates
 from eqsat.rules.gathering import gathering, in_range
+from eqsat.rules.heads import heads
 from eqsat.rules.joining import joining
 from eqsat.rules.kernels import kernels
 from eqsat.rules.likes import likes
@@ -53,6 +61,7 @@ _subjects = (
     algebra,
     binomials,
     activations,
+    gates,
     shape,
     likes,
     dynamic,
@@ -62,6 +71,7 @@ _subjects = (
     joining,
     gathering,
     reductions,
+    notations,
     windows,
     pools,
     kernels,
@@ -70,6 +80,7 @@ _subjects = (
     rows,
     scaling,
     normalization,
+    heads,
     quantization,
 )
 _every = RuleSet("every", _subjects)

@@ -16,8 +16,7 @@ from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum, sigmoid, subtract, sum, tanh
 from eqsat.relay.ty import TensorType
-from eqsat.rules.gates import gates, is_single
-from eqsat.rules.heads import heads_and_norms
+from eqsat.rules.gates import is_single
 from eqsat.rules.values import filled, is_float, keeps_floats, one, three
 
 x, y, u = variables("x y u")
@@ -238,4 +237,4 @@ softmaxes = RuleSet(
     ],
 )
 
-activations = RuleSet("activations", [clips, recognised, gates, softmaxes, heads_and_norms])
+activations = RuleSet("activations", [clips, recognised, softmaxes])

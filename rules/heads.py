@@ -80,7 +80,7 @@ rms_norms = RuleSet(
 # ---- softmax(c Q K' + mask) V
 
 scores = nn.matmul(q, k)
-heads = (type_of(q), type_of(k), type_of(v))
+query_key_value = (type_of(q), type_of(k), type_of(v))
 
 
 def is_by_key(product: Any, softmax: Any, weighted: Any) -> bool:
@@ -108,7 +108,7 @@ def of_heads(name: str, weighted_by: Any, result: Any, *guards: Any) -> Any:
         whole,
         result,
         when(is_by_key, attrs_of(scores), attrs_of(probabilities), attrs_of(whole)),
-        when(are_heads, *heads),
+        when(are_heads, *query_key_value),
         *guards,
         soundness=ROUNDING,
         examples=lambda draw: _of_heads(draw, "scaled" in name, "masked" in name),
@@ -150,4 +150,4 @@ attention = RuleSet(
     ],
 )
 
-heads_and_norms = RuleSet("heads", [rms_norms, attention])
+heads = RuleSet("heads", [rms_norms, attention])

@@ -27,7 +27,6 @@ from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import abs, exp, log, mean, reshape, sqrt, sum
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.draw import FLOATS, Draw
-from eqsat.rules.einsum import notations
 from eqsat.rules.operators import any_reduction, rank_of, reduced_axes, reduction, view
 from eqsat.rules.shape import codes, has_zero
 from eqsat.rules.values import Filled, is_float
@@ -134,7 +133,6 @@ reductions = RuleSet(
     "reductions",
     [
         functions,
-        notations,
         *map(repeated, ("sum", "mean", "max", "min", "prod", "all", "any")),
         rewrite(
             "view-of-reduction",

@@ -144,6 +144,14 @@ def test_what_is_written_weight_by_weight_is_the_model(tmp_path: Path) -> None:
     assert found == expected
 
 
+def test_a_large_weight_has_the_name_of_its_value(tmp_path: Path) -> None:
+    model = from_proto(large())
+    weight = model.graph.initializers["w"]
+    weight.const_value = ir.Tensor(2 * weight.const_value.numpy())
+    save(model, tmp_path / "out.onnx")
+    assert sorted(tensor.name for tensor in onnx.load(tmp_path / "out.onnx").graph.initializer) == ["b", "w"]
+
+
 def test_weights_are_written_one_after_the_other(tmp_path: Path) -> None:
     """Allocations while a model of eight weights of 4 MB is written: less than two of them."""
     names = [f"w{index}" for index in range(8)]

@@ -30,7 +30,7 @@ def write(model: ir.Model, file: IO[bytes]) -> None:
     proto = _without(model, large) if large else ir.to_proto(model)
     graph = proto.graph.SerializeToString()
     proto.ClearField("graph")
-    frames = {name: _frame(tensor) for name, tensor in large.items()}
+    frames = {name: _frame(name, tensor) for name, tensor in large.items()}
     size = len(graph) + sum(len(frames[name]) + tensor.nbytes for name, tensor in large.items())
     file.write(proto.SerializeToString())
     file.write(_head(onnx.ModelProto.GRAPH_FIELD_NUMBER, size))
@@ -56,10 +56,10 @@ def _without(model: ir.Model, names: Collection[str]) -> Any:
     return proto
 
 
-def _frame(tensor: Any) -> bytes:
-    """What stands before the data of a weight, the last field of it."""
+def _frame(name: str, tensor: Any) -> bytes:
+    """What stands before the data of a weight, the last field of it; computed ones have no name of their own."""
     proto = onnx.TensorProto(
-        name=tensor.name, data_type=int(tensor.dtype), dims=tensor.shape.numpy(), doc_string=tensor.doc_string
+        name=name, data_type=int(tensor.dtype), dims=tensor.shape.numpy(), doc_string=tensor.doc_string
     )
     for key, text in tensor.metadata_props.items():
         proto.metadata_props.add(key=key, value=text)
