@@ -82,6 +82,12 @@ def test_one_size_has_one_name_however_it_is_computed() -> None:
     assert quotient([n, 12, m], [m, 4]) == multiply_dims(3, n)
 
 
+def test_parts_of_what_may_be_negative_may_be_too() -> None:
+    assert is_natural(floor_divide_dims(add_dims(n, 3), 2))
+    assert not is_natural(floor_divide_dims(subtract_dims(n, 3), 2))
+    assert not is_natural(floor_divide_dims(subtract_dims(0, n), 2))
+
+
 def test_of_an_unnamed_dimension_nothing_follows() -> None:
     unknown = AnyDim()
     assert add_dims(unknown, 0) is unknown

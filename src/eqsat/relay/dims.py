@@ -88,7 +88,9 @@ def quotient(over: Sequence[Dim], under: Sequence[Dim]) -> Dim | None:
 def is_natural(dim: Dim) -> bool:
     """Whether a number computed from sizes is surely not negative."""
     terms = _terms(dim)
-    return terms is not None and all(count >= 0 for count in terms.values())
+    if terms is None or any(count < 0 for count in terms.values()):
+        return False
+    return not any("-" in name for names in terms for name in names)  # (n - 3)//2 is a name too
 
 
 def difference(left: Dim, right: Dim) -> int | None:
