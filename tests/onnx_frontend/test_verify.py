@@ -76,6 +76,19 @@ def test_states_of_several_layers_have_the_batch_second() -> None:
     assert verify(from_proto(proto), from_proto(proto))[0].relative == 0
 
 
+def test_a_length_may_be_the_sum_of_two_others() -> None:
+    """Attention over cached tokens and new ones, with a mask for all."""
+    model = parsed(
+        """(float[batch,past,4] cache, float[batch,new,4] x, float[batch,all] mask) => (float[batch,all,4] y) {
+            whole = Concat <axis = 1> (cache, x)
+            axis = Constant <value_ints = [2]> ()
+            column = Unsqueeze (mask, axis)
+            y = Mul (whole, column)
+        }"""
+    )
+    assert [difference.absolute for difference in verify(from_proto(model), from_proto(model), 2)] == [0.0]
+
+
 def test_a_model_that_does_not_run_is_told() -> None:
     broken = "(float[4] x) => (float[4] y) { y = my.Op (x) }"
     proto = from_proto(parsed(broken, domains=', "my": 1'))

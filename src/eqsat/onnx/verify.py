@@ -113,10 +113,10 @@ def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) 
     """Random inputs on which the model runs, with its outputs; of the first sizes and ranges that it accepts."""
     constants = constant_initializers(model.graph, model.ir_version)
     inputs = [value for value in model.graph.inputs if value.name not in constants]
-    reason: Exception | None = None
-    for axes, batch, size, high in product(_BATCH_AXES, _BATCHES, _SIZES, _INTEGERS):
+    totals, reason = [None, *_named(inputs)], None
+    for axes, batch, size, total, high in product(_BATCH_AXES, _BATCHES, _SIZES, totals, _INTEGERS):
         while True:
-            feed = random_inputs(inputs, batch, size, high, random, axes)
+            feed = random_inputs(inputs, batch, size, high, random, axes, total)
             try:
                 found = session.run(None, feed)
             except Exception as error:
@@ -126,15 +126,27 @@ def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) 
     raise ModelError(f"the model does not run on random inputs: {_reason(reason or ModelError())}")
 
 
+def _named(inputs: Sequence[ir.Value]) -> list[str]:
+    """Names of dimensions."""
+    dims = [dim.value for value in inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)]
+    return list(dict.fromkeys(name for name in dims if name))
+
+
 def random_inputs(
-    inputs: Sequence[ir.Value], batch: int, size: int, high: int, random: np.random.Generator, batch_axes: int = 1
+    inputs: Sequence[ir.Value],
+    batch: int,
+    size: int,
+    high: int,
+    random: np.random.Generator,
+    batch_axes: int = 1,
+    total: str | None = None,
 ) -> dict[str, Any]:
     """An array for each input: floats normal, integers from 0 below ``high``.
 
     Of dimensions of unknown size the first ``batch_axes`` are ``batch``, the last axis apart, others are ``size``;
-    equal names are equal sizes either way.
+    equal names are equal sizes either way. The one named ``total`` is two sizes: past and new tokens together, say.
     """
-    dims: dict[str, int] = {}
+    dims = {} if total is None else {total: 2 * size}
 
     def extent(axis: int, rank: int) -> int:
         return batch if axis < min(batch_axes, max(rank - 1, 1)) else size
