@@ -30,15 +30,21 @@ def is_nchw(attrs: Any) -> bool:
 # ---- siblings: products of one operand with several weights
 
 
+_MOST_PARTS = 64
+"""Nodes that a weight is made from at most; an operand of more is data."""
+
+
 def is_joined(expr: Expr) -> bool:
     """Whether a weight, or what it is made from, was joined by one of these rules already."""
-    parts = [expr]
-    while parts:
-        part = parts.pop()
+    parts = {expr: None}
+    agenda = [expr]
+    while agenda and len(parts) <= _MOST_PARTS:
+        part = agenda.pop()
         if isinstance(part, Call) and isinstance(part.op, Op):
             if part.op.name in ("concatenate", "stack"):
                 return True
-            parts += part.args
+            agenda += [arg for arg in part.args if arg not in parts]
+            parts |= dict.fromkeys(part.args)
     return False
 
 

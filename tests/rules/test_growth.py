@@ -106,3 +106,11 @@ def test_what_is_made_of_joined_weights_is_no_sibling_of_them() -> None:
     done = eqsat.saturate(relay.Tuple(products), rules.sets["merge"]).report.rules["sibling-matmuls"]
     assert done.updates == 0
     assert "it is merged already" in done.refusals
+
+
+def test_operands_that_are_data_are_not_searched_for_joined_weights() -> None:
+    """Written out as a tree the last operand would have 3**40 nodes."""
+    tokens = relay.var("tokens", shape=(8, 8))
+    for _ in range(40):
+        tokens = nn.matmul(tokens, tokens) + tokens
+    assert eqsat.saturate(tokens, rules.merge).stop_reason == "saturated"
