@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """Interrupts interrupt, here and in programs that tests start, even where the suite is started without."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ is left as it is. One failure, even one that ends its process, does not touch th
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -104,6 +105,7 @@ def run_jobs(
             yield Outcome(job, "skipped", facts=facts)
     if not todo:
         return
+    gc.collect()  # an engine may be dropped by the thread only that made it: before there are others
     with _Processes(min(workers, len(todo))) if scheduler is None else _Cluster(scheduler) as place:
         jobs_of = {place.submit(attempt, job, work, dict(options)): job for job in todo}
         for future in place.as_completed(jobs_of):
