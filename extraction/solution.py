@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,17 @@ def walk(problem: Problem, choice: ArrayLike) -> list[int]:
             elif state[child] == 1:
                 raise ExtractionError(f"the choice runs in a cycle through {problem.class_name(child)}")
     return order
+
+
+def use_counts(problem: Problem, choice: Sequence[int], order: Iterable[int]) -> list[int]:
+    """How often a root or a chosen node needs each class; `order` is the classes that the choice reaches."""
+    uses = [0] * problem.num_classes
+    for root in problem.roots.tolist():
+        uses[root] += 1
+    for index in order:
+        for child in problem.children[choice[index]]:
+            uses[child] += 1
+    return uses
 
 
 def _as_choice(problem: Problem, choice: ArrayLike) -> list[int]:

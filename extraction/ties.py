@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .greedy import cheapest_trees
 from .problem import Ints, Problem
-from .solution import walk
+from .solution import use_counts, walk
 
 _EFFORT = 30  # children looked at per class in all, after which the rest stays as it is
 
@@ -37,12 +37,7 @@ class _Nearing:
         used[self.order] = np.asarray(choice)[self.order]
         self.choice: list[int] = used.tolist()
         self.wanted: list[int] = np.asarray(wanted).tolist()
-        self.users = [0] * problem.num_classes
-        for root in problem.roots.tolist():
-            self.users[root] += 1
-        for index in self.order:
-            for child in self.children[self.choice[index]]:
-                self.users[child] += 1
+        self.users = use_counts(problem, self.choice, self.order)
         self.effort = _EFFORT * problem.num_classes
 
     def run(self) -> Ints:

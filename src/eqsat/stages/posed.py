@@ -21,7 +21,7 @@ from eqsat.egraph.build import input_choice
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.extraction import Problem
 from eqsat.extraction.problem import group
-from eqsat.extraction.solution import walk
+from eqsat.extraction.solution import use_counts, walk
 from eqsat.stages.kernels import CostModel
 from eqsat.stages.prices import Prices, Row
 from eqsat.stages.saturation import Region
@@ -171,12 +171,7 @@ def _fused(
     if not kernels:
         return choice
     full = np.concatenate([choice, np.full(len(kernels), -1, np.int64)])
-    uses = [0] * problem.num_classes
-    uses[int(problem.roots[0])] = 1
-    chosen = full.tolist()
-    for of in walk(problem, full):
-        for child in problem.children[chosen[of]]:
-            uses[child] += 1
+    uses = use_counts(problem, full.tolist(), walk(problem, full))
     fused = full.copy()
     for number, (outer, _, inner) in enumerate(kernels):
         whole, part = snapshot.node_class[outer], snapshot.node_class[inner]
