@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from eqsat.egraph.predicates import Test
 from eqsat.errors import PatternError
@@ -28,6 +28,13 @@ from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.structural import structural_equal
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
+
+T = TypeVar("T")
+
+
+def method_for(pattern: DFPattern, methods: Mapping[type[DFPattern], T]) -> T | None:
+    """That of the pattern's class, or of the nearest base class that has one."""
+    return next((methods[cls] for cls in type(pattern).__mro__ if cls in methods), None)
 
 
 def operator_name(pattern: DFPattern) -> str | None:

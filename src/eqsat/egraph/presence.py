@@ -15,6 +15,7 @@ from eqsat.egraph.forms import (
     field_test,
     identity_test,
     may_be_function,
+    method_for,
     name_test,
     plain_operators,
     reassociations,
@@ -115,7 +116,7 @@ class Presence:
     def _classes(self, pattern: DFPattern) -> Mask:
         """The classes that a pattern may match."""
         if pattern not in self._found:
-            method = next((_METHODS[cls] for cls in type(pattern).__mro__ if cls in _METHODS), None)
+            method = method_for(pattern, _METHODS)
             self._found[pattern] = self._everywhere() if method is None else method(self, pattern)
         return self._found[pattern]
 

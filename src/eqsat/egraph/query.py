@@ -17,6 +17,7 @@ from eqsat.egraph.forms import (
     field_test,
     identity_test,
     may_be_function,
+    method_for,
     name_test,
     operator_name,
     plain_operators,
@@ -155,7 +156,7 @@ class QueryCompiler:
             return []
         if isinstance(pattern, LetPattern):
             raise RuleError(f"rule {self.rule}: an e-graph has no lets, they are dissolved: match the bound value")
-        method = _METHODS.get(_kind(pattern))
+        method = method_for(pattern, _METHODS)
         if method is None:
             raise RuleError(f"rule {self.rule}: a {type(pattern).__name__} cannot be matched in an e-graph")
         return [
@@ -428,11 +429,7 @@ def _is_of_one_graph(pattern: DFPattern) -> bool:
         return pattern.pattern is not None
     if isinstance(pattern, CallPattern) and isinstance(pattern.op, CallPattern):
         return True
-    return isinstance(pattern, (DominatorPattern, FunctionPattern)) or _METHODS.get(_kind(pattern)) is None
-
-
-def _kind(pattern: DFPattern) -> type[DFPattern]:
-    return next((cls for cls in type(pattern).__mro__ if cls in _METHODS), DFPattern)
+    return isinstance(pattern, (DominatorPattern, FunctionPattern)) or method_for(pattern, _METHODS) is None
 
 
 def _equate(query: Query, left: str, right: str) -> Query:
