@@ -22,7 +22,7 @@ from eqsat.relay.ty import Dim, TensorType, TupleType, Type, is_static
 Known = np.ndarray[Any, np.dtype[np.object_]]
 """Elements as dimensions."""
 
-_MOST = 1024
+MOST_ELEMENTS = 1024
 """Elements up to which tensors are looked into: they are mostly shapes."""
 
 _MOVES = frozenset(
@@ -169,7 +169,7 @@ def _as_known(values: Any) -> Known:
 def _is_small(ty: Type | None) -> bool:
     if not isinstance(ty, TensorType) or ty.dtype not in ("int64", "int32", "bool"):
         return False
-    return is_static(ty) and prod(ty.concrete_shape) <= _MOST
+    return is_static(ty) and prod(ty.concrete_shape) <= MOST_ELEMENTS
 
 
 def _cast(dim: Dim, ty: Type) -> Dim:

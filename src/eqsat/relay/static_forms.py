@@ -9,16 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from eqsat.relay.elements import Elements, whole_numbers
+from eqsat.relay.elements import MOST_ELEMENTS, Elements, whole_numbers
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, Type, is_static
-
-_MOST = 1024
-"""Elements up to which constants are computed: they are mostly shapes."""
 
 
 def static_form(call: Call | TupleGetItem, types: Mapping[Expr, Type], elements: Elements) -> Expr:
@@ -35,7 +32,7 @@ def static_form(call: Call | TupleGetItem, types: Mapping[Expr, Type], elements:
     ty = types[call]
     if not isinstance(call.op, Op) or not isinstance(ty, TensorType):
         return call
-    if is_static(ty) and np.prod(ty.concrete_shape) <= _MOST and all(map(_is_small_constant, call.args)):
+    if is_static(ty) and np.prod(ty.concrete_shape) <= MOST_ELEMENTS and all(map(_is_small_constant, call.args)):
         return fold_constants(call)
     if ty.dtype in ("int64", "int32", "bool"):
         found = elements.of(call)
@@ -49,7 +46,7 @@ def static_form(call: Call | TupleGetItem, types: Mapping[Expr, Type], elements:
 def _is_small_constant(expr: Expr) -> bool:
     if isinstance(expr, Tuple):
         return all(map(_is_small_constant, expr.fields))
-    return isinstance(expr, Constant) and expr.data.size <= _MOST
+    return isinstance(expr, Constant) and expr.data.size <= MOST_ELEMENTS
 
 
 Form = Callable[[Call, TensorType, Mapping[Expr, Type], Elements], Expr]
