@@ -11,6 +11,7 @@ import numpy as np
 
 from .deadline import Deadline
 from .problem import Floats, Problem
+from .uses import Uses
 
 
 def cost_above_least(problem: Problem) -> Floats:
@@ -20,29 +21,26 @@ def cost_above_least(problem: Problem) -> Floats:
     return problem.cost - least[problem.node_class]
 
 
-class Search:
+class Search(Uses):
     """A complete choice that only ever gets cheaper.
 
     Every derivable class has a node chosen, whether it is used or not, and the whole choice is free of cycles; so a
-    class that becomes used brings a valid derivation with it. `uses[c]` counts the roots and used nodes that need
-    class `c`; a class is used while that is positive.
+    class that becomes used brings a valid derivation with it.
     """
 
     def __init__(self, problem: Problem, seed: int) -> None:
+        super().__init__([list(dict.fromkeys(children)) for children in problem.children], [], [])
         self.problem = problem
-        self.kids = [list(dict.fromkeys(kids)) for kids in problem.children]
         self.users: list[list[int]] = [[] for _ in range(problem.num_classes)]
-        for node, kids in enumerate(self.kids):
-            for kid in kids:
-                self.users[kid].append(node)
+        for node, children in enumerate(self.children):
+            for child in children:
+                self.users[child].append(node)
         self.costs = problem.costs
         self.owner = problem.node_class.tolist()
         self.roots = problem.roots.tolist()
         self.options = problem.class_nodes
         self.excluded = problem.excluded.tolist()
         self.random = Random(seed)
-        self.choice: list[int] = []
-        self.uses: list[int] = []
         self.cost = math.inf
         self.base = cost_above_least(problem)
         self.slack = problem.tolerance()
@@ -51,17 +49,17 @@ class Search:
         """Take over a complete choice."""
         self.choice = list(choice)
         self.uses = [0] * len(self.choice)
-        self.cost = sum([self._acquire(root) for root in self.roots])
-
-    def used(self) -> list[int]:
-        """The choice, -1 for classes that are not used."""
-        return [node if count else -1 for node, count in zip(self.choice, self.uses, strict=True)]
+        self.cost = 0.0
+        for root in self.roots:
+            self.uses[root] += 1
+            if self.uses[root] == 1:
+                self.cost += self._cost(self.take(self.choice[root], self.choice))
 
     def rebuild(self, weights: list[float]) -> list[int]:
         """The choice of cheapest trees under other node costs (none negative); it is complete and has no cycle."""
         owner, users = self.owner, self.users
         total = weights.copy()
-        missing = [-1 if out else len(kids) for out, kids in zip(self.excluded, self.kids, strict=True)]
+        missing = [-1 if out else len(kids) for out, kids in zip(self.excluded, self.children, strict=True)]
         choice = [-1] * len(users)
         heap = [(total[n], n) for n, count in enumerate(missing) if not count]
         heapify(heap)
@@ -101,69 +99,27 @@ class Search:
 
     def _neighbours(self, index: int, old: int) -> list[int]:
         """Classes whose best node may have changed: those that can need what is newly used or unused."""
-        changed = [index, *self.kids[old], *self.kids[self.choice[index]]]
+        changed = [index, *self.children[old], *self.children[self.choice[index]]]
         return [self.owner[user] for c in changed for user in self.users[c]]
 
     def _improve(self, index: int) -> bool:
         """Give the class its best node; whether that saved something."""
         old = self.choice[index]
-        freed = self._release_node(old)
+        freed = self._cost(self.give_up(old))
         best, best_cost = old, freed - self.slack
         for node in self.options[index]:
             if node != old and self.costs[node] < best_cost:
-                price = self._acquire_node(node)
-                self._release_node(node)
-                if price < best_cost and not self._reaches(node, index):
+                price = self._cost(self.take(node, self.choice))
+                self.give_up(node)
+                if price < best_cost and index not in self.below(node):
                     best, best_cost = node, price
         self.choice[index] = best
-        self.cost += self._acquire_node(best) - freed
+        self.cost += self._cost(self.take(best, self.choice)) - freed
         return best != old
 
-    def _acquire(self, index: int) -> float:
-        """Count one more use of a class; what that costs."""
-        self.uses[index] += 1
-        return self._acquire_node(self.choice[index]) if self.uses[index] == 1 else 0.0
-
-    def _acquire_node(self, node: int) -> float:
-        kids, uses, choice, costs = self.kids, self.uses, self.choice, self.costs
-        price = costs[node]
-        stack = [node]
-        while stack:
-            for kid in kids[stack.pop()]:
-                if not uses[kid]:
-                    chosen = choice[kid]
-                    price += costs[chosen]
-                    stack.append(chosen)
-                uses[kid] += 1
-        return price
-
-    def _release_node(self, node: int) -> float:
-        kids, uses, choice, costs = self.kids, self.uses, self.choice, self.costs
-        price = costs[node]
-        stack = [node]
-        while stack:
-            for kid in kids[stack.pop()]:
-                uses[kid] -= 1
-                if not uses[kid]:
-                    chosen = choice[kid]
-                    price += costs[chosen]
-                    stack.append(chosen)
-        return price
-
-    def _reaches(self, node: int, target: int) -> bool:
-        """Whether the node's derivation contains the class."""
-        kids, choice = self.kids, self.choice
-        seen = {node}
-        stack = [node]
-        while stack:
-            for kid in kids[stack.pop()]:
-                if kid == target:
-                    return True
-                chosen = choice[kid]
-                if chosen not in seen:
-                    seen.add(chosen)
-                    stack.append(chosen)
-        return False
+    def _cost(self, nodes: Sequence[int]) -> float:
+        costs = self.costs
+        return sum([costs[node] for node in nodes])
 
     # -- rebuilding a region -------------------------------------------------------------------------------------
 
@@ -196,7 +152,7 @@ class Search:
             frontier = [index]
             while frontier and len(found) < size:
                 here = frontier.pop(self.random.randrange(len(frontier)))
-                near = [k for n in self.options[here] for k in self.kids[n]]
+                near = [k for n in self.options[here] for k in self.children[n]]
                 near += [self.owner[u] for u in self.users[here]]
                 for other in self.random.sample(near, min(3, len(near))):
                     if other not in found:
