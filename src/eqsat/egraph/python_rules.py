@@ -23,6 +23,7 @@ from eqsat.relay.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
 from eqsat.relay.infer import extend_types
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.ty import Type
+from eqsat.relay.visitor import children_first
 
 
 class Names:
@@ -266,29 +267,21 @@ class PythonRuleRunner:
         """The matched expression and what each pattern matched in it."""
         heads = {query.classes[pattern]: head for pattern, head in query.heads.items()}
         constants = {query.classes[p] for p in query.classes if isinstance(p, ConstantPattern)}
+        start = query.classes[self.rule.lhs]
         built: dict[str, Expr] = {}
-        stack = [query.classes[self.rule.lhs]]
-        stack += [variable for variable in query.classes.values() if variable not in stack]
-        stack.reverse()
-        while stack:
-            variable = stack[-1]
-            head = heads.get(variable)
-            missing = [] if head is None else [child for child in head.children if child not in built]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            if variable in built:
-                continue
-            if head is None:
-                handle = values[variable]
-                names = self.names
-                built[variable] = names.constant(handle) if variable in constants else names.exprs[handle]
-            else:
+        variables = children_first(
+            [start, *query.classes.values()], lambda one: heads[one].children if one in heads else ()
+        )
+        for variable in variables:
+            if variable in heads:
+                head = heads[variable]
                 built[variable] = self._node(head.symbol, values[head.atom], [built[c] for c in head.children])
-        root = built[query.classes[self.rule.lhs]]
+            else:
+                handle = values[variable]
+                built[variable] = self.names.constant(handle) if variable in constants else self.names.exprs[handle]
+        root = built[start]
         if root._checked_type is None:
-            root._checked_type = self.names.exprs[values[query.classes[self.rule.lhs]]]._checked_type
+            root._checked_type = self.names.exprs[values[start]]._checked_type
         node_map = {pattern: [built[variable]] for pattern, variable in query.classes.items()}
         for pattern in query.heads:
             if isinstance(pattern, CallPattern):

@@ -176,11 +176,11 @@ class Target:
 
 def expressions(node: OnnxNode) -> Iterator[Expr]:
     """The expressions that a node, or a node it is made of, takes in."""
-    operands: list[Operand] = [*node.inputs, *node.captured]
+    operands: list[Operand] = [*reversed(node.captured), *reversed(node.inputs)]
     while operands:
-        operand = operands.pop(0)
+        operand = operands.pop()
         if isinstance(operand, OnnxNode):
-            operands = [*operand.inputs, *operands]
+            operands += reversed(operand.inputs)
         elif isinstance(operand, Expr):
             yield operand
 
