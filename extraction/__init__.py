@@ -2,7 +2,7 @@
 
 from .anytime import EXTRACTORS, auto, extract
 from .branch_and_cut import exact
-from .cost import Bytes, CostModel, CostNode, Flops, OpCount, Roofline, Storage
+from .cost import Bytes, CostFunction, CostModel, CostNode, Flops, OpCount, Roofline, Storage, ties_of
 from .devices import Device
 from .greedy import dag, tree
 from .gym import read_gym, write_gym
@@ -15,6 +15,7 @@ from .ties import nearer
 __all__ = [
     "EXTRACTORS",
     "Bytes",
+    "CostFunction",
     "CostModel",
     "CostNode",
     "Device",
@@ -33,6 +34,7 @@ __all__ = [
     "local",
     "nearer",
     "read_gym",
+    "ties_of",
     "tree",
     "write_gym",
 ]

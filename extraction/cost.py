@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Op
@@ -59,25 +59,27 @@ class CostNode:
         return not self.constant and self.op not in FREE
 
 
+CostFunction: TypeAlias = Callable[[CostNode], float]
+"""Any cost model: what one node costs."""
+
+
 class CostModel:
-    """Base class that lets models be combined; a subclass says what one node costs.
+    """Base class that lets models be combined; a subclass says what one node costs."""
 
-    Attributes
-    ----------
-    ties : what decides between graphs that cost the same; heeded where all costs are whole numbers
-    """
-
-    ties: CostModel | None = None
+    @property
+    def ties(self) -> CostFunction | None:
+        """What decides between graphs that cost the same; heeded where all costs are whole numbers."""
+        return None
 
     def __call__(self, node: CostNode) -> float:
         raise NotImplementedError
 
-    def __add__(self, other: Callable[[CostNode], float]) -> CostModel:
+    def __add__(self, other: CostFunction) -> CostModel:
         return _Combined(operator.add, self, other)
 
     __radd__ = __add__
 
-    def __mul__(self, other: float | Callable[[CostNode], float]) -> CostModel:
+    def __mul__(self, other: float | CostFunction) -> CostModel:
         return _Combined(operator.mul, self, other)
 
     __rmul__ = __mul__
@@ -86,8 +88,8 @@ class CostModel:
 @dataclass(frozen=True)
 class _Combined(CostModel):
     combine: Callable[[float, float], float]
-    left: Callable[[CostNode], float]
-    right: float | Callable[[CostNode], float]
+    left: CostFunction
+    right: float | CostFunction
 
     def __call__(self, node: CostNode) -> float:
         right = self.right(node) if callable(self.right) else self.right
@@ -99,7 +101,7 @@ class OpCount(CostModel):
     """1 for each operator that runs; a kernel of several counts as its dearest. What takes less time decides ties."""
 
     @property
-    def ties(self) -> CostModel:  # type: ignore[override]
+    def ties(self) -> CostFunction:
         return Roofline()
 
     def __call__(self, node: CostNode) -> float:
@@ -108,6 +110,11 @@ class OpCount(CostModel):
         if node.body:
             return max(map(self, node.body))
         return 1.0
+
+
+def ties_of(model: CostFunction) -> CostFunction | None:
+    """What decides between graphs that cost the same under a model."""
+    return model.ties if isinstance(model, CostModel) else None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from eqsat.relay.expr import Op
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.ty import TupleType, Type, is_static
 
-from .cost import CostModel, CostNode, Roofline
+from .cost import CostFunction, CostModel, CostNode, Roofline
 
 _RUNS = 5
 _ENOUGH = 0.05  # seconds after which an operator is not run again
@@ -33,7 +33,7 @@ class Measured(CostModel):
     Raises ExtractionError where the file is not such a cache.
     """
 
-    def __init__(self, cache: str | os.PathLike[str] | None = None, otherwise: CostModel | None = None) -> None:
+    def __init__(self, cache: str | os.PathLike[str] | None = None, otherwise: CostFunction | None = None) -> None:
         self.path = Path(cache) if cache is not None else None
         self.otherwise = otherwise if otherwise is not None else Roofline("cpu")
         self.seconds: dict[str, float | None] = _load(self.path) if self.path is not None else {}

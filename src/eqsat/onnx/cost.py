@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from eqsat.errors import EqsatError
-from eqsat.extraction import CostNode
+from eqsat.extraction import CostFunction, CostModel, CostNode, ties_of
 from eqsat.nd import NDArray
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
 from eqsat.onnx.spelling.target import expressions
@@ -22,7 +22,7 @@ UNSPELLED = 1e6
 
 
 @dataclass(frozen=True)
-class OnnxCost:
+class OnnxCost(CostModel):
     """A cost model times the number of ONNX nodes that an operator is written as.
 
     One node may be written for two operators, as a Gemm for a product and a sum: that is for the exporters to say.
@@ -32,13 +32,12 @@ class OnnxCost:
         opset: version of the standard operators.
     """
 
-    model: Callable[[CostNode], float]
+    model: CostFunction
     opset: int
 
     @property
     def ties(self) -> OnnxCost | None:
-        """What decides between graphs that cost the same."""
-        model = getattr(self.model, "ties", None)
+        model = ties_of(self.model)
         return None if model is None else OnnxCost(model, self.opset)
 
     def __call__(self, node: CostNode) -> float:

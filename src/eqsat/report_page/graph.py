@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from eqsat.extraction import CostFunction
 from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.infer import infer_module, infer_types
 from eqsat.relay.layered import Box, Edge, arrange
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import Type
 from eqsat.relay.viz import Picture, viz
-from eqsat.stages.kernels import CostModel
 from eqsat.stages.posed import input_node_costs
 from eqsat.stages.saturation import saturate
 
@@ -33,7 +33,7 @@ class Drawing:
     costs: dict[str, float]
 
 
-def draw(graph: Expr | IRModule, cost_model: CostModel, rules: Mapping[Expr, str] | None = None) -> Drawing:
+def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, str] | None = None) -> Drawing:
     """Lay a graph out.
 
     Args:
@@ -109,7 +109,7 @@ def _types(graph: Expr | IRModule) -> dict[Expr, Type]:
     return types
 
 
-def _costs(graph: Expr | IRModule, model: CostModel) -> dict[Expr, float]:
+def _costs(graph: Expr | IRModule, model: CostFunction) -> dict[Expr, float]:
     """Cost of each node outside functions that rules leave alone; of equal nodes the first has it."""
     costs: dict[Expr, float] = {}
     for region in saturate(graph, ()).regions:

@@ -11,7 +11,7 @@ from os import PathLike
 from string import Template
 
 from eqsat.errors import FileError
-from eqsat.extraction import OpCount
+from eqsat.extraction import CostFunction, OpCount
 from eqsat.files import replacing
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
@@ -20,7 +20,6 @@ from eqsat.report_page.graph import draw
 from eqsat.report_page.markup import as_json, join, text
 from eqsat.stages.explanation import Change
 from eqsat.stages.extraction import Extraction
-from eqsat.stages.kernels import CostModel
 from eqsat.stages.orders import OrderComparison
 
 
@@ -41,7 +40,7 @@ def render(
     extraction: Extraction,
     title: str,
     *,
-    cost_model: CostModel | None = None,
+    cost_model: CostFunction | None = None,
     made_by: Mapping[Expr, str] | None = None,
     changes: Sequence[Change] = (),
     orders: OrderComparison | None = None,

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 from eqsat.egraph.report import Limits
 from eqsat.egraph.schedule import Backoff, Phase, Schedule
+from eqsat.extraction import CostFunction
 from eqsat.relay import transform
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.stages.composites import composite_rules
 from eqsat.stages.equality_saturation import EqualitySaturation
 from eqsat.stages.extraction import Extraction, extract
-from eqsat.stages.kernels import CostModel
 from eqsat.stages.orders import OrderComparison, compare_orders
 from eqsat.stages.saturation import Saturation, saturate
 
@@ -24,7 +24,7 @@ def optimize(
     source: Source,
     rules: Iterable[Any] | Schedule | None = None,
     limits: Limits | None = None,
-    cost_model: CostModel | None = None,
+    cost_model: CostFunction | None = None,
     method: str = "auto",
 ) -> Source:
     """Saturate and extract in one call: the same kind of thing comes back as was given.

@@ -7,17 +7,17 @@ from typing import Any
 
 from eqsat.egraph.report import Limits
 from eqsat.egraph.schedule import Schedule
+from eqsat.extraction import CostFunction
 from eqsat.relay.infer import infer_module
 from eqsat.relay.transform.base import Pass, PassInfo
 from eqsat.stages.extraction import extract
-from eqsat.stages.kernels import CostModel
 from eqsat.stages.saturation import saturate
 
 
 def EqualitySaturation(
     rules: Iterable[Any] | Schedule | None = None,
     limits: Limits | None = None,
-    cost_model: CostModel | None = None,
+    cost_model: CostFunction | None = None,
     method: str = "auto",
 ) -> Pass:
     """Replace every function of a module by the cheapest equal one that the rules lead to; types are inferred.

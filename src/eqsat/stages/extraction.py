@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eqsat.egraph.build import build_expr, input_spans
 from eqsat.egraph.report import Report
 from eqsat.errors import ExtractionError
-from eqsat.extraction import OpCount, Result
+from eqsat.extraction import CostFunction, OpCount, Result
 from eqsat.relay.expr import Call, Expr, Function
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.module import IRModule
@@ -22,7 +22,7 @@ from eqsat.relay.visitor import rewrite_post_order, substitute
 from eqsat.stages.composites import composites_among
 from eqsat.stages.cover import cover, share
 from eqsat.stages.explanation import Explanation
-from eqsat.stages.kernels import CostModel, KernelPrices
+from eqsat.stages.kernels import KernelPrices
 from eqsat.stages.posed import input_graph_cost, pose
 from eqsat.stages.saturation import Region, Saturation
 
@@ -99,7 +99,7 @@ class Extraction:
 
 
 def extract(
-    saturation: Saturation, cost_model: CostModel | None = None, method: str = "auto", seconds: float = 10.0
+    saturation: Saturation, cost_model: CostFunction | None = None, method: str = "auto", seconds: float = 10.0
 ) -> Extraction:
     """Choose the cheapest graph that a saturation found.
 
@@ -140,7 +140,7 @@ class _Builder:
 
     region: Region
     functions: dict[Expr, Function]
-    model: CostModel
+    model: CostFunction
     seconds: float
 
     def build(self, result: Result, incumbent: NDArray[np.int64]) -> tuple[Expr, Result]:

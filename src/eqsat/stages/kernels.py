@@ -8,22 +8,20 @@ from typing import TypeAlias
 
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.errors import ExtractionError
-from eqsat.extraction import CostNode
-from eqsat.extraction.cost import CostModel as BaseModel
+from eqsat.extraction import CostFunction, CostModel, CostNode
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 
-CostModel: TypeAlias = Callable[[CostNode], float]
-CompositeCost: TypeAlias = float | Callable[[str, Function], float] | BaseModel | None
+CompositeCost: TypeAlias = float | Callable[[str, Function], float] | CostModel | None
 """A number, a callable of name and typed function, or the model of the device the composites run on; None: the
 cost model of the extraction."""
 
 COMPOSITE = "Composite"
 
 
-def ask(model: CostModel, node: CostNode) -> float:
+def ask(model: CostFunction, node: CostNode) -> float:
     """The model's cost of ``node``.
 
     Raises:
@@ -50,7 +48,7 @@ class KernelPrices:
         costs: by name of composite, what stands for the model.
     """
 
-    def __init__(self, model: CostModel, costs: Mapping[str, CompositeCost]):
+    def __init__(self, model: CostFunction, costs: Mapping[str, CompositeCost]):
         self.model = model
         self.costs = costs
         self._known: dict[tuple[Function, tuple[Type | None, ...]], float] = {}
@@ -64,7 +62,7 @@ class KernelPrices:
 
     def _price(self, name: str, function: Function, arg_types: tuple[Type | None, ...]) -> float:
         cost = self.costs.get(name)
-        if cost is None or isinstance(cost, BaseModel):
+        if cost is None or isinstance(cost, CostModel):
             return ask(cost or self.model, kernel(function, arg_types))
         return _finite(lambda: cost(name, function) if callable(cost) else cost, f"the cost given for {name}")
 

@@ -14,12 +14,12 @@ from eqsat.egraph.as_callback import as_callback
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, flatten
 from eqsat.errors import ArgumentError
+from eqsat.extraction import CostFunction
 from eqsat.relay.dataflow_pattern import DFPatternCallback
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.stages.destructive import Graphs, Rewriter, Rewritten, Step
 from eqsat.stages.extraction import Extraction, extract
-from eqsat.stages.kernels import CostModel
 from eqsat.stages.order_plot import draw
 from eqsat.stages.saturation import saturate
 
@@ -151,7 +151,7 @@ def compare_orders(
     rules: Iterable[Any],
     orders: str | int = "all",
     seed: int = 0,
-    cost_model: CostModel | None = None,
+    cost_model: CostFunction | None = None,
     limits: Limits | None = None,
     random_runs: int = 3,
 ) -> OrderComparison:
@@ -222,7 +222,7 @@ class _Comparing:
 class _Pricing:
     """Cost of graphs under a model, as extraction prices them; equal graphs are priced once."""
 
-    def __init__(self, model: CostModel | None):
+    def __init__(self, model: CostFunction | None):
         self.model = model
         self.graphs = Graphs()
         self.costs: dict[Expr, float] = {}
@@ -235,7 +235,7 @@ class _Pricing:
 
 
 def _saturation(
-    source: Expr | IRModule, rules: list[Any], limits: Limits, model: CostModel | None
+    source: Expr | IRModule, rules: list[Any], limits: Limits, model: CostFunction | None
 ) -> tuple[OrderRow, Extraction]:
     folding = [] if any(isinstance(rule, FoldConstants) for rule in flatten(rules)) else [FoldConstants()]
     start = time.perf_counter()

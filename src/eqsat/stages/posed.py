@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from eqsat import extraction
 from eqsat.egraph.build import input_choice
 from eqsat.egraph.snapshot import Snapshot
-from eqsat.extraction import Problem
+from eqsat.extraction import CostFunction, Problem
 from eqsat.extraction.problem import group
 from eqsat.extraction.solution import use_counts, walk
-from eqsat.stages.kernels import CostModel
 from eqsat.stages.prices import Prices, Row
 from eqsat.stages.saturation import Region
 
@@ -65,7 +64,7 @@ class _Kernel(NamedTuple):
     inner: int
 
 
-def pose(region: Region, model: CostModel) -> Posed:
+def pose(region: Region, model: CostFunction) -> Posed:
     """The extraction problem of a region under a cost model.
 
     Raises:
@@ -75,7 +74,7 @@ def pose(region: Region, model: CostModel) -> Posed:
     rows = _rows(snapshot)
     kernels = _kernels(snapshot, rows, prices)
     incumbent, costs = _incumbent(region), _costs(rows, kernels, prices)
-    ties = getattr(model, "ties", None)
+    ties = extraction.ties_of(model)
     second = None if ties is None else _costs(rows, kernels, Prices(region, ties))
     if kernels:
         region = replace(region, snapshot=_with_kernels(snapshot, rows, kernels))
@@ -184,12 +183,12 @@ def _fused(
 # ---- the graph that was given
 
 
-def input_graph_cost(region: Region, model: CostModel) -> float:
+def input_graph_cost(region: Region, model: CostFunction) -> float:
     """Cost of the graph as it was lowered: equal nodes once, what rules found equal apart."""
     return math.fsum(input_node_costs(region, model).values())
 
 
-def input_node_costs(region: Region, model: CostModel) -> dict[int, float]:
+def input_node_costs(region: Region, model: CostFunction) -> dict[int, float]:
     """Handle -> cost of each node of the graph as it was lowered; of equal nodes the first alone has one.
 
     Of two nodes that are one kernel, the inner one has the cost.

@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from eqsat.egraph.snapshot import Snapshot
-from eqsat.extraction import CostNode
+from eqsat.extraction import CostFunction, CostNode
 from eqsat.relay.expr import Function
 from eqsat.stages.composites import composites_among
-from eqsat.stages.kernels import CostModel, KernelPrices, ask, is_composite
+from eqsat.stages.kernels import KernelPrices, ask, is_composite
 from eqsat.stages.saturation import Region
 
 
@@ -43,7 +43,7 @@ class Prices:
         model: the cost model.
     """
 
-    def __init__(self, region: Region, model: CostModel):
+    def __init__(self, region: Region, model: CostFunction):
         self.snapshot = snapshot = region.snapshot
         self.model = model
         self.fusing = model if isinstance(model, FusingModel) else None
