@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from eqsat.relay.elements import MOVES
 from eqsat.relay.expr import Call, Constant, Expr, Op
 
 _STATES = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
 """Operator -> inputs that are zero where they are left out, as the standard states them."""
 
-_MOVING = frozenset(
-    (
-        "strided_slice", "dyn.strided_slice", "reshape", "dyn.reshape", "squeeze", "expand_dims", "transpose",
-        "broadcast_to", "dyn.broadcast_to", "cast", "take", "full", "dyn.full", "tile", "dyn.tile",
-    )
-)  # fmt: skip
-"""Operators whose results hold nothing but elements of their first argument."""
+_KEEP_ZEROS = MOVES | {"cast", "full", "dyn.full"}
+"""Operators whose results are zero where their first argument is."""
 _ZEROS = frozenset(("zeros", "dyn.zeros", "zeros_like"))
 _MOST_ELEMENTS = 1 << 20
 
@@ -29,7 +25,7 @@ def _is_zero(expr: Expr) -> bool:
     while isinstance(expr, Call) and isinstance(expr.op, Op):
         if expr.op.name in _ZEROS:
             return True
-        if expr.op.name not in _MOVING:
+        if expr.op.name not in _KEEP_ZEROS:
             return False
         expr = expr.args[0]
     return isinstance(expr, Constant) and expr.data.size <= _MOST_ELEMENTS and not expr.data.numpy().any()

@@ -25,10 +25,11 @@ Known = np.ndarray[Any, np.dtype[np.object_]]
 MOST_ELEMENTS = 1024
 """Elements up to which tensors are looked into: they are mostly shapes."""
 
-_MOVES = frozenset(
+MOVES = frozenset(
     (
-        "broadcast_to", "concatenate", "copy", "expand_dims", "repeat", "reshape", "reverse", "split", "squeeze",
-        "stack", "strided_slice", "take", "tile", "transpose",
+        "broadcast_to", "concatenate", "copy", "dyn.broadcast_to", "dyn.reshape", "dyn.strided_slice", "dyn.tile",
+        "expand_dims", "repeat", "reshape", "reverse", "split", "squeeze", "stack", "strided_slice", "take", "tile",
+        "transpose",
     )
 )  # fmt: skip
 """Operators whose elements are elements of their first argument, by place alone."""
@@ -78,7 +79,7 @@ class Elements:
     def _computed(self, call: Call, op: str, ty: Type) -> Any:
         if op in ("shape_of", "ndarray_size"):
             return self._measured(self._types.get(call.args[0]), op)
-        if op in _MOVES:
+        if op in MOVES:
             return self._moved(call, call.op)
         if op == "where":
             return self._elementwise(call.args, _choose)
