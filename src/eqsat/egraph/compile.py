@@ -37,6 +37,9 @@ Refuse = Callable[[str, str], None]
 Fail = Callable[[str, RuleError], None]
 """Told of each failure of a rule's Python part: rule name and error. It raises the error, or the run goes on."""
 
+_KEYS = {"type": "type", "attrs": "atom", "value": "atom", "uses": "number"}
+"""What the keys of questions are that stand for what a rule refers to."""
+
 
 class RewriteCompiler:
     """Keeps the engine rules of one rewrite up to date with the symbols of an e-graph.
@@ -105,7 +108,8 @@ class RewriteCompiler:
             command(f"(ruleset {self.apply_ruleset})")
         log_columns = [] if log is None else [name for name in log.handles + log.atoms if name not in action.sites]
         keys = " ".join(action.keys)
-        question = self.egraph.question(len(action.keys), len(action.sites), self._answer(action))
+        kinds = [_KEYS[kind] for kind, _ in action.keys.values()]
+        question = self.egraph.question(kinds, len(action.sites), "atom", self._answer(action))
         columns = dict.fromkeys(action.used_classes(), "Expr") | dict.fromkeys(action.used_atoms(), "i64")
         columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
         command(f"(relation {name}_match ({' '.join(columns.values())}))")

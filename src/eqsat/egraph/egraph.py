@@ -130,8 +130,10 @@ class EGraph:
         self._on_constness: Callable[[], None] | None = None
         self._predicates = Predicates()
         self._tables = 0  # of predicates
-        self._answers: list[Answer] = []
-        self._ask_tables: dict[str, set[tuple[int, ...]]] = {}
+        self._varying = False  # whether it is derived what varies
+        self.answers: list[tuple[Sequence[str], str, Answer]] = []
+        self.asked: dict[tuple[int, ...], None] = {}
+        self._ask_tables: dict[str, None] = {}
         self._is_tables: set[str] = set()
         self._either: dict[int, str] = {}
         self._reaches: dict[Hashable, Reach] = {}
@@ -273,24 +275,30 @@ class EGraph:
 
     # ---- questions that Python answers, each distinct one once
 
-    def question(self, keys: int, answers: int, answer: Answer) -> Question:
-        """A question with so many keys, whose answer has so many parts, all of them i64.
+    def question(self, keys: Sequence[str], parts: int, kind: str, answer: Answer) -> Question:
+        """A question whose answer has so many parts; all keys and parts are i64.
 
         :meth:`settle_questions` calls ``answer(*keys)`` once for each distinct keys that a rule asked about;
         None means that there is no answer. Questions of equal sizes share their tables.
         """
         command = self.engine.command
-        ask, answered = f"ask_{keys}", f"is_{keys}_{answers}"
+        ask, answered = f"ask_{len(keys)}", f"is_{len(keys)}_{parts}"
         if ask not in self._ask_tables:
-            self._ask_tables[ask] = set()
-            row = f"({ask} q{''.join(f' k{i}' for i in range(keys))})"
-            command(f"(relation {ask} (i64{' i64' * keys}))")
+            self._ask_tables[ask] = None
+            row = f"({ask} q{''.join(f' k{i}' for i in range(len(keys)))})"
+            command(f"(relation {ask} (i64{' i64' * len(keys)}))")
             command(f'(rule ({row}) ((delete {row})) :ruleset load :name "answered {ask}")')
         if answered not in self._is_tables:
+
+        Args:
+            keys: what each key is: ``atom``, ``type`` or ``number``.
+            parts: of the answer.
+            kind: what they are.
+            answer: answers.
             self._is_tables.add(answered)
-            command(f"(relation {answered} (i64{' i64' * (keys + answers)}))")
-        self._answers.append(answer)
-        return Question(f"{ask} {len(self._answers) - 1}", f"{answered} {len(self._answers) - 1}")
+            command(f"(relation {answered} (i64{' i64' * (len(keys) + parts)}))")
+        self.answers.append((keys, kind, answer))
+        return Question(f"{ask} {len(self.answers) - 1}", f"{answered} {len(self.answers) - 1}")
 
     def settle_questions(self) -> bool:
         """Answer every open question; whether there was a new one."""
@@ -300,13 +308,12 @@ class EGraph:
         new = False
         open_tables = [table for table in self._ask_tables if sizes[table]]
         for table in open_tables:
-            asked = self._ask_tables[table]
             for row in self.engine.integers(table):
-                if row not in asked:
-                    asked.add(row)
+                if row not in self.asked:
+                    self.asked[row] = None
                     new = True
                     question, *keys = row
-                    answers = self._answers[question](*keys)
+                    answers = self.answers[question][-1](*keys)
                     if answers is not None:
                         self._rows.setdefault(f"is_{len(keys)}_{len(answers)}", []).append((*row, *answers))
         if not self.flush() and open_tables:

@@ -66,7 +66,8 @@ class TypeFacts:
         egraph, name = self.egraph, f"ty{index}"
         children = [f"c{i}" for i in range(symbol.arity)]
         types = " ".join(f"t{i}" for i in range(symbol.arity))
-        question = egraph.question(1 + symbol.arity, 1, lambda atom, *ids: self._answer(symbol, atom, ids))
+        keys = ["atom", *["type"] * symbol.arity]
+        question = egraph.question(keys, 1, "type", lambda atom, *ids: self._answer(symbol, atom, ids))
         command = egraph.engine.command
         command(f"(relation {name}_of (Expr i64{' i64' * symbol.arity}))")
         known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
@@ -170,7 +171,9 @@ class ConstantFacts:
         egraph, name = self.egraph, f"fold{index}"
         values = " ".join(f"v{i}" for i in range(symbol.arity))
         known = "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
-        question = egraph.question(1 + symbol.arity, 1, lambda atom, *ids: self._fold(index, atom, ids))
+        question = egraph.question(
+            ["atom"] * (1 + symbol.arity), 1, "atom", lambda atom, *ids: self._fold(index, atom, ids)
+        )
         command = egraph.engine.command
         command(f'(rule ({node}{known}) (({question.ask} a {values})) :ruleset facts :name "{name} ask")')
         constant = egraph.symbol(Symbol("constant", None, 0))
