@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
 
 import numpy as np
 import onnx
@@ -100,6 +101,79 @@ def test_a_tensor_whose_data_is_not_that_of_its_shape() -> None:
     proto.graph.initializer.append(tensor)
     with pytest.raises(ModelError, match="the data of tensor 'w' cannot be read"):
         optimized(proto)
+
+
+def with_sparse(indices: Any, values: Any = (1.0, 2.0), dims: Sequence[int] = (2, 2)) -> onnx.ModelProto:
+    """A model that adds a sparse initializer."""
+    proto = parsed("(float[2,2] x) => (float[2,2] y) { y = Add (x, w) }")
+    proto.graph.sparse_initializer.append(sparse(indices, values, dims))
+    return proto
+
+
+def sparse(indices: Any, values: Any = (1.0, 2.0), dims: Sequence[int] = (2, 2)) -> onnx.SparseTensorProto:
+    places = numpy_helper.from_array(np.asarray(indices, np.int64))
+    return onnx.SparseTensorProto(
+        values=numpy_helper.from_array(np.asarray(values, np.float32), "w"), indices=places, dims=dims
+    )
+
+
+@pytest.mark.parametrize("indices", [[1, 2], [[0, 1], [1, 0]]])
+def test_sparse_initializers_become_dense(indices: Any) -> None:
+    (tensor,) = round_trip(with_sparse(indices)).graph.initializer
+    assert numpy_helper.to_array(tensor).tolist() == [[0.0, 1.0], [2.0, 0.0]]
+
+
+def test_sparse_initializers_of_branches_become_dense() -> None:
+    proto = parsed("""(bool c, float[2,2] x) => (float[2,2] y) {
+        y = If (c) <then_branch = t () => (float[2,2] p) { p = Add (x, w) },
+                    else_branch = e () => (float[2,2] q) { q = Abs (x) }>
+    }""")
+    proto.graph.node[0].attribute[0].g.sparse_initializer.append(sparse([1, 2]))
+    (tensor,) = round_trip(proto).graph.node[0].attribute[0].g.initializer
+    assert numpy_helper.to_array(tensor).tolist() == [[0.0, 1.0], [2.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("indices", "values", "dims"),
+    [
+        ([0, 9], (1.0, 2.0), (2, 2)),
+        ([0, -1], (1.0, 2.0), (2, 2)),
+        ([[0, 1], [5, 0]], (1.0, 2.0), (2, 2)),
+        ([[0, 0, 0]], (1.0,), (2, 2)),
+        ([0, 1], (1.0, 2.0, 3.0), (2, 2)),
+        ([0, 1], (1.0,), (2, 2)),
+        ([0, 1], (1.0, 2.0), (-2, 2)),
+        ([0, 1], (1.0, 2.0), (2**40, 2**40)),
+    ],
+)
+def test_a_sparse_initializer_that_is_not_well_formed(indices: Any, values: Any, dims: Sequence[int]) -> None:
+    with pytest.raises(ModelError, match="sparse initializer 'w' is not well-formed"):
+        optimized(with_sparse(indices, values, dims))
+
+
+def test_a_weight_without_element_type() -> None:
+    proto = parsed("(float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> { y = Add (x, w) }")
+    proto.graph.initializer[0].data_type = onnx.TensorProto.UNDEFINED
+    with pytest.raises(ModelError, match="tensor 'w' has no element type"):
+        optimized(proto)
+
+
+def test_an_opset_that_cannot_be() -> None:
+    proto = parsed("(float[2] x) => (float[2] y) { y = Relu (x) }")
+    proto.opset_import[0].version = 2**62
+    with pytest.raises(ModelError, match=f"opset {2**62} of domain '' cannot be"):
+        optimized(proto)
+
+
+@pytest.mark.parametrize("body", ["b = Add (a, nowhere)", "b = Relu (c) c = Abs (a)"])
+def test_a_function_that_uses_what_is_not_made(body: str) -> None:
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+        g (float[2] x) => (float[2] y) {{ y = local.f (x) }}
+        <domain: "local", opset_import: ["" : 17]> f (a) => (b) {{ {body} }}
+    """)
+    with pytest.raises(ModelError, match="local function 'f' of domain 'local' uses a value that nothing before makes"):
+        optimized(model)
 
 
 def test_a_branch_nested_deeply() -> None:

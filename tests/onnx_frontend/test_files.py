@@ -12,10 +12,12 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 import pytest
+from onnx import numpy_helper
 
 from eqsat.errors import ModelError
 from eqsat.onnx import from_bytes, load, run, save, to_bytes
 from eqsat.onnx.files import from_proto
+from eqsat.rules import sets
 
 from .models import conv_batch_norm, parsed, with_weights
 
@@ -170,7 +172,7 @@ def test_weights_are_written_one_after_the_other(tmp_path: Path) -> None:
 def test_a_missing_external_file_is_named(tmp_path: Path) -> None:
     path = external(tmp_path)
     (tmp_path / "weights.bin").unlink()
-    with pytest.raises(ModelError, match=r"keeps tensor 'w' in weights\.bin, which cannot be read: No such file"):
+    with pytest.raises(ModelError, match=r"keeps tensor 'w' in 'weights\.bin', which cannot be read: No such file"):
         load(path)
 
 
@@ -209,6 +211,42 @@ def test_a_model_with_external_weights_may_be_written_over_itself(tmp_path: Path
 def test_bytes_hold_external_weights(tmp_path: Path) -> None:
     whole = onnx.load_from_string(to_bytes(load(external(tmp_path))))
     assert whole.graph.initializer[0].raw_data == weighty().graph.initializer[0].raw_data
+
+
+def test_small_external_weights_that_rules_have_read_are_written(tmp_path: Path) -> None:
+    """The smallest go into the model, though constants of the graph still show what is in their file."""
+    proto = parsed("(float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> { a = Mul (x, w) y = Add (a, w) }")
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    done = run(load(path), [sets["algebra"], sets["fold"]])
+    whole = onnx.load_from_string(to_bytes(done.after))
+    save(done.after, tmp_path / "after.onnx")
+    for after in (whole, onnx.load(tmp_path / "after.onnx")):
+        assert numpy_helper.to_array(after.graph.initializer[0]).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ({"location": ""}, "which is no file"),
+        ({"location": "folder"}, "which is no file"),
+        ({"location": "a\0b"}, "which cannot be read"),
+        ({"location": "w.bin", "length": "4"}, "4 bytes where its shape needs 8"),
+        ({"location": "w.bin", "offset": "12"}, "has 16 bytes where 20 are needed"),
+        ({"location": "w.bin", "offset": "-8"}, "must be non-negative"),
+        ({"location": "w.bin", "offset": "first"}, "invalid literal"),
+    ],
+)
+def test_external_data_that_is_not_there_is_refused(tmp_path: Path, place: dict[str, str], reason: str) -> None:
+    proto = parsed("(float[2] x) => (float[2] y) { y = Add (x, w) }")
+    tensor = proto.graph.initializer.add(
+        name="w", data_type=onnx.TensorProto.FLOAT, data_location=onnx.TensorProto.EXTERNAL, dims=[2]
+    )
+    tensor.external_data.extend(onnx.StringStringEntryProto(key=key, value=place[key]) for key in place)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    with pytest.raises(ModelError, match=reason):
+        load(written(tmp_path / "model.onnx", proto))
 
 
 # ---- writing

@@ -89,6 +89,12 @@ def test_a_length_may_be_the_sum_of_two_others() -> None:
     assert [difference.absolute for difference in verify(from_proto(model), from_proto(model), 2)] == [0.0]
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int64", "float", "string"])
+def test_scalars_are_made_up(dtype: str) -> None:
+    graph = f"({dtype} x) => ({dtype} y) {{ y = Identity (x) }}"
+    assert differences(graph, graph) == [("y", 0.0)]
+
+
 def test_a_model_that_does_not_run_is_told() -> None:
     broken = "(float[4] x) => (float[4] y) { y = my.Op (x) }"
     proto = from_proto(parsed(broken, domains=', "my": 1'))

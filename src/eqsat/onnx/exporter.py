@@ -341,7 +341,16 @@ def _model_like(imported: Imported, graph: ir.Graph) -> ir.Model:
         domain=model.domain,
         model_version=model.model_version,
         doc_string=model.doc_string,
-        functions=[function.clone() for function in model.functions.values()],
+        functions=[_copy_function(function) for function in model.functions.values()],
         metadata_props=dict(model.metadata_props),
         device_configurations=model.device_configurations,
     )
+
+
+def _copy_function(function: ir.Function) -> ir.Function:
+    try:
+        return function.clone()
+    except RuntimeError:
+        raise ModelError(
+            f"local function {function.name!r} of domain {function.domain!r} uses a value that nothing before makes"
+        ) from None

@@ -14,9 +14,15 @@ from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
 from eqsat.files import replacing
 from eqsat.onnx import wire
+from eqsat.onnx.external import check_external_files, has_external_tensors, take_in
+from eqsat.onnx.sparse import with_dense_initializers
 
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
 """Bytes that one file can hold: protobuf's limit, less room for the graph."""
+_NEWEST_OPSET = 2**31 - 1
+"""The largest number that versions have in ONNX's own tools."""
+_SMALL = 256
+"""Bytes up to which weights are in the model though others are in an external file."""
 
 
 def load(path: str | os.PathLike[str]) -> ir.Model:
@@ -54,36 +60,8 @@ def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.M
         raise ModelError(f"{where} is no ONNX model, or is cut off: it has no graph or no opset")
     model = from_proto(proto, where)
     ir.external_data.set_base_dir(model.graph, folder)
-    _check_external_files(model, where)
+    check_external_files(model, where)
     return model
-
-
-def _check_external_files(model: ir.Model, where: str) -> None:
-    for tensor in _tensors(model):
-        if not isinstance(tensor, ir.ExternalTensor):
-            continue
-        problem = _problem_of(tensor)
-        if problem:
-            raise ModelError(f"{where} keeps tensor {tensor.name!r} in {tensor.location}, {problem}")
-
-
-def _problem_of(tensor: ir.ExternalTensor) -> str | None:
-    """Why the data of a tensor cannot be read, as far as the file's name and size tell."""
-    folder, path = os.path.realpath(tensor.base_dir), os.path.realpath(tensor.path)
-    if os.path.commonpath((folder, path)) != folder:
-        return "which is outside the model's folder"
-    try:
-        size = os.stat(path).st_size
-    except OSError as error:
-        return f"which cannot be read: {error.strerror or error}"
-    needed = (tensor.offset or 0) + (tensor.nbytes if tensor.length is None else tensor.length)
-    return f"which has {size} bytes where {needed} are needed" if size < needed else None
-
-
-def _tensors(model: ir.Model) -> list[ir.TensorProtocol]:
-    """The initializers' tensors, of all graphs."""
-    values = [value for graph in model.graphs() for value in graph.initializers.values()]
-    return [value.const_value for value in values if value.const_value is not None]
 
 
 def from_proto(proto: Any, where: str = "the model") -> ir.Model:
@@ -92,8 +70,7 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
     Raises:
         ModelError: it is inconsistent, or has parts that onnx_ir cannot hold.
     """
-    if proto.graph.sparse_initializer:
-        proto = _with_dense_initializers(proto)
+    proto = with_dense_initializers(proto)
     try:
         with paused_gc():
             model = ir.from_proto(proto)
@@ -102,6 +79,12 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
     for name in _names(model):
         if name is not None and not isinstance(name, str):
             raise ModelError(f"{where} cannot be understood: name {name!r} is not in UTF-8")
+    for domain, version in model.opset_imports.items():
+        if not 0 <= version <= _NEWEST_OPSET:
+            raise ModelError(f"{where} cannot be understood: opset {version} of domain {domain!r} cannot be")
+    for tensor in _tensors(model):
+        if tensor.dtype == ir.DataType.UNDEFINED:
+            raise ModelError(f"{where} cannot be understood: tensor {tensor.name!r} has no element type")
     return model
 
 
@@ -115,29 +98,6 @@ def _names(model: ir.Model) -> Iterator[object]:
             yield from (value.name for value in node.outputs)
 
 
-def _with_dense_initializers(proto: Any) -> Any:
-    """A copy whose sparse initializers are dense: onnx_ir has no sparse ones."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(proto)
-    for sparse in copy.graph.sparse_initializer:
-        copy.graph.initializer.append(_dense(sparse))
-    del copy.graph.sparse_initializer[:]
-    return copy
-
-
-def _dense(sparse: Any) -> Any:
-    import numpy as np
-
-    values = onnx.numpy_helper.to_array(sparse.values)
-    indices = onnx.numpy_helper.to_array(sparse.indices)
-    dense = np.zeros(tuple(sparse.dims), values.dtype)
-    if indices.ndim == 1:
-        dense.reshape(-1)[indices] = values
-    else:
-        dense[tuple(indices.T)] = values
-    return onnx.numpy_helper.from_array(dense, sparse.values.name)
-
-
 def to_bytes(model: ir.Model) -> bytes:
     """What a file of the model holds, its weights included.
 
@@ -146,7 +106,9 @@ def to_bytes(model: ir.Model) -> bytes:
     """
     if _size(model) > _LARGEST_PROTOBUF:
         raise ModelError("the model is larger than 2 GB: write it to a file, and its weights go to another beside it")
-    return bytes(to_proto(ir.external_data.load_to_model(model.clone())).SerializeToString())
+    copy = model.clone()
+    take_in(copy)
+    return bytes(to_proto(copy).SerializeToString())
 
 
 def to_proto(model: ir.Model) -> Any:
@@ -174,7 +136,8 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
         with replacing(path) as written:
             data_file = _data_file(model, written)
             if data_file is not None:
-                ir.save(model, written, format="protobuf", external_data=data_file)
+                take_in(model, _SMALL)
+                ir.save(model, written, format="protobuf", external_data=data_file, size_threshold_bytes=_SMALL)
             else:
                 with open(written, "wb") as file:
                     wire.write(model, file)
@@ -185,8 +148,7 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
 
 
 def _data_file(model: ir.Model, target: Path) -> str | None:
-    has_external = any(isinstance(tensor, ir.ExternalTensor) for tensor in _tensors(model))
-    return f"{target.name}.data" if has_external or _size(model) > _LARGEST_PROTOBUF else None
+    return f"{target.name}.data" if has_external_tensors(model) or _size(model) > _LARGEST_PROTOBUF else None
 
 
 def _size(model: ir.Model) -> int:
@@ -194,9 +156,15 @@ def _size(model: ir.Model) -> int:
     return sum(tensor.nbytes for tensor in _tensors(model) if tensor.dtype != ir.DataType.STRING)
 
 
+def _tensors(model: ir.Model) -> list[ir.TensorProtocol]:
+    """The initializers' tensors, of all graphs."""
+    values = [value for graph in model.graphs() for value in graph.initializers.values()]
+    return [value.const_value for value in values if value.const_value is not None]
+
+
 def _one_line(error: BaseException) -> str:
-    """The last line of what an error and its causes say, which names what is wrong."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    lines = str(error).strip().splitlines()
+    """The first line of what the root of an error says, which names what is wrong."""
+    while (deeper := error.__cause__ or error.__context__) is not None:
+        error = deeper
+    lines = (f"there is no {error}" if isinstance(error, KeyError) else str(error)).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -172,15 +172,15 @@ def _random_array(
             dims[name] = extent
         shape.append(extent)
     if value.dtype == ir.DataType.STRING:
-        return random.choice(np.array(["", "a", "eqsat"], object), shape)
+        return np.asarray(random.choice(np.array(["", "a", "eqsat"], object), shape), object)
     name = DTYPES.get(value.dtype)
     if name is None:
         raise ModelError(f"cannot make up a value for input {value.name!r} of type {value.dtype}")
     if name == "bool":
-        return random.random(shape) < 0.5
+        return np.asarray(random.random(shape) < 0.5)
     if "int" in name:
-        return random.integers(0, min(high, np.iinfo(name).max), shape).astype(name)
-    return random.standard_normal(shape).astype(name)
+        return np.asarray(random.integers(0, min(high, np.iinfo(name).max), shape), name)
+    return np.asarray(random.standard_normal(shape), name)
 
 
 # ---- comparison
