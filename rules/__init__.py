@@ -23,6 +23,7 @@ from eqsat.egraph.author import (
     uses_of,
     value_of,
     variables,
+    varying,
     when,
 )
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Soundness
@@ -120,5 +121,6 @@ __all__ = [
     "uses_of",
     "value_of",
     "variables",
+    "varying",
     "when",
 ]

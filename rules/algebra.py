@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.author import apart, compute, constants, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import apart, compute, constants, rewrite, type_of, value_of, variables, varying, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op
 from eqsat.relay.expr import Constant, Var
@@ -209,7 +209,13 @@ meeting = RuleSet(
             soundness=ROUNDING,
         ),
         rewrite(
-            "scalar-outward", scaled * y, (x * y) * a, when(is_scalar, type_of(a)), apart(scaled, x), soundness=ROUNDING
+            "scalar-outward",
+            scaled * y,
+            (x * y) * a,
+            when(is_scalar, type_of(a)),
+            apart(scaled, x),
+            varying(y),
+            soundness=ROUNDING,
         ),
         rewrite(
             "scalar-out-of-numerator",
@@ -217,6 +223,7 @@ meeting = RuleSet(
             (x / y) * a,
             when(is_float_scalar, type_of(a)),
             apart(scaled, x),
+            varying(y),
             soundness=ROUNDING,
         ),
         rewrite(
@@ -225,6 +232,7 @@ meeting = RuleSet(
             (x + y) + a,
             when(is_scalar, type_of(a)),
             apart(shifted, x),
+            varying(y),
             soundness=ROUNDING,
         ),
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only

@@ -87,8 +87,23 @@ def gathered_rows() -> Expr:
     return nn.dense(rows, array(4, 4)) * relay.const(0.0)
 
 
+def shifts_that_cancel() -> Expr:
+    length = relay.var("length", shape=(), dtype="int64")
+    for shift in (8, -8, 3, 5, -9):
+        length = length + relay.const(shift, "int64")
+    return length + relay.var("offsets", shape=(3, 4), dtype="int64")
+
+
+def scales_that_cancel() -> Expr:
+    image = relay.var("image", shape=(3, 4))
+    for factor in (2.0, 4.0, 0.125, 255.0, 1 / 255.0):
+        image = image * relay.const(factor)
+    return image * relay.var("mask", shape=(3, 4)) / relay.const(2.0)
+
+
 GRAPHS = [zero_biases_too_large_to_fold, pooled_normalizations, scaled_attention, linear_attention, gathered_rows]
 GRAPHS += [scaled_by_zero, shifted_by_zero, nothing_scaled, zero_weights, scales_in_a_row]
+GRAPHS += [shifts_that_cancel, scales_that_cancel]
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.__name__)

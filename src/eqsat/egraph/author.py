@@ -19,6 +19,7 @@ from eqsat.egraph.rule import (
     Rewrite,
     RuleSet,
     Soundness,
+    Varying,
 )
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, wildcard
@@ -71,6 +72,14 @@ def apart(*patterns: DFPattern) -> Apart:
     return Apart(patterns)
 
 
+def varying(pattern: DFPattern) -> Varying:
+    """A condition: ``pattern`` matched what is no constant, as far as is known yet.
+
+    A law that moves constants about would go on for ever where all it finds are constants, of which some cancel.
+    """
+    return Varying(pattern)
+
+
 def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
     """An attribute value or constant computed from the match.
 
@@ -97,7 +106,7 @@ def rewrite(
     name: str,
     lhs: Any,
     rhs: Any,
-    *guards: Guard | Apart,
+    *guards: Guard | Apart | Varying,
     soundness: Soundness = Soundness.EXACT,
     examples: Examples | None = None,
 ) -> Rewrite:
@@ -107,7 +116,7 @@ def rewrite(
         name: unique name.
         lhs: a pattern, or a tuple of patterns matched together.
         rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
-        guards: conditions made by :func:`when` and :func:`apart`.
+        guards: conditions made by :func:`when`, :func:`apart` and :func:`varying`.
         soundness: what it keeps; by default every bit.
         examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
 
@@ -123,12 +132,15 @@ def rewrite(
         raise RuleError(f"rule {name}: {len(roots)} patterns on the left and {len(templates)} templates on the right")
     when = tuple([guard for guard in guards if isinstance(guard, Guard)])
     different = tuple([guard for guard in guards if isinstance(guard, Apart)])
-    result = Rewrite(name, roots, templates, when, different, soundness, examples)
+    unknown = tuple([guard for guard in guards if isinstance(guard, Varying)])
+    result = Rewrite(name, roots, templates, when, different, unknown, soundness, examples)
     check_rewrite(result)
     return result
 
 
-def birewrite(name: str, lhs: Any, rhs: Any, *guards: Guard | Apart, soundness: Soundness = Soundness.EXACT) -> RuleSet:
+def birewrite(
+    name: str, lhs: Any, rhs: Any, *guards: Guard | Apart | Varying, soundness: Soundness = Soundness.EXACT
+) -> RuleSet:
     """The equation in both directions: two rules, ``name`` and ``name-back``."""
     forth = rewrite(name, lhs, rhs, *guards, soundness=soundness)
     back = rewrite(f"{name}-back", rhs, lhs, *guards, soundness=soundness)

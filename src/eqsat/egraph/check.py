@@ -24,6 +24,8 @@ def check_rewrite(rule: Rewrite) -> None:
     for apart in rule.apart:
         for pattern in apart.patterns:
             _require(rule, pattern, matched, "a condition")
+    for varying in rule.varying:
+        _require(rule, varying.pattern, matched, "a condition")
     for guard in rule.when:
         for ref in guard.refs:
             _require(rule, ref.pattern, matched, "a guard")

@@ -90,7 +90,7 @@ class RewriteCompiler:
         return compiler.left_out
 
     def _add(self, query: Query, number: int) -> None:
-        query = self._apart(query)
+        query = self._varying(self._apart(query))
         action = _Action(self.egraph, self.rule, query)
         action.build()
         name = f"{self.ruleset}_{number}"
@@ -137,6 +137,13 @@ class RewriteCompiler:
         for group in groups:
             classes = [query.classes[pattern] for pattern in group if pattern in query.classes]
             query = query.where(*[f"(!= {a} {b})" for i, a in enumerate(classes) for b in classes[i + 1 :]])
+        return query
+
+    def _varying(self, query: Query) -> Query:
+        """The query where no constants matched what the rule says is none."""
+        for varying in self.rule.varying:
+            self.egraph.ask_varying()
+            query = query.where(f"(varies {query.classes[varying.pattern]})")
         return query
 
     def _answer(self, action: _Action) -> Callable[..., Sequence[int] | None]:

@@ -7,6 +7,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
     ty(class)               type id, where it is known; of several the largest, so one that says all if there is one
     val(class)              atom id of the constant (or tuple of constants) a class equals, where known
     isc(class)              the class is computable from constants alone, where rules ask for it
+    varies(class)           the class has a type and is not known to be computable so, where rules ask for it
     uses(class)             e-nodes of the input graph over the class, where rules ask for them
     new(class)              made by a rule, to be typed
     found(class, type id)   types that were found for these
@@ -161,6 +162,14 @@ class EGraph:
         if hook is not None:
             hook()
 
+    def ask_varying(self) -> None:
+        """Have ``varies`` derived: a rule asks for it."""
+        if not self._varying:
+            self._varying = True
+            self.ask_constness()
+            for command in _VARYING:
+                self.engine.command(command)
+
     def on_make(self, hook: Callable[[int, Symbol], None]) -> None:
         """Call ``hook(index, symbol)`` for every symbol of which rules make e-nodes whose type is to be found."""
         self._on_make.append(hook)
@@ -195,6 +204,10 @@ class EGraph:
     def satisfying(self, test: Test) -> Container[int]:
         """The ids of atoms or types that satisfy a test."""
         return self._predicates.find(test).ids
+
+    def pass_alike(self, pairs: Mapping[int, int]) -> bool:
+        """Whether the atoms of each pair satisfy the same of all tests."""
+        return self._predicates.hold_alike(pairs)
 
     def predicate(self, test: Test) -> str:
         """The name of the engine's table of the ids that satisfy a test (after :meth:`flush`)."""
@@ -280,6 +293,12 @@ class EGraph:
 
         :meth:`settle_questions` calls ``answer(*keys)`` once for each distinct keys that a rule asked about;
         None means that there is no answer. Questions of equal sizes share their tables.
+
+        Args:
+            keys: what each key is: ``atom``, ``type`` or ``number``.
+            parts: of the answer.
+            kind: what they are.
+            answer: answers.
         """
         command = self.engine.command
         ask, answered = f"ask_{len(keys)}", f"is_{len(keys)}_{parts}"
@@ -289,12 +308,6 @@ class EGraph:
             command(f"(relation {ask} (i64{' i64' * len(keys)}))")
             command(f'(rule ({row}) ((delete {row})) :ruleset load :name "answered {ask}")')
         if answered not in self._is_tables:
-
-        Args:
-            keys: what each key is: ``atom``, ``type`` or ``number``.
-            parts: of the answer.
-            kind: what they are.
-            answer: answers.
             self._is_tables.add(answered)
             command(f"(relation {answered} (i64{' i64' * (len(keys) + parts)}))")
         self.answers.append((keys, kind, answer))
@@ -355,6 +368,11 @@ _SCHEMA = (
     '(rule ((un i j)) ((union (N i) (N j)) (delete (un i j))) :ruleset load :name "load un")',
 )
 
+_VARYING = (
+    "(relation varies (Expr))",
+    '(rule ((= t (ty e))) ((varies e)) :ruleset facts :name "varies")',
+    '(rule ((varies e) (isc e)) ((delete (varies e))) :ruleset facts :name "varies not")',
+)
 _LEAF_FACTS = {"constant": "(set (val e) a) (isc e)"}
 
 

@@ -62,6 +62,13 @@ class Apart:
     patterns: tuple[DFPattern, ...]
 
 
+@dataclass(frozen=True)
+class Varying:
+    """A condition: what the pattern matched is not known to be computable from constants alone."""
+
+    pattern: DFPattern
+
+
 class Template(DFPattern):
     """A part of a right side that is no pattern by itself; base class."""
 
@@ -98,6 +105,7 @@ class Rewrite:
             the tuple of them.
         when: guards.
         apart: patterns that matched different values.
+        varying: patterns that matched no constants.
         soundness: what it keeps.
         examples: ``examples(draw)`` gives an expression (a tuple of them for several roots) that the left side
             matches, with ``draw`` an :class:`eqsat.rules.draw.Draw`. The verifier needs it where it cannot
@@ -109,6 +117,7 @@ class Rewrite:
     rhs: tuple[Any, ...]
     when: tuple[Guard, ...] = ()
     apart: tuple[Apart, ...] = ()
+    varying: tuple[Varying, ...] = ()
     soundness: Soundness = Soundness.EXACT
     examples: Examples | None = None
 
@@ -239,7 +248,14 @@ def flatten(rules: Any) -> list[Rule]:
 
 def swapped_operator(rule: Rule) -> str | None:
     """The name of the operator of which ``rule`` is the commutative law, None when it is another rule."""
-    if not isinstance(rule, Rewrite) or rule.when or rule.apart or len(rule.lhs) != 1 or len(rule.rhs) != 1:
+    if (
+        not isinstance(rule, Rewrite)
+        or rule.when
+        or rule.apart
+        or rule.varying
+        or len(rule.lhs) != 1
+        or len(rule.rhs) != 1
+    ):
         return None
     (left,), (right,) = rule.lhs, rule.rhs
     if not isinstance(left, CallPattern) or not isinstance(right, CallPattern) or left.named is None:
