@@ -61,6 +61,11 @@ def inverse(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(axes.index(axis) for axis in range(len(axes)))
 
 
+def renumbered(axes: list[int]) -> tuple[int, ...]:
+    """The order of some axes among themselves."""
+    return tuple(sorted(axes).index(axis) for axis in axes)
+
+
 def reduced_axes(attrs: Any, ty: Type) -> tuple[int, ...]:
     """The axes that a reduction of a tensor of type ``ty`` goes over, counted from the front, in order."""
     return tuple(sorted(axes_indices(attrs.axis, rank_of(ty), attrs.exclude)))

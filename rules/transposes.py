@@ -25,6 +25,7 @@ from eqsat.rules.operators import (
     permutation,
     rank_of,
     reduced_axes,
+    renumbered,
     shape_of,
     unary,
 )
@@ -129,11 +130,6 @@ def mapped_axes(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
     """The axes of a reduction in terms of the axes of ``x``."""
     axes = permutation(turn, rank_of(ty))
     return tuple(sorted(axes[axis] for axis in reduced_axes(attrs, ty)))
-
-
-def renumbered(axes: list[int]) -> tuple[int, ...]:
-    """The order of some axes among themselves."""
-    return tuple(sorted(axes).index(axis) for axis in axes)
 
 
 def left_order(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:

@@ -1,7 +1,9 @@
-"""Axes of one element put in and taken out: constants travel past them, to the product that absorbs them.
+"""Axes of one element put in and taken out: what is done between that is done outside, and they meet.
 
 Convolutions along one axis are often written as ones over images of one row, with a bias behind what takes the row's
-axis out again, and an activation between that and what puts it in for the next.
+axis out again, and an activation, a padding or a transpose between that and what puts it in for the next.
+
+Where all dimensions are known these are reshapes too, for which there are rules elsewhere.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ from typing import Any
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet
+from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.expr import Constant, Expr, Var
-from eqsat.relay.op import expand_dims, reshape, squeeze
+from eqsat.relay.op import expand_dims, reshape, squeeze, transpose
+from eqsat.relay.op.nn import pad
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
-from eqsat.rules.operators import binary, ordered, rank_of, view
+from eqsat.rules.operators import binary, front, ordered, permutation, rank_of, renumbered, view
 
-(x,) = variables("x")
+x, y = variables("x y")
 (c,) = constants("c")
 
 viewed = view(x)
@@ -64,7 +68,79 @@ def is_undone(outer: Any, inner: Any, before: TensorType, after: TensorType) -> 
     return same and names_axes(outer) and names_axes(inner)
 
 
+# ---- two of a kind
+
+
+def expanded_again(inner: Any, outer: Any, ty: TensorType) -> Any:
+    """How many axes two views put in at one place."""
+    first, place = expanded_axes(inner, ty), outer.axis % (rank_of(ty) + inner.num_newaxis + 1)
+    if not first.start <= place <= first.stop:
+        return refuse("they put axes in at different places")
+    return inner.num_newaxis + outer.num_newaxis
+
+
+def squeezed_again(inner: Any, outer: Any, ty: TensorType) -> Any:
+    """The axes that two views take out."""
+    if not names_axes(inner) or not names_axes(outer) or inner.axis is None or outer.axis is None:
+        return refuse("the axes are not given")
+    first = front(inner.axis, rank_of(ty))
+    left = [axis for axis in range(rank_of(ty)) if axis not in first]
+    return tuple(sorted((*first, *[left[axis] for axis in front(outer.axis, len(left))])))
+
+
+# ---- transposes
+
+
+def expanded_axes(attrs: Any, ty: TensorType) -> range:
+    """The axes of the result that a view puts into a tensor of type ``ty``."""
+    at = attrs.axis % (rank_of(ty) + 1)
+    return range(at, at + attrs.num_newaxis)
+
+
+def order_before(attrs: Any, turn: Any, ty: TensorType) -> tuple[int, ...]:
+    """How a tensor is to be transposed before axes are put in."""
+    new = expanded_axes(attrs, ty)
+    return renumbered([axis for axis in permutation(turn, rank_of(ty) + len(new)) if axis not in new])
+
+
+def turned_axis(attrs: Any, turn: Any, ty: TensorType) -> Any:
+    """Where the axes are that were put in before a transpose."""
+    new = expanded_axes(attrs, ty)
+    places = [place for place, axis in enumerate(permutation(turn, rank_of(ty) + len(new))) if axis in new]
+    together = range(places[0], places[0] + len(places)) if places else range(0)
+    return together.start if places == [*together] else refuse("the axes are put in at different places")
+
+
+def order_around(attrs: Any, turn: Any, ty: TensorType) -> Any:
+    """How a tensor is to be transposed before axes are taken out: those stay where they are."""
+    if attrs.axis is None:
+        return refuse("the axes are not given")
+    gone = front(attrs.axis, rank_of(ty))
+    left = [axis for axis in range(rank_of(ty)) if axis not in gone]
+    order = iter([left[axis] for axis in permutation(turn, len(left))])
+    return tuple(axis if axis in gone else next(order) for axis in range(rank_of(ty)))
+
+
+# ---- padding
+
+
+def width_before(attrs: Any, padding: Any, before: TensorType, after: TensorType) -> Any:
+    """How to pad a view as what is viewed was padded."""
+    if not names_axes(attrs) or not is_alike(attrs, before, after):
+        return refuse("the view changes more than axes of one element")
+    width = [(0, 0)] * rank_of(after)
+    for axis, place in zip(long_axes(before), long_axes(after), strict=True):
+        width[place] = tuple(padding.pad_width[axis])
+    kept = sum(any(each) for each in width) == sum(any(each) for each in padding.pad_width)
+    return tuple(width) if kept else refuse("an axis of one element is padded")
+
+
 moved = reshape(c, newshape=compute(shape_before, attrs_of(viewed), type_of(x), type_of(viewed), type_of(c)))
+expanded, squeezed = expand_dims(x), squeeze(x)
+expanded_twice, squeezed_twice = expand_dims(expanded), squeeze(squeezed)
+expanded_turned, squeezed_turned = transpose(expanded), transpose(squeezed)
+padded = is_op("nn.pad")(x, y)
+padded_view = view(padded)
 
 
 def _image(draw: Draw) -> tuple[Expr, Expr]:
@@ -80,6 +156,32 @@ def _undone(draw: Draw) -> Expr:
     if draw.chance(0.5):
         return expand_dims(squeeze(data, axis=[1]), axis=draw.rng.choice((1, 1, 1, 0)))  # type: ignore[no-any-return]
     return squeeze(expand_dims(data, axis=0), axis=draw.rng.choice(([0], [0], [2])))  # type: ignore[no-any-return]
+
+
+def _twice(draw: Draw) -> Expr:
+    data = Var("x", TensorType((1, 3, 1, 2, 1), draw.dtype))
+    if draw.chance(0.5):
+        once = expand_dims(data, axis=draw.rng.randint(-2, 2), num_newaxis=draw.rng.randint(1, 2))
+        return expand_dims(once, axis=draw.rng.randint(-2, 3))  # type: ignore[no-any-return]
+    return squeeze(squeeze(data, axis=[draw.rng.choice((0, 2, -1))]), axis=[draw.rng.choice((0, 1, -1))])  # type: ignore[no-any-return]
+
+
+def _turned(draw: Draw) -> Expr:
+    data = Var("x", TensorType((2, 1, 3), draw.dtype))
+    if draw.chance(0.5):
+        view = expand_dims(data, axis=draw.rng.randint(-2, 3), num_newaxis=draw.rng.choice((1, 1, 2)))
+    else:
+        view = squeeze(data, axis=draw.rng.choice(([1], [-2], None)))
+    rank = 2 if view.op.name == "squeeze" else 3 + view.attrs.num_newaxis
+    return transpose(view, axes=draw.rng.sample(range(rank), rank))  # type: ignore[no-any-return]
+
+
+def _padded(draw: Draw) -> Expr:
+    """A view of an image of one row that was padded; now and then along the row's axis."""
+    data = Var("x", TensorType((2, 1, draw.rng.choice((1, 4))), draw.dtype))
+    width = (draw.rng.choice(((0, 0), (1, 2))), draw.rng.choice(((0, 0), (0, 0), (0, 1))), (2, draw.rng.randint(-1, 1)))
+    whole = pad(data, width, Constant(draw.array(TensorType((), draw.dtype))))
+    return expand_dims(whole, axis=draw.rng.randint(0, 3)) if draw.chance(0.5) else squeeze(whole, axis=[1])  # type: ignore[no-any-return]
 
 
 unit_axes = RuleSet(
@@ -104,6 +206,57 @@ unit_axes = RuleSet(
             x,
             when(is_undone, attrs_of(viewed_again), attrs_of(viewed), type_of(x), type_of(viewed_again)),
             examples=_undone,
+        ),
+        # expand(expand(x)) = expand(x) by more axes
+        rewrite(
+            "expand-dims-twice",
+            expanded_twice,
+            like(
+                expanded,
+                x,
+                num_newaxis=compute(expanded_again, attrs_of(expanded), attrs_of(expanded_twice), type_of(x)),
+            ),
+            examples=_twice,
+        ),
+        rewrite(
+            "squeeze-twice",
+            squeezed_twice,
+            squeeze(x, axis=compute(squeezed_again, attrs_of(squeezed), attrs_of(squeezed_twice), type_of(x))),
+            examples=_twice,
+        ),
+        # T expand(x) = expand'(T' x), T squeeze(x) = squeeze(T' x): mostly T' does nothing
+        rewrite(
+            "transpose-into-expand-dims",
+            expanded_turned,
+            like(
+                expanded,
+                transpose(x, axes=compute(order_before, attrs_of(expanded), attrs_of(expanded_turned), type_of(x))),
+                axis=compute(turned_axis, attrs_of(expanded), attrs_of(expanded_turned), type_of(x)),
+            ),
+            examples=_turned,
+        ),
+        rewrite(
+            "transpose-into-squeeze",
+            squeezed_turned,
+            like(
+                squeezed,
+                transpose(x, axes=compute(order_around, attrs_of(squeezed), attrs_of(squeezed_turned), type_of(x))),
+            ),
+            examples=_turned,
+        ),
+        # view(pad(x)) = pad(view(x))
+        rewrite(
+            "view-into-pad",
+            padded_view,
+            like(
+                padded,
+                like(padded_view, x),
+                y,
+                pad_width=compute(
+                    width_before, attrs_of(padded_view), attrs_of(padded), type_of(padded), type_of(padded_view)
+                ),
+            ),
+            examples=_padded,
         ),
     ],
 )

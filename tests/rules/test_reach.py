@@ -54,6 +54,24 @@ def one_row_conv(sound: Expr) -> Expr:
     return relay.squeeze(row, axis=[2]) + array(1, 3, 1)
 
 
+def one_channel_image(pixels: Expr) -> Expr:
+    """An image of one channel, as Keras has its axes, through a convolution that has them first."""
+    padded = nn.pad(pixels, ((1, 1), (1, 1)))
+    image = relay.expand_dims(relay.expand_dims(padded, axis=2), axis=0)
+    convolved = nn.conv2d(relay.transpose(image, axes=(0, 3, 1, 2)), array(3, 1, 3, 3))
+    return relay.squeeze(relay.transpose(convolved, axes=(0, 2, 3, 1)), axis=[0])
+
+
+def channels_last_conv(features: Expr) -> Expr:
+    image = relay.expand_dims(nn.pad(features, ((1, 1), (1, 1), (0, 0))), axis=0)
+    convolved = nn.conv2d(relay.transpose(image, axes=(0, 3, 1, 2)), array(3, 3, 3, 3))
+    return relay.squeeze(relay.transpose(convolved, axes=(0, 2, 3, 1)), axis=[0])
+
+
+def unknown_image() -> Expr:
+    return relay.var("image", shape=(relay.Any("height"), relay.Any("width")))
+
+
 def channel_shuffle(image: Expr, groups: int) -> Expr:
     parts = relay.reshape(image, newshape=(1, groups, 6 // groups, 8, 8))
     return relay.reshape(relay.transpose(parts, axes=(0, 2, 1, 3, 4)), newshape=(1, 6, 8, 8))
@@ -104,6 +122,14 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "convolutions over images of one row follow each other": (
         "expand_dims nn.conv2d add nn.relu nn.conv2d add squeeze",
         lambda: one_row_conv(nn.relu(one_row_conv(relay.var("sound", shape=(2, 3, 8))))),
+    ),
+    "convolutions of images of unknown size follow each other": (
+        "expand_dims nn.conv2d nn.relu nn.conv2d transpose squeeze",
+        lambda: channels_last_conv(nn.relu(one_channel_image(unknown_image()))),
+    ),
+    "axes of one element are taken out at once": (
+        "squeeze",
+        lambda: relay.squeeze(relay.squeeze(relay.var("x", shape=(1, relay.Any("n"), 1)), axis=[0]), axis=[1]),
     ),
     "a channel shuffle is a gather": (
         "nn.relu take",
