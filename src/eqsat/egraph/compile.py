@@ -6,6 +6,7 @@ each match aside and asks the question, the second acts on the matches whose que
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal, Log, Made
 from eqsat.egraph.presence import Presence
 from eqsat.egraph.query import Head, Query, QueryCompiler
@@ -95,7 +97,7 @@ class RewriteCompiler:
         action.build()
         name = f"{self.ruleset}_{number}"
         log = self._log(f"{name}_log", query, action)
-        premises = " ".join((*query.premises, *action.premises))
+        premises = " ".join(_needed([*query.premises, *action.premises]))
         actions = " ".join(action.actions)
         command = self.egraph.engine.command
         self.growth = max(self.growth, len(action.made))
@@ -112,9 +114,10 @@ class RewriteCompiler:
         question = self.egraph.question(kinds, len(action.sites), "atom", self._answer(action))
         columns = dict.fromkeys(action.used_classes(), "Expr") | dict.fromkeys(action.used_atoms(), "i64")
         columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
-        command(f"(relation {name}_match ({' '.join(columns.values())}))")
+        self.egraph.engine.relation(f"{name}_match", *columns.values())
         match = f"({name}_match {' '.join(columns)})"
-        command(f'(rule ({premises}) ({match} ({question.ask} {keys})) :ruleset {self.ruleset} :name "{name} ask")')
+        asking = f"{put(match)} {put(f'({question.ask} {keys})')}"
+        command(f'(rule ({premises}) ({asking}) :ruleset {self.ruleset} :name "{name} ask")')
         answers = " ".join([*action.keys, *action.sites])
         command(
             f"(rule ({match} ({question.answered} {answers})) ({actions})"
@@ -178,6 +181,16 @@ class RewriteCompiler:
         return atoms
 
 
+def _needed(premises: Sequence[str]) -> list[str]:
+    """Premises without those that others say: what has a value is constant."""
+    found = dict.fromkeys(premises)
+    known = {f"(isc {match[1]})": None for match in map(_VALUE.fullmatch, found) if match}
+    return [premise for premise in found if premise not in known]
+
+
+_VALUE = re.compile(r"\(= val_\w+ \(val (\w+)\)\)")
+
+
 @dataclass
 class _Action:
     """The right side of a rule for one query: engine actions, and what must be asked first."""
@@ -209,18 +222,19 @@ class _Action:
         for root, result in zip(roots, results, strict=True):
             self.equate(root, result)
         for made in self.made:
-            if f"(new {made.variable})" in self.actions:
+            if put(f"(new {made.variable})") in self.actions:
                 self.egraph.made(made.symbol)
 
     def equate(self, root: str, result: str) -> None:
         """Union; a matched class needs proof that it has the root's very type, a new node is typed later."""
         if result in self.query.classes.values():
             self.premises += [
-                f"(= same_{root} (ty {root}))",
-                f"(= same_{root} (ty {result}))",
-                f"(>= same_{root} 0)",  # an exact type
+                f"(= ty_{root} (ty {root}))",
+                f"(= ty_{result} (ty {result}))",
+                f"(= ty_{root} ty_{result})",
+                f"(>= ty_{root} 0)",  # an exact type
             ]
-        typed = f"(new {result})"
+        typed = put(f"(new {result})")
         if typed in self.actions:
             self.actions.remove(typed)  # it has its root's type
         self.actions.append(f"(union {root} {result})")
@@ -321,13 +335,13 @@ class _Action:
         index = self.egraph.symbol(Symbol(kind, op, len(children)))
         variable = f"r{len(self.built)}_{len(self.actions)}"
         self.actions.append(f"(let {variable} (n{index} {' '.join((atom, *children))}))")
-        self.actions.append(f"(new {variable})")
+        self.actions.append(put(f"(new {variable})"))
         self.made.append(Made(variable, index, atom, tuple(children)))
         return variable
 
     def constant(self, atom: str) -> str:
         variable = self.make("constant", None, atom, [])
-        self.actions += [f"(set (val {variable}) {atom})", f"(isc {variable})"]
+        self.actions += [f"(set (val {variable}) {atom})", put(f"(isc {variable})")]
         return variable
 
     def project(self, of: str, index: int) -> str:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.engine import Engine
+from eqsat.egraph.engine import Engine, put
 from eqsat.egraph.nodes import NewNodes
 from eqsat.egraph.predicates import Predicates, Test
 from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol
@@ -41,7 +41,7 @@ class Question(NamedTuple):
     """How engine rules ask a question and read its answer.
 
     Args:
-        ask: ``(<ask> keys...)`` is the action that asks.
+        ask: to put the row ``(<ask> keys...)`` is to ask.
         answered: ``(<answered> keys... answers...)`` is the fact that it is answered.
     """
 
@@ -60,18 +60,18 @@ class Reach:
         self.table = f"reach_{number}"
         self._step = f"step_{number}"
         self._known: set[tuple[str, ...]] = set()
-        engine.command(f"(relation {self.table} (Expr Expr))")
-        engine.command(f"(relation {self._step} (Expr Expr))")
-        follow = f"(({self._step} x y) ({self.table} y z)) (({self.table} x z))"
+        engine.relation(self.table, "Expr", "Expr")
+        engine.relation(self._step, "Expr", "Expr")
+        follow = f"(({self._step} x y) ({self.table} y z)) ({put(f'({self.table} x z)')})"
         engine.command(f'(rule {follow} :ruleset facts :name "{self.table}")')
 
     def start(self, premises: Sequence[str], variable: str) -> None:
         """Where the premises hold, what ``variable`` stands for is a start."""
-        self._rule(premises, [f"({self.table} {variable} {variable})"])
+        self._rule(premises, [put(f"({self.table} {variable} {variable})")])
 
     def step(self, premises: Sequence[str], variable: str, inputs: Sequence[str]) -> None:
         """Where the premises hold, there is a step from ``variable`` to each of ``inputs``."""
-        self._rule(premises, [f"({self._step} {variable} {below})" for below in inputs])
+        self._rule(premises, [put(f"({self._step} {variable} {below})") for below in inputs])
 
     def _rule(self, premises: Sequence[str], actions: Sequence[str]) -> None:
         key = (*premises, *actions)
@@ -138,6 +138,10 @@ class EGraph:
         self._is_tables: set[str] = set()
         self._either: dict[int, str] = {}
         self._reaches: dict[Hashable, Reach] = {}
+        self.engine.command("(sort Expr)")
+        for name, columns in _RELATIONS.items():
+            self.engine.relation(name, *columns)
+        self.engine.inbox("un", 2)
         for command in _SCHEMA:
             self.engine.command(command)
 
@@ -167,6 +171,7 @@ class EGraph:
         if not self._varying:
             self._varying = True
             self.ask_constness()
+            self.engine.relation("varies", "Expr")
             for command in _VARYING:
                 self.engine.command(command)
 
@@ -215,7 +220,7 @@ class EGraph:
         if predicate.table is None:
             predicate.table = f"holds_{self._tables}"
             self._tables += 1
-            self.engine.command(f"(relation {predicate.table} (i64))")
+            self.engine.inbox(predicate.table, 1)
         return predicate.table
 
     # ---- rows
@@ -235,7 +240,7 @@ class EGraph:
     def count_uses(self, counts: Mapping[int, int]) -> None:
         """Tell how many uses the classes of handles have (after :meth:`flush` of the handles)."""
         self.engine.command("(function uses (Expr) i64 :merge (+ old new))")
-        self.engine.command("(relation used (i64 i64))")
+        self.engine.inbox("used", 2)
         self.engine.command('(rule ((used i n)) ((set (uses (N i)) n) (delete (used i n))) :ruleset load :name "uses")')
         self._rows["used"] = sorted(counts.items())
         self.flush()
@@ -275,8 +280,9 @@ class EGraph:
         if symbol not in self._either:
             table = self._either[symbol] = f"either_{symbol}"
             command, row = self.engine.command, f"({table} a x y e)"
-            command(f"(relation {table} (i64 Expr Expr Expr))")
-            command(f'(rule ((= e (n{symbol} a x y))) ({row} ({table} a y x e)) :ruleset facts :name "{table}")')
+            both = f"{put(row)} {put(f'({table} a y x e)')}"
+            self.engine.relation(table, "i64", "Expr", "Expr", "Expr")
+            command(f'(rule ((= e (n{symbol} a x y))) ({both}) :ruleset facts :name "{table}")')
             command(f'(rule ({row} (= v (val e))) ((delete {row})) :ruleset facts :name "known {table}")')
         return self._either[symbol]
 
@@ -305,11 +311,11 @@ class EGraph:
         if ask not in self._ask_tables:
             self._ask_tables[ask] = None
             row = f"({ask} q{''.join(f' k{i}' for i in range(len(keys)))})"
-            command(f"(relation {ask} (i64{' i64' * len(keys)}))")
+            self.engine.relation(ask, "i64", *["i64"] * len(keys))
             command(f'(rule ({row}) ((delete {row})) :ruleset load :name "answered {ask}")')
         if answered not in self._is_tables:
             self._is_tables.add(answered)
-            command(f"(relation {answered} (i64{' i64' * (len(keys) + parts)}))")
+            self.engine.inbox(answered, 1 + len(keys) + parts)
         self.answers.append((keys, kind, answer))
         return Question(f"{ask} {len(self.answers) - 1}", f"{answered} {len(self.answers) - 1}")
 
@@ -346,7 +352,7 @@ class EGraph:
             row = f"({table} i a{' t' if typed else ''} {' '.join(children)})"
             node = f"(n{index} a{''.join(f' (N {child})' for child in children)})"
             facts = f"{'(set (ty e) t)' if typed else ''} {_LEAF_FACTS.get(symbol.kind, '')}"
-            command(f"(relation {table} ({' '.join(['i64'] * (2 + typed + symbol.arity))}))")
+            self.engine.inbox(table, 2 + typed + symbol.arity)
             command(
                 f"(rule ({row}) ((let e {node}) (union (N i) e) {facts} (delete {row}))"
                 f' :ruleset load :name "load {table}")'
@@ -354,26 +360,22 @@ class EGraph:
         return table
 
 
+_RELATIONS = {"isc": ("Expr",), "new": ("Expr",), "found": ("Expr", "i64")}
+
 _SCHEMA = (
-    "(sort Expr)",
     "(ruleset load)",
     "(ruleset facts)",
     "(constructor N (i64) Expr :unextractable)",
     "(function ty (Expr) i64 :merge (max old new))",
     "(function val (Expr) i64 :merge (min old new))",
-    "(relation isc (Expr))",
-    "(relation new (Expr))",
-    "(relation found (Expr i64))",
-    "(relation un (i64 i64))",
     '(rule ((un i j)) ((union (N i) (N j)) (delete (un i j))) :ruleset load :name "load un")',
 )
 
 _VARYING = (
-    "(relation varies (Expr))",
-    '(rule ((= t (ty e))) ((varies e)) :ruleset facts :name "varies")',
+    f'(rule ((= t (ty e))) ({put("(varies e)")}) :ruleset facts :name "varies")',
     '(rule ((varies e) (isc e)) ((delete (varies e))) :ruleset facts :name "varies not")',
 )
-_LEAF_FACTS = {"constant": "(set (val e) a) (isc e)"}
+_LEAF_FACTS = {"constant": f"(set (val e) a) {put('(isc e)')}"}
 
 
 def is_exact(ty: Type) -> bool:

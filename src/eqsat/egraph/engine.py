@@ -52,13 +52,21 @@ class Engine:
         os.close(descriptor)
         weakref.finalize(self, os.unlink, self._facts)
 
+    def relation(self, name: str, *columns: str) -> None:
+        """Declare a relation; :func:`put` adds rows. (The engine's own kind gives each row an id, for nothing.)"""
+        self.command(f"(function {name} ({' '.join(columns)}) Unit :no-merge)")
+
+    def inbox(self, name: str, width: int) -> None:
+        """Declare a relation of so many i64 columns whose rows come by :meth:`insert`."""
+        self.command(f"(relation {name} ({' '.join(['i64'] * width)}))")
+
     def command(self, text: str) -> list[Any]:
         """Run one command given as egglog text. (One a call: the engine keeps a copy of each text.)"""
         with _engine_errors(text):
             return self._run(*self._egraph.parse_program(text))
 
     def insert(self, table: str, rows: NDArray[np.int64]) -> None:
-        """Add rows to a table whose columns are all i64."""
+        """Add rows to an inbox."""
         count, width = rows.shape
         line = "\t".join(["%d"] * width) + "\n"
         with open(self._facts, "w", encoding="ascii") as file:
@@ -73,8 +81,8 @@ class Engine:
                 *self._egraph.parse_program(f'(print-function {table} 100000000 :file "{self._facts}" :mode csv)')
             )
         with open(self._facts, encoding="ascii") as file:
-            # a line reads: name,column,...,column,(name column ...)
-            return sorted(tuple(map(int, line.split(",")[1:-1])) for line in file if line.strip())
+            # a line reads: name,column,...,column
+            return sorted(tuple(map(int, line.split(",")[1:])) for line in file if line.strip())
 
     def run(self, *rulesets: str) -> Run:
         """Search all rules of ``rulesets``, then apply them, once."""
@@ -116,6 +124,11 @@ class Engine:
     def _run(self, *commands: Any) -> list[Any]:
         outputs: list[Any] = self._egraph.run_program(*commands)
         return outputs
+
+
+def put(row: str) -> str:
+    """The action that adds ``row``, say ``(edge x y)``, to its relation."""
+    return f"(set {row} ())"
 
 
 class Frozen:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.engine import put
 from eqsat.egraph.predicates import Test
 from eqsat.egraph.presence import Presence
 from eqsat.egraph.symbols import Symbol, is_foldable
@@ -69,14 +70,15 @@ class TypeFacts:
         keys = ["atom", *["type"] * symbol.arity]
         question = egraph.question(keys, 1, "type", lambda atom, *ids: self._answer(symbol, atom, ids))
         command = egraph.engine.command
-        command(f"(relation {name}_of (Expr i64{' i64' * symbol.arity}))")
+        egraph.engine.relation(f"{name}_of", "Expr", "i64", *["i64"] * symbol.arity)
         known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
+        row = f"({name}_of e a {types})"
         command(
             f"(rule ((new e) (= e (n{index} a {' '.join(children)})){known})"
-            f' (({name}_of e a {types}) ({question.ask} a {types})) :ruleset facts :name "{name} ask")'
+            f' ({put(row)} {put(f"({question.ask} a {types})")}) :ruleset facts :name "{name} ask")'
         )
         command(
-            f"(rule (({name}_of e a {types}) ({question.answered} a {types} t)) ((set (ty e) t) (found e t))"
+            f"(rule ({row} ({question.answered} a {types} t)) ((set (ty e) t) {put('(found e t)')})"
             f' :ruleset facts :name "{name}")'
         )
 
@@ -165,7 +167,7 @@ class ConstantFacts:
         children = [f"c{i}" for i in range(symbol.arity)]
         constant = "".join(f" (isc {child})" for child in children)
         node = f"(= e (n{index} a {' '.join(children)}))"
-        self.egraph.engine.command(f'(rule ({node}{constant}) ((isc e)) :ruleset facts :name "isc {index}")')
+        self.egraph.engine.command(f'(rule ({node}{constant}) ({put("(isc e)")}) :ruleset facts :name "isc {index}")')
 
     def _cover_values(self, index: int, symbol: Symbol, node: str, children: list[str]) -> None:
         egraph, name = self.egraph, f"fold{index}"
@@ -175,13 +177,13 @@ class ConstantFacts:
             ["atom"] * (1 + symbol.arity), 1, "atom", lambda atom, *ids: self._fold(index, atom, ids)
         )
         command = egraph.engine.command
-        command(f'(rule ({node}{known}) (({question.ask} a {values})) :ruleset facts :name "{name} ask")')
+        command(f'(rule ({node}{known}) ({put(f"({question.ask} a {values})")}) :ruleset facts :name "{name} ask")')
         constant = egraph.symbol(Symbol("constant", None, 0))
         is_tuple = egraph.predicate(Test("tuple value", "any", lambda value: True))
         is_tensor = egraph.predicate(Test("constant", "any", lambda value: True))
         answer = f"{node}{known} ({question.answered} a {values} v)"
         command(
-            f"(rule ({answer} ({is_tensor} v)) ((union e (n{constant} v)) (set (val e) v) (isc e))"
+            f"(rule ({answer} ({is_tensor} v)) ((union e (n{constant} v)) (set (val e) v) {put('(isc e)')})"
             f' :ruleset facts :name "{name}")'
         )
         command(f'(rule ({answer} ({is_tuple} v)) ((set (val e) v)) :ruleset facts :name "{name} tuple")')

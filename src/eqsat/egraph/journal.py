@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.engine import put
 from eqsat.egraph.query import Head, Query
 from eqsat.egraph.symbols import Interner, Symbol
 from eqsat.relay.visitor import children_first
@@ -89,7 +90,7 @@ class Log:
     @property
     def action(self) -> str:
         """The action that puts a row aside."""
-        return f"({self.table} {' '.join(self.handles + self.atoms)})"
+        return put(f"({self.table} {' '.join(self.handles + self.atoms)})")
 
 
 class Journal:
@@ -110,8 +111,7 @@ class Journal:
     def declare(self, log: Log) -> None:
         """Make the table of a log."""
         self._logs.append(log)
-        columns = ["i64"] * (len(log.handles) + len(log.atoms))
-        self.egraph.engine.command(f"(relation {log.table} ({' '.join(columns)}))")
+        self.egraph.engine.relation(log.table, *["i64"] * (len(log.handles) + len(log.atoms)))
 
     def name(self, nodes: Iterable[tuple[int, int, int, Sequence[int]]]) -> None:
         """Learn the e-nodes of handles: handle, symbol, atom, children's handles; children first."""

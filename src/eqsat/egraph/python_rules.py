@@ -9,6 +9,7 @@ from typing import Any
 
 from eqsat.egraph.compile import Fail, Refuse
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.presence import Presence
@@ -218,11 +219,9 @@ class PythonRuleRunner:
         named = " ".join(f"(= h_{name} (hd {name}))" for name in columns)
         columns |= {name: name for name in atoms}
         command = self.egraph.engine.command
-        command(f"(relation {table} ({' '.join(['i64'] * len(columns))}))")
-        command(
-            f"(rule ({' '.join(query.premises)} {named}) (({table} {' '.join(columns.values())}))"
-            f' :ruleset {self.ruleset} :name "{table}")'
-        )
+        row = f"({table} {' '.join(columns.values())})"
+        self.egraph.engine.relation(table, *["i64"] * len(columns))
+        command(f'(rule ({" ".join(query.premises)} {named}) ({put(row)}) :ruleset {self.ruleset} :name "{table}")')
         return Alternative(query, table, columns)
 
     def _apply(self, alternative: Alternative, values: dict[str, int]) -> bool:

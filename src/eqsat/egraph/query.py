@@ -213,8 +213,7 @@ class QueryCompiler:
             self.egraph.ask_constness()
             return [query.where(f"(isc {variable})")]
         table = self.egraph.predicate(value_test(holds))
-        (value,), query = query.fresh("v")
-        return [query.where(f"(= {value} (val {variable}))", f"({table} {value})")]
+        return [query.where(f"(= val_{variable} (val {variable}))", f"({table} val_{variable})")]
 
     def _var(self, pattern: VarPattern, variable: str, query: Query) -> list[Query]:
         found = []
@@ -393,11 +392,8 @@ class QueryCompiler:
 
     def _typed(self, pattern: TypePattern | DataTypePattern | ShapePattern, variable: str, query: Query) -> list[Query]:
         table = self.egraph.predicate(type_test(pattern))
-        found = []
-        for one in self._match(pattern.pattern, variable, query):
-            (ty,), one = one.fresh("t")
-            found.append(one.where(f"(= {ty} (ty {variable}))", f"({table} {ty})"))
-        return found
+        typed = f"(= ty_{variable} (ty {variable}))"
+        return [one.where(typed, f"({table} ty_{variable})") for one in self._match(pattern.pattern, variable, query)]
 
 
 _METHODS: dict[type[DFPattern], Callable[..., list[Query]]] = {
