@@ -10,6 +10,7 @@ from onnx import helper
 from eqsat.errors import ModelError
 from eqsat.onnx import verify
 from eqsat.onnx.files import from_proto
+from eqsat.onnx.sizes import demanded_sizes
 from eqsat.onnx.verify import compare, random_inputs
 
 from .models import parsed
@@ -120,3 +121,33 @@ def test_comparison() -> None:
     assert compare(np.array(["a"], object), np.array(["b"], object)) == (inf, inf)
     assert compare([one], [one]) == (0, 0)
     assert compare([one], []) == (inf, inf)
+
+
+@pytest.mark.parametrize(
+    ("graph", "demanded"),
+    [
+        ("(float[N,M] x) => (y) { y = MatMul (x, w) }", {"M": 5}),
+        ("(float[N,?] x) => (y) { y = MatMul (x, w) }", {"x.1": 5}),
+        ("(float[N,M] x) => (y) { c = Concat <axis = 1> (x, x, one) y = MatMul (c, w) }", {"M": 2}),
+        ("(float[N,M] x) => (y) { y = Gemm <transA = 1> (x, w) }", {"N": 5}),
+        ("(float[N,M,K] x) => (y) { t = Transpose <perm = [0, 2, 1]> (x) y = Reshape (t, rows) }", {"M": 30}),
+        ("(float[N,M,3] x) => (y) { y = Reshape (x, rows) }", {"M": 10}),
+        ("(float[N,M,H] x) => (y) { y = Conv (x, kernel) }", {"M": 3}),
+        ("(float[N,S,M] x) => (y) { y = LSTM <hidden_size = 2> (x, gates, state) }", {"M": 4}),
+        ("(float[N,M] x) => (y) { y = Mul (x, vector) }", {"M": 5}),
+        ("(float[N,M] x) => (y) { y = Concat <axis = 0> (x, x) }", {}),
+    ],
+)
+def test_weights_and_reshapes_demand_sizes(graph: str, demanded: dict[str, int]) -> None:
+    proto = parsed(graph)
+    shapes = {"w": (5, 2), "one": (7, 1), "kernel": (2, 3, 3), "gates": (1, 8, 4), "state": (1, 8, 2), "vector": (5,)}
+    for name, shape in shapes.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(shape, "f4"), name))
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([-1, 30]), "rows"))
+    assert demanded_sizes(from_proto(proto)) == demanded
+
+
+def test_inputs_have_the_sizes_that_weights_demand() -> None:
+    proto = parsed("(float[N,M] x) => (float[N,P] y) { y = MatMul (x, w) }")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((123, 2), "f4"), "w"))
+    assert verify(from_proto(proto), from_proto(proto))[0].relative == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from eqsat.errors import ModelError
 from eqsat.onnx.imported import constant_initializers
+from eqsat.onnx.sizes import demanded_sizes
 from eqsat.onnx.types import DTYPES
 
 _SIZES = (2, 16, 64, 224, 576)
@@ -113,10 +114,12 @@ def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) 
     """Random inputs on which the model runs, with its outputs; of the first sizes and ranges that it accepts."""
     constants = constant_initializers(model.graph, model.ir_version)
     inputs = [value for value in model.graph.inputs if value.name not in constants]
-    totals, reason = [None, *_named(inputs)], None
-    for axes, batch, size, total, high in product(_BATCH_AXES, _BATCHES, _SIZES, totals, _INTEGERS):
+    demanded, reason = demanded_sizes(model), None
+    known, totals = [demanded, {}] if demanded else [{}], [None, *_named(inputs)]
+    for asked, axes, batch, size, total, high in product(known, _BATCH_AXES, _BATCHES, _SIZES, totals, _INTEGERS):
+        sizes = asked if total is None else {**asked, total: 2 * size}  # past and new tokens together, say
         while True:
-            feed = random_inputs(inputs, batch, size, high, random, axes, total)
+            feed = random_inputs(inputs, batch, size, high, random, axes, sizes)
             try:
                 found = session.run(None, feed)
             except Exception as error:
@@ -139,19 +142,22 @@ def random_inputs(
     high: int,
     random: np.random.Generator,
     batch_axes: int = 1,
-    total: str | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """An array for each input: floats normal, integers from 0 below ``high``.
 
     Of dimensions of unknown size the first ``batch_axes`` are ``batch``, the last axis apart, others are ``size``;
-    equal names are equal sizes either way. The one named ``total`` is two sizes: past and new tokens together, say.
+    equal names are equal sizes either way. Those that ``sizes`` names have these: without a name, of input and axis.
     """
-    dims = {} if total is None else {total: 2 * size}
+    dims = dict(sizes or {})
 
     def extent(axis: int, rank: int) -> int:
         return batch if axis < min(batch_axes, max(rank - 1, 1)) else size
 
-    return {value.name: _random_array(value, dims, extent, high, random) for value in inputs}
+    try:
+        return {value.name: _random_array(value, dims, extent, high, random) for value in inputs}
+    except (ValueError, MemoryError) as error:
+        raise ModelError(f"cannot make up values for the inputs: {error}") from None
 
 
 def _random_array(
@@ -165,12 +171,11 @@ def _random_array(
         raise ModelError(f"cannot make up a value for input {value.name!r}: it is no tensor of known rank")
     shape = []
     for axis, dim in enumerate(value.shape):
-        name = dim.value if isinstance(dim, ir.SymbolicDim) else None
-        known = isinstance(dim, int) and dim >= 0  # some models say -1 for unknown
-        extent = int(dim) if known else dims.get(name or "", unknown(axis, len(value.shape)))
-        if name:
-            dims[name] = extent
-        shape.append(extent)
+        if isinstance(dim, int) and dim >= 0:  # some models say -1 for unknown
+            shape.append(dim)
+        else:
+            name = (dim.value if isinstance(dim, ir.SymbolicDim) else None) or f"{value.name}.{axis}"
+            shape.append(dims.setdefault(name, unknown(axis, len(value.shape))))
     if value.dtype == ir.DataType.STRING:
         return np.asarray(random.choice(np.array(["", "a", "eqsat"], object), shape), object)
     name = DTYPES.get(value.dtype)
