@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from eqsat.errors import EqsatError
 from eqsat.onnx.importer import import_model
+from eqsat.onnx.spelling.target import op_name
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.infer import infer_types
@@ -39,14 +40,14 @@ def demanded_sizes(model: ir.Model) -> dict[str, int]:
             for dim, size in _demands(expr, types):
                 solved = _solved(dim, size)
                 if solved is not None:
-                    found.setdefault(*solved)
+                    found.setdefault(solved[0], solved[1])
     return found
 
 
 def _demands(call: Call, types: Mapping[Expr, Type]) -> Demands:
     args = [types.get(arg) for arg in call.args]
     tensors = [arg for arg in args if isinstance(arg, TensorType)]
-    name, attrs = call.op.name, call.attrs  # type: ignore[union-attr]
+    name, attrs = op_name(call), call.attrs
     if len(tensors) != len(args) or not tensors:
         return
     shapes = [tensor.shape for tensor in tensors]
