@@ -7,8 +7,11 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from eqsat.onnx import export_model, import_model, load, save
-from eqsat.onnx.files import from_proto
+from eqsat.onnx import export_model, import_model, load, run, save
+from eqsat.onnx.files import from_proto, to_proto
+from eqsat.relay.expr import Tuple
+from eqsat.relay.visitor import post_order
+from eqsat.rules import sets
 
 from .models import conv_batch_norm, operators, optimized, parsed, round_trip
 
@@ -143,6 +146,23 @@ def test_an_initializer_that_is_an_output_stays_one() -> None:
     onnx.checker.check_model(after)
     assert [value.name for value in after.graph.output] == ["y", "w"]
     assert [node.input for node in after.graph.node] == [["x", "w"]]
+
+
+def test_thousands_of_outputs() -> None:
+    """In order and under their names, without a tuple as wide: the tables of the e-graph would cost its square."""
+    count = 3000
+    stated = ", ".join(f"float[2] y{index}" for index in range(count))
+    nodes = " ".join(
+        f"a{index} = Relu (r) y{index} = LeakyRelu <alpha = {index}.5> (a{index})" for index in range(count)
+    )
+    proto = parsed(f"(float[2] x) => ({stated}) {{ r = Relu (x) {nodes} }}")
+    done = run(from_proto(proto), [sets["activations"]])
+    after = to_proto(done.after)
+    assert [value.name for value in after.graph.output] == [value.name for value in proto.graph.output]
+    alphas = {node.output[0]: node.attribute[0].f for node in after.graph.node if node.op_type == "LeakyRelu"}
+    assert alphas == {f"y{index}": index + 0.5 for index in range(count)}
+    tuples = [expr for expr in post_order(done.imported.function) if isinstance(expr, Tuple)]
+    assert max(len(expr.fields) for expr in tuples) <= 64
 
 
 def test_unused_inputs_stay_and_what_nobody_uses_goes() -> None:

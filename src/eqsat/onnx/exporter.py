@@ -14,12 +14,12 @@ from eqsat.errors import ModelError
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
 from eqsat.onnx.initializers import Initializers
 from eqsat.onnx.names import Names
+from eqsat.onnx.results import results_of
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
 from eqsat.onnx.spelling.target import as_attribute, expressions, op_name
 from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
-from eqsat.relay.ty import TupleType
 from eqsat.relay.visitor import post_order
 
 
@@ -71,7 +71,7 @@ class _Exporter:
         self.composite = composite
         self.function = function
         types = infer_types(function)
-        self.results = _results(function.body, types[function.body])
+        self.results = results_of(function.body, types[function.body])
         for result in self.results:
             extend_types(types, result)
         self.target = Target(imported.opset, types, _use_counts(self.results))
@@ -311,12 +311,6 @@ class _Exporter:
 def _is_given(output: ir.Value) -> bool:
     """Whether an output is an input or initializer as such."""
     return output.producer() is None
-
-
-def _results(body: Expr, ty: object) -> Sequence[Expr]:
-    if isinstance(body, Tuple):
-        return body.fields
-    return [TupleGetItem(body, index) for index in range(len(ty.fields))] if isinstance(ty, TupleType) else [body]
 
 
 def _use_counts(roots: Sequence[Expr]) -> Counter[Expr]:

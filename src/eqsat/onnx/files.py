@@ -74,9 +74,10 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
     try:
         with paused_gc():
             model = ir.from_proto(proto)
+        names = list(_names(model))
     except Exception as error:  # the library raises whatever the inconsistency runs into
         raise ModelError(f"{where} cannot be understood: {_one_line(error)}") from None
-    for name in _names(model):
+    for name in names:
         if name is not None and not isinstance(name, str):
             raise ModelError(f"{where} cannot be understood: name {name!r} is not in UTF-8")
     for domain, version in model.opset_imports.items():

@@ -41,7 +41,7 @@ class Imported:
         model: the model; it is not changed.
         graph: its graph, or a subgraph.
         function: what the graph computes. Parameters are captured values, inputs, and initializers of element
-            types that the IR does not have; the body is the output or a tuple of all.
+            types that the IR does not have; the body is what :func:`eqsat.onnx.results.body_of` makes of the outputs.
         names: how often each name is given in the model.
         opaque: operator type -> reasons why nodes of it are not understood, with their number.
         tensors: the ONNX tensor of each constant's data.

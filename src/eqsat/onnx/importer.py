@@ -21,11 +21,12 @@ from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_o
 from eqsat.onnx.names import name_counts
 from eqsat.onnx.opaque import captured_values, constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
+from eqsat.onnx.results import body_of
 from eqsat.onnx.spelling import Declined, Source, importer_of
 from eqsat.onnx.spelling.source import OLDEST_OPSET
 from eqsat.onnx.types import DTYPES, rank_type, relay_type
 from eqsat.onnx.values import copy_value
-from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Function, TupleGetItem, Var
 from eqsat.relay.infer import Typing
 from eqsat.relay.static_forms import static_form
 from eqsat.relay.ty import Type
@@ -121,8 +122,7 @@ class _Importer:
         for node in topological_order(graph):
             self._bind_node(node)
         outputs = [self._value(value, "the graph's outputs") for value in graph.outputs]
-        body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
-        function = Function(self.params, body)
+        function = Function(self.params, body_of(outputs))
         return Imported(
             self.model, graph, function, self.context.names, self.opaque, self.tensors, self.captured, self.outer
         )
