@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from eqsat.collector import paused_gc
 from eqsat.egraph.check import subpatterns
 from eqsat.egraph.compile import RewriteCompiler
 from eqsat.egraph.egraph import EGraph
@@ -139,9 +138,8 @@ class Runner:
 
     def _lower(self) -> Lowered:
         start = time.perf_counter()
-        with paused_gc():
-            lowered = lower(self.egraph, self.root, self.types)
-            self.egraph.flush()
+        lowered = lower(self.egraph, self.root, self.types)
+        self.egraph.flush()
         if any(ref.kind == "uses" for rule in self.schedule.rules for ref in refs_of(rule)):
             self.egraph.count_uses(Counter([*lowered.nodes.child.tolist(), lowered.root]))
         if self.names is not None:

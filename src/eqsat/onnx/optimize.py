@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from eqsat.collector import paused_gc
 from eqsat.egraph.report import Limits, Report
 from eqsat.errors import ModelError
 from eqsat.extraction import CostNode, OpCount
@@ -93,6 +94,7 @@ def optimize(model: Any, *args: Any, **kwargs: Any) -> Any:
     raise ModelError(f"a model is an onnx_ir.Model or onnx.ModelProto, not {type(model).__name__}")
 
 
+@paused_gc()
 def run(
     model: ir.Model,
     rules: Iterable[Any] | None = None,

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from eqsat.collector import paused_gc
 from eqsat.egraph.build import build_expr, input_spans
 from eqsat.egraph.report import Report
 from eqsat.errors import ExtractionError
@@ -98,6 +99,7 @@ class Extraction:
         return module
 
 
+@paused_gc()
 def extract(
     saturation: Saturation, cost_model: CostFunction | None = None, method: str = "auto", seconds: float = 10.0
 ) -> Extraction:

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from eqsat.collector import paused_gc
 from eqsat.egraph.lower import is_opaque
 from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.runner import Runner
@@ -102,6 +103,7 @@ class Saturation:
         return sum(region.snapshot.class_count for region in self.regions)
 
 
+@paused_gc()
 def saturate(
     source: Expr | IRModule,
     rules: Iterable[Any] | Schedule | None = None,
