@@ -30,7 +30,7 @@ from eqsat.egraph.engine import Engine, put
 from eqsat.egraph.nodes import NewNodes
 from eqsat.egraph.predicates import Predicates, Test
 from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol
-from eqsat.relay.expr import Constant, Op
+from eqsat.relay.expr import Constant, Op, Var
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
@@ -197,6 +197,10 @@ class EGraph:
     def constant(self, constant: Constant) -> int:
         """The id of a constant's atom."""
         return self.atom("constant", self._constant_keys[constant], constant)
+
+    def variable(self, var: Var) -> int:
+        """The id of a variable's atom."""
+        return self.atom("var", ("var", var), var)
 
     def type_id(self, ty: Type) -> int:
         """The id of a type."""

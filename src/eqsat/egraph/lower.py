@@ -136,7 +136,7 @@ def _head(egraph: EGraph, node: Expr) -> tuple[str, Op | None, int]:
     if isinstance(node, Call):
         return "apply", None, egraph.atom("apply", ("apply", attrs_key(node.attrs)), node.attrs)
     if isinstance(node, Var):
-        return "var", None, egraph.atom("var", ("var", node), node)
+        return "var", None, egraph.variable(node)
     if isinstance(node, Constant):
         return "constant", None, egraph.constant(node)
     if isinstance(node, Tuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -71,6 +71,11 @@ class Predicates:
         if key not in self._known:
             self._known[key] = Predicate(test.holds, self._objects.setdefault(test.kind, []))
         return self._known[key]
+
+    def hold_alike(self, pairs: Mapping[int, int]) -> bool:
+        """Whether each predicate on atoms holds of both or of none of each pair."""
+        on_atoms = [predicate.ids for (kind, _), predicate in self._known.items() if kind != "type"]
+        return all((one in ids) == (other in ids) for ids in on_atoms for one, other in pairs.items())
 
     def news(self) -> dict[str, list[tuple[int, ...]]]:
         """Table -> rows that it lacks."""

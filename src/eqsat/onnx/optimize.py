@@ -19,7 +19,7 @@ from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.relay.expr import Function
-from eqsat.stages import Extraction, extract, saturate
+from eqsat.stages import Extraction, optimized
 from eqsat.stages.explanation import Explanation
 
 
@@ -124,7 +124,7 @@ def run(
     report = Report()
 
     def chosen(imported: Imported) -> tuple[Extraction, Function]:
-        extraction = extract(saturate(imported.function, rules, limits, on_iteration, explain), cost, method)
+        extraction = optimized(imported.function, rules, limits, cost, method, on_iteration, explain)
         report.merge(extraction.report)
         if not isinstance(extraction.expr, Function):
             raise ModelError("the graph is one that rules may not look into")

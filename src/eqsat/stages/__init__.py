@@ -16,6 +16,7 @@ from eqsat.stages.equality_saturation import EqualitySaturation
 from eqsat.stages.extraction import Extraction, extract
 from eqsat.stages.orders import OrderComparison, compare_orders
 from eqsat.stages.saturation import Saturation, saturate
+from eqsat.stages.stretched import optimized
 
 Source = TypeVar("Source", Expr, IRModule)
 
@@ -27,11 +28,11 @@ def optimize(
     cost_model: CostFunction | None = None,
     method: str = "auto",
 ) -> Source:
-    """Saturate and extract in one call: the same kind of thing comes back as was given.
+    """Saturate and extract in one call, see :func:`optimized`: the same kind of thing comes back as was given.
 
     Args and errors: as :func:`saturate` and :func:`extract`.
     """
-    extraction = extract(saturate(source, rules, limits), cost_model, method)
+    extraction = optimized(source, rules, limits, cost_model, method)
     result: Any = extraction.module if isinstance(source, IRModule) else extraction.expr
     return result  # type: ignore[no-any-return]
 
@@ -52,5 +53,6 @@ __all__ = [
     "composite_rules",
     "extract",
     "optimize",
+    "optimized",
     "saturate",
 ]

@@ -131,7 +131,7 @@ def saturate(
         RuleError: a rule is ill-formed, fails, or would join classes of different types.
         LimitError: a limit that is not positive.
     """
-    schedule = _schedule(rules)
+    schedule = schedule_of(rules)
     limits = limits or Limits()
     report = Report()
     regions = []
@@ -153,7 +153,8 @@ def saturate(
     return Saturation(source, regions, report)
 
 
-def _schedule(rules: Iterable[Any] | Schedule | None) -> Schedule:
+def schedule_of(rules: Iterable[Any] | Schedule | None) -> Schedule:
+    """``rules`` as a schedule, by default ``eqsat.rules.default``."""
     if rules is None:
         from eqsat.rules import default
 

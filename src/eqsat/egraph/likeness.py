@@ -1,0 +1,101 @@
+"""Parts of an e-graph that are the same but for the atoms in them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from functools import cached_property
+
+from eqsat.egraph.snapshot import Snapshot
+
+
+class ClassGraph:
+    """The e-nodes of a snapshot by class.
+
+    Args:
+        snapshot: the e-graph.
+    """
+
+    def __init__(self, snapshot: Snapshot):
+        self.snapshot = snapshot
+        self.symbol = snapshot.node_symbol.tolist()
+        self.atom = snapshot.node_atom.tolist()
+        self.type = snapshot.class_type_index.tolist()
+        starts, child = snapshot.child_start.tolist(), snapshot.child.tolist()
+        self.children = [child[starts[node] : starts[node + 1]] for node in range(snapshot.node_count)]
+
+    @cached_property
+    def nodes(self) -> list[list[int]]:
+        """The e-nodes of each class."""
+        nodes: list[list[int]] = [[] for _ in range(self.snapshot.class_count)]
+        for node, of in enumerate(self.snapshot.node_class.tolist()):
+            nodes[of].append(node)
+        return nodes
+
+    def reach(self, roots: Iterable[int], stop: Iterable[int]) -> list[int]:
+        """The classes that are needed for some classes in some way, without those beyond others."""
+        seen = set(stop)
+        found: list[int] = []
+        stack = [*roots]
+        while stack:
+            of = stack.pop()
+            if of not in seen:
+                seen.add(of)
+                found.append(of)
+                for node in self.nodes[of]:
+                    stack += self.children[node]
+        return found
+
+    def has_leaf(self, of: int, atoms: Container[int]) -> bool:
+        """Whether one of some constants and variables is in a class."""
+        return any(not self.children[node] and self.atom[node] in atoms for node in self.nodes[of])
+
+    def likeness(
+        self, part: list[int], other: list[int], known: Mapping[int, int], atoms: Mapping[int, int]
+    ) -> dict[int, int] | None:
+        """Which class of one part is which of another; None where the two are not the same.
+
+        Each e-node of one has its like in the other, and there are no more: the same symbol, the atom that takes the
+        place of its own, and the likes of its children, in the like of its class, which has the same type.
+
+        Args:
+            part, other: the classes of each.
+            known: likes of classes of the part and of all that it is computed from.
+            atoms: atoms that others take the place of.
+        """
+        like = dict(known)
+        there = {self._key(node): of for of in other for node in self.nodes[of]}
+        waiting: dict[int, list[int]] = {}
+        missing: dict[int, int] = {}
+        home: dict[int, int] = {}
+        ready: list[int] = []
+        for of in part:
+            for node in self.nodes[of]:
+                home[node] = of
+                unknown = {child for child in self.children[node] if child not in like}
+                missing[node] = len(unknown)
+                for child in unknown:
+                    waiting.setdefault(child, []).append(node)
+                if not unknown:
+                    ready.append(node)
+        done = 0
+        while ready:
+            node = ready.pop()
+            done += 1
+            symbol, atom, *children = self._key(node)
+            found = there.get((symbol, atoms.get(atom, atom), *[like[child] for child in children]))
+            of = home[node]
+            if found is None or like.setdefault(of, found) != found:
+                return None
+            for user in waiting.pop(of, ()):
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.append(user)
+        if done < len(home) or len(set(like.values())) < len(like):
+            return None
+        same = all(
+            len(self.nodes[of]) == len(self.nodes[like[of]]) and self.type[of] == self.type[like[of]] for of in part
+        )
+        return like if same else None
+
+    def _key(self, node: int) -> tuple[int, ...]:
+        return (self.symbol[node], self.atom[node], *self.children[node])

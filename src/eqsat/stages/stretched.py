@@ -1,0 +1,285 @@
+"""Repeated layers are optimized once: a few of them are saturated and extracted, the others are copies.
+
+What is chosen for a layer of the shortened graph (:mod:`eqsat.stages.shortened`) is taken for each missing one, with
+its own constants. It is used only where it is proved to be the cheapest: if the value between two layers is the only
+way from one to the next, then every graph of all layers falls apart into one of the shortened chain and one of each
+missing layer, and so does its cost. Otherwise the whole is saturated and extracted.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat import extraction
+from eqsat.collector import paused_gc
+from eqsat.egraph.build import input_spans
+from eqsat.egraph.check import subpatterns
+from eqsat.egraph.python_rules import build_node
+from eqsat.egraph.report import Limits, Report
+from eqsat.egraph.rule import FoldConstants, Rewrite, Rule, refs_of
+from eqsat.egraph.schedule import Schedule
+from eqsat.egraph.snapshot import Snapshot
+from eqsat.egraph.symbols import Atom, Interner
+from eqsat.errors import ExtractionError
+from eqsat.extraction import CostFunction, OpCount, Problem
+from eqsat.relay.dataflow_pattern import DominatorPattern
+from eqsat.relay.expr import Expr, Function, Tuple
+from eqsat.relay.fold import fold_constants
+from eqsat.relay.infer import infer_types
+from eqsat.relay.module import IRModule
+from eqsat.relay.visitor import children_first
+from eqsat.stages.extraction import Extraction, extract
+from eqsat.stages.posed import input_node_costs, pose
+from eqsat.stages.repeated import find_layers
+from eqsat.stages.saturation import Region, is_open, saturate, schedule_of
+from eqsat.stages.shortened import KEPT, Shortened, Unit, find_units
+
+
+def optimized(
+    source: Expr | IRModule,
+    rules: Iterable[Any] | Schedule | None = None,
+    limits: Limits | None = None,
+    cost_model: CostFunction | None = None,
+    method: str = "auto",
+    on_iteration: Callable[[Report], None] | None = None,
+    explain: bool = False,
+) -> Extraction:
+    """What ``extract(saturate(source, ...), ...)`` gives; of repeated layers only a few are saturated if that suffices.
+
+    Args and errors: as :func:`eqsat.saturate` and :func:`eqsat.extract`. To be explained, a graph is saturated whole.
+    """
+    schedule = schedule_of(rules)
+    model = cost_model if cost_model is not None else OpCount()
+    if isinstance(source, Function) and is_open(source) and not explain and all(map(_sees_near, schedule.rules)):
+        start = time.perf_counter()
+        short = _shortened(source)
+        seconds = time.perf_counter() - start
+        if short is not None:
+            saturation = saturate(short.function, schedule, limits, on_iteration)
+            if saturation.stop_reason == "saturated":
+                chosen = extract(saturation, model, method)
+                start = time.perf_counter()
+                with paused_gc():
+                    whole = _stretched(short, saturation.regions[-1], chosen, model)
+                chosen.report.add_seconds("layers", seconds + time.perf_counter() - start)
+                if whole is not None:
+                    return whole
+    return extract(saturate(source, schedule, limits, on_iteration, explain), model, method)
+
+
+def _sees_near(rule: Rule) -> bool:
+    """Whether all that a rule sees is in the e-graph and near what it matches."""
+    if isinstance(rule, FoldConstants):
+        return True
+    return (
+        isinstance(rule, Rewrite)
+        and all(ref.kind != "uses" for ref in refs_of(rule))
+        and not any(isinstance(part, DominatorPattern) for root in rule.lhs for part in subpatterns(root))
+    )
+
+
+def _shortened(source: Function) -> Shortened | None:
+    with paused_gc():
+        chains = find_layers(source.body, infer_types(source, names=(f"#{index}" for index in count())))
+        return Shortened(source, chains) if chains else None
+
+
+def _stretched(short: Shortened, region: Region, chosen: Extraction, model: CostFunction) -> Extraction | None:
+    """The extraction of the whole function, None where it may not be told from the shortened one.
+
+    Args:
+        short: the shortened function.
+        region: it saturated.
+        chosen: what was chosen of it.
+        model: the cost model.
+    """
+    (result,), (posed,) = chosen.results, chosen.regions
+    units = find_units(short, region) if result.optimal else None
+    if units is None:
+        return None
+    problem = pose(region, model).problem
+    layers = [_Layer(problem, result.choice, region, unit) for unit in units]
+    if not all(layer.is_cheapest() for layer in layers):
+        return None
+    body = _Stretch(short, posed.snapshot, region.runner.egraph.atoms, result.choice, layers).body(region)
+    if body is None:
+        return None
+    given = input_node_costs(region, model)
+    handles = region.runner.lowered.handles
+    cost, input_cost = [result.cost], [chosen.input_cost]
+    for layer in layers:
+        nodes = [given.get(handles[short.place[node]], 0.0) for node in layer.unit.chain.nodes[2]]
+        cost.append(layer.cost * len(layer.unit.renamed))
+        input_cost.append(math.fsum(nodes) * len(layer.unit.renamed))
+    whole = replace(result, cost=math.fsum(cost), lower_bound=math.fsum(cost))
+    regions = [replace(posed, function=short.whole)]
+    return Extraction(short.whole, regions, [whole], [body], math.fsum(input_cost), chosen.report)
+
+
+class _Layer:
+    """What was chosen for a layer.
+
+    Args:
+        problem: the extraction problem of the shortened graph.
+        choice: class -> chosen e-node.
+        region: the shortened graph, without kernels.
+        unit: the layer.
+
+    Attributes:
+        classes: the classes of the layer that the choice uses, children first.
+        beside: those that they are computed of.
+    """
+
+    def __init__(self, problem: Problem, choice: NDArray[np.int64], region: Region, unit: Unit):
+        self.problem = problem
+        self.root = region.root
+        self.unit = unit
+        self.kernels = region.snapshot.class_count  # number of the first class that is part of a kernel
+        self.roots = [unit.top, *unit.outputs]
+
+        def chosen(of: int) -> list[int]:
+            return problem.children[int(choice[of])] if self._is_inside(of) else []
+
+        used = children_first(self.roots, chosen)
+        self.classes = [of for of in used if self._is_inside(of)]
+        self.beside = [of for of in used if not self._is_inside(of)]
+        self.cost = math.fsum(problem.costs[int(choice[of])] for of in self.classes)
+
+    def _is_inside(self, of: int) -> bool:
+        return of in self.unit.classes or of >= self.kernels
+
+    def is_cheapest(self) -> bool:
+        """Whether no graph of any number of these layers has cheaper ones.
+
+        Every graph of the whole has the value above the layer, every graph of that the value below, and none of the
+        layer alone, with all beside it for nothing, is cheaper.
+        """
+        if self.problem.cost.min(initial=0.0) < 0 or not self._needs(self.root, self.unit.top):
+            return False
+        if not self._needs(self.unit.top, self.unit.bottom):
+            return False
+        found = extraction.extract(self._alone(), "auto")
+        return found.optimal and math.isclose(found.cost, self.cost, rel_tol=1e-9, abs_tol=1e-12)
+
+    def _needs(self, root: int, part: int) -> bool:
+        """Whether no graph of one class is without another."""
+        without = self.problem.excluded | (self.problem.node_class == part)
+        try:
+            replace(self.problem, roots=np.asarray([root]), subsumed=without)
+        except ExtractionError:
+            return True
+        return False
+
+    def _alone(self) -> Problem:
+        """The extraction problem of the layer, with all beside it for nothing."""
+        problem, excluded = self.problem, self.problem.excluded.tolist()
+        number: dict[int, int] = {}
+        classes: list[list[tuple[float, list[int]]]] = []
+        todo = [*self.roots]
+        while todo:
+            of = todo.pop()
+            if of in number:
+                continue
+            number[of] = len(number)
+            inside = [node for node in problem.class_nodes[of] if not excluded[node]] if self._is_inside(of) else []
+            classes.append([(problem.costs[node], problem.children[node]) for node in inside] or [(0.0, [])])
+            todo += [child for node in inside for child in problem.children[node]]
+        numbered = [[(cost, [number[child] for child in below]) for cost, below in nodes] for nodes in classes]
+        return Problem.from_lists(numbered, [number[of] for of in self.roots])
+
+
+class _Stretch:
+    """Builds the graph of a choice with copies of layers.
+
+    Args:
+        short: the shortened function.
+        snapshot: its e-graph.
+        atoms: atoms by id, those of the missing layers among them.
+        choice: class -> chosen e-node.
+        layers: those to copy, lower chains first.
+    """
+
+    def __init__(
+        self,
+        short: Shortened,
+        snapshot: Snapshot,
+        atoms: Interner[Atom],
+        choice: NDArray[np.int64],
+        layers: Sequence[_Layer],
+    ):
+        self.short = short
+        self.snapshot = snapshot
+        self.choice: list[int] = choice.tolist()
+        self.layers = layers
+        self.atoms = atoms
+        self.built: dict[int, Expr] = {}
+        self.above: dict[int, Expr] = {}  # class that a layer computes -> what the last missing one computes
+        self.results: dict[int, Expr] = {}  # index of a result of a missing layer -> the result
+
+    def body(self, region: Region) -> Expr | None:
+        """The graph, None where a layer needs, beside it, what is above it."""
+        spans = input_spans(region.snapshot, region.runner.lowered)
+        tops = {layer.unit.top: layer for layer in self.layers}
+        roots = [of for layer in self.layers for of in layer.beside]
+        for of in children_first([*roots, region.root], lambda of: self.snapshot.children(self.choice[of])):
+            below = [self._value(child) for child in self.snapshot.children(self.choice[of])]
+            self.built[of] = self._node(of, {}, below, spans.get(of))
+            if of in tops and not self._copy(tops[of]):
+                return None
+        root = self._root(region.root) if self.short.fields else self._value(region.root)
+        return None if root is None else fold_constants(root)
+
+    def _value(self, of: int) -> Expr:
+        """What those use that are above all layers that compute a class."""
+        return self.above.get(of) or self.built[of]
+
+    def _copy(self, layer: _Layer) -> bool:
+        """Build the missing layers; whether all that they need was built."""
+        unit = layer.unit
+        if any(of not in self.built for of in layer.beside):
+            return False
+        beside = {of: self._value(of) for of in layer.beside}
+        value = self.built[unit.top]
+        for number, atoms in enumerate(unit.renamed, KEPT - 1):
+            nodes, outputs = unit.chain.nodes[number], unit.chain.outputs[number]
+            made = {**beside, unit.bottom: value}
+            for of in layer.classes:
+                span = nodes[unit.places[of]].span if of in unit.places else None
+                below = [made[child] for child in self.snapshot.children(self.choice[of])]
+                made[of] = self._node(of, atoms, below, span)
+            value = made[unit.top]
+            for of, (_, index) in zip(unit.outputs, outputs, strict=True):
+                self.results[index] = made[of]
+        self.above[unit.top] = value
+        return True
+
+    def _node(self, of: int, atoms: Mapping[int, int], below: list[Expr], span: Any) -> Expr:
+        """The expression of what is chosen for a class, with other atoms in place of its own."""
+        snapshot, node = self.snapshot, self.choice[of]
+        atom = int(snapshot.node_atom[node])
+        symbol = snapshot.symbols[snapshot.node_symbol[node]]
+        expr = build_node(symbol, self.atoms[atoms.get(atom, atom)], below)
+        if expr._checked_type is None:
+            expr._checked_type = snapshot.class_type[of]
+        if expr.span is None:
+            expr.span = span
+        return expr
+
+    def _root(self, of: int) -> Expr | None:
+        """The tuple of all results, None where another expression is chosen for it."""
+        node = self.choice[of]
+        if self.snapshot.symbols[self.snapshot.node_symbol[node]].kind != "tuple":
+            return None
+        of_kept = {index for layer in self.layers for one in layer.unit.chain.outputs[:3] for _, index in one}
+        for index, child in zip(self.short.fields, self.snapshot.children(node), strict=True):
+            self.results[index] = self.built[child] if index in of_kept else self._value(child)
+        whole: Tuple = Tuple([self.results[index] for index in range(len(self.results))])._carry(self.short.whole.body)
+        return whole
