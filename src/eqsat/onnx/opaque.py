@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnx import checker, defs, helper, numpy_helper, shape_inference
 
 from eqsat.errors import EqsatError, EvaluationError, ModelError
+from eqsat.onnx import contrib
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
@@ -255,6 +256,8 @@ def _copy_graph(graph: ir.Graph, new: dict[ir.Value, ir.Value]) -> ir.Graph:
 def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr, Type], model: ir.Model) -> list[Type]:
     """What ONNX infers from the types of the inputs. What the model itself declares is not trusted."""
     unknown: list[Type] = [UNKNOWN] * len(node.outputs)
+    if node.domain == contrib.DOMAIN and node.op_identifier() not in model.functions:
+        return contrib.contrib_types(node, [None if value is None else types[values[value]] for value in node.inputs])
     if node.domain != "" or node.op_identifier() in model.functions:
         return unknown
     has_subgraphs = any(True for _ in _subgraphs(node.attributes.values()))

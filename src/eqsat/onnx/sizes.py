@@ -15,7 +15,7 @@ from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.infer import infer_types
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, TensorType, Type
+from eqsat.relay.ty import Dim, TensorType, Terms, Type
 from eqsat.relay.visitor import post_order
 
 Demands = Iterator[tuple[Dim, Dim]]
@@ -89,7 +89,7 @@ def _solved(left: Dim, right: Dim) -> tuple[str, int] | None:
         left, right = right, left
     if not isinstance(left, AnyDim) or not isinstance(right, int) or left.name is None:
         return None
-    terms = dict(left.terms or {(left.name,): 1})
+    terms: Terms = {**(left.terms or {(left.name,): 1})}
     rest = right - terms.pop((), 0)
     if len(terms) != 1:
         return None

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from eqsat.onnx import contrib
 from eqsat.relay.elements import MOVES
 from eqsat.relay.expr import Call, Constant, Expr, Op
 
-_STATES = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
-"""Operator -> inputs that are zero where they are left out, as the standard states them."""
+_STATES = {
+    ("", "LSTM"): (5, 6),
+    ("", "GRU"): (5,),
+    ("", "RNN"): (5,),
+    (contrib.DOMAIN, "DynamicQuantizeLSTM"): (5, 6),
+}
+"""Domain and operator -> inputs that are zero where they are left out, as is stated for each."""
 
 _KEEP_ZEROS = MOVES | {"cast", "full", "dyn.full"}
 """Operators whose results are zero where their first argument is."""
@@ -18,7 +24,7 @@ _MOST_ELEMENTS = 1 << 20
 
 def is_needless(node: ir.Node, index: int, value: Expr) -> bool:
     """Whether a node computes the same without its input ``index``, which is ``value``."""
-    return node.domain == "" and index in _STATES.get(node.op_type, ()) and _is_zero(value)
+    return index in _STATES.get((node.domain, node.op_type), ()) and _is_zero(value)
 
 
 def _is_zero(expr: Expr) -> bool:

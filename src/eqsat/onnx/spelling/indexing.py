@@ -105,6 +105,9 @@ def _to_slice(call: Call, target: Target) -> OnnxNode:
     strides = attrs.strides * count if len(attrs.strides) == 1 else attrs.strides
     strides = strides + (1,) * (count - len(strides))
     plain = all(step == 1 for step in strides)
+    shape = target.call(data, "shape_of")
+    if shape is not None and plain and count == 1 and target.opset >= 15 and attributes(shape).dtype == "int64":
+        return OnnxNode("Shape", shape.args, {"start": attrs.begin[0], "end": attrs.end[0]})
     if target.opset >= 10:
         bounds = [attrs.begin, attrs.end, axes, *([] if plain else [strides])]
         return OnnxNode("Slice", [data, *map(target.integers, bounds)])

@@ -1,0 +1,78 @@
+"""Types of what ONNX Runtime's own operators give, which ONNX's inference does not know.
+
+As in https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. An operator that is not here, and an
+output that is not, is of unknown type; nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from eqsat.errors import TypeCheckError
+from eqsat.onnx.types import UNKNOWN
+from eqsat.relay.op.types import broadcast_shape
+from eqsat.relay.ty import TensorType, Type
+
+DOMAIN = "com.microsoft"
+
+Inputs = Sequence[TensorType | None]
+"""The types of a node's inputs, None for those that are left out or not known."""
+Relation = Callable[[ir.Node, Inputs], Sequence[TensorType]]
+
+
+def contrib_types(node: ir.Node, inputs: Sequence[Type | None]) -> list[Type]:
+    """The types of the outputs of ``node``, of the domain above.
+
+    Args:
+        node: the node.
+        inputs: the types of its inputs, None for those that are left out.
+    """
+    known = [ty if isinstance(ty, TensorType) else None for ty in inputs]
+    try:
+        found = _RELATIONS.get(node.op_type, _nothing)(node, known)
+    except (TypeCheckError, IndexError):  # no valid node
+        found = ()
+    return [*found, *[UNKNOWN] * len(node.outputs)][: len(node.outputs)]
+
+
+def _nothing(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
+    return ()
+
+
+def _as_first(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
+    return [ty for ty in inputs[:1] if ty is not None]
+
+
+def _broadcast(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
+    """Of quantized operands: each has a scale and a zero point behind it."""
+    left, right = inputs[0], inputs[3]
+    if left is None or right is None:
+        return []
+    return [TensorType(broadcast_shape(left.shape, right.shape), left.dtype)]
+
+
+def _lstm(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
+    data = inputs[0]
+    if data is None or len(data.shape) != 3 or "hidden_size" not in node.attributes:
+        return []
+    directions = 2 if node.attributes.get_string("direction", "forward") == "bidirectional" else 1
+    last = (directions, data.shape[1], node.attributes.get_int("hidden_size"))
+    shapes = (data.shape[0], *last), last, last
+    return [TensorType(shape, data.dtype) for shape in shapes]
+
+
+_RELATIONS: dict[str, Relation] = {
+    **dict.fromkeys(
+        (
+            "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "GroupNorm", "QLinearLeakyRelu", "QLinearSigmoid",
+            "QLinearSoftmax", "QuickGelu", "RotaryEmbedding", "SkipLayerNormalization",
+            "SkipSimplifiedLayerNormalization",
+        ),
+        _as_first,
+    ),
+    "DynamicQuantizeLSTM": _lstm,
+    "QLinearAdd": _broadcast,
+    "QLinearMul": _broadcast,
+}  # fmt: skip
