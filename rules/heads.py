@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.expr import Expr, Var, const
+from eqsat.relay.expr import Constant, Expr, Var, const
 from eqsat.relay.op import mean, rsqrt
 from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import FLOATS, Draw
@@ -21,7 +22,7 @@ from eqsat.rules.operators import rank_of, reduced_axes
 from eqsat.rules.values import is_float, is_scalar, one
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
-eps, c = constants("eps c")
+eps, c, known_mask = constants("eps c known_mask")
 ROUNDING = Soundness.ROUNDING
 
 # ---- x / sqrt(mean(x^2) + eps)
@@ -95,12 +96,20 @@ def are_heads(query: TensorType, key: TensorType, value: TensorType) -> bool:
     return four and query.shape[:2] == key.shape[:2] == value.shape[:2] and key.shape[2] == value.shape[2]
 
 
+def leaves_some(mask: NDArray[Any]) -> bool:
+    """Guard: no row hides every key by the least number there is.
+
+    A softmax over such a row is even; ONNX Runtime's attention gives zeros.
+    """
+    return bool(np.all(np.any(mask > np.finfo(mask.dtype).min, axis=-1)))
+
+
 def masks(ty: TensorType, whole: TensorType) -> bool:
     """Guard: a mask of matrices that adds nothing to the shape of the scores."""
     return ty.dtype == whole.dtype and 2 <= rank_of(ty) <= 4 and whole.shape[-2:] == ty.shape[-2:]
 
 
-def of_heads(name: str, weighted_by: Any, result: Any, *guards: Any) -> Any:
+def of_heads(name: str, weighted_by: Any, result: Any, *guards: Any, soundness: Soundness = ROUNDING) -> Any:
     probabilities = nn.softmax(weighted_by)
     whole = nn.matmul(probabilities, v)
     return rewrite(
@@ -110,12 +119,12 @@ def of_heads(name: str, weighted_by: Any, result: Any, *guards: Any) -> Any:
         when(is_by_key, attrs_of(scores), attrs_of(probabilities), attrs_of(whole)),
         when(are_heads, *query_key_value),
         *guards,
-        soundness=ROUNDING,
-        examples=lambda draw: _of_heads(draw, "scaled" in name, "masked" in name),
+        soundness=soundness,
+        examples=lambda draw: _of_heads(draw, "scaled" in name, "masked" in name, constant="constant" in name),
     )
 
 
-def _of_heads(draw: Draw, scaled: bool, masked: bool) -> Expr:
+def _of_heads(draw: Draw, scaled: bool, masked: bool, constant: bool) -> Expr:
     batch, count, queries, keys, width, out = (draw.rng.randint(1, 3) for _ in range(6))
     dtype = draw.rng.choice(("float32", "float64"))
     shapes = [(batch, count, queries, width), (batch, count, keys, width), (batch, count, keys, out)]
@@ -124,7 +133,8 @@ def _of_heads(draw: Draw, scaled: bool, masked: bool) -> Expr:
     if scaled:
         whole = whole * const(np.asarray(draw.rng.choice((0.5, 0.125)), dtype))
     if masked:
-        whole = whole + Var("mask", TensorType((draw.rng.choice((1, batch)), 1, queries, keys), dtype))
+        ty = TensorType((draw.rng.choice((1, batch)), 1, queries, keys), dtype)
+        whole = whole + (Constant(draw.array(ty)) if constant else Var("mask", ty))
     result: Expr = nn.matmul(nn.softmax(whole), value)
     return result
 
@@ -132,21 +142,27 @@ def _of_heads(draw: Draw, scaled: bool, masked: bool) -> Expr:
 scaled = scores * c
 factor = compute(lambda value: float(value.reshape(-1)[0]), value_of(c))
 is_factor = when(lambda ty: is_scalar(ty) and rank_of(ty) <= 4, type_of(c))
-is_mask = when(masks, type_of(mask), type_of(scores))
+
+
+def masked(name: str, mask: Any, *guards: Any, soundness: Soundness = ROUNDING) -> list[Any]:
+    """The two rules of a mask: with a factor, and without."""
+    is_mask = when(masks, type_of(mask), type_of(scores))
+    plain, by_factor = (nn.masked_attention(q, k, v, mask, scale=scale) for scale in (1.0, factor))
+    return [
+        of_heads(f"{name}-attention", scores + mask, plain, is_mask, *guards, soundness=soundness),
+        of_heads(
+            f"scaled-{name}-attention", scaled + mask, by_factor, is_factor, is_mask, *guards, soundness=soundness
+        ),
+    ]
+
 
 attention = RuleSet(
     "attention",
     [
         of_heads("attention", scores, nn.attention(q, k, v, scale=1.0)),
         of_heads("scaled-attention", scaled, nn.attention(q, k, v, scale=factor), is_factor),
-        of_heads("masked-attention", scores + mask, nn.masked_attention(q, k, v, mask, scale=1.0), is_mask),
-        of_heads(
-            "scaled-masked-attention",
-            scaled + mask,
-            nn.masked_attention(q, k, v, mask, scale=factor),
-            is_factor,
-            is_mask,
-        ),
+        *masked("constant-masked", known_mask, when(leaves_some, value_of(known_mask))),
+        *masked("masked", mask, soundness=Soundness.FINITE),  # that some key of each row is left is not known
     ],
 )
 
