@@ -16,6 +16,7 @@ from eqsat.relay.dims import (
     multiply_dims,
     quotient,
     subtract_dims,
+    truncated,
 )
 from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import Any as AnyDim
@@ -86,6 +87,8 @@ def test_parts_of_what_may_be_negative_may_be_too() -> None:
     assert is_natural(floor_divide_dims(add_dims(n, 3), 2))
     assert not is_natural(floor_divide_dims(subtract_dims(n, 3), 2))
     assert not is_natural(floor_divide_dims(subtract_dims(0, n), 2))
+    assert is_natural(add_dims(truncated(subtract_dims(n, 1), 2), 1))
+    assert not is_natural(subtract_dims(truncated(subtract_dims(n, 1), 2), 1))
 
 
 def test_of_an_unnamed_dimension_nothing_follows() -> None:

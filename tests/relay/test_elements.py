@@ -56,6 +56,8 @@ def known(expr: Expr) -> list[Dim]:
         (at(0) * at(1), [AnyDim("m*n")]),
         (at(1) + ints(3), [AnyDim("m + 3")]),
         (relay.divide(at(0) * ints(4), ints(2)), [AnyDim("2*n")]),
+        (relay.divide(at(0) - ints(1), ints(2)) + ints(1), [AnyDim("trunc(n - 1, 2) + 1")]),
+        (relay.divide(at(0) - ints(2), ints(2)), [AnyDim()]),
         (relay.where(relay.equal(ints(-1, 5, 1), ints(-1)), shape, ints(7, 5, 1)), [N, 5, 1]),
         (relay.equal(shape, ints(-1)), [0, 0, 0]),
         (relay.greater(at(0) + ints(1), at(0)), [1]),
@@ -124,7 +126,12 @@ OPERATIONS: list[Callable[[Expr, Expr], Expr]] = [
     lambda a, b: relay.tile(a, (2,)),
     lambda a, b: relay.cast(relay.greater_equal(a, b), "int64"),
     lambda a, b: relay.divide(a, ints(2)),
+    lambda a, b: relay.divide(a, ints(3)),
 ]
+
+
+NAMED: dict[str, Any] = {"min": min, "trunc": lambda dividend, divisor: int(dividend / divisor)}
+"""Functions that names of dimensions speak of."""
 
 
 @st.composite
@@ -148,7 +155,7 @@ def test_elements_are_what_is_computed(expr: Expr, n: int, m: int) -> None:
     values = evaluate(expr, {x: np.zeros((n, m, 12), "float32")})
     for dim, value in zip(found.reshape(-1).tolist(), np.asarray(values).reshape(-1).tolist(), strict=True):
         if dim != AnyDim():
-            assert (dim if isinstance(dim, int) else eval(dim.name, {"min": min}, {"n": n, "m": m})) == value
+            assert (dim if isinstance(dim, int) else eval(dim.name, NAMED, {"n": n, "m": m})) == value
 
 
 def test_names_are_given_to_dimensions_that_operators_leave_unknown() -> None:

@@ -14,6 +14,8 @@ from eqsat.relay.ty import Dim, Terms
 _MOST_TERMS = 8
 """Terms above which a sum has no name: it would be longer than it is of use."""
 
+_TRUNCATED = "trunc"
+
 
 def add_dims(*dims: Dim) -> Dim:
     """The sum."""
@@ -54,6 +56,13 @@ def floor_divide_dims(dim: Dim, by: int) -> Dim:
     return add_dims(_named(whole), AnyDim(f"({divided}//{by})"))
 
 
+def truncated(dim: Dim, by: int) -> Dim:
+    """The quotient by a positive number, rounded towards zero, of what is above ``-by``: it is not negative."""
+    if isinstance(dim, int):
+        return max(dim, 0) // by
+    return dim if dim.name is None else AnyDim(f"{_TRUNCATED}({dim.name}, {by})")
+
+
 def quotient(over: Sequence[Dim], under: Sequence[Dim]) -> Dim | None:
     """The product of dimensions over that of others, where it is a dimension for sure: None if it is known to be none.
 
@@ -90,7 +99,11 @@ def is_natural(dim: Dim) -> bool:
     terms = _terms(dim)
     if terms is None or any(count < 0 for count in terms.values()):
         return False
-    return not any("-" in name for names in terms for name in names)  # (n - 3)//2 is a name too
+    return all(_is_natural(name) for names in terms for name in names)
+
+
+def _is_natural(name: str) -> bool:
+    return "-" not in name or name.startswith(_TRUNCATED)  # (n - 3)//2 is a name too
 
 
 def difference(left: Dim, right: Dim) -> int | None:

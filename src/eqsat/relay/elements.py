@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import EqsatError
-from eqsat.relay.dims import add_dims, difference, floor_divide_dims, is_natural, multiply_dims, subtract_dims
+from eqsat.relay.dims import (
+    add_dims,
+    difference,
+    floor_divide_dims,
+    is_natural,
+    multiply_dims,
+    subtract_dims,
+    truncated,
+)
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.ty import Any as AnyDim
@@ -97,12 +105,15 @@ class Elements:
     def _of_sizes(self, op: str) -> Callable[..., Dim] | None:
         """Functions that are known of numbers that are not negative."""
         if op == "divide":
-            return lambda a, b: (
-                floor_divide_dims(a, b) if self.is_size(a) and isinstance(b, int) and b > 0 else AnyDim()
-            )
+            return lambda a, b: self._divided(a, b) if isinstance(b, int) and b > 0 else AnyDim()
         if op in _COMPARISONS:
             return lambda a, b: self._compared(_COMPARISONS[op], a, b)
         return None
+
+    def _divided(self, a: Dim, by: int) -> Dim:
+        if self.is_size(a):
+            return floor_divide_dims(a, by)
+        return truncated(a, by) if self.is_size(add_dims(a, by - 1)) else AnyDim()
 
     def _compared(self, holds: Callable[[int], bool], a: Dim, b: Dim) -> Dim:
         more = difference(a, b)
