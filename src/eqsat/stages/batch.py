@@ -67,12 +67,14 @@ def find_jobs(folder: Path, out: Path, suffix: str) -> list[Job]:
     """A job for each file in ``folder`` and below whose name ends in ``suffix``; results keep their relative paths.
 
     Raises:
-        FileError: there is no such folder.
+        FileError: there is no such folder, or ``out`` is a file.
         ArgumentError: ``out`` is the same folder: sources are never written to.
     """
     folder, out = folder.resolve(), out.resolve()
     if not folder.is_dir():
         raise FileError(f"{folder} is no folder")
+    if out.exists() and not out.is_dir():
+        raise FileError(f"{out} is no folder")
     if folder == out:
         raise ArgumentError(f"{out}: results would replace what they are made from; name another folder")
     sources = sorted(path for path in folder.rglob(f"*{suffix}") if path.is_file() and out not in path.parents)

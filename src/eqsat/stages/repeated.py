@@ -8,6 +8,7 @@ between is the same. Both are linear in the graph.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,22 +45,39 @@ class Layers:
         cuts: the values, one more than layers.
         nodes: of each layer, its nodes, constants and inputs among them, in an order that is the same for all;
             the first is the value that the layer computes. What all layers share is in none.
-        outputs: of each layer, fields of the graph's result that are nodes of it: place in ``nodes`` and index.
+        places: those in ``nodes`` of what is, in every layer, a result of the whole too.
     """
 
     cuts: list[Expr]
     nodes: list[list[Expr]]
-    outputs: list[list[tuple[int, int]]]
+    places: list[int]
 
-    def __len__(self) -> int:
-        return len(self.nodes)
+    def results(self, layer: Sequence[Expr]) -> list[Expr]:
+        """What the nodes of a layer are among the results of the whole."""
+        return [layer[place] for place in self.places]
+
+
+def result_tuples(body: Expr) -> list[Tuple]:
+    """The tuples of a graph that do nothing but hold its results, those inside of others first."""
+    if not isinstance(body, Tuple):
+        return []
+    nodes = post_order(body, children=region_children)
+    users = Counter(child for node in nodes for child in dict.fromkeys(region_children(node)))
+    held: Counter[Expr] = Counter()
+    found = [body]
+    for outer in found:
+        for field in dict.fromkeys(outer.fields):
+            held[field] += 1
+            if isinstance(field, Tuple) and held[field] == users[field]:
+                found.append(field)
+    return found[::-1]
 
 
 def find_layers(body: Expr, types: Mapping[Expr, Type]) -> list[Layers]:
     """Chains of layers in a graph, none where there are none worth anything; lower ones first.
 
     Args:
-        body: the graph; if it is a tuple, layers may have results of their own among its fields.
+        body: the graph; if it is a tuple, layers may have results of their own in it.
         types: type of each node.
     """
     graph = _Graph(body, types)
@@ -84,9 +102,9 @@ class _Graph:
 
     def __init__(self, body: Expr, types: Mapping[Expr, Type]):
         self.body = body
-        self.body = body
         self.nodes = post_order(body, children=region_children)
         self.number = number = {node: index for index, node in enumerate(self.nodes)}
+        self.tuples = {number[outer] for outer in result_tuples(body)}
         self.children = [[number[child] for child in region_children(node)] for node in self.nodes]
         self.type = [types.get(node) for node in self.nodes]
         heads = zip(map(_head, self.nodes), self.type, strict=True)
@@ -95,23 +113,18 @@ class _Graph:
 
     @cached_property
     def users(self) -> list[list[int]]:
-        """Who uses each node; the whole is left out if it is a tuple: its fields are results."""
+        """Who uses each node, tuples of results aside."""
         users: list[list[int]] = [[] for _ in self.nodes]
-        whole = len(self.nodes) - 1 if isinstance(self.body, Tuple) else None
         for user, children in enumerate(self.children):
-            if user != whole:
+            if user not in self.tuples:
                 for child in children:
                     users[child].append(user)
         return users
 
     @cached_property
-    def results(self) -> dict[int, list[int]]:
-        """Indices of the fields of the whole that each node is."""
-        results: dict[int, list[int]] = {}
-        if isinstance(self.body, Tuple):
-            for index, node in enumerate(self.children[-1]):
-                results.setdefault(node, []).append(index)
-        return results
+    def results(self) -> set[int]:
+        """The nodes that are results."""
+        return {field for outer in self.tuples for field in self.children[outer]} - self.tuples
 
     def candidates(self) -> list[list[int]]:
         """Groups of calls that look alike, those with most users first."""
@@ -218,17 +231,11 @@ class _Graph:
         return sum(type(self.nodes[node]) is Call for node in layer) >= MIN_CALLS
 
     def _places(self, layer: list[int]) -> list[int]:
-        return [place for place, node in enumerate(layer) for _ in self.results.get(node, ())]
+        return [place for place, node in enumerate(layer) if node in self.results]
 
     def _layers(self, layers: list[list[int]], cuts: list[int]) -> Layers:
-        return Layers(
-            [self.nodes[cut] for cut in cuts],
-            [[self.nodes[node] for node in nodes] for nodes in layers],
-            [
-                [(place, index) for place, node in enumerate(nodes) for index in self.results.get(node, ())]
-                for nodes in layers
-            ],
-        )
+        nodes = [[self.nodes[node] for node in layer] for layer in layers]
+        return Layers([self.nodes[cut] for cut in cuts], nodes, self._places(layers[0]))
 
 
 def _head(node: Expr) -> object:

@@ -20,7 +20,7 @@ from eqsat.egraph.lower import region_children
 from eqsat.egraph.renaming import Asked, asked_about, renaming
 from eqsat.relay.expr import Constant, Expr, Function, Tuple, Var
 from eqsat.relay.visitor import post_order, rebuild
-from eqsat.stages.repeated import Layers
+from eqsat.stages.repeated import Layers, result_tuples
 from eqsat.stages.saturation import Region
 
 KEPT = 4
@@ -37,18 +37,16 @@ class Shortened:
     Attributes:
         function: without the layers between the third and the last of each chain, and without their results.
         place: node of ``whole`` -> what has its place.
-        fields: indices of the fields of the result that are left; none if it is no tuple.
+        tuples: those of ``whole`` that hold its results, inner ones first.
+        results: the results of ``whole`` that ``function`` has too.
     """
 
     def __init__(self, whole: Function, chains: Sequence[Layers]):
         self.whole = whole
         self.chains = chains
-        body = whole.body
-        self.fields: list[int] = []
-        if isinstance(body, Tuple):
-            missing = {index for chain in chains for one in chain.outputs[KEPT - 1 : -1] for _, index in one}
-            self.fields = [index for index in range(len(body.fields)) if index not in missing]
-            body = Tuple([body.fields[index] for index in self.fields])
+        self.tuples = result_tuples(whole.body)
+        self.results: list[Expr] = []
+        body = self._body()
         below = {chain.cuts[-2]: chain.cuts[KEPT - 1] for chain in chains}
         above = {lower: upper for upper, lower in below.items()}
         self.place: dict[Expr, Expr] = {}
@@ -60,6 +58,21 @@ class Shortened:
                 self.place[above[node]] = self.place[node]
         self.function = Function(whole.params, self.place[body], None, whole.type_params, whole.attrs)
 
+    def class_of(self, node: Expr, region: Region) -> int:
+        """The class of what has the place of a node of ``whole``, ``function`` saturated."""
+        return int(region.snapshot.handle_class[region.runner.lowered.handles[self.place[node]]])
+
+    def _body(self) -> Expr:
+        """The body without the results of missing layers."""
+        layers = [(chain, layer) for chain in self.chains for layer in chain.nodes[KEPT - 1 : -1]]
+        new: dict[Expr, Expr | None] = {result: None for chain, layer in layers for result in chain.results(layer)}
+        for outer in self.tuples:
+            self.results += [field for field in outer.fields if field not in new]
+            fields = [field for old in outer.fields if (field := new.get(old, old)) is not None]
+            new[outer] = Tuple(fields) if fields else None
+        self.results = self.results or [self.whole.body]
+        return new.get(self.whole.body) or self.whole.body
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -68,7 +81,7 @@ class Unit:
     Args:
         chain: all layers.
         top, bottom: classes of the value that it computes, and of that which it computes it of.
-        outputs: classes of its own results.
+        results: classes of its own results.
         classes: the classes that are the layer's alone.
         places: class -> a place in the layer whose node has a span.
         renamed: of each missing layer, the atoms that take the place of the layer's.
@@ -77,7 +90,7 @@ class Unit:
     chain: Layers
     top: int
     bottom: int
-    outputs: list[int]
+    results: list[int]
     classes: frozenset[int]
     places: dict[int, int]
     renamed: list[dict[int, int]]
@@ -107,8 +120,7 @@ class _Finder:
         self.short = short
         self.egraph = region.runner.egraph
         self.graph = ClassGraph(region.snapshot)
-        self.handles = region.runner.lowered.handles
-        self.handle_class: list[int] = region.snapshot.handle_class.tolist()
+        self.region = region
         self.taken = set(range(len(self.egraph.atoms)))
 
     def unit(self, chain: Layers) -> Unit | None:
@@ -177,16 +189,16 @@ class _Finder:
         if known is None or len(set(cuts)) < len(cuts) or any(known.get(cut, -1) == cut for cut in cuts):
             return None
         fixed = {of for of, like in known.items() if of == like}
-        outputs = [[self._class(chain.nodes[layer][place]) for place, _ in chain.outputs[layer]] for layer in (1, 2)]
-        second = self.graph.reach([cuts[2], *outputs[0]], {cuts[1], *fixed})
-        third = self.graph.reach([cuts[3], *outputs[1]], {cuts[2], *fixed})
+        results = [[self._class(result) for result in chain.results(chain.nodes[layer])] for layer in (1, 2)]
+        second = self.graph.reach([cuts[2], *results[0]], {cuts[1], *fixed})
+        third = self.graph.reach([cuts[3], *results[1]], {cuts[2], *fixed})
         like = self.graph.likeness(second, third, known, neighbour)
         if like is None or {like[of] for of in second} != set(third):
             return None
         alone = {like[of] for of in second if like[of] != of}
         if alone.intersection(second) or any(self.graph.has_leaf(of, others) for of in third):
             return None
-        return Unit(chain, cuts[3], cuts[2], outputs[1], frozenset(alone), self._places(chain.nodes[2]), renamed)
+        return Unit(chain, cuts[3], cuts[2], results[1], frozenset(alone), self._places(chain.nodes[2]), renamed)
 
     def _known_likes(self, chain: Layers) -> dict[int, int] | None:
         """Classes that the second layer is computed of -> those for the third, as far as nodes of theirs tell."""
@@ -204,13 +216,13 @@ class _Finder:
         """Class -> place of the node of it that was lowered first among those with a span."""
         places: dict[int, int] = {}
         spanned = [place for place, node in enumerate(nodes) if node.span is not None]
-        for place in sorted(spanned, key=lambda place: self.handles[self.short.place[nodes[place]]]):
+        handles = self.region.runner.lowered.handles
+        for place in sorted(spanned, key=lambda place: handles[self.short.place[nodes[place]]]):
             places.setdefault(self._class(nodes[place]), place)
         return places
 
     def _class(self, node: Expr) -> int:
-        """The class of what has the place of a node of the whole function."""
-        return self.handle_class[self.handles[self.short.place[node]]]
+        return self.short.class_of(node, self.region)
 
 
 def _pairs(ones: dict[int, int], others: dict[int, int], places: Sequence[int]) -> dict[int, int] | None:

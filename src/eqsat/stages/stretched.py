@@ -26,8 +26,6 @@ from eqsat.egraph.python_rules import build_node
 from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import FoldConstants, Rewrite, Rule, refs_of
 from eqsat.egraph.schedule import Schedule
-from eqsat.egraph.snapshot import Snapshot
-from eqsat.egraph.symbols import Atom, Interner
 from eqsat.errors import ExtractionError
 from eqsat.extraction import CostFunction, OpCount, Problem
 from eqsat.relay.dataflow_pattern import DominatorPattern
@@ -109,7 +107,7 @@ def _stretched(short: Shortened, region: Region, chosen: Extraction, model: Cost
     layers = [_Layer(problem, result.choice, region, unit) for unit in units]
     if not all(layer.is_cheapest() for layer in layers):
         return None
-    body = _Stretch(short, posed.snapshot, region.runner.egraph.atoms, result.choice, layers).body(region)
+    body = _Stretch(short, posed, result.choice, layers).body()
     if body is None:
         return None
     given = input_node_costs(region, model)
@@ -143,7 +141,7 @@ class _Layer:
         self.root = region.root
         self.unit = unit
         self.kernels = region.snapshot.class_count  # number of the first class that is part of a kernel
-        self.roots = [unit.top, *unit.outputs]
+        self.roots = [unit.top, *unit.results]
 
         def chosen(of: int) -> list[int]:
             return problem.children[int(choice[of])] if self._is_inside(of) else []
@@ -201,41 +199,36 @@ class _Stretch:
 
     Args:
         short: the shortened function.
-        snapshot: its e-graph.
-        atoms: atoms by id, those of the missing layers among them.
+        region: it saturated, with kernels.
         choice: class -> chosen e-node.
         layers: those to copy, lower chains first.
     """
 
-    def __init__(
-        self,
-        short: Shortened,
-        snapshot: Snapshot,
-        atoms: Interner[Atom],
-        choice: NDArray[np.int64],
-        layers: Sequence[_Layer],
-    ):
+    def __init__(self, short: Shortened, region: Region, choice: NDArray[np.int64], layers: Sequence[_Layer]):
         self.short = short
-        self.snapshot = snapshot
+        self.region = region
+        self.snapshot = region.snapshot
+        self.atoms = region.runner.egraph.atoms  # those of the missing layers among them
         self.choice: list[int] = choice.tolist()
         self.layers = layers
-        self.atoms = atoms
         self.built: dict[int, Expr] = {}
         self.above: dict[int, Expr] = {}  # class that a layer computes -> what the last missing one computes
-        self.results: dict[int, Expr] = {}  # index of a result of a missing layer -> the result
+        self.results: dict[Expr, Expr] = {}  # result of the whole function -> what is built for it
 
-    def body(self, region: Region) -> Expr | None:
-        """The graph, None where a layer needs, beside it, what is above it."""
-        spans = input_spans(region.snapshot, region.runner.lowered)
+    def body(self) -> Expr | None:
+        """The graph, None where a layer needs, beside it, what is above it, or results are not a tuple of their own."""
+        spans = input_spans(self.snapshot, self.region.runner.lowered)
         tops = {layer.unit.top: layer for layer in self.layers}
-        roots = [of for layer in self.layers for of in layer.beside]
-        for of in children_first([*roots, region.root], lambda of: self.snapshot.children(self.choice[of])):
+        beside = [of for layer in self.layers for of in layer.beside]
+        wanted = [self.short.class_of(result, self.region) for result in self.short.results]
+        if any(self.choice[of] < 0 for of in wanted):
+            return None
+        for of in children_first([*beside, *wanted], lambda of: self.snapshot.children(self.choice[of])):
             below = [self._value(child) for child in self.snapshot.children(self.choice[of])]
             self.built[of] = self._node(of, {}, below, spans.get(of))
             if of in tops and not self._copy(tops[of]):
                 return None
-        root = self._root(region.root) if self.short.fields else self._value(region.root)
-        return None if root is None else fold_constants(root)
+        return fold_constants(self._whole(wanted))
 
     def _value(self, of: int) -> Expr:
         """What those use that are above all layers that compute a class."""
@@ -249,15 +242,14 @@ class _Stretch:
         beside = {of: self._value(of) for of in layer.beside}
         value = self.built[unit.top]
         for number, atoms in enumerate(unit.renamed, KEPT - 1):
-            nodes, outputs = unit.chain.nodes[number], unit.chain.outputs[number]
+            nodes = unit.chain.nodes[number]
             made = {**beside, unit.bottom: value}
             for of in layer.classes:
                 span = nodes[unit.places[of]].span if of in unit.places else None
                 below = [made[child] for child in self.snapshot.children(self.choice[of])]
                 made[of] = self._node(of, atoms, below, span)
             value = made[unit.top]
-            for of, (_, index) in zip(unit.outputs, outputs, strict=True):
-                self.results[index] = made[of]
+            self.results |= zip(unit.chain.results(nodes), [made[of] for of in unit.results], strict=True)
         self.above[unit.top] = value
         return True
 
@@ -273,13 +265,12 @@ class _Stretch:
             expr.span = span
         return expr
 
-    def _root(self, of: int) -> Expr | None:
-        """The tuple of all results, None where another expression is chosen for it."""
-        node = self.choice[of]
-        if self.snapshot.symbols[self.snapshot.node_symbol[node]].kind != "tuple":
-            return None
-        of_kept = {index for layer in self.layers for one in layer.unit.chain.outputs[:3] for _, index in one}
-        for index, child in zip(self.short.fields, self.snapshot.children(node), strict=True):
-            self.results[index] = self.built[child] if index in of_kept else self._value(child)
-        whole: Tuple = Tuple([self.results[index] for index in range(len(self.results))])._carry(self.short.whole.body)
-        return whole
+    def _whole(self, wanted: Sequence[int]) -> Expr:
+        """The value of the function: its results in the shortened one, of these classes, and those of missing layers."""
+        chains = [layer.unit.chain for layer in self.layers]
+        lower = {result for chain in chains for layer in chain.nodes[: KEPT - 1] for result in chain.results(layer)}
+        for result, of in zip(self.short.results, wanted, strict=True):
+            self.results[result] = self.built[of] if result in lower else self._value(of)
+        for outer in self.short.tuples:
+            self.results[outer] = Tuple([self.results[field] for field in outer.fields])._carry(outer)
+        return self.results[self.short.whole.body]
