@@ -27,7 +27,10 @@ from .solution import Result
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def main(files: Sequence[str], methods: Sequence[str], seconds: float, seed: int, as_json: bool) -> None:
-    """Extract the cheapest graph of each extraction-gym FILE (.json or .json.xz)."""
+    """Extract the cheapest graph of each extraction-gym FILE (.json or .json.xz).
+
+    The exit code is 1 when some files failed, 2 when all did.
+    """
     rows: list[dict[str, Any]] = []
     failed = False
     for file in files:
@@ -36,11 +39,11 @@ def main(files: Sequence[str], methods: Sequence[str], seconds: float, seed: int
             found = {method: extract(problem, method, seconds=seconds, seed=seed) for method in methods or ("auto",)}
         except EqsatError as error:
             failed = True
-            print(error, file=sys.stderr)
+            print(f"eqsat: {error}", file=sys.stderr)
         else:
             rows += [_row(file, problem, method, result) for method, result in found.items()]
     print(json.dumps(rows, indent=1)) if as_json else _print_table(rows)
-    sys.exit(1 if failed else 0)
+    sys.exit(0 if not failed else 1 if rows else 2)
 
 
 def _row(file: str, problem: Problem, method: str, result: Result) -> dict[str, Any]:

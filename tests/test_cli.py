@@ -227,7 +227,10 @@ def test_an_unknown_rule_set_is_told_with_those_there_are(eqsat: Any, source: Pa
     refused(ran, "there is no rule set 'magic': choose from default, ")
 
 
-@pytest.mark.parametrize("arguments", [("--extract", "magic"), ("--cost", "magic"), ("--verify", "-1"), ("--magic",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--extract", "magic"), ("--cost", "magic"), ("--verify", "-1"), ("--tolerance", "nan"), ("--magic",)],
+)
 def test_unknown_choices(eqsat: Any, source: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     refused(eqsat("optimize", source, tmp_path / "out.onnx", *arguments), arguments[0])
 
@@ -236,6 +239,33 @@ def test_a_target_that_cannot_be_written(eqsat: Any, source: Path, tmp_path: Pat
     refused(eqsat("optimize", source, tmp_path / "no" / "out.onnx"), "cannot write", "No such file")
     refused(eqsat("optimize", source, tmp_path), "cannot write", tmp_path.name)
     assert os.listdir(tmp_path) == ["in.onnx"]
+
+
+@pytest.mark.parametrize("which", ["in.onnx", "out.onnx"])
+def test_a_report_is_not_written_over_a_model(eqsat: Any, source: Path, tmp_path: Path, which: str) -> None:
+    given, out = source.read_bytes(), tmp_path / "out.onnx"
+    assert source.name == "in.onnx"
+    refused(eqsat("optimize", source, out, "--report", tmp_path / which), which, "written over")
+    refused(eqsat("compare", source, "--plot", source), "in.onnx", "written over")
+    assert source.read_bytes() == given
+    assert not out.exists()
+
+
+def test_no_model_is_written_without_its_report(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    refused(
+        eqsat("optimize", source, tmp_path / "out.onnx", "--report", tmp_path / "none" / "page.html"), "cannot write"
+    )
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_errors_are_short_whatever_models_name(eqsat: Any, tmp_path: Path) -> None:
+    proto = model()
+    proto.graph.node[0].input[0] = "n" * 10**6
+    path = tmp_path / "in.onnx"
+    path.write_bytes(proto.SerializeToString())
+    ran = eqsat("optimize", path, tmp_path / "out.onnx")
+    refused(ran, "the inputs of Add node '' use 'nnn")
+    assert len(ran.err) < 1100
 
 
 def test_no_or_unknown_commands(eqsat: Any) -> None:
@@ -305,6 +335,7 @@ def test_extract_solves_gym_files(eqsat: Any, tmp_path: Path) -> None:
     ran = eqsat("extract", path)
     assert ran.code == 0
     assert "graph.json" in ran.out
+    refused(eqsat("extract", tmp_path / "none.json"), "none.json", "cannot be read")
 
 
 def test_completion_scripts() -> None:

@@ -21,6 +21,9 @@ from eqsat.cli.show import show
 from eqsat.errors import EqsatError
 from eqsat.extraction.__main__ import main as extract
 
+_LONGEST = 1000
+"""Characters of an error that are told: names in models may be of any length."""
+
 
 def main() -> None:
     """Run the command line; errors are one line on stderr and exit code 2, an interrupt is exit code 130."""
@@ -44,7 +47,7 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    click.echo(message, err=True)
+    click.echo(message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…", err=True)
     sys.exit(code)
 
 

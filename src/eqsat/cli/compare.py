@@ -8,7 +8,17 @@ from typing import Any
 
 import click
 
-from eqsat.cli.options import COSTS, PATH, cost_option, json_option, limit_options, limits, read_model, rules_option
+from eqsat.cli.options import (
+    COSTS,
+    PATH,
+    cost_option,
+    json_option,
+    keep_apart,
+    limit_options,
+    limits,
+    read_model,
+    rules_option,
+)
 from eqsat.egraph.rule import RuleSet, flatten
 from eqsat.errors import ModelError
 
@@ -43,6 +53,7 @@ def compare(
     from eqsat.onnx.cost import OnnxCost
     from eqsat.onnx.imported import opset_of
 
+    keep_apart([plot, page], [source])
     model = read_model(source)
     imported = onnx.import_model(model)
     cost_model = OnnxCost(COSTS[cost](), opset_of(model))

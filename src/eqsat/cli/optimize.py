@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from eqsat.cli.options import PATH, STREAM, Settings, json_option, optimization_options, read_model
+from eqsat.cli.options import PATH, STREAM, Settings, json_option, keep_apart, optimization_options, read_model
 from eqsat.cli.progress import saturation_progress
 from eqsat.egraph.report import Report
 from eqsat.errors import ModelError
@@ -68,6 +68,7 @@ def optimize_file(
     """
     from eqsat import onnx
 
+    keep_apart([page], [source, target])
     clock = time.perf_counter
     start = clock()
     given = read_model(source)
@@ -84,9 +85,6 @@ def optimize_file(
         phases["verify"] = clock() - start
         if not settings.keep_differing:
             refuse_beyond(settings.tolerance, differences, lambda: to_blame(model, settings))
-    start = clock()
-    write_model(done.after, target)
-    phases["save"] = clock() - start
     facts = _facts(done, settings.cost, phases, differences)
     facts["nodes"]["before"] = node_count(given)
     explanations = done.explanations if explain else []
@@ -97,6 +95,9 @@ def optimize_file(
         facts["changes"] = list(map(asdict, changes))
     if page is not None:
         _write_page(page, source.name, done, settings, facts, made_by, changes)
+    start = clock()
+    write_model(done.after, target)
+    phases["save"] = clock() - start
     return facts
 
 

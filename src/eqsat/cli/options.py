@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from eqsat.extraction import EXTRACTORS, CostNode, OpCount, Roofline
+from eqsat.errors import ArgumentError
+from eqsat.extraction import EXTRACTORS, CostFunction, OpCount, Roofline
 from eqsat.stages import Limits
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -20,7 +21,7 @@ PATH = click.Path(path_type=Path)
 STREAM = Path("-")
 """Standard input or output in the place of a file."""
 
-COSTS: dict[str, Callable[[], Callable[[CostNode], float]]] = {"opcount": OpCount, "roofline": Roofline}
+COSTS: dict[str, Callable[[], CostFunction]] = {"opcount": OpCount, "roofline": Roofline}
 
 
 def _options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -30,6 +31,12 @@ def _options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
 def _limits(context: click.Context, parameter: click.Parameter, value: float) -> float:
     if not value > 0:
         raise click.BadParameter(f"{value} is not above 0", context, parameter)
+    return value
+
+
+def _tolerance(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if not value >= 0:
+        raise click.BadParameter(f"{value} is not 0 or above", context, parameter)
     return value
 
 
@@ -74,6 +81,16 @@ def limits(iterations: int, nodes: int, seconds: float) -> Limits:
     return Limits(iterations=iterations, nodes=nodes, seconds=seconds)
 
 
+def keep_apart(written: Iterable[Path | None], models: Iterable[Path]) -> None:
+    """Raise ArgumentError when a page or picture would be written over a model, or over another of them."""
+    taken = {path.resolve() for path in models if path != STREAM}
+    for path in written:
+        if path is not None:
+            if path.resolve() in taken:
+                raise ArgumentError(f"{path} would be written over: give each file a name of its own")
+            taken.add(path.resolve())
+
+
 def read_model(source: Path) -> Any:
     """The ONNX model in a file or on standard input."""
     from eqsat import onnx
@@ -106,7 +123,8 @@ optimization_options = _options(
     ),
     click.option(
         "--tolerance",
-        type=click.FloatRange(min=0),
+        type=float,
+        callback=_tolerance,
         default=1e-3,
         show_default=True,
         help="Relative difference beyond which nothing is written.",
@@ -136,7 +154,7 @@ class Settings:
         return limits(self.iterations, self.nodes, self.seconds)
 
     @property
-    def cost_model(self) -> Callable[[CostNode], float]:
+    def cost_model(self) -> CostFunction:
         """What is minimized."""
         return COSTS[self.cost]()
 

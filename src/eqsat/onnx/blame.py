@@ -11,7 +11,7 @@ import onnx_ir as ir
 from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import flatten
 from eqsat.errors import EqsatError
-from eqsat.extraction import CostNode
+from eqsat.extraction import CostFunction
 from eqsat.onnx.optimize import run
 from eqsat.onnx.partition import partition
 from eqsat.onnx.verify import differing, verify
@@ -23,7 +23,7 @@ def blame(
     model: ir.Model,
     rules: Iterable[Any] | None = None,
     limits: Limits | None = None,
-    cost_model: Callable[[CostNode], float] | None = None,
+    cost_model: CostFunction | None = None,
     method: str = "auto",
     runs: int = 3,
     tolerance: float = 1e-3,

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from eqsat.collector import paused_gc
 from eqsat.egraph.report import Limits, Report
 from eqsat.errors import ModelError
-from eqsat.extraction import CostNode, OpCount
+from eqsat.extraction import CostFunction, OpCount
 from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.exporter import export_body, export_model
 from eqsat.onnx.files import from_proto, to_proto
@@ -99,7 +99,7 @@ def run(
     model: ir.Model,
     rules: Iterable[Any] | None = None,
     limits: Limits | None = None,
-    cost_model: Callable[[CostNode], float] | None = None,
+    cost_model: CostFunction | None = None,
     method: str = "auto",
     on_iteration: Callable[[Report], None] | None = None,
     explain: bool = False,

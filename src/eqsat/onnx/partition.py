@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from eqsat.egraph.report import Limits, Report
 from eqsat.errors import ArgumentError, ModelError
-from eqsat.extraction import CostNode, OpCount
+from eqsat.extraction import CostFunction, OpCount
 from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
@@ -52,7 +52,7 @@ def partition(
     target: str,
     rules: Iterable[Any] | None = None,
     limits: Limits | None = None,
-    cost_model: Callable[[CostNode], float] | None = None,
+    cost_model: CostFunction | None = None,
     method: str = "auto",
     on_iteration: Callable[[Report], None] | None = None,
 ) -> Partitioning:
