@@ -40,6 +40,9 @@ from eqsat.stages.repeated import find_layers
 from eqsat.stages.saturation import Region, is_open, saturate, schedule_of
 from eqsat.stages.shortened import KEPT, Shortened, Unit, find_units
 
+_SECONDS = 10.0
+"""For the proof that a layer has no cheaper form."""
+
 
 def optimized(
     source: Expr | IRModule,
@@ -164,7 +167,7 @@ class _Layer:
             return False
         if not self._needs(self.unit.top, self.unit.bottom):
             return False
-        found = extraction.extract(self._alone(), "auto")
+        found = extraction.extract(self._alone(), "exact", seconds=_SECONDS)
         return found.optimal and math.isclose(found.cost, self.cost, rel_tol=1e-9, abs_tol=1e-12)
 
     def _needs(self, root: int, part: int) -> bool:
@@ -266,7 +269,7 @@ class _Stretch:
         return expr
 
     def _whole(self, wanted: Sequence[int]) -> Expr:
-        """The value of the function: its results in the shortened one, of these classes, and those of missing layers."""
+        """The value of the function: of results that the shortened one has, by their classes, and of the others."""
         chains = [layer.unit.chain for layer in self.layers]
         lower = {result for chain in chains for layer in chain.nodes[: KEPT - 1] for result in chain.results(layer)}
         for result, of in zip(self.short.results, wanted, strict=True):
