@@ -237,12 +237,19 @@ def test_small_external_weights_that_rules_have_read_are_written(tmp_path: Path)
         ({"location": "w.bin", "offset": "first"}, "invalid literal"),
     ],
 )
-def test_external_data_that_is_not_there_is_refused(tmp_path: Path, place: dict[str, str], reason: str) -> None:
-    proto = parsed("(float[2] x) => (float[2] y) { y = Add (x, w) }")
-    tensor = proto.graph.initializer.add(
+@pytest.mark.parametrize("in_attribute", [False, True])
+def test_external_data_that_is_not_there_is_refused(
+    tmp_path: Path, place: dict[str, str], reason: str, in_attribute: bool
+) -> None:
+    tensor = onnx.TensorProto(
         name="w", data_type=onnx.TensorProto.FLOAT, data_location=onnx.TensorProto.EXTERNAL, dims=[2]
     )
     tensor.external_data.extend(onnx.StringStringEntryProto(key=key, value=place[key]) for key in place)
+    proto = parsed("(float[2] x) => (float[2] y) { y = Add (x, w) }")
+    if in_attribute:
+        proto.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=tensor))
+    else:
+        proto.graph.initializer.append(tensor)
     (tmp_path / "folder").mkdir()
     (tmp_path / "w.bin").write_bytes(bytes(16))
     with pytest.raises(ModelError, match=reason):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -11,7 +12,7 @@ from eqsat.errors import ModelError
 
 
 def check_external_files(model: ir.Model, where: str) -> None:
-    """See that the data of initializers is there.
+    """See that the data of initializers and of nodes' attributes is there.
 
     Args:
         model: the model, its tensors with the folder they are in.
@@ -20,8 +21,8 @@ def check_external_files(model: ir.Model, where: str) -> None:
     Raises:
         ModelError: a file is missing, too short, no file or outside the model's folder.
     """
-    for value in _external_values(model):
-        tensor = value.const_value
+    tensors = [value.const_value for value in _external_values(model)]
+    for tensor in (*tensors, *_external_attributes(model)):
         problem = _problem_of(tensor)
         if problem:
             raise ModelError(f"{where} keeps tensor {tensor.name!r} in {str(tensor.location)!r:.200}, {problem}")
@@ -52,6 +53,13 @@ def take_in(model: ir.Model, most: float = math.inf) -> None:
 def _external_values(model: ir.Model) -> list[ir.Value]:
     values = [value for graph in model.graphs() for value in graph.initializers.values()]
     return [value for value in values if isinstance(value.const_value, ir.ExternalTensor)]
+
+
+def _external_attributes(model: ir.Model) -> Iterator[ir.ExternalTensor]:
+    for node in model.graph.all_nodes():
+        for attr in node.attributes.values():
+            if attr.type == ir.AttributeType.TENSOR and isinstance(attr.value, ir.ExternalTensor):
+                yield attr.value
 
 
 def _problem_of(tensor: ir.ExternalTensor) -> str | None:
