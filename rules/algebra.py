@@ -172,30 +172,36 @@ canonical = RuleSet(
 )
 
 shifted, scaled = x + a, x * a
+out_of_shift, out_of_scale = ((apart(whole, x), varying(x)) for whole in (shifted, scaled))
 
 # constants travel outward and meet
 meeting = RuleSet(
     "meeting",
     [
-        rewrite("add-add-constant", shifted + b, x + (a + b), sum_is_new, apart(shifted, x), soundness=ROUNDING),
+        rewrite("add-add-constant", shifted + b, x + (a + b), sum_is_new, *out_of_shift, soundness=ROUNDING),
         rewrite(
             "add-add-large-constant",
             shifted + b,
             x + (a + b),
             when(is_large, type_of(a)),
-            apart(shifted, x),
+            *out_of_shift,
             soundness=ROUNDING,
             examples=lambda draw: (Var("x", TensorType((36,), draw.dtype)) + large(draw)) + large(draw),
         ),
         rewrite(
-            "multiply-multiply-constant", scaled * b, x * (a * b), product_is_new, apart(scaled, x), soundness=ROUNDING
+            "multiply-multiply-constant",
+            scaled * b,
+            x * (a * b),
+            product_is_new,
+            *out_of_scale,
+            soundness=ROUNDING,
         ),
         rewrite(
             "multiply-multiply-large-constant",
             scaled * b,
             x * (a * b),
             when(is_large, type_of(a)),
-            apart(scaled, x),
+            *out_of_scale,
             soundness=ROUNDING,
             examples=lambda draw: (Var("x", TensorType((36,), draw.dtype)) * large(draw)) * large(draw),
         ),
@@ -205,7 +211,7 @@ meeting = RuleSet(
             shifted * b,
             x * b + a * b,
             when(is_number, type_of(x)),
-            apart(shifted, x),
+            *out_of_shift,
             soundness=ROUNDING,
         ),
         rewrite(
@@ -213,7 +219,7 @@ meeting = RuleSet(
             scaled * y,
             (x * y) * a,
             when(is_scalar, type_of(a)),
-            apart(scaled, x),
+            *out_of_scale,
             varying(y),
             soundness=ROUNDING,
         ),
@@ -222,7 +228,7 @@ meeting = RuleSet(
             scaled / y,
             (x / y) * a,
             when(is_float_scalar, type_of(a)),
-            apart(scaled, x),
+            *out_of_scale,
             varying(y),
             soundness=ROUNDING,
         ),
@@ -231,7 +237,7 @@ meeting = RuleSet(
             shifted + y,
             (x + y) + a,
             when(is_scalar, type_of(a)),
-            apart(shifted, x),
+            *out_of_shift,
             varying(y),
             soundness=ROUNDING,
         ),
