@@ -47,6 +47,7 @@ from eqsat.rules.normalization import normalization
 from eqsat.rules.pools import pools
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
+from eqsat.rules.repeats import repeating
 from eqsat.rules.rows import rows
 from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
@@ -68,6 +69,7 @@ _subjects = (
     dynamic,
     transposes,
     shuffles,
+    repeating,
     unit_axes,
     joining,
     gathering,

@@ -68,6 +68,17 @@ def channels_last_conv(features: Expr) -> Expr:
     return relay.squeeze(relay.transpose(convolved, axes=(0, 2, 3, 1)), axis=[0])
 
 
+def shared_heads(heads: Expr, times: int) -> Expr:
+    """Each of the heads for several queries, of a batch and a length that are not known."""
+    _, count, _, size = heads.type_annotation.shape
+    one = relay.expand_dims(heads, axis=2)
+    known = const(np.array([count, times]), "int64"), const(np.array([size]), "int64")
+    lengths = [relay.strided_slice(relay.shape_of(heads, "int64"), [at], [at + 1]) for at in (0, 2)]
+    shape = relay.concatenate([lengths[0], known[0], lengths[1], known[1]], axis=0)
+    spread = relay.broadcast_to(one, shape)
+    return relay.reshape(spread, newshape=(0, count * times, -1, size))
+
+
 def unknown_image() -> Expr:
     return relay.var("image", shape=(relay.Any("height"), relay.Any("width")))
 
@@ -130,6 +141,10 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "axes of one element are taken out at once": (
         "squeeze",
         lambda: relay.squeeze(relay.squeeze(relay.var("x", shape=(1, relay.Any("n"), 1)), axis=[0]), axis=[1]),
+    ),
+    "heads that are repeated are a gather, whatever their length": (
+        "take",
+        lambda: shared_heads(relay.var("keys", shape=(relay.Any("n"), 2, relay.Any("s"), 8)), 3),
     ),
     "a channel shuffle is a gather": (
         "nn.relu take",
