@@ -204,15 +204,20 @@ def compare(a: Any, b: Any) -> tuple[float, float]:
         return np.inf, np.inf
     if a.dtype.kind in "OUS":
         return (0.0, 0.0) if np.array_equal(a, b) else (np.inf, np.inf)
-    return _numeric_difference(a.astype(np.float64), b.astype(np.float64))
+    least = float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 0.0
+    return _numeric_difference(a.astype(np.float64), b.astype(np.float64), least)
 
 
-def _numeric_difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> tuple[float, float]:
+def _numeric_difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], least: float) -> tuple[float, float]:
+    """As :func:`compare`; what is smaller than ``least``, the rounding of 1, is compared as if it were as large.
+
+    Sigmoids far from the middle leave such outputs, of which no digit is certain.
+    """
     differing = (a != b) & ~(np.isnan(a) & np.isnan(b))
     if not differing.any():
         return 0.0, 0.0
     if not np.isfinite(a[differing]).all() or not np.isfinite(b[differing]).all():
         return np.inf, np.inf
     absolute = float(np.abs(a - b)[differing].max())
-    scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
+    scale = float(np.abs(a[np.isfinite(a)]).max(initial=least))
     return absolute, absolute / scale if scale else np.inf
