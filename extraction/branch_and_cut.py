@@ -23,7 +23,8 @@ from .solution import Result, finish
 
 _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
-_FIRST_TRY = 1.0  # seconds for HiGHS before CP-SAT is asked
+_SMALL, _FEW = 5_000, 30  # up to so many nodes, a proof mostly takes less than more than so many idle kicks
+_FIRST_TRY = 1.0  # seconds for HiGHS before the search goes on, and CP-SAT is asked
 _SECOND_OPINION, _SECOND_SHARE = 6.0, 0.2  # seconds, and share of the time left, for CP-SAT; the rest is for HiGHS
 _TIME_OVER = "stopped by the time limit"
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
@@ -53,7 +54,8 @@ def prove(
 ) -> Result:
     """Greedy, local search, then branch and cut.
 
-    The local search gives up after `patience` kicks that save nothing, or after that `share` of the time left.
+    The local search gives up after `patience` kicks that save nothing, or after that `share` of the time left; in
+    small problems only where the first try of a proof fails.
     """
     solver = BranchAndCut(problem, tree(problem, incumbent=incumbent), seed, patience, share)
     try:
@@ -104,7 +106,8 @@ class BranchAndCut:
             current = stage.problem
             if deadline.passed():
                 break
-            search = self._search(current, deadline)
+            search = Search(current, self.seed)
+            self._kick(search, deadline, _FEW if current.num_nodes <= _SMALL else self.patience)
             if deadline.passed():
                 break
             relaxation, cuts = Relaxation(current, self.seed), Cuts(current, deadline)
@@ -141,14 +144,13 @@ class BranchAndCut:
             small_bound = math.ceil(small_bound / step - 1e-6) * step
         self.bound = max(self.bound, min(self.cost, self.constant + small_bound))
 
-    def _search(self, current: Problem, deadline: Deadline) -> Search:
-        search = Search(current, self.seed)
+    def _kick(self, search: Search, deadline: Deadline, patience: int) -> None:
+        """Search on, and take what is found."""
         try:
-            improve(search, deadline.within(self.share * deadline.left()), self.patience)
+            improve(search, deadline.within(self.share * deadline.left()), patience)
         finally:  # also where Ctrl-C strikes
             if search.choice:
                 self._offer(search.choice)
-        return search
 
     def _tighten(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> bool:
         """Solve the relaxation and cut until nothing is violated; whether it could be solved."""
@@ -187,12 +189,13 @@ class BranchAndCut:
 
     def _branch(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> str:
         relaxation.require_integers()
-        if cp_sat.available():
-            self._branch_until(deadline.within(_FIRST_TRY), relaxation, cuts, search)
-            if not self._closed() and not deadline.passed():
+        self._branch_until(deadline.within(_FIRST_TRY), relaxation, cuts, search)
+        if not self._closed() and not deadline.passed():
+            self._kick(search, deadline, self.patience)
+            if cp_sat.available():
                 self._ask_cp_sat(relaxation.problem, search, deadline)
-            if self._closed():
-                return ""
+        if self._closed():
+            return ""
         return self._branch_until(deadline, relaxation, cuts, search)
 
     def _ask_cp_sat(self, current: Problem, search: Search, deadline: Deadline) -> None:

@@ -74,9 +74,10 @@ def _climb(
 
 
 def improve(search: Search, deadline: Deadline, patience: int) -> None:
-    """Start from the cheapest trees; descend and kick until so many kicks in a row saved nothing."""
-    search.start(cheapest_trees(search.problem)[0])
-    search.descend(deadline)
+    """Kick until so many kicks in a row saved nothing, at first after a descent from the cheapest trees."""
+    if not search.choice:
+        search.start(cheapest_trees(search.problem)[0])
+        search.descend(deadline)
     idle = 0
     while idle < patience and not deadline.passed():
         idle = 0 if search.kick(deadline) else idle + 1
