@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.expr import Constant, Expr, Var, const
@@ -19,7 +19,7 @@ from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.normalization import is_vector, number
 from eqsat.rules.operators import rank_of, reduced_axes
-from eqsat.rules.values import is_float, is_scalar, one
+from eqsat.rules.values import is_float, is_scalar, one, vector
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
 eps, c, known_mask = constants("eps c known_mask")
@@ -38,8 +38,7 @@ def over_last_axis(ty: TensorType, attrs: Any) -> bool:
 
 
 def ones(ty: TensorType) -> Any:
-    dim = ty.shape[-1] if ty.shape else None
-    return np.ones(dim, ty.dtype) if isinstance(dim, int) else refuse("the last dimension is not known")
+    return vector(1.0, ty.shape[-1] if ty.shape else None, ty.dtype)
 
 
 def is_last(attrs: Any, ty: TensorType) -> bool:

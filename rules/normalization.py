@@ -25,7 +25,7 @@ from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.linear import along
 from eqsat.rules.operators import inverse as inverse_order
 from eqsat.rules.operators import rank_of, reduced_axes
-from eqsat.rules.values import is_float, keeps_floats, one, scalar, zero
+from eqsat.rules.values import is_float, keeps_floats, one, scalar, vector, zero
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -180,8 +180,7 @@ def axis_filled(value: float) -> Any:
     """A vector of equal numbers, as long as the axis of ``x`` that the mean goes over."""
 
     def array(ty: TensorType, attrs: Any) -> Any:
-        dim = ty.shape[reduced_axes(attrs, ty)[0]]
-        return np.full(dim, value, ty.dtype) if isinstance(dim, int) else refuse("the dimension is not known")
+        return vector(value, ty.shape[reduced_axes(attrs, ty)[0]], ty.dtype)
 
     return compute(array, type_of(x), attrs_of(average))
 
@@ -337,8 +336,7 @@ def channels_filled(value: float) -> Any:
     """A vector of equal numbers, as long as axis 1 of ``x``."""
 
     def array(ty: TensorType) -> Any:
-        dim = ty.shape[1] if rank_of(ty) > 1 else None
-        return np.full(dim, value, ty.dtype) if isinstance(dim, int) else refuse("the channels are not known")
+        return vector(value, ty.shape[1] if rank_of(ty) > 1 else None, ty.dtype)
 
     return compute(array, type_of(x))
 

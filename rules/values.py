@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.author import compute, type_of, when
+from eqsat.egraph.author import compute, refuse, type_of, when
 from eqsat.egraph.egraph import is_exact
-from eqsat.egraph.rule import Compute, Guard
+from eqsat.egraph.rule import Compute, Guard, Refusal
 from eqsat.relay.dataflow_pattern import ConstantPattern, DFPattern, is_constant
-from eqsat.relay.ty import TensorType
+from eqsat.relay.ty import Dim, TensorType
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,19 @@ half, minus_one = filled(0.5, "half"), filled(-1, "minus_one")
 def scalar(value: float, like: DFPattern) -> Compute:
     """A scalar constant of the dtype of what ``like`` matched."""
     return compute(lambda ty: np.asarray(value).astype(ty.dtype), type_of(like))
+
+
+_LONGEST = 1 << 20
+"""Elements of a vector beyond which it is not made: no layer has as many channels, but a wrong shape may say so."""
+
+
+def vector(value: float, length: Dim | None, dtype: str) -> NDArray[Any] | Refusal:
+    """As many equal numbers as a dimension says."""
+    if not isinstance(length, int):
+        return refuse("how many numbers that takes is not known")
+    if length > _LONGEST:
+        return refuse(f"that takes {length} numbers")
+    return np.full(length, value, dtype)
 
 
 def is_float(*types: Any) -> bool:

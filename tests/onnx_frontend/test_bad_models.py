@@ -176,6 +176,16 @@ def test_a_function_that_uses_what_is_not_made(body: str) -> None:
         optimized(model)
 
 
+def test_dimensions_that_no_memory_holds() -> None:
+    """Rules make no vectors of their length, and their sums are no dimension."""
+    proto = parsed(f"""(float[2,{2**62},4,4] x) => (float[2,{2**62},1,1] y, z) {{
+        y = ReduceMean <axes = [2, 3]> (x)
+        d = Sub (x, y) q = Mul (d, d) v = ReduceMean <axes = [2, 3]> (q) r = Sqrt (v) n = Div (d, r)
+        two = Concat <axis = 1> (n, n) z = Det (two)
+    }}""")
+    assert operators(optimized(proto).graph)["Det"] == 1
+
+
 def test_a_branch_nested_deeply() -> None:
     """As deep as protobuf itself reads."""
     graph = helper.make_graph(

@@ -64,13 +64,17 @@ def element_type(dtype: str) -> ir.DataType:
     return _ELEMENTS[dtype]
 
 
+_NO_DIM = 1 << 63
+"""A dimension that ONNX cannot hold, as sums and products of absurd ones may be."""
+
+
 def type_proto(ty: Type) -> Any:
     """A ``TypeProto`` for a type, None when it is not a tensor's."""
     from onnx import helper
 
     if not isinstance(ty, TensorType):
         return None
-    shape = [dim.name if isinstance(dim, AnyDim) else int(dim) for dim in ty.shape]
+    shape = [dim.name if isinstance(dim, AnyDim) else dim if dim < _NO_DIM else None for dim in ty.shape]
     return helper.make_tensor_type_proto(element_type(ty.dtype).value, shape)
 
 
