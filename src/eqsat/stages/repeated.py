@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 
-RADIUS = 8
+RADIUS = 4
 """How far below a node others may differ from it."""
 
 MIN_LAYERS = 6
@@ -30,7 +31,7 @@ MIN_LAYERS = 6
 MIN_CALLS = 8
 """Calls in a layer, at least: rules see over smaller ones."""
 
-_TRIES = 8
+_TRIES = 16
 """Groups of nodes that look alike, of which it is tried whether they lie between layers."""
 
 _STEPS = 2
@@ -127,14 +128,23 @@ class _Graph:
         return {field for outer in self.tuples for field in self.children[outer]} - self.tuples
 
     def candidates(self) -> list[list[int]]:
-        """Groups of calls that look alike, those with most users first."""
+        """Groups of calls that look alike, those first of which one has fewest values beside it."""
         groups: dict[int, list[int]] = {}
         for node, look in enumerate(self._looks().tolist()):
             if type(self.nodes[node]) is Call:
                 groups.setdefault(look, []).append(node)
-        long = [members for members in groups.values() if len(members) > MIN_LAYERS]
-        long.sort(key=lambda members: (-len(self.users[members[len(members) // 2]]), members[0]))
-        return long
+        several = [members for members in groups.values() if len(members) > 2]
+        alive = self._alive()
+        return sorted(several, key=lambda members: (alive[members[len(members) // 2]], -len(members), members[0]))
+
+    def _alive(self) -> list[int]:
+        """How many values, computed up to a node, are used after it: between layers there are fewest."""
+        change = [0] * (len(self.nodes) + 1)
+        for node, users in enumerate(self.users):
+            if users and self.children[node]:
+                change[node] += 1
+                change[max(users)] -= 1
+        return list(accumulate(change))
 
     def _looks(self) -> NDArray[np.uint64]:
         """A hash of each node and of what is below it, up to the radius."""
