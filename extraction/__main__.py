@@ -20,9 +20,11 @@ from .problem import Problem
 from .solution import Result
 
 
-@click.command()
+@click.command(short_help="Solve files of the extraction-gym benchmark.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--method", "methods", multiple=True, type=click.Choice([*EXTRACTORS]), help="May be repeated; auto.")
+@click.option(
+    "--method", "methods", multiple=True, type=click.Choice([*EXTRACTORS]), help="May be repeated.  [default: auto]"
+)
 @click.option("--seconds", default=5.0, show_default=True, help="Time for each file and method.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")

@@ -24,9 +24,9 @@ TVMError = EqsatError
 
 
 def __getattr__(name: str) -> Any:
-    """``eqsat.onnx`` on first use: it needs the packages of an extra."""
-    if name == "onnx":
-        return import_module("eqsat.onnx")
+    """Packages that are loaded on first use: ``eqsat.onnx`` needs an extra, and all the rules take a while."""
+    if name in ("extraction", "onnx", "rules"):
+        return import_module(f"eqsat.{name}")
     raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
 
 

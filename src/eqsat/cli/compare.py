@@ -23,7 +23,7 @@ from eqsat.egraph.rule import RuleSet, flatten
 from eqsat.errors import ModelError
 
 
-@click.command()
+@click.command(short_help="Tell how much the order of rewriting matters for a model.")
 @click.argument("source", metavar="IN", type=PATH)
 @rules_option
 @cost_option

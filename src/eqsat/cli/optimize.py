@@ -25,7 +25,7 @@ from eqsat.relay.expr import Call, Expr
 from eqsat.stages.explanation import Change, Explanation
 
 
-@click.command()
+@click.command(short_help="Write a cheaper model that computes the same.")
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target", metavar="OUT", type=PATH)
 @optimization_options

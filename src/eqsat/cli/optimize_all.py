@@ -20,7 +20,7 @@ from eqsat.cli.options import PATH, Settings, json_option, optimization_options
 from eqsat.stages.batch import Outcome, default_workers, find_jobs, run_jobs
 
 
-@click.command(name="optimize-all")
+@click.command(name="optimize-all", short_help="Optimize every model of a folder.")
 @click.argument("folder", metavar="DIR", type=PATH)
 @click.argument("out", metavar="OUT_DIR", type=PATH)
 @optimization_options

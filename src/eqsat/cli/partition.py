@@ -16,7 +16,7 @@ from eqsat.cli.options import PATH, STREAM, Settings, json_option, optimization_
 from eqsat.cli.progress import saturation_progress
 
 
-@click.command()
+@click.command(short_help="Write a model cut for a target.")
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target_file", metavar="OUT", type=PATH)
 @click.option("--target", required=True, metavar="T", help="Whose pattern table is taken: dnnl or tensorrt.")

@@ -19,12 +19,18 @@ from eqsat.errors import RuleError
 
 @click.group()
 def rules() -> None:
-    """What the rules are."""
+    """List the rules, or test that they are sound."""
 
 
 @rules.command(name="verify")
 @click.argument("sets", nargs=-1)
-@click.option("--instances", default=100, show_default=True, help="Instances to compare for each rule.")
+@click.option(
+    "--instances",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Instances to compare for each rule.",
+)
 @click.option("--seed", default=0, show_default=True, help="Of the random choices.")
 @click.option("--all", "show_all", is_flag=True, help="Print sound rules too.")
 @json_option
@@ -35,9 +41,10 @@ def verify_rules(sets: tuple[str, ...], instances: int, seed: int, show_all: boo
     is not sound, with the smallest counterexample found.
     """
     from eqsat.egraph.rule import flatten
+    from eqsat.rules import sets as shipped
     from eqsat.rules.verify import table, verify
 
-    chosen = flatten([_rule_set(name) for name in sets or ("default", "finite", "merge")])
+    chosen = flatten([_rule_set(name) for name in sets or shipped])
     verdicts = []
     for rule in chosen:
         (verdict,) = verify(rule, instances, seed)
@@ -70,8 +77,8 @@ def _rule_set(name: str) -> Any:
     sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise RuleError(f"{name}: {error}") from error
+    except Exception as error:  # whatever the module raises
+        raise RuleError(f"{name} cannot be had: {type(error).__name__}: {error}") from error
 
 
 @rules.command(name="list")

@@ -17,7 +17,7 @@ from eqsat.relay.expr import Call, Op
 from eqsat.relay.visitor import post_order
 
 
-@click.command()
+@click.command(short_help="Print a graph as text or picture.")
 @click.argument("file", type=PATH)
 @click.option(
     "--format",
