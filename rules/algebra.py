@@ -228,7 +228,7 @@ meeting = RuleSet(
             scaled / y,
             (x / y) * a,
             when(is_float_scalar, type_of(a)),
-            *out_of_scale,
+            apart(scaled, x),
             varying(y),
             soundness=ROUNDING,
         ),
@@ -248,6 +248,7 @@ meeting = RuleSet(
             x * (a + b),
             when(all_positive, value_of(a), value_of(b)),
             sum_is_new,
+            varying(x),
             soundness=ROUNDING,
         ),
         rewrite(
@@ -255,9 +256,10 @@ meeting = RuleSet(
             scaled_and_itself,
             x * (a + scalar(1, x)),
             when(all_positive, value_of(a)),
+            varying(x),
             soundness=ROUNDING,
         ),
-        rewrite("add-itself", x + x, x * scalar(2, x), when(is_number, type_of(x))),
+        rewrite("add-itself", x + x, x * scalar(2, x), when(is_number, type_of(x)), varying(x)),
         rewrite("common-factor-of-any-sign", scaled_twice, x * (a + b), soundness=FINITE),
         rewrite(
             "one-and-some-of-any-sign",

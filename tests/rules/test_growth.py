@@ -101,9 +101,24 @@ def scales_that_cancel() -> Expr:
     return image * relay.var("mask", shape=(3, 4)) / relay.const(2.0)
 
 
+def weights_by_their_norm() -> Expr:
+    """A weight over its norm, times that norm: what is computed of constants alone rounds again and again."""
+    weight = array(32, 4, 64)
+    norm = relay.sqrt(relay.sum(weight * weight, axis=(0, 1), keepdims=True))
+    return nn.conv1d(relay.var("signal", shape=(1, 4, 90)), weight / norm * norm)
+
+
+def positions_of_zeros() -> Expr:
+    """Positions that were not trained, too large to fold, after a convolution that puts channels last."""
+    image = nn.conv2d(relay.var("image", shape=(1, 3, 8, 8)), array(32, 3, 1, 1))
+    tokens = relay.transpose(image + array(32, 1, 1), axes=(0, 2, 3, 1))
+    tokens = tokens + relay.const(np.zeros((1, 8, 8, 32), "float32"))
+    return nn.dense(relay.reshape(nn.layer_norm(tokens, array(32), array(32)), (64, 32)), array(8, 32)) + array(8)
+
+
 GRAPHS = [zero_biases_too_large_to_fold, pooled_normalizations, scaled_attention, linear_attention, gathered_rows]
 GRAPHS += [scaled_by_zero, shifted_by_zero, nothing_scaled, zero_weights, scales_in_a_row]
-GRAPHS += [shifts_that_cancel, scales_that_cancel]
+GRAPHS += [shifts_that_cancel, scales_that_cancel, weights_by_their_norm, positions_of_zeros]
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.__name__)
