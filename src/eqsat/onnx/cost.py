@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from eqsat.errors import EqsatError
 from eqsat.extraction import CostFunction, CostModel, CostNode, ties_of
 from eqsat.nd import NDArray
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
-from eqsat.onnx.spelling.target import expressions
+from eqsat.onnx.spelling.target import Operand, expressions
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
 from eqsat.relay.ty import TupleType, Type, is_static
 
@@ -97,6 +97,9 @@ class _Writing(Target):
             self.looked_for.setdefault(self.places[expr], set()).update(names)
         return super().call(expr, *names)
 
+    def transposed(self, data: Expr, order: Sequence[int]) -> Operand:
+        return data.data.numpy().transpose(order) if isinstance(data, Constant) else super().transposed(data, order)
+
     def _write(self, call: Call) -> OnnxNode | Expr | None:
         exporter = exporter_of(call.op) if isinstance(call.op, Op) else None
         try:
@@ -127,7 +130,8 @@ def _stand_in(ty: Type | None, constant: bool, types: dict[Expr, Type]) -> Expr:
     if isinstance(ty, TupleType):
         expr: Expr = Tuple([_stand_in(field, False, types) for field in ty.fields])
     elif constant and is_static(ty):
-        expr = Constant(NDArray(ty.concrete_shape, ty.dtype, lambda: np.ones(ty.concrete_shape, ty.dtype)))
+        shape, one = ty.concrete_shape, np.ones((), ty.dtype)
+        expr = Constant(NDArray(shape, ty.dtype, lambda: np.broadcast_to(one, shape)))  # one element, however large
     else:
         expr = Var("", ty)
     if ty is not None:
