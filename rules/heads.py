@@ -100,7 +100,9 @@ def leaves_some(mask: NDArray[Any]) -> bool:
 
     A softmax over such a row is even; ONNX Runtime's attention gives zeros.
     """
-    return bool(np.all(np.any(mask > np.finfo(mask.dtype).min, axis=-1)))
+    with np.errstate(over="ignore"):
+        lower = np.nextafter(mask, mask.dtype.type(-np.inf))  # NumPy does not know the least bfloat16
+    return bool(np.all(np.any(np.isfinite(lower), axis=-1)))
 
 
 def masks(ty: TensorType, whole: TensorType) -> bool:

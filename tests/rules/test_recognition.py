@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -160,3 +161,15 @@ def test_batch_normalization_written_out_is_found_in_any_association() -> None:
         beta + gamma * ((x - center) * (const(1.0) / root)),
     ):
         assert only_operator(graph, [rules.default, rules.finite]) == "nn.batch_norm"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("hidden", "recognised"), [(-1e4, True), (-np.inf, False)])
+def test_masked_attention_where_each_row_leaves_some_key(dtype: str, hidden: float, recognised: bool) -> None:
+    """Rows without any key are left to softmax, which shares its weight among them."""
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    query, key, value = (relay.var(name, shape=(2, 3, 4, 8), dtype=dtype) for name in "qkv")
+    mask = const(np.full((4, 4), hidden).astype(kind))
+    scores = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2)))
+    best = eqsat.optimize(relay.nn.matmul(relay.nn.softmax(scores + mask), value))
+    assert ("nn.masked_attention" in str(best)) is recognised
