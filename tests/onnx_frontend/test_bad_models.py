@@ -186,6 +186,17 @@ def test_dimensions_that_no_memory_holds() -> None:
     assert operators(optimized(proto).graph)["Det"] == 1
 
 
+def test_a_body_that_is_not_well_formed_passes_through() -> None:
+    """What its nodes use is the model's own matter: here one uses what it makes."""
+    proto = parsed("""(bool c, float[2] x) => (float[2] y) {
+        y = If (c) <then_branch = t () => (float[2] p) { p = Add (x, p) },
+                    else_branch = e () => (float[2] q) { q = Abs (x) }>
+    }""")
+    done = run(from_bytes(proto.SerializeToString()))
+    (node,) = onnx.load_from_string(to_bytes(done.after)).graph.node
+    assert [list(each.g.node[0].input) for each in node.attribute] == [["x", "p"], ["x"]]
+
+
 def test_a_branch_nested_deeply() -> None:
     """As deep as protobuf itself reads."""
     graph = helper.make_graph(

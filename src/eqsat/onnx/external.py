@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import onnx_ir as ir
 
 from eqsat.errors import ModelError
+from eqsat.onnx.values import data_replaced
 
 
 def check_external_files(model: ir.Model, where: str) -> None:
@@ -33,21 +35,23 @@ def has_external_tensors(model: ir.Model) -> bool:
     return bool(_external_values(model))
 
 
-def take_in(model: ir.Model, most: float = math.inf) -> None:
-    """Have the data of initializers of up to so many bytes in the model itself.
+def taken_in(model: ir.Model, most: float = math.inf) -> AbstractContextManager[None]:
+    """The data of initializers of up to so many bytes in the model itself, until the block ends.
 
     The files stay open, unlike with ``onnx_ir.external_data.load_to_model``: constants may show what is in them.
     """
-    for value in _external_values(model):
-        tensor = value.const_value
-        if tensor.nbytes <= most:
-            value.const_value = ir.Tensor(
-                tensor.numpy(),
-                name=tensor.name,
-                dtype=tensor.dtype,
-                doc_string=tensor.doc_string,
-                metadata_props=tensor.metadata_props,
-            )
+    values = [value for value in _external_values(model) if value.const_value.nbytes <= most]
+    return data_replaced({value: _in_memory(value.const_value) for value in values})
+
+
+def _in_memory(tensor: ir.ExternalTensor) -> ir.Tensor:
+    return ir.Tensor(
+        tensor.numpy(),
+        name=tensor.name,
+        dtype=tensor.dtype,
+        doc_string=tensor.doc_string,
+        metadata_props=tensor.metadata_props,
+    )
 
 
 def _external_values(model: ir.Model) -> list[ir.Value]:

@@ -14,7 +14,7 @@ from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
 from eqsat.files import replacing
 from eqsat.onnx import wire
-from eqsat.onnx.external import check_external_files, has_external_tensors, take_in
+from eqsat.onnx.external import check_external_files, has_external_tensors, taken_in
 from eqsat.onnx.sparse import with_dense_initializers
 
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
@@ -107,9 +107,8 @@ def to_bytes(model: ir.Model) -> bytes:
     """
     if _size(model) > _LARGEST_PROTOBUF:
         raise ModelError("the model is larger than 2 GB: write it to a file, and its weights go to another beside it")
-    copy = model.clone()
-    take_in(copy)
-    return bytes(to_proto(copy).SerializeToString())
+    with taken_in(model):
+        return bytes(to_proto(model).SerializeToString())
 
 
 def to_proto(model: ir.Model) -> Any:
@@ -137,8 +136,8 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
         with replacing(path) as written:
             data_file = _data_file(model, written)
             if data_file is not None:
-                take_in(model, _SMALL)
-                ir.save(model, written, format="protobuf", external_data=data_file, size_threshold_bytes=_SMALL)
+                with taken_in(model, _SMALL):
+                    ir.save(model, written, format="protobuf", external_data=data_file, size_threshold_bytes=_SMALL)
             else:
                 with open(written, "wb") as file:
                     wire.write(model, file)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
 import onnx_ir as ir
 
 
@@ -16,3 +20,16 @@ def copy_value(value: ir.Value, name: str | None = None) -> ir.Value:
     )
     copy.meta.update(value.meta)
     return copy
+
+
+@contextmanager
+def data_replaced(tensors: Mapping[ir.Value, Any]) -> Iterator[None]:
+    """Other tensors as the data of initializers, until the block ends."""
+    kept = {value: value.const_value for value in tensors}
+    try:
+        for value, tensor in tensors.items():
+            value.const_value = tensor
+        yield
+    finally:
+        for value, tensor in kept.items():
+            value.const_value = tensor

@@ -8,6 +8,8 @@ from typing import IO, Any
 import onnx
 import onnx_ir as ir
 
+from eqsat.onnx.values import data_replaced
+
 _LARGE = 1 << 20
 """Bytes from which a weight is written by itself."""
 
@@ -46,10 +48,8 @@ def _is_large(tensor: Any) -> bool:
 
 def _without(model: ir.Model, names: Collection[str]) -> Any:
     """The model but for some of the initializers."""
-    copy = model.clone()
-    for name in names:
-        copy.graph.initializers[name].const_value = ir.tensor([0], name=name)
-    proto = ir.to_proto(copy)
+    with data_replaced({model.graph.initializers[name]: ir.tensor([0], name=name) for name in names}):
+        proto = ir.to_proto(model)
     kept = [tensor for tensor in proto.graph.initializer if tensor.name not in names]
     del proto.graph.initializer[:]
     proto.graph.initializer.extend(kept)
