@@ -65,7 +65,10 @@ def _parse(data: Any) -> Problem:
                 raise ExtractionError(f"{where} has the child {kid!r}, which is no node of the file")
             child.append(index_of[kid])
         ptr.append(len(child))
-        cost.append(float(_field(node, "cost", (int, float), where, 1.0)))
+        try:
+            cost.append(float(_field(node, "cost", (int, float), where, 1.0)))
+        except OverflowError:
+            raise ExtractionError(f"{where} has a 'cost' that is no finite number") from None
         subsumed.append(_field(node, "subsumed", bool, where, False))
     return Problem(
         np.array(list(index_of.values()), np.int64),

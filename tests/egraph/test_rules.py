@@ -37,6 +37,11 @@ class TestWhatARuleMayNotSay:
         with pytest.raises(RuleError, match="two different rules are named 'commute'"):
             RuleSet("s", [commute, rewrite("commute", a * b, b * a)])
 
+    @pytest.mark.parametrize("what", ["default", 3, [None], [["default"]]])
+    def test_what_is_no_rule(self, what: object) -> None:
+        with pytest.raises(RuleError, match="is no rule, rule set or DFPatternCallback"):
+            eqsat.saturate(x + y, what)  # type: ignore[arg-type]
+
     def test_a_rule_that_changes_the_type_is_named_with_both_types(self) -> None:
         with pytest.raises(RuleError, match=r"rule bad joined .*Tensor\[\(2, 3\), float32\] .* float32"):
             eqsat.saturate(x + y, [rewrite("bad", a + b, relay.sum(a))])

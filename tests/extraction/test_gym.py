@@ -73,6 +73,7 @@ def test_problems_without_names_can_be_written(problem: Problem, tmp_path_factor
         ({"x": node("a", cost="dear")}, "node 'x' has 'cost' of the wrong kind"),
         ({"x": node("a", cost=float("nan"))}, "node x .* costs nan"),
         ({"x": node("a", cost=float("inf"))}, "node x .* costs inf"),
+        ({"x": node("a", cost=10**400)}, "node 'x' has a 'cost' that is no finite number"),
         ({"x": node("a", cost=1e308), "y": node("a", cost=1e308)}, "scale them down"),
         ({"x": node("b")}, "root class a has no finite extraction: class a has no node"),
         ({"x": node("a", "y"), "y": node("b", "x")}, r"root class a has no .* \(class a -> class b -> class a\)"),

@@ -106,6 +106,11 @@ def test_a_model_that_does_not_run_is_told() -> None:
         verify(fine, proto)
 
 
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(ModelError, match=r"cannot read none\.onnx"):
+        verify("none.onnx", "none.onnx")
+
+
 def test_a_value_that_cannot_be_made_up() -> None:
     model = from_proto(parsed("(seq(float[N]) s, int64 i) => (float[N] y) { y = SequenceAt (s, i) }"))
     with pytest.raises(ModelError, match="cannot make up a value for input 's'"):

@@ -95,6 +95,12 @@ def test_wrong_attributes_are_named() -> None:
 # ---- outputs and arguments
 
 
+@pytest.mark.parametrize("value", ["text", None, object(), [1, [2, 3]]])
+def test_what_no_constant_can_hold(value: object) -> None:
+    with pytest.raises(ArgumentError, match="a constant cannot hold"):
+        relay.const(value)
+
+
 def test_operators_of_several_outputs() -> None:
     x = tensor(4)
     assert len(relay.split(x, 2)) == 2

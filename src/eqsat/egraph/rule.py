@@ -228,15 +228,13 @@ def flatten(rules: Any) -> list[Rule]:
     Raises:
         RuleError: something that is none of these, or two different rules of one name.
     """
-    if isinstance(rules, (Rewrite, PythonRule, FoldConstants, DFPatternCallback)):
-        rules = (rules,)
     named: dict[str, Rule] = {}
-    for item in rules:
+    for item in rules if _are_several(rules) else (rules,):
         if isinstance(item, (Rewrite, PythonRule, FoldConstants)):
             found: list[Rule] = [item]
         elif isinstance(item, DFPatternCallback):
             found = [from_callback(item)]
-        elif isinstance(item, Iterable):
+        elif _are_several(item):
             found = flatten(item)
         else:
             raise RuleError(f"{item!r} is no rule, rule set or DFPatternCallback")
@@ -244,6 +242,10 @@ def flatten(rules: Any) -> list[Rule]:
             if named.setdefault(one.name, one) is not one:
                 raise RuleError(f"two different rules are named {one.name!r}: rename one")
     return list(named.values())
+
+
+def _are_several(rules: Any) -> bool:
+    return isinstance(rules, Iterable) and not isinstance(rules, str)
 
 
 def swapped_operator(rule: Rule) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from eqsat.errors import ModelError
+from eqsat.onnx.files import load, save
 from eqsat.onnx.imported import constant_initializers
 from eqsat.onnx.sizes import demanded_sizes
 from eqsat.onnx.types import DTYPES
@@ -53,12 +54,12 @@ def verify(
         seed: of the random numbers.
 
     Raises:
-        ModelError: onnxruntime is missing, or a model does not run in it.
+        ModelError: onnxruntime is missing, or a model cannot be read or does not run in it.
     """
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
-        source = before if isinstance(before, ir.Model) else ir.load(before)
+        source = before if isinstance(before, ir.Model) else load(before)
         first = _session(before, Path(folder) / "before.onnx", "the model as it was")
         differences = [Difference(output.name) for output in first.get_outputs()]
         feeds = runnable_inputs(source, first, np.random.default_rng(seed))
@@ -89,8 +90,6 @@ def _session(model: ir.Model | Path | str, path: Path, what: str) -> Any:
     except ImportError:
         raise ModelError("verification needs onnxruntime: pip install 'eqsat[onnx]'") from None
     if isinstance(model, ir.Model):
-        from eqsat.onnx.files import save
-
         save(model, path)
     else:
         path = Path(model)

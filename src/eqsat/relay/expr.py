@@ -506,10 +506,16 @@ def const(value: Any, dtype: str | None = None) -> Constant:
         value: bool, int, float, list, NumPy array or NDArray.
         dtype: element type; by default int32 for Python and int64 integers, float32 for Python and
             float64 floats, otherwise the array's own. NDArrays keep theirs.
+
+    Raises:
+        ArgumentError: the value is none of these.
     """
     if isinstance(value, NDArray):
         return Constant(value)
-    values = np.asarray(value)
+    try:
+        values = np.asarray(value)
+    except ValueError as error:  # lists of different lengths, say
+        raise ArgumentError(f"a constant cannot hold {value!r}: {error}") from None
     if values.dtype == object or values.dtype.kind in "US":
         raise ArgumentError(f"a constant cannot hold {value!r}")
     return Constant(values.astype(dtype or _NARROWED.get(values.dtype.name, values.dtype.name), copy=False))
