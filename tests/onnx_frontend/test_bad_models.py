@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 from eqsat.errors import EqsatError, ModelError
 from eqsat.onnx import from_bytes, run, to_bytes
+from eqsat.onnx.spelling import Target
 from eqsat.rules import sets
 
 from .models import chain, conv_batch_norm, operators, optimized, parsed, round_trip
@@ -195,6 +196,11 @@ def test_a_body_that_is_not_well_formed_passes_through() -> None:
     done = run(from_bytes(proto.SerializeToString()))
     (node,) = onnx.load_from_string(to_bytes(done.after)).graph.node
     assert [list(each.g.node[0].input) for each in node.attribute] == [["x", "p"], ["x"]]
+
+
+def test_integers_beyond_64_bits_are_not_written() -> None:
+    with pytest.raises(ModelError, match="integers have 64 bits"):
+        Target(17, {}, {}).integers([1, 2**63])
 
 
 def test_a_branch_nested_deeply() -> None:

@@ -156,8 +156,11 @@ class Target:
         return OnnxNode("Transpose", [data], {"perm": list(order)})
 
     def integers(self, values: Sequence[int]) -> np.ndarray[Any, Any]:
-        """A list of integers as an input."""
-        return np.asarray(list(values), np.int64)
+        """A list of integers as an input; raises ModelError when one is larger than they can be there."""
+        try:
+            return np.asarray(list(values), np.int64)
+        except OverflowError:
+            raise ModelError(f"cannot write {list(values)} to ONNX: integers have 64 bits") from None
 
     def dims(self, shape: Sequence[Any]) -> list[int]:
         """A shape as ints; raises ModelError when a dimension is not known."""
