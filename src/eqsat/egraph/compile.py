@@ -65,7 +65,7 @@ class RewriteCompiler:
         self.fail = fail
         self.roots = rule.lhs
         self.ruleset = f"rule{index}"
-        self.apply_ruleset = ""  # declared when it is needed
+        self.apply_ruleset = ""  # declared when a question has an answer
         self.asks = bool(rule.when)  # whether its engine rules come in two halves
         self.growth = 0  # e-nodes that a match may add
         self._compiled: set[tuple[object, ...]] = set()
@@ -103,15 +103,14 @@ class RewriteCompiler:
         self.growth = max(self.growth, len(action.made))
         if not action.asks:
             command(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
+            action.tell_made()
             return
         self.asks = True
-        if not self.apply_ruleset:
-            self.apply_ruleset = f"apply_{self.ruleset}"
-            command(f"(ruleset {self.apply_ruleset})")
         log_columns = [] if log is None else [name for name in log.handles + log.atoms if name not in action.sites]
         keys = " ".join(action.keys)
         kinds = [_KEYS[kind] for kind, _ in action.keys.values()]
-        question = self.egraph.question(kinds, len(action.sites), "atom", self._answer(action))
+        half: list[str] = []  # the second, until it is compiled
+        question = self.egraph.question(kinds, len(action.sites), "atom", self._answer(action, half))
         columns = dict.fromkeys(action.used_classes(), "Expr") | dict.fromkeys(action.used_atoms(), "i64")
         columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
         self.egraph.engine.relation(f"{name}_match", *columns.values())
@@ -119,9 +118,9 @@ class RewriteCompiler:
         asking = f"{put(match)} {put(f'({question.ask} {keys})')}"
         command(f'(rule ({premises}) ({asking}) :ruleset {self.ruleset} :name "{name} ask")')
         answers = " ".join([*action.keys, *action.sites])
-        command(
+        half.append(
             f"(rule ({match} ({question.answered} {answers})) ({actions})"
-            f' :ruleset {self.apply_ruleset} :name "{name} apply")'
+            f' :ruleset apply_{self.ruleset} :name "{name} apply")'
         )
 
     def _log(self, table: str, query: Query, action: _Action) -> Log | None:
@@ -149,11 +148,14 @@ class RewriteCompiler:
             query = query.where(f"(varies {query.classes[varying.pattern]})")
         return query
 
-    def _answer(self, action: _Action) -> Callable[..., Sequence[int] | None]:
+    def _answer(self, action: _Action, half: list[str]) -> Callable[..., Sequence[int] | None]:
         def answer(*ids: int) -> Sequence[int] | None:
             values = dict(zip(action.keys, ids, strict=True))
             try:
-                return self._decide(action, values)
+                found = self._decide(action, values)
+                if half and found is not None:
+                    self._compile_half(action, half.pop())
+                return found
             except EqsatError as error:
                 self.refuse(self.rule.name, str(error))
             except Exception as error:
@@ -164,6 +166,15 @@ class RewriteCompiler:
             return None
 
         return answer
+
+    def _compile_half(self, action: _Action, rule: str) -> None:
+        """Compile what is done with answers: most questions have none."""
+        command = self.egraph.engine.command
+        if not self.apply_ruleset:
+            self.apply_ruleset = f"apply_{self.ruleset}"
+            command(f"(ruleset {self.apply_ruleset})")
+        command(rule)
+        action.tell_made()
 
     def _decide(self, action: _Action, values: dict[str, int]) -> Sequence[int] | None:
         for guard in self.rule.when:
@@ -221,6 +232,9 @@ class _Action:
             results = [self.project(whole, index) for index in range(len(roots))]
         for root, result in zip(roots, results, strict=True):
             self.equate(root, result)
+
+    def tell_made(self) -> None:
+        """Have the types of what is made found, where they are not known from what it equals."""
         for made in self.made:
             if put(f"(new {made.variable})") in self.actions:
                 self.egraph.made(made.symbol)

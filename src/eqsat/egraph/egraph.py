@@ -111,7 +111,7 @@ class EGraph:
     """An e-graph that holds typed tensor expressions.
 
     ``commutative`` names the operators whose operands a rule of the run swaps: queries need not. ``symbols_of``
-    has the indices of the symbols of a kind and operator.
+    has the indices of the symbols of a kind and operator. ``hides_known``: rules see no calls that equal constants.
     """
 
     def __init__(self) -> None:
@@ -122,6 +122,7 @@ class EGraph:
         self.types = TypeIds()
         self._constant_keys = ConstantKeys()
         self.commutative: frozenset[str] = frozenset()
+        self.hides_known = False
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
         self._told_types: list[NDArray[np.int64]] = []

@@ -124,6 +124,7 @@ class ConstantFacts:
     ):
         self.egraph = egraph
         self.limit = limit
+        egraph.hides_known = limit > 0
         self.on_fold = on_fold
         self._covered: dict[int, Symbol] = {}
         self._asked = False

@@ -59,7 +59,7 @@ class Presence:
         egraph: where.
 
     Attributes:
-        symbols: indices of the symbols that e-nodes have.
+        symbols: indices of the symbols that e-nodes have which rules see.
         has: their heads, and pairs of heads of which one is above the other.
     """
 
@@ -68,16 +68,26 @@ class Presence:
         self.snapshot = take_snapshot(egraph)
         self._found: dict[DFPattern, Mask] = {}
         self._known: dict[DFPattern, bool] = {}
-        counts = np.bincount(self.snapshot.node_symbol, minlength=len(self.snapshot.symbols))
-        self._ends = np.cumsum(counts).tolist()
-        self._starts = [0, *self._ends]
-        self.symbols = frozenset(np.flatnonzero(counts).tolist())
+        seen = np.flatnonzero(self._seen())
+        starts = np.searchsorted(self.snapshot.node_symbol[seen], np.arange(1, len(self.snapshot.symbols)))
+        self._nodes_of = np.split(seen, starts)
+        self.symbols = frozenset(index for index, nodes in enumerate(self._nodes_of) if len(nodes))
         self._indices: dict[Head, list[int]] = {}
-        for index, symbol in enumerate(self.snapshot.symbols):
-            if counts[index]:
-                self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
+        for index in sorted(self.symbols):
+            symbol = self.snapshot.symbols[index]
+            self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
         self._operators = [op for kind, op in self._indices if kind == "call" and op is not None]
         self.has = frozenset[Need](self._indices) | self._edges()
+
+    def _seen(self) -> Mask:
+        """The e-nodes that rules see."""
+        snapshot = self.snapshot
+        if not self.egraph.hides_known:
+            return np.ones(snapshot.node_count, dtype=bool)
+        kinds = np.asarray([symbol.kind for symbol in snapshot.symbols])[snapshot.node_symbol]
+        known = np.zeros(snapshot.class_count, dtype=bool)
+        known[snapshot.node_class[kinds == "constant"]] = True
+        return (kinds != "call") | ~known[snapshot.node_class]
 
     def may_match(self, pattern: DFPattern) -> bool:
         """Whether there may be a class that ``pattern`` matches."""
@@ -95,11 +105,12 @@ class Presence:
         """Each head of e-nodes with each head of e-nodes below them."""
         snapshot = self.snapshot
         heads = list(self._indices)
-        number = {index: n for n, head in enumerate(heads) for index in self._indices[head]}
-        of_symbol = np.asarray([number.get(index, 0) for index in range(len(snapshot.symbols))], dtype=np.int64)
-        head_of = of_symbol[snapshot.node_symbol]
+        head_of = np.full(snapshot.node_count, -1)
         holds = np.zeros((len(heads), snapshot.class_count), dtype=bool)
-        holds[head_of, snapshot.node_class] = True
+        for number, head in enumerate(heads):
+            for index in self._indices[head]:
+                head_of[self._nodes_of[index]] = number
+                holds[number, snapshot.node_class[self._nodes_of[index]]] = True
         above = np.repeat(head_of, np.diff(snapshot.child_start))
         found: set[Need] = set()
         for upper, head in enumerate(heads):
@@ -136,7 +147,7 @@ class Presence:
         """The e-nodes of a kind (and operator) over what patterns may match, with an atom that satisfies a test."""
         found = []
         for index in self._indices.get((kind, op), ()):
-            nodes = np.arange(self._starts[index], self._ends[index])
+            nodes = self._nodes_of[index]
             if below is not None:
                 nodes = nodes[self._fits(nodes, index, below)]
             if test is not None and len(nodes):

@@ -290,9 +290,11 @@ class Runner:
         """The second half of rules that asked Python something; a rule banned just now keeps its matches."""
         rulesets = {}
         for turn in self.current:
-            if isinstance(turn.runner, RewriteCompiler) and turn.pending and turn.banned_until <= iteration:
+            runner = turn.runner
+            if isinstance(runner, RewriteCompiler) and turn.pending and turn.banned_until <= iteration:
                 turn.pending = 0
-                rulesets[turn] = turn.runner.apply_ruleset
+                if runner.apply_ruleset:
+                    rulesets[turn] = runner.apply_ruleset
         return self._act(rulesets)[1]
 
     def _run_python(self) -> bool:
