@@ -44,6 +44,7 @@ from eqsat.rules.linear import linear
 from eqsat.rules.lowering import lowering
 from eqsat.rules.merge import merge
 from eqsat.rules.normalization import normalization
+from eqsat.rules.partitions import partitions
 from eqsat.rules.pools import pools
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
@@ -72,6 +73,7 @@ _subjects = (
     repeating,
     unit_axes,
     joining,
+    partitions,
     gathering,
     reductions,
     notations,

@@ -323,6 +323,7 @@ repeated = RuleSet(
         # where the constant is larger than x
         rewrite("and-true-expands", with_true, expanded(with_true)),
         rewrite("or-false-expands", with_false, expanded(with_false)),
+        rewrite("where-not", where(logical_not(z), x, y), where(z, y, x)),
         rewrite("where-both", where(z, x, x), x),
         rewrite("where-true", where(all_true, x, y), x),
         rewrite("where-false", where(all_false, x, y), y),

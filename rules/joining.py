@@ -33,6 +33,7 @@ from eqsat.relay.op import (
     broadcast_to,
     concatenate,
     exp,
+    expand_dims,
     greater,
     reshape,
     shape_of,
@@ -325,7 +326,24 @@ def takes_the_only(attrs: Any, ty: TensorType, index: TensorType) -> bool:
     return ty.shape[axis_index(attrs.axis, rank_of(ty))] == 1
 
 
+def only_index(index: Any, ty: TensorType, of: TensorType, attrs: Any) -> Any:
+    """The axis and the place that a single number picks."""
+    if index.size != 1 or rank_of(ty) or attrs.axis is None or attrs.batch_dims:
+        return refuse("it picks more than one place")
+    axis = axis_index(attrs.axis, rank_of(of))
+    dim, place = of.shape[axis], int(index.item())
+    if not isinstance(dim, int) or not -dim <= place < dim:
+        return refuse("the place may not be there")
+    return {axis: range(dim)[place % dim : place % dim + 1]}
+
+
+def same_place(attrs: Any, pick: Any, ty: TensorType) -> bool:
+    """Guard: an axis is put in where one was picked from."""
+    return attrs.num_newaxis == 1 and attrs.axis % rank_of(ty) == axis_index(pick.axis, rank_of(ty))
+
+
 gathered = take(x, i)
+kept = expand_dims(gathered)
 asked = shape_of(x)
 counted = ndarray_size(x)
 
@@ -338,6 +356,14 @@ def shape_value(attrs: Any, ty: Type) -> Any:
 def size_value(attrs: Any, ty: Type) -> Any:
     found = static_shape(ty)
     return np.asarray(np.prod(found, dtype=np.int64), attrs.dtype) if isinstance(found, tuple) else found
+
+
+def _picked(draw: Draw) -> Expr:
+    """One place of an axis, which is put in again, mostly."""
+    axis = draw.rng.randrange(3)
+    index = const(np.asarray(draw.rng.randint(-3, 2), draw.rng.choice(("int32", "int64"))))
+    picked = take(Var("x", TensorType((3, 3, 3), draw.dtype)), index, axis=axis - draw.rng.choice((0, 3)), mode="fast")
+    return expand_dims(picked, axis=axis if draw.chance(0.8) else 0)  # type: ignore[no-any-return]
 
 
 gathers = RuleSet(
@@ -353,6 +379,14 @@ gathers = RuleSet(
             ),
             when(is_first, value_of(i)),
             when(takes_the_only, attrs_of(gathered), type_of(x), type_of(i)),
+        ),
+        # expand(x[i]) = x[i:i+1]
+        rewrite(
+            "pick-is-slice",
+            kept,
+            cut(x, only_index, value_of(i), type_of(i), type_of(x), attrs_of(gathered)),
+            when(same_place, attrs_of(kept), attrs_of(gathered), type_of(x)),
+            examples=_picked,
         ),
         rewrite("shape-is-known", asked, compute(shape_value, attrs_of(asked), type_of(x))),
         rewrite("size-is-known", counted, compute(size_value, attrs_of(counted), type_of(x))),

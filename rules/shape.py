@@ -55,6 +55,11 @@ def has_zero(ty: TensorType) -> bool:
     return 0 in ty.shape
 
 
+def is_number(ty: TensorType, before: TensorType, after: TensorType) -> bool:
+    """Whether one number meets all elements of a tensor before and after it is viewed, and adds no axes."""
+    return all(dim == 1 for dim in ty.shape) and rank_of(ty) <= min(rank_of(before), rank_of(after))
+
+
 def widens(first: TensorType, second: TensorType) -> bool:
     """Whether every value of the first dtype is a value of the second."""
     return np.can_cast(first.dtype, second.dtype, casting="safe")
@@ -108,7 +113,8 @@ last_dtype = compute(lambda ty: ty.dtype, type_of(cast_again))
 applied = unary(x)
 with_number, number_first = binary(x, y), binary(y, x)
 view_of_unary, view_of_scaled, view_of_ordered = view(applied), view(with_number), view(number_first)
-one_number = when(lambda ty: rank_of(ty) == 0, type_of(y))
+one_number = when(is_number, type_of(y), type_of(x), type_of(view_of_scaled))
+one_ordered_number = when(is_number, type_of(y), type_of(x), type_of(view_of_ordered))
 
 views = RuleSet(
     "views",
@@ -116,7 +122,9 @@ views = RuleSet(
         # views travel to the constants that absorb them, and to other views
         rewrite("view-into-unary", view_of_unary, like(applied, like(view_of_unary, x))),
         rewrite("view-into-scaled", view_of_scaled, like(with_number, like(view_of_scaled, x), y), one_number),
-        rewrite("view-into-ordered", view_of_ordered, like(number_first, y, like(view_of_ordered, x)), one_number),
+        rewrite(
+            "view-into-ordered", view_of_ordered, like(number_first, y, like(view_of_ordered, x)), one_ordered_number
+        ),
         rewrite("view-of-view", outer_view, reshaped(outer_view)),
         rewrite("view-nothing", inner_view, x),
         rewrite(

@@ -18,7 +18,7 @@ from eqsat.relay.op import expand_dims, reshape, squeeze, transpose
 from eqsat.relay.op.nn import pad
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
-from eqsat.rules.operators import binary, front, ordered, permutation, rank_of, renumbered, view
+from eqsat.rules.operators import binary, front, ordered, permutation, rank_of, renumbered, unary, view
 
 x, y = variables("x y")
 (c,) = constants("c")
@@ -137,6 +137,7 @@ def width_before(attrs: Any, padding: Any, before: TensorType, after: TensorType
 
 moved = reshape(c, newshape=compute(shape_before, attrs_of(viewed), type_of(x), type_of(viewed), type_of(c)))
 expanded, squeezed = expand_dims(x), squeeze(x)
+squeezed_function = unary(squeezed)
 expanded_twice, squeezed_twice = expand_dims(expanded), squeeze(squeezed)
 expanded_turned, squeezed_turned = transpose(expanded), transpose(squeezed)
 padded = is_op("nn.pad")(x, y)
@@ -207,6 +208,8 @@ unit_axes = RuleSet(
             when(is_undone, attrs_of(viewed_again), attrs_of(viewed), type_of(x), type_of(viewed_again)),
             examples=_undone,
         ),
+        # f(squeeze(x)) = squeeze(f(x))
+        rewrite("squeeze-out-of-unary", squeezed_function, like(squeezed, like(squeezed_function, x))),
         # expand(expand(x)) = expand(x) by more axes
         rewrite(
             "expand-dims-twice",

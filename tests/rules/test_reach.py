@@ -79,6 +79,11 @@ def shared_heads(heads: Expr, times: int) -> Expr:
     return relay.reshape(spread, newshape=(0, count * times, -1, size))
 
 
+def halves_exchanged(x: Expr) -> Expr:
+    first, second = (relay.strided_slice(x, begin=[at], end=[at + 4], axes=[1]) for at in (0, 4))
+    return relay.concatenate([relay.negative(second), first], axis=1)
+
+
 def unknown_image() -> Expr:
     return relay.var("image", shape=(relay.Any("height"), relay.Any("width")))
 
@@ -141,6 +146,22 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "axes of one element are taken out at once": (
         "squeeze",
         lambda: relay.squeeze(relay.squeeze(relay.var("x", shape=(1, relay.Any("n"), 1)), axis=[0]), axis=[1]),
+    ),
+    "a length that is picked and made a vector": (
+        "shape_of strided_slice",
+        lambda: relay.expand_dims(relay.take(relay.shape_of(unknown_image(), "int64"), const(-1, "int64"), axis=0), 0),
+    ),
+    "a scale before a view, of a vector of one": (
+        "reshape nn.dense",
+        lambda: nn.dense(relay.reshape(image() * array(1), newshape=(1, 192)), array(4, 192)),
+    ),
+    "slices that divide an axis are a split": (
+        "split negative concatenate",
+        lambda: halves_exchanged(relay.var("x", shape=(relay.Any("n"), 8))),
+    ),
+    "slices that leave something out are not": (
+        "strided_slice strided_slice negative concatenate",
+        lambda: halves_exchanged(relay.var("x", shape=(relay.Any("n"), 9))),
     ),
     "heads that are repeated are a gather, whatever their length": (
         "take",
