@@ -339,7 +339,7 @@ def only_index(index: Any, ty: TensorType, of: TensorType, attrs: Any) -> Any:
 
 def same_place(attrs: Any, pick: Any, ty: TensorType) -> bool:
     """Guard: an axis is put in where one was picked from."""
-    return attrs.num_newaxis == 1 and attrs.axis % rank_of(ty) == axis_index(pick.axis, rank_of(ty))
+    return bool(attrs.num_newaxis == 1 and attrs.axis % rank_of(ty) == axis_index(pick.axis, rank_of(ty)))
 
 
 gathered = take(x, i)

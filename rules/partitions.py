@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from eqsat.egraph.author import refuse, variables
 from eqsat.egraph.group_rules import GroupRule, NodeMap
 from eqsat.egraph.rule import RuleSet, Soundness
-from eqsat.relay.expr import Expr, Var
+from eqsat.relay.expr import Call, Expr, Var
 from eqsat.relay.op import strided_slice
 from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import Draw
-from eqsat.rules.joining import Ranges, ranges
+from eqsat.rules.joining import ranges
 from eqsat.rules.siblings import divided
 
 (x,) = variables("x")
@@ -27,15 +27,27 @@ MOST = 16
 cut = strided_slice(x)
 
 
+def type_of_data(node_map: NodeMap) -> TensorType:
+    ty = node_map[x][0]._checked_type
+    assert isinstance(ty, TensorType)  # what is sliced is a tensor
+    return ty
+
+
 def taken(node_map: NodeMap) -> tuple[int, range] | None:
     """The axis that a match slices, and what it takes of it; None when it slices several."""
-    call, data = node_map[cut][0], node_map[x][0]
-    found: Ranges | Any = ranges(call.attrs, data._checked_type)  # type: ignore[attr-defined]
+    ty = type_of_data(node_map)
+    found = ranges(cast(Call, node_map[cut][0]).attrs, ty)
     if not isinstance(found, dict):
         return None
-    some = {axis: part for axis, part in found.items() if part != range(data._checked_type.shape[axis])}  # type: ignore[union-attr, index]
-    ((axis, part), *others) = some.items() or ((0, range(0)),)
-    return None if others or not part or part.step != 1 else (axis, part)
+    some = [(axis, part) for axis, part in found.items() if part != range(_length(ty, axis))]
+    return some[0] if len(some) == 1 and some[0][1] and some[0][1].step == 1 else None
+
+
+def _length(ty: TensorType, axis: int) -> int:
+    """The length of an axis of which ranges are known."""
+    dim = ty.shape[axis]
+    assert isinstance(dim, int)
+    return dim
 
 
 def sliced_axis(node_map: NodeMap) -> Hashable:
@@ -61,7 +73,7 @@ def as_split(node_maps: Sequence[NodeMap]) -> Any:
     data = node_maps[0][x][0]
     found = [each for each in map(taken, node_maps) if each is not None]
     axis, slices = found[0][0], [part for _, part in found]
-    order = partition(slices, data._checked_type.shape[axis])  # type: ignore[union-attr, arg-type]
+    order = partition(slices, _length(type_of_data(node_maps[0]), axis))
     if order is None:
         return refuse("the slices leave something out, or they are too many")
     parts = dict(zip(order, divided(data, list(map(len, order)), axis), strict=True))
