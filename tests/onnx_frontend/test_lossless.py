@@ -148,6 +148,18 @@ def test_an_initializer_that_is_an_output_stays_one() -> None:
     assert [node.input for node in after.graph.node] == [["x", "w"]]
 
 
+@pytest.mark.parametrize("output", ["y", "x", "w"])
+def test_one_value_as_several_outputs(output: str) -> None:
+    """A result, an input, an initializer."""
+    proto = parsed(
+        f"(float[2] x) => (float[2] {output}, float[2] {output}, float[2] z) <float[2] w = {{1.0, 2.0}}> {{"
+        " a = Relu (x) y = Relu (a) z = Add (y, w) }"
+    )
+    after = optimized(proto)
+    onnx.checker.check_model(after)
+    assert [value.name for value in after.graph.output] == [output, output, "z"]
+
+
 def test_thousands_of_outputs() -> None:
     """In order and under their names, without a tuple as wide: the tables of the e-graph would cost its square."""
     count = 3000

@@ -100,10 +100,13 @@ class _Exporter:
         for expr in order:
             if isinstance(expr, Call):
                 self._write_call(expr)
-        written = [self._finish(*each) for each in zip(roots, outputs, source.outputs, strict=True)]
+        written: dict[ir.Value, ir.Value] = {}  # one value may be several outputs
+        for root, output, value in zip(roots, outputs, source.outputs, strict=True):
+            if value not in written:
+                written[value] = self._finish(root, output, value)
         return ir.Graph(
             self._all_inputs(inputs),
-            written,
+            [written[value] for value in source.outputs],
             nodes=self.nodes,
             initializers=list(self.initializers.values.values()),
             doc_string=source.doc_string,
