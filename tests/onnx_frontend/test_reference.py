@@ -37,6 +37,13 @@ def test_a_node_without_operator_is_folded_where_its_inputs_are_constants() -> N
     np.testing.assert_array_equal(evaluate(body), [1.0, 3.0])
 
 
+def test_a_scalar_stays_one() -> None:
+    body = imported(of_constants("Det", np.asarray([[2.0, 0.0], [0.0, 3.0]], np.float32)))
+    assert isinstance(body, Constant)
+    assert body.data.shape == ()
+    assert float(evaluate(body)) == pytest.approx(6.0)
+
+
 def test_what_a_folded_node_gives_has_a_known_shape_downstream() -> None:
     places = np.asarray([[1, 0, 2], [0, 1, 1]], np.float32)
     graph = helper.make_graph(

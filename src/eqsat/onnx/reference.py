@@ -56,4 +56,4 @@ def compute(node: ir.Node, arrays: Sequence[Any], opset: int) -> tuple[np.ndarra
 def _tensor(node: ir.Node, value: Any) -> np.ndarray[Any, Any]:
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.name not in _NAMES or value.size > MOST_ELEMENTS:
         raise EvaluationError(f"{node.op_type} gives no tensor of the IR, or a large one")
-    return np.ascontiguousarray(value)
+    return np.asarray(value, order="C")

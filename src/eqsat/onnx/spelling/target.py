@@ -152,7 +152,7 @@ class Target:
     def transposed(self, data: Expr, order: Sequence[int]) -> Operand:
         """``data`` with its dimensions in another order; computed here when it is a constant."""
         if isinstance(data, Constant):
-            return np.ascontiguousarray(data.data.numpy().transpose(order))
+            return np.asarray(data.data.numpy().transpose(order), order="C")
         return OnnxNode("Transpose", [data], {"perm": list(order)})
 
     def integers(self, values: Sequence[int]) -> np.ndarray[Any, Any]:
