@@ -82,6 +82,7 @@ def test_types_that_do_not_check_are_the_models_own_matter() -> None:
         "y = Relu ()",
         "y = Cast <to = 999> (x)",
         "y = Split <num_outputs = 0> (x)",
+        "y = Split <num_outputs = 1000000000000> (x)",
         "y, z = Split <axis = -7> (x)",
         "y = Constant ()",
         "y = If (x)",

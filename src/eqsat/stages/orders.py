@@ -107,7 +107,8 @@ class OrderComparison:
     @property
     def losses(self) -> list[OrderRow]:
         """The orders that end dearer than saturation."""
-        return [row for row in self.rows if row.cost > self.saturation.cost and row not in self.ties]
+        least = self.saturation.cost
+        return [row for row in self.rows if row.cost > least and not _close(row.cost, least)]
 
     @property
     def looped(self) -> list[OrderRow]:

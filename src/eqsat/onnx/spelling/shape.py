@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsat.onnx.spelling.source import Declined, Result, Source, build, imports
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes, exports
-from eqsat.onnx.types import element_type
+from eqsat.onnx.types import UNKNOWN, element_type
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from eqsat.relay.op.shape import reshape_codes
@@ -204,8 +204,8 @@ def _split(source: Source) -> Result:
     axis = axis_index(source.int("axis", 0), source.rank(data))
     sizes = source.ints_of("split", 1, since=13)
     count = len(source.node.outputs)
-    if source.opset >= 18:
-        source.require(source.int("num_outputs", count) == count, "num_outputs is not their number")
+    if source.opset >= 18 and source.int("num_outputs", count) != count:  # ONNX's inference makes a shape for each
+        raise Declined("num_outputs is not their number", [UNKNOWN] * count)
     dim = source.type(data).shape[axis]
     if sizes is None and isinstance(dim, int) and dim % count:
         size = -(-dim // count)
