@@ -19,7 +19,7 @@ from eqsat.egraph.rule import Guard, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant
 from eqsat.relay.expr import Constant, Expr, Var, const
-from eqsat.relay.op import cast, clip, equal, gather_nd, one_hot, reshape, take, transpose
+from eqsat.relay.op import cast, clip, equal, gather_nd, one_hot, reshape, squeeze, take, transpose
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
 from eqsat.rules.operators import commutative, ordered, permutation, rank_of, unary
@@ -316,6 +316,19 @@ def _picked(draw: Draw) -> Expr:
     return take(transpose(Var("x", ty), axes), place, axis=axis, mode="clip")  # type: ignore[no-any-return]
 
 
+def has_one_axis(attrs: Any, indices: TensorType) -> bool:
+    """Guard: the tuples of indices are of one."""
+    return not attrs.batch_dims and indices.shape[0] == 1
+
+
+def _of_rows(draw: Draw) -> Expr:
+    ty = TensorType([draw.rng.randint(1, 4) for _ in range(draw.rng.randint(2, 3))], "float32")
+    depth, places = 1 if draw.chance(0.9) else 2, [draw.rng.randint(1, 3) for _ in range(draw.rng.randint(0, 2))]
+    return gather_nd(Var("x", ty), Var("i", TensorType((depth, *places), "int64")))  # type: ignore[no-any-return]
+
+
+by_tuples = gather_nd(x, i)
+
 orders = RuleSet(
     "gathers-in-order",
     [
@@ -333,6 +346,13 @@ orders = RuleSet(
                 type_of(i),
             ),
             examples=_picked,
+        ),
+        rewrite(
+            "gather-nd-of-rows",
+            by_tuples,
+            take(x, squeeze(i, axis=[0]), axis=0, mode="fast"),
+            when(has_one_axis, attrs_of(by_tuples), type_of(i)),
+            examples=_of_rows,
         ),
         rewrite(
             "gather-nd-in-order",

@@ -300,3 +300,17 @@ def test_activations_are_recognised_where_runtimes_have_them(written: str, dtype
     constants = ", ".join(f"{dtype} {name} = {{{value}}}" for name, value in numbers.items())
     proto = parsed(f"({dtype}[4,6] x) => ({dtype}[4,6] y) <{constants}> {{ {written} }}", 22)
     assert compare(outputs(proto)[0], outputs(optimized(proto))[0])[1] < 1e-6
+
+
+def test_messages_between_nodes_of_a_graph_are_gathered_by_row() -> None:
+    """As graph networks are exported: rows named by tuples of one, which sums of messages share."""
+    graph = parsed(
+        "(float[n,4] x, int64[e] source, int64[e] target) => (float[n,4] y, float[n,4] z) {"
+        " last = Constant <value_ints = [-1]> () s = Unsqueeze (source, last) t = Unsqueeze (target, last)"
+        " m = GatherND (x, s) p = Exp (m) size = Shape (x)"
+        " zero = ConstantOfShape <value = float[1] {0}> (size)"
+        ' y = ScatterND <reduction="add"> (zero, t, m) z = ScatterND <reduction="add"> (zero, t, p) }',
+        opset=18,
+    )
+    found = operators(optimized(graph).graph)
+    assert found == {"Gather": 1, "Exp": 1, "Shape": 1, "ConstantOfShape": 1, "Unsqueeze": 1, "ScatterND": 2}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -81,6 +82,7 @@ class _Exporter:
         self.output_of: dict[tuple[Expr, int], ir.Value] = {}
         self.names, self.node_names = Names(names), Names(Counter())
         self.nodes: list[ir.Node] = []
+        self.helpers: dict[Hashable, ir.Value] = {}  # nodes written for others: by operator, inputs and attributes
         self.initializers = Initializers(self.names, imported.tensors, imported.outer)
 
     def graph(self) -> ir.Graph:
@@ -244,22 +246,32 @@ class _Exporter:
     def _write(self, node: OnnxNode, outputs: Sequence[ir.Value], origin: Origin | None) -> None:
         """Write a node and the nodes that it is made of; these are few, however large the graph."""
         base = next((value.name for value in outputs if value.name), node.op_type)
-        inputs = [self._operand(node, index, base) for index in range(len(node.inputs))]
+        inputs = self._inputs(node, base)
         if callable(node.attributes):
             attributes = list(node.attributes([self._value(expr, base) for expr in map(self._resolve, node.captured)]))
         else:
-            said = node.attributes.items()
-            attributes = [as_attribute(name, value) for name, value in said if value is not None]
+            attributes = [as_attribute(*each) for each in _said(node).items()]
         self._add_node(node, inputs, attributes, outputs, origin)
+
+    def _inputs(self, node: OnnxNode, base: str) -> list[ir.Value | None]:
+        return [self._operand(node, index, base) for index in range(len(node.inputs))]
+
+    def _helper(self, node: OnnxNode, base: str) -> ir.Value:
+        """The output of a node that another one is made of; equal nodes are written once."""
+        inputs = self._inputs(node, base)
+        said = _said(node)
+        key = (node.domain, node.op_type, *map(id, inputs), *((name, _as_key(value)) for name, value in said.items()))
+        if key not in self.helpers:
+            value = self.helpers[key] = ir.Value(name=self.names.fresh(base))
+            self._add_node(node, inputs, [as_attribute(*each) for each in said.items()], [value])
+        return self.helpers[key]
 
     def _operand(self, node: OnnxNode, index: int, base: str) -> ir.Value | None:
         operand = node.inputs[index]
         if operand is None:
             return None
         if isinstance(operand, OnnxNode):
-            value = ir.Value(name=self.names.fresh(f"{base}_{operand.op_type}"))
-            self._write(operand, [value], None)
-            return value
+            return self._helper(operand, f"{base}_{operand.op_type}")
         if isinstance(operand, np.ndarray):
             return self.initializers.array(operand, self._hint(node, index, base))
         operand = self._resolve(operand)
@@ -309,6 +321,18 @@ class _Exporter:
         if place[1] >= len(values):
             raise ModelError(f"cannot write output {place[1]} of {op_name(expr.tuple_value)} to ONNX")  # type: ignore[attr-defined]
         return values[place[1]]
+
+
+def _said(node: OnnxNode) -> dict[str, Any]:
+    """The attributes to write, where they do not depend on values."""
+    given = {} if callable(node.attributes) else node.attributes
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _as_key(attribute: Any) -> Hashable:
+    if isinstance(attribute, np.ndarray):
+        return attribute.dtype.name, attribute.shape, attribute.tobytes()
+    return tuple(attribute) if isinstance(attribute, list) else attribute
 
 
 def _is_given(output: ir.Value) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqsat.onnx.spelling.source import Result, Source, build, imports
-from eqsat.onnx.spelling.target import OnnxNode, Operand, Target, attributes, exports
+from eqsat.onnx.spelling.target import OnnxNode, Operand, Target, attributes, exports, op_name
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.op.types import axes_indices
 
@@ -67,6 +67,10 @@ def _with_tuples_last(indices: Expr, target: Target) -> Operand:
         turned: Call = indices
         if axes_indices(attributes(turned).axes, rank) == order:
             return turned.args[0]
+    if isinstance(indices, Call) and op_name(indices) in ("expand_dims", "reshape"):
+        (data,) = indices.args
+        if (1, *target.type(data).shape) == target.type(indices).shape:  # tuples of one
+            return target.unsqueezed(data, [rank - 1])
     return target.transposed(indices, [*range(1, rank), 0])
 
 
