@@ -76,13 +76,9 @@ class Engine:
 
     def integers(self, table: str) -> list[tuple[int, ...]]:
         """The rows of a relation whose columns are all i64, sorted: cheap when they are few."""
-        with _engine_errors(table):
-            self._run(
-                *self._egraph.parse_program(f'(print-function {table} 100000000 :file "{self._facts}" :mode csv)')
-            )
-        with open(self._facts, encoding="ascii") as file:
-            # a line reads: name,column,...,column
-            return sorted(tuple(map(int, line.split(",")[1:])) for line in file if line.strip())
+        (output,) = self.command(f"(print-function {table} 100000000 :mode csv)")
+        # a line reads: name,column,...,column
+        return sorted(tuple(map(int, line.split(",")[1:])) for line in str(output).splitlines() if line.strip())
 
     def run(self, *rulesets: str) -> Run:
         """Search all rules of ``rulesets``, then apply them, once."""

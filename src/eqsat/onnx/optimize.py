@@ -78,6 +78,7 @@ class Optimization:
         return [explanation for each in self.extractions for explanation in each.explanations]
 
 
+@paused_gc()
 def optimize(model: Any, *args: Any, **kwargs: Any) -> Any:
     """The model, cheaper: ``run(model, ...).after``, of the type that was given.
 
