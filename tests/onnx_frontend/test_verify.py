@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 from eqsat.errors import ModelError
-from eqsat.onnx import verify
+from eqsat.onnx import Difference, verify
 from eqsat.onnx.files import from_proto
 from eqsat.onnx.sizes import demanded_sizes
 from eqsat.onnx.verify import compare, random_inputs
@@ -104,6 +104,14 @@ def test_a_model_that_does_not_run_is_told() -> None:
     fine = from_proto(parsed("(float[4] x) => (float[4] y) { y = Relu (x) }"))
     with pytest.raises(ModelError, match="the optimized model does not load in onnxruntime"):
         verify(fine, proto)
+
+
+def test_initializers_that_are_inputs_are_given_to_both_models() -> None:
+    """A caller may override them."""
+    proto = parsed("(float[3] x, float[3] w) => (float[3] y) <float[3] w = {1.0, 2.0, 3.0}> { y = Mul (x, w) }")
+    assert [value.name for value in proto.graph.input] == ["x", "w"]
+    same, other = from_proto(proto), from_proto(parsed("(float[3] x, float[3] w) => (float[3] y) { y = Mul (w, x) }"))
+    assert verify(same, other) == verify(other, same) == [Difference("y")]
 
 
 def test_a_file_that_is_not_there() -> None:

@@ -66,7 +66,7 @@ def verify(
         asked = [next(feeds) for _ in range(runs)]
         del first, feeds  # one session at a time: each holds all weights
         second = _session(after, Path(folder) / "after.onnx", "the optimized model")
-        given = {value.name for value in second.get_inputs()}
+        given = {value.name for value in (*second.get_inputs(), *second.get_overridable_initializers())}
         for feed, expected in asked:
             try:
                 found = second.run(None, {name: array for name, array in feed.items() if name in given})
