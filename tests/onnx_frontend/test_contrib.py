@@ -20,6 +20,7 @@ DOMAIN = ', "com.microsoft": 1'
         "r = com.microsoft.Gelu (x)",
         "r, mean = com.microsoft.SkipLayerNormalization (x, x, g)",
         "r = com.microsoft.QLinearAdd (q, s, z, p, s, z, s, z)",
+        "r = com.microsoft.QLinearConcat <axis = 1> (s, z, q, s, z, q, s, z)",
         "r = com.microsoft.DynamicQuantizeLSTM <hidden_size = 3> (x, w)",
     ],
 )

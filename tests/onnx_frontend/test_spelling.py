@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
 
 from eqsat.onnx import import_model
 from eqsat.onnx.files import from_proto
@@ -207,6 +208,27 @@ def test_sequences_taken_apart_at_once_are_splits() -> None:
     again = round_trip(proto)
     assert operators(again.graph) == {"Split": 1, "Concat": 1}
     np.testing.assert_array_equal(outputs(again)[0], outputs(proto)[0])
+
+
+def test_a_split_is_not_declared_to_be_the_sequence_it_is_for() -> None:
+    proto = parsed(
+        """(float[4,6] x) => (float[4,2] y) <int64[3] s = {2,2,2}, int64 p = {0}> {
+            t = SplitToSequence <axis=1> (x, s)
+            y = SequenceAt (t, p)
+        }"""
+    )
+    part = helper.make_tensor_type_proto(TensorProto.FLOAT, [4, 2])
+    proto.graph.value_info.append(helper.make_value_info("t", helper.make_sequence_type_proto(part)))
+    again = round_trip(proto)
+    onnx.checker.check_model(again, full_check=True)
+    np.testing.assert_array_equal(outputs(again)[0], outputs(proto)[0])
+
+
+def test_what_an_exporter_must_know_and_does_not_passes_through() -> None:
+    """Old pools are of floats only; of what passes through nothing is known."""
+    graph = "(float[1,3,8,8] x) => (y) { a = my.Op (x) y = MaxPool <kernel_shape = [2, 2]> (a) }"
+    proto = parsed(graph, opset=11, domains=', "my": 1')
+    assert operators(optimized(proto).graph) == operators(round_trip(proto).graph) == {"Op": 1, "MaxPool": 1}
 
 
 def test_sequences_that_stay_sequences_pass_through() -> None:

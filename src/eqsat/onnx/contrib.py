@@ -12,7 +12,8 @@ import onnx_ir as ir
 
 from eqsat.errors import TypeCheckError
 from eqsat.onnx.types import UNKNOWN
-from eqsat.relay.op.types import broadcast_shape
+from eqsat.relay.dims import add_dims
+from eqsat.relay.op.types import axis_index, broadcast_shape
 from eqsat.relay.ty import TensorType, Type
 
 DOMAIN = "com.microsoft"
@@ -53,6 +54,17 @@ def _broadcast(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
     return [TensorType(broadcast_shape(left.shape, right.shape), left.dtype)]
 
 
+def _concatenated(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
+    """Of quantized tensors, each with a scale and a zero point behind it; those of the result are first."""
+    parts = inputs[2::3]
+    known = [ty for ty in parts if ty is not None]
+    if len(known) < len(parts):
+        return []
+    axis = axis_index(node.attributes.get_int("axis", 0), len(known[0].shape))
+    length = add_dims(*[ty.shape[axis] for ty in known])
+    return [TensorType((*known[0].shape[:axis], length, *known[0].shape[axis + 1 :]), known[0].dtype)]
+
+
 def _lstm(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
     data = inputs[0]
     if data is None or len(data.shape) != 3 or "hidden_size" not in node.attributes:
@@ -74,5 +86,6 @@ _RELATIONS: dict[str, Relation] = {
     ),
     "DynamicQuantizeLSTM": _lstm,
     "QLinearAdd": _broadcast,
+    "QLinearConcat": _concatenated,
     "QLinearMul": _broadcast,
 }  # fmt: skip

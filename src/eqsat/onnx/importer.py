@@ -22,14 +22,14 @@ from eqsat.onnx.names import name_counts
 from eqsat.onnx.opaque import captured_values, constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
 from eqsat.onnx.results import body_of
-from eqsat.onnx.spelling import Declined, Source, importer_of
+from eqsat.onnx.spelling import Declined, Source, Target, exporter_of, importer_of
 from eqsat.onnx.spelling.source import OLDEST_OPSET
 from eqsat.onnx.types import DTYPES, rank_type, relay_type
 from eqsat.onnx.values import copy_value
-from eqsat.relay.expr import Call, Constant, Expr, Function, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
 from eqsat.relay.infer import Typing
 from eqsat.relay.static_forms import static_form
-from eqsat.relay.ty import Type
+from eqsat.relay.ty import IncompleteType, TupleType, Type
 
 NEWEST_OPSET = defs.onnx_opset_version()
 """The last opset that the installed onnx package knows."""
@@ -254,7 +254,22 @@ class _Importer:
         outputs = [found] if isinstance(found, Expr) else list(found)
         source.require(source.used_outputs() <= len(outputs), "more of its outputs are used")
         source.check_read()
-        return [self._placed(node, value, expr) for value, expr in zip(node.outputs, outputs, strict=False)]
+        placed = [self._placed(node, value, expr) for value, expr in zip(node.outputs, outputs, strict=False)]
+        if any(isinstance(self.types.get(value), IncompleteType) for value in inputs if value is not None):
+            self._check_writable(placed, inputs)
+        return placed
+
+    def _check_writable(self, results: Sequence[Expr], inputs: Sequence[Expr | None]) -> None:
+        """Raise an EqsatError for what would have no ONNX form: some operators need a type that is not known."""
+        target, known = Target(self.opset, self.types, Counter()), set(inputs)
+        agenda = list(results)
+        while agenda:
+            expr = agenda.pop()
+            exporter = exporter_of(expr.op) if isinstance(expr, Call) and isinstance(expr.op, Op) else None
+            if expr not in known and isinstance(expr, Call) and exporter is not None:
+                exporter(expr, target)
+            agenda += [] if expr in known else expr.children()
+            known.add(expr)
 
     def _placed(self, node: ir.Node, value: ir.Value, expr: Expr) -> Expr:
         """``expr``, new and type-checked, with its origin; shapes computed from constants as constants."""
@@ -264,7 +279,8 @@ class _Importer:
         if isinstance(expr, (Call, TupleGetItem)):
             expr = static_form(expr, self.types, self.typing.elements)
         if expr.span is None:
-            expr.span = Origin(node, (value,))
+            is_sequence = isinstance(self.types.get(expr), TupleType)  # which is not written
+            expr.span = Origin(node, () if is_sequence else (value,))
         return expr
 
     def _passed_through(self, node: ir.Node, types: Sequence[Type] | None) -> Sequence[Expr]:
