@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import EqsatError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.elements import MOST_ELEMENTS
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem
-from eqsat.relay.infer import call_type
+from eqsat.relay.infer import call_type, refined_type
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import post_order, rebuild
@@ -72,8 +74,7 @@ class Folder:
             return None
         arguments = [values[arg] for arg in node.args]
         try:
-            result = call_type(node.op, node.attrs, [_type_of(value) for value in arguments])
-            if nbytes(result) > self.limit + self._bytes_of(node.args):
+            if nbytes(_result_type(node.op, node.attrs, arguments)) > self.limit + self._bytes_of(node.args):
                 return None
             return evaluate_op(node.op, node.attrs, arguments)
         except EqsatError:
@@ -97,6 +98,18 @@ def nbytes(ty: Type) -> float:
     if not is_static(ty):
         return float("inf")
     return float(np.prod(ty.concrete_shape, initial=np.dtype(ty.dtype).itemsize))
+
+
+def _result_type(op: Op, attrs: Attrs | None, arguments: Sequence[Any]) -> Type:
+    types = [_type_of(value) for value in arguments]
+    result = call_type(op, attrs, types)
+    return result if is_static(result) else refined_type(op, attrs, types, list(map(_sizes, arguments))) or result
+
+
+def _sizes(value: Any) -> list[int] | None:
+    """The elements of a list of integers."""
+    is_list = isinstance(value, np.ndarray) and value.ndim <= 1 and value.dtype.kind in "iu"
+    return value.reshape(-1).tolist() if is_list and value.size <= MOST_ELEMENTS else None
 
 
 def _type_of(value: Any) -> Type:

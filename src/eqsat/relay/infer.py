@@ -33,7 +33,7 @@ from eqsat.relay.generics import UNKNOWN, compatible, join, solve, substitute_ty
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import FuncType, IncompleteType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
+from eqsat.relay.ty import Dim, FuncType, IncompleteType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
 from eqsat.relay.visitor import post_order, rebuild
 
 
@@ -111,6 +111,20 @@ def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
     except TypeCheckError as error:
         types = ", ".join(map(str, arg_types))
         raise TypeCheckError(f"{op.name}({types}): {error}") from None
+
+
+def refined_type(
+    op: Op, attrs: Attrs | None, arg_types: list[Type], elements: Sequence[Sequence[Dim] | None]
+) -> Type | None:
+    """The type of a call of ``op`` as far as elements of its arguments decide it, None where they decide nothing.
+
+    Args:
+        op, attrs, arg_types: as for :func:`call_type`, which gave no error.
+        elements: of the arguments that are lists of integers; None for the others.
+    """
+    if op.refine is None or all(known is None for known in elements):
+        return None
+    return op.refine(_complete(op, attrs), arg_types, elements)
 
 
 def _complete(op: Op, attrs: Attrs | None) -> Attrs | None:
@@ -234,10 +248,7 @@ class _Inferencer:
 
     def _refined(self, call: Call, op: Op, arg_types: list[Type]) -> Type | None:
         """The type as far as elements of the arguments decide it."""
-        elements = [self.elements.sizes(arg) for arg in call.args]
-        if op.refine is None or all(known is None for known in elements):
-            return None
-        return op.refine(_complete(op, call.attrs), arg_types, elements)
+        return refined_type(op, call.attrs, arg_types, [self.elements.sizes(arg) for arg in call.args])
 
     def _deduce(self, call: Call, op: Op, arg_types: list[Type | None]) -> None:
         if op.deduce is None:
