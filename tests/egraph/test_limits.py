@@ -11,8 +11,9 @@ import pytest
 
 import eqsat
 from eqsat import relay
+from eqsat.egraph.egraph import MOST_ARGUMENTS
 from eqsat.egraph.report import Report, resident_bytes
-from eqsat.errors import LimitError
+from eqsat.errors import ArgumentError, LimitError
 from eqsat.ir import structural_equal
 from eqsat.relay.expr import Expr
 from eqsat.rules import RuleSet, rewrite, variables
@@ -136,6 +137,14 @@ class TestSchedules:
     def test_a_phase_of_no_iterations_is_refused(self) -> None:
         with pytest.raises(LimitError, match="a phase of 0 iterations"):
             Phase.of([self.grow], 0)
+
+
+def test_a_node_that_is_too_wide_is_refused_before_it_takes_all_memory() -> None:
+    wide = relay.concatenate([relay.var(f"x{index}", shape=(2,)) for index in range(MOST_ARGUMENTS + 1)], axis=0)
+    with pytest.raises(
+        ArgumentError, match=r"tuple of 2049 arguments is too wide .* make it of several smaller ones"
+    ):
+        eqsat.saturate(wide)
 
 
 def test_shuffled_rules_end_at_the_same_graph() -> None:

@@ -30,11 +30,15 @@ from eqsat.egraph.engine import Engine, put
 from eqsat.egraph.nodes import NewNodes
 from eqsat.egraph.predicates import Predicates, Test
 from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol
+from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Constant, Op, Var
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
 Answer = Callable[..., Sequence[int] | None]
+
+MOST_ARGUMENTS = 2048
+"""Children up to which e-nodes are taken in: a table takes memory by the square of its width, this one 3 GB."""
 
 
 class Question(NamedTuple):
@@ -149,7 +153,16 @@ class EGraph:
     # ---- what e-nodes are made of
 
     def symbol(self, symbol: Symbol) -> int:
-        """The index k of a symbol; its table ``n<k>`` is declared when it is new."""
+        """The index k of a symbol; its table ``n<k>`` is declared when it is new.
+
+        Raises:
+            ArgumentError: it has too many arguments.
+        """
+        if symbol.arity > MOST_ARGUMENTS:
+            raise ArgumentError(
+                f"a {symbol.name} of {symbol.arity} arguments is too wide for an e-graph, which takes"
+                f" {MOST_ARGUMENTS}: make it of several smaller ones"
+            )
         known = len(self.symbols)
         index = self.symbols.intern(symbol, symbol)
         if index == known:
