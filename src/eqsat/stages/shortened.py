@@ -13,11 +13,12 @@ each one in between in the whole graph, when
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eqsat.egraph.likeness import ClassGraph
 from eqsat.egraph.lower import region_children
 from eqsat.egraph.renaming import Asked, asked_about, renaming
+from eqsat.egraph.report import Limits
 from eqsat.relay.expr import Constant, Expr, Function, Tuple, Var
 from eqsat.relay.visitor import post_order, rebuild
 from eqsat.stages.repeated import Layers, result_tuples
@@ -39,6 +40,7 @@ class Shortened:
         place: node of ``whole`` -> what has its place.
         tuples: those of ``whole`` that hold its results, inner ones first.
         results: the results of ``whole`` that ``function`` has too.
+        share: of the nodes of ``whole``, those that ``function`` has.
     """
 
     def __init__(self, whole: Function, chains: Sequence[Layers]):
@@ -50,13 +52,18 @@ class Shortened:
         below = {chain.cuts[-2]: chain.cuts[KEPT - 1] for chain in chains}
         above = {lower: upper for upper, lower in below.items()}
         self.place: dict[Expr, Expr] = {}
-        for node in post_order(
-            body, children=lambda node: [below.get(child, child) for child in region_children(node)]
-        ):
+        order = post_order(body, children=lambda node: [below.get(child, child) for child in region_children(node)])
+        for node in order:
             self.place[node] = rebuild(node, self.place)
             if node in above:
                 self.place[above[node]] = self.place[node]
         self.function = Function(whole.params, self.place[body], None, whole.type_params, whole.attrs)
+        missing = sum(len(nodes) for chain in chains for nodes in chain.nodes[KEPT - 1 : -1])
+        self.share = len(order) / (len(order) + missing)
+
+    def limits(self, limits: Limits) -> Limits:
+        """The share of the limits of the whole, so that what stays within it would as a whole."""
+        return replace(limits, nodes=max(1, int(limits.nodes * self.share)), seconds=limits.seconds * self.share)
 
     def class_of(self, node: Expr, region: Region) -> int:
         """The class of what has the place of a node of ``whole``, ``function`` saturated."""

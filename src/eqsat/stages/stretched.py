@@ -40,6 +40,9 @@ from eqsat.stages.repeated import find_layers
 from eqsat.stages.saturation import Region, is_open, saturate, schedule_of
 from eqsat.stages.shortened import KEPT, Shortened, Unit, find_units
 
+_WORTH = 2 / 3
+"""Share of the graph that is saturated, below which it pays."""
+
 _SECONDS = 10.0
 """For the proof that a layer has no cheaper form."""
 
@@ -59,21 +62,30 @@ def optimized(
     """
     schedule = schedule_of(rules)
     model = cost_model if cost_model is not None else OpCount()
-    if isinstance(source, Function) and is_open(source) and not explain and all(map(_sees_near, schedule.rules)):
-        start = time.perf_counter()
-        short = _shortened(source)
-        seconds = time.perf_counter() - start
-        if short is not None:
-            saturation = saturate(short.function, schedule, limits, on_iteration)
-            if saturation.stop_reason == "saturated":
-                chosen = extract(saturation, model, method)
-                start = time.perf_counter()
-                with paused_gc():
-                    whole = _stretched(short, saturation.regions[-1], chosen, model)
-                chosen.report.add_seconds("layers", seconds + time.perf_counter() - start)
-                if whole is not None:
-                    return whole
-    return extract(saturate(source, schedule, limits, on_iteration, explain), model, method)
+    start = time.perf_counter()
+    short = _shortened(source, schedule) if isinstance(source, Function) and not explain else None
+    if short is not None:
+        whole = _from_few(short, schedule, short.limits(limits or Limits()), model, method, on_iteration)
+        if whole is not None:
+            seconds = time.perf_counter() - start - sum(whole.report.phases.values())
+            whole.report.add_seconds("layers", seconds)
+            return whole
+    seconds = time.perf_counter() - start
+    found = extract(saturate(source, schedule, limits, on_iteration, explain), model, method)
+    found.report.add_seconds("layers", seconds)
+    return found
+
+
+def _shortened(source: Function, schedule: Schedule) -> Shortened | None:
+    """The function without most of its layers, None if that tells nothing of the whole or saves little."""
+    if not is_open(source) or not all(map(_sees_near, schedule.rules)):
+        return None
+    if any(phase.iterations is not None for phase in schedule.phases):
+        return None
+    with paused_gc():
+        chains = find_layers(source.body, infer_types(source, names=(f"#{index}" for index in count())))
+        short = Shortened(source, chains) if chains else None
+    return short if short is not None and short.share < _WORTH else None
 
 
 def _sees_near(rule: Rule) -> bool:
@@ -87,10 +99,21 @@ def _sees_near(rule: Rule) -> bool:
     )
 
 
-def _shortened(source: Function) -> Shortened | None:
+def _from_few(
+    short: Shortened,
+    schedule: Schedule,
+    limits: Limits,
+    model: CostFunction,
+    method: str,
+    on_iteration: Callable[[Report], None] | None,
+) -> Extraction | None:
+    """The extraction of the whole function from a saturation of the shortened one, None where it does not tell it."""
+    saturation = saturate(short.function, schedule, limits, on_iteration)
+    if saturation.stop_reason != "saturated":
+        return None
+    chosen = extract(saturation, model, method)
     with paused_gc():
-        chains = find_layers(source.body, infer_types(source, names=(f"#{index}" for index in count())))
-        return Shortened(source, chains) if chains else None
+        return _stretched(short, saturation.regions[-1], chosen, model)
 
 
 def _stretched(short: Shortened, region: Region, chosen: Extraction, model: CostFunction) -> Extraction | None:
