@@ -87,7 +87,8 @@ class Presence:
         kinds = np.asarray([symbol.kind for symbol in snapshot.symbols])[snapshot.node_symbol]
         known = np.zeros(snapshot.class_count, dtype=bool)
         known[snapshot.node_class[kinds == "constant"]] = True
-        return (kinds != "call") | ~known[snapshot.node_class]
+        seen: Mask = (kinds != "call") | ~known[snapshot.node_class]
+        return seen
 
     def may_match(self, pattern: DFPattern) -> bool:
         """Whether there may be a class that ``pattern`` matches."""
