@@ -101,6 +101,7 @@ partitions = RuleSet(
             cut,
             soundness=Soundness.EXACT,
             examples=_drawn,
+            sees_matched=True,
             shared=(x,),
             key=sliced_axis,
             merge=as_split,
