@@ -1,4 +1,4 @@
-"""Quantized tensors: what cancels, and what needs no real numbers."""
+"""Quantized tensors: what cancels, what needs no real numbers, and weights that are quantized once and for all."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.author import attrs_of, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet
 from eqsat.relay.dataflow_pattern import is_op, is_tuple
 from eqsat.relay.expr import Call, Constant, Expr, Op, Var
 from eqsat.relay.op import argmax, argmin, argsort, concatenate
 from eqsat.relay.op.op import make_attrs
+from eqsat.relay.op.qnn.affine import clamp, on_axis
 from eqsat.relay.op.qnn.convert import dequantize, quantize
 from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import Draw, complete
 
 x, y, z = variables("x y z")
-scale, point = constants("scale point")
+weight, scale, point = constants("weight scale point")
 
 BYTES = ("int8", "uint8")
 
@@ -144,9 +145,32 @@ def bytes_joined(count: int) -> Any:
     )
 
 
+def bytes_of(attrs: Any, values: NDArray[Any], scales: NDArray[Any], points: NDArray[Any]) -> Any:
+    """What a constant is quantized to, divided in float32 as runtimes do."""
+    if values.dtype != np.float32 or not is_usual(scales):
+        return refuse("it is not quantized as usual")
+    steps = np.rint(values / on_axis(scales, values.ndim, attrs.axis).astype(np.float32))
+    return clamp(steps + on_axis(points, values.ndim, attrs.axis), attrs.out_dtype)
+
+
+def _constant(draw: Draw) -> Expr:
+    values = draw.array(TensorType(draw.tensor(max(draw.rank, 1)).shape, "float32"))
+    _, scales, points = quantized(draw)
+    return quantize(Constant(values), scales, points, out_dtype=draw.rng.choice(BYTES))  # type: ignore[no-any-return]
+
+
+of_constant = is_op("qnn.quantize")(weight, scale, point)
+
 quantization = RuleSet(
     "quantization",
     [
+        # of a quarter of its size
+        rewrite(
+            "quantize-constant",
+            of_constant,
+            compute(bytes_of, attrs_of(of_constant), value_of(weight), value_of(scale), value_of(point)),
+            examples=_constant,
+        ),
         *map(bytes_moved, MOVES),
         *map(bytes_joined, (2, 3)),
         # each byte is a real number of its own

@@ -227,3 +227,24 @@ def test_padding_that_keeps_the_size_needs_no_sizes() -> None:
     for length in (5, 8):
         x = np.random.default_rng(0).standard_normal((2, 2, length)).astype("f4")
         np.testing.assert_allclose(outputs(after, x=x)[0], outputs(proto, x=x)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_quantized_by_its_values_is_not_rounded_otherwise() -> None:
+    """Two scales in a row: one only where a last bit does not decide how all is quantized."""
+    scaled = "a = Mul (x, s) b = Mul (a, s)"
+    shape = "(float[2,3] x) => (y)"
+    quantized = parsed(f"{shape} <float s = {{0.3}}> {{ {scaled} y, scale, point = DynamicQuantizeLinear (b) }}")
+    plain = parsed(f"{shape} <float s = {{0.3}}> {{ {scaled} y = Exp (b) }}")
+    assert operators(optimized(quantized).graph) == {"Mul": 2, "DynamicQuantizeLinear": 1}
+    assert operators(optimized(plain).graph) == {"Mul": 1, "Exp": 1}
+
+
+def test_weights_are_quantized_once_and_for_all() -> None:
+    proto = parsed(
+        """(float[2,3] x) => (y) <float s = {0.02}, int8 z = {3}, float[3,4] w = {
+            0.01, -0.01, 0.03, 9.0, -9.0, 0.5, 0.25, 0.1, 0.2, 0.3, 0.4, 0.05
+        }> { q = QuantizeLinear (w, s, z) d = DequantizeLinear (q, s, z) y = MatMul (x, d) }"""
+    )
+    after = optimized(proto)
+    assert operators(after.graph) == {"DequantizeLinear": 1, "MatMul": 1}
+    assert verify(from_proto(proto), from_proto(after))[0].relative == 0

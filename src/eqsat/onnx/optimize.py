@@ -109,7 +109,8 @@ def run(
 
     Args:
         model: the model.
-        rules: rule sets or rules, by default ``eqsat.rules.default``.
+        rules: rule sets or rules, by default ``eqsat.rules.default``; of these the exact ones only for a model that
+            quantizes by what it computes, where a last bit decides a step of all.
         limits: when saturation stops.
         cost_model: cost of one operator, by default ``OpCount()``.
         method: how to extract: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
@@ -123,6 +124,10 @@ def run(
     start = time.perf_counter()
     cost = OnnxCost(cost_model or OpCount(), opset_of(model))
     report = Report()
+    if rules is None and _quantizes_by_values(model):
+        from eqsat.rules import Soundness, default
+
+        rules = [default.sound(Soundness.EXACT)]
 
     def chosen(imported: Imported) -> tuple[Extraction, Function]:
         extraction = optimized(imported.function, rules, limits, cost, method, on_iteration, explain)
@@ -145,3 +150,8 @@ def run(
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
     return Optimization(model, after, imported, extraction, bodies, seconds)
+
+
+def _quantizes_by_values(model: ir.Model) -> bool:
+    """Whether scales are computed from the values they quantize, which magnifies every rounding."""
+    return any(node.op_type.startswith("DynamicQuantize") for node in model.graph.all_nodes())
