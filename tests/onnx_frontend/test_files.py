@@ -221,6 +221,7 @@ def test_small_external_weights_that_rules_have_read_are_written(tmp_path: Path)
     done = run(load(path), [sets["algebra"], sets["fold"]])
     whole = onnx.load_from_string(to_bytes(done.after))
     save(done.after, tmp_path / "after.onnx")
+    assert sorted(os.listdir(tmp_path)) == ["after.onnx", "model.onnx", "weights.bin"]
     for after in (whole, onnx.load(tmp_path / "after.onnx")):
         assert numpy_helper.to_array(after.graph.initializer[0]).tolist() == [1.0, 2.0]
 

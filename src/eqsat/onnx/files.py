@@ -133,11 +133,10 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
         ModelError: the folder does not exist or the file cannot be written.
     """
     try:
-        with replacing(path) as written:
+        with replacing(path) as written, taken_in(model, _SMALL):
             data_file = _data_file(model, written)
             if data_file is not None:
-                with taken_in(model, _SMALL):
-                    ir.save(model, written, format="protobuf", external_data=data_file, size_threshold_bytes=_SMALL)
+                ir.save(model, written, format="protobuf", external_data=data_file, size_threshold_bytes=_SMALL)
             else:
                 with open(written, "wb") as file:
                     wire.write(model, file)
