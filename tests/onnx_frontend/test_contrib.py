@@ -21,11 +21,14 @@ DOMAIN = ', "com.microsoft": 1'
         "r, mean = com.microsoft.SkipLayerNormalization (x, x, g)",
         "r = com.microsoft.QLinearAdd (q, s, z, p, s, z, s, z)",
         "r = com.microsoft.QLinearConcat <axis = 1> (s, z, q, s, z, q, s, z)",
+        "r = com.microsoft.DynamicQuantizeMatMul (x, k)",
+        "r = com.microsoft.QGemm <transA = 1> (m, s, z, k, s, s, , s, z)",
         "r = com.microsoft.DynamicQuantizeLSTM <hidden_size = 3> (x, w)",
     ],
 )
 def test_a_size_of_a_result_is_a_constant(node: str) -> None:
-    inputs = "float[2,N,4] x, uint8[2,N,4] q, uint8[N,1] p, float s, uint8 z, float[1,4,12] w, float[4] g"
+    inputs = "float[2,N,4] x, uint8[2,N,4] q, uint8[N,1] p, float s, uint8 z, "
+    inputs += "float[1,4,12] w, float[4] g, float[4,3] k, uint8[4,2] m"
     graph = f"({inputs}) => (int64[1] y) {{ {node} y = Shape <start = 0, end = 1> (r) }}"
     assert operators(optimized(parsed(graph, domains=DOMAIN)).graph) == {"Constant": 1}
 

@@ -14,7 +14,7 @@ from eqsat.errors import TypeCheckError
 from eqsat.onnx.types import UNKNOWN
 from eqsat.relay.dims import add_dims
 from eqsat.relay.op.types import axis_index, broadcast_shape
-from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.ty import Dim, TensorType, Type
 
 DOMAIN = "com.microsoft"
 
@@ -54,6 +54,26 @@ def _broadcast(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
     return [TensorType(broadcast_shape(left.shape, right.shape), left.dtype)]
 
 
+def _product(left: int, right: int, like: int) -> Relation:
+    """A matrix product of two inputs, of the dtype of the input ``like``."""
+
+    def relation(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
+        a, b, of = inputs[left], inputs[right], inputs[like]
+        if a is None or b is None or of is None or min(len(a.shape), len(b.shape)) < 2:
+            return []
+        if any(node.attributes.get_int(flag, 0) for flag in ("transBatchA", "transBatchB")):
+            return []
+        rows, columns = _turned(a, node, "transA"), _turned(b, node, "transB")
+        return [TensorType((*broadcast_shape(rows[:-2], columns[:-2]), rows[-2], columns[-1]), of.dtype)]
+
+    return relation
+
+
+def _turned(ty: TensorType, node: ir.Node, flag: str) -> Sequence[Dim]:
+    shape = list(ty.shape)
+    return [*shape[:-2], shape[-1], shape[-2]] if node.attributes.get_int(flag, 0) else shape
+
+
 def _concatenated(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
     """Of quantized tensors, each with a scale and a zero point behind it; those of the result are first."""
     parts = inputs[2::3]
@@ -85,6 +105,10 @@ _RELATIONS: dict[str, Relation] = {
         _as_first,
     ),
     "DynamicQuantizeLSTM": _lstm,
+    "DynamicQuantizeMatMul": _product(0, 1, like=0),
+    "FusedMatMul": _product(0, 1, like=0),
+    "MatMulIntegerToFloat": _product(0, 1, like=2),
+    "QGemm": _product(0, 3, like=8),
     "QLinearAdd": _broadcast,
     "QLinearConcat": _concatenated,
     "QLinearMul": _broadcast,
