@@ -292,7 +292,12 @@ cancelling = RuleSet(
 
 inverse_twice = one / (one / x)
 
-with_true, with_false = logical_and(x, all_true), logical_or(x, all_false)
+with_neutral = {
+    "and-true": logical_and(x, all_true),
+    "true-and": logical_and(all_true, x),
+    "or-false": logical_or(x, all_false),
+    "false-or": logical_or(all_false, x),
+}
 
 
 def expanded(root: DFPattern) -> DFPattern:
@@ -318,11 +323,9 @@ repeated = RuleSet(
         # (-x)(-y) = x y
         rewrite("multiply-negatives", negative(x) * negative(y), x * y),
         rewrite("divide-negatives", negative(x) / negative(y), x / y, when(is_float, type_of(x))),
-        rewrite("and-true", with_true, x),
-        rewrite("or-false", with_false, x),
+        *[rewrite(name, whole, x) for name, whole in with_neutral.items()],
         # where the constant is larger than x
-        rewrite("and-true-expands", with_true, expanded(with_true)),
-        rewrite("or-false-expands", with_false, expanded(with_false)),
+        *[rewrite(f"{name}-expands", whole, expanded(whole)) for name, whole in with_neutral.items()],
         rewrite("where-not", where(logical_not(z), x, y), where(z, y, x)),
         rewrite("where-both", where(z, x, x), x),
         rewrite("where-true", where(all_true, x, y), x),

@@ -98,6 +98,12 @@ def words(dtype: str = "int32") -> Expr:
 
 
 REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
+    "what is true anyway, on either side": (
+        "less",
+        lambda: relay.logical_and(
+            const(True), relay.logical_and(relay.less(words(), const(3)), const(np.asarray([True])))
+        ),
+    ),
     "the scale of attention is in the weights": (
         "nn.dense reshape transpose nn.dense reshape transpose nn.matmul add nn.softmax",
         attention,
