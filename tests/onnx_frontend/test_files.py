@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
@@ -215,7 +216,8 @@ def test_bytes_hold_external_weights(tmp_path: Path) -> None:
 
 def test_small_external_weights_that_rules_have_read_are_written(tmp_path: Path) -> None:
     """The smallest go into the model, though constants of the graph still show what is in their file."""
-    proto = parsed("(float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> { a = Mul (x, w) y = Add (a, w) }")
+    proto = parsed("(float[2] x) => (float[2] y) { a = Mul (x, w) y = Add (a, w) }")
+    proto.graph.initializer.append(numpy_helper.from_array(np.asarray([1.0, 2.0], np.float32), "w"))
     path = tmp_path / "model.onnx"
     onnx.save(proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
     done = run(load(path), [sets["algebra"], sets["fold"]])
