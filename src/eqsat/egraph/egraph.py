@@ -138,7 +138,7 @@ class EGraph:
         self._tables = 0  # of predicates
         self._varying = False  # whether it is derived what varies
         self.answers: list[tuple[Sequence[str], str, Answer]] = []
-        self.asked: dict[tuple[int, ...], None] = {}
+        self.asked: dict[tuple[int, ...], tuple[int, ...] | None] = {}
         self._ask_tables: dict[str, None] = {}
         self._is_tables: set[str] = set()
         self._either: dict[int, str] = {}
@@ -347,10 +347,10 @@ class EGraph:
         for table in open_tables:
             for row in self.engine.integers(table):
                 if row not in self.asked:
-                    self.asked[row] = None
                     new = True
                     question, *keys = row
                     answers = self.answers[question][-1](*keys)
+                    self.asked[row] = None if answers is None else tuple(answers)
                     if answers is not None:
                         self._rows.setdefault(f"is_{len(keys)}_{len(answers)}", []).append((*row, *answers))
         if not self.flush() and open_tables:

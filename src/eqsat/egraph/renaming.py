@@ -7,7 +7,7 @@ and each is found where the other is, rules do the same with them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from eqsat.egraph.egraph import EGraph
@@ -21,44 +21,57 @@ class Asked(NamedTuple):
     answer: tuple[int, ...] | None
 
 
+def all_asked(egraph: EGraph) -> list[Asked]:
+    """Everything that Python was asked, in that order."""
+    return [Asked(question, tuple(keys), answer) for (question, *keys), answer in egraph.asked.items()]
+
+
 def asked_about(egraph: EGraph, atoms: Container[int], apart: Container[int] = ()) -> list[Asked] | None:
     """What Python was asked about atoms, None if some question was about one of them and one of ``apart``."""
     found = []
-    for question, *keys in egraph.asked:
-        kinds, _, answer = egraph.answers[question]
-        named = [key for key, kind in zip(keys, kinds, strict=True) if kind == "atom"]
+    for asked in all_asked(egraph):
+        kinds = egraph.answers[asked.question][0]
+        named = [key for key, kind in zip(asked.keys, kinds, strict=True) if kind == "atom"]
         if any(key in atoms for key in named):
             if any(key in apart for key in named):
                 return None
-            given = answer(*keys)
-            found.append(Asked(question, tuple(keys), None if given is None else tuple(given)))
+            found.append(asked)
     return found
 
 
-def renaming(egraph: EGraph, asked: Iterable[Asked], atoms: Mapping[int, int]) -> dict[int, int] | None:
+def renaming(egraph: EGraph, asked: Sequence[Asked], atoms: Mapping[int, int]) -> dict[int, int] | None:
     """``atoms`` with what Python computed of them, None where something else is known of one than of its like.
 
     Args:
         egraph: where they are.
-        asked: what was asked about them.
+        asked: what was asked about them and what was computed of them, in the order in which it was.
         atoms: atom -> atom that is to take its place.
     """
     renamed, size = dict(atoms), 0
     answered: dict[tuple[int, ...], tuple[int, ...] | None] = {}
+
+    def answer_to(row: tuple[int, ...]) -> tuple[int, ...] | None:
+        if row in egraph.asked:
+            return egraph.asked[row]  # to compute the same again might round in another way
+        if row not in answered:
+            found = egraph.answers[row[0]][-1](*row[1:])
+            answered[row] = None if found is None else tuple(found)
+        return answered[row]
+
     while size < len(renamed):
         size = len(renamed)
         for question, keys, given in asked:
-            kinds, kind, answer = egraph.answers[question]
-            others = [renamed.get(key, key) if of == "atom" else key for key, of in zip(keys, kinds, strict=True)]
-            row = (question, *others)
-            if row not in answered:
-                told = answer(*others)
-                answered[row] = None if told is None else tuple(told)
-            told = answered[row]
-            if told is None or given is None or kind != "atom":
-                if told != given:
+            kinds, kind, _ = egraph.answers[question]
+            others = tuple(
+                [renamed.get(key, key) if of == "atom" else key for key, of in zip(keys, kinds, strict=True)]
+            )
+            if others == keys:
+                continue
+            new = answer_to((question, *others))
+            if new is None or given is None or kind != "atom":
+                if new != given:
                     return None
-            elif any(renamed.setdefault(old, new) != new for old, new in zip(given, told, strict=True)):
+            elif any(renamed.setdefault(*pair) != pair[1] for pair in zip(given, new, strict=True)):
                 return None
     changed = {old: new for old, new in renamed.items() if old != new}
     return changed if egraph.pass_alike(changed) else None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from eqsat.egraph.likeness import ClassGraph
 from eqsat.egraph.lower import region_children
-from eqsat.egraph.renaming import Asked, asked_about, renaming
+from eqsat.egraph.renaming import Asked, all_asked, asked_about, renaming
 from eqsat.egraph.report import Limits
 from eqsat.relay.expr import Constant, Expr, Function, Tuple, Var
 from eqsat.relay.visitor import post_order, rebuild
@@ -163,12 +163,8 @@ class _Finder:
 
     def _neighbour(self, pairs: dict[int, int] | None, others: set[int]) -> dict[int, int] | None:
         """Atoms of a layer -> those of the next, with what Python computed of them."""
-        size = -1
-        while pairs is not None and size < len(pairs):
-            size = len(pairs)
-            asked = asked_about(self.egraph, pairs, others)
-            pairs = None if asked is None else renaming(self.egraph, asked, pairs)
-        return pairs
+        found = None if pairs is None else renaming(self.egraph, all_asked(self.egraph), pairs)
+        return None if found is None or asked_about(self.egraph, found, others) is None else found
 
     def _renamed(self, asked: Sequence[Asked] | None, pairs: dict[int, int] | None) -> dict[int, int] | None:
         """Atoms of a layer -> those of a missing one, which are found nowhere else."""
