@@ -81,6 +81,12 @@ def test_most_layers_are_not_saturated(shared: bool, own: bool) -> None:
     )
 
 
+def test_the_default_rules_do_not_stand_in_the_way() -> None:
+    """They see types, attributes and what Python is asked; a rule that looked at more would cost every large model."""
+    function = network(12)
+    assert was_reused(optimized(function), function)
+
+
 def test_results_of_layers_keep_their_order() -> None:
     function = network(10, own=True)
     result = few(function)
