@@ -111,23 +111,30 @@ def _from_few(
     saturation = saturate(short.function, schedule, limits, on_iteration)
     if saturation.stop_reason != "saturated":
         return None
+    (region,) = saturation.regions
+    with paused_gc():
+        units = find_units(short, region)
+    if units is None:
+        return None
     chosen = extract(saturation, model, method)
     with paused_gc():
-        return _stretched(short, saturation.regions[-1], chosen, model)
+        return _stretched(short, region, units, chosen, model)
 
 
-def _stretched(short: Shortened, region: Region, chosen: Extraction, model: CostFunction) -> Extraction | None:
-    """The extraction of the whole function, None where it may not be told from the shortened one.
+def _stretched(
+    short: Shortened, region: Region, units: Sequence[Unit], chosen: Extraction, model: CostFunction
+) -> Extraction | None:
+    """The extraction of the whole function, None where it is not proved to be the cheapest.
 
     Args:
         short: the shortened function.
         region: it saturated.
+        units: the layers that the missing ones are copies of.
         chosen: what was chosen of it.
         model: the cost model.
     """
     (result,), (posed,) = chosen.results, chosen.regions
-    units = find_units(short, region) if result.optimal else None
-    if units is None:
+    if not result.optimal:
         return None
     problem = pose(region, model).problem
     layers = [_Layer(problem, result.choice, region, unit) for unit in units]
