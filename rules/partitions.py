@@ -26,7 +26,8 @@ def halves(first: Any, second: Any, ty: TensorType) -> Any:
     parts = [{axis: part for axis, part in found.items() if part != _whole(ty, axis)} for found in (one, other)]
     if parts[0].keys() != parts[1].keys() or len(parts[0]) != 1:
         return refuse("the slices do not take parts of one axis")
-    ((axis, low), high) = *parts[0].items(), *parts[1].values()
+    ((axis, low),) = parts[0].items()
+    high = parts[1][axis]
     if low.step != 1 or high.step != 1 or (low.start, low.stop, high.stop) != (0, high.start, ty.shape[axis]):
         return refuse("the slices do not follow each other, or leave something out")
     return axis, high.start
