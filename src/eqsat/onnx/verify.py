@@ -203,15 +203,16 @@ def compare(a: Any, b: Any) -> tuple[float, float]:
         return np.inf, np.inf
     if a.dtype.kind in "OUS":
         return (0.0, 0.0) if np.array_equal(a, b) else (np.inf, np.inf)
-    least = float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 0.0
+    least = float(np.finfo(a.dtype).eps) * _CERTAIN if a.dtype.kind == "f" else 0.0
     return _numeric_difference(a.astype(np.float64), b.astype(np.float64), least)
 
 
-def _numeric_difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], least: float) -> tuple[float, float]:
-    """As :func:`compare`; what is smaller than ``least``, the rounding of 1, is compared as if it were as large.
+_CERTAIN = 1000
+"""How large an output must be for its digits to count, in roundings of 1: sigmoids far from the middle leave less."""
 
-    Sigmoids far from the middle leave such outputs, of which no digit is certain.
-    """
+
+def _numeric_difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], least: float) -> tuple[float, float]:
+    """As :func:`compare`; outputs that are smaller than ``least`` are compared as if they were as large."""
     differing = (a != b) & ~(np.isnan(a) & np.isnan(b))
     if not differing.any():
         return 0.0, 0.0
