@@ -134,7 +134,6 @@ class PythonRule:
         soundness: what it keeps.
         examples: as for :class:`Rewrite`.
         saturates: whether it runs in the e-graph; False for what concerns the extracted graph only.
-        sees_matched: whether all it looks at are types and attributes of what its patterns matched.
     """
 
     name: str
@@ -143,7 +142,6 @@ class PythonRule:
     soundness: Soundness = Soundness.ROUNDING
     examples: Examples | None = None
     saturates: bool = True
-    sees_matched: bool = False
 
 
 @dataclass(frozen=True)

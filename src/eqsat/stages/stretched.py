@@ -24,7 +24,7 @@ from eqsat.egraph.build import input_spans
 from eqsat.egraph.check import subpatterns
 from eqsat.egraph.python_rules import build_node
 from eqsat.egraph.report import Limits, Report
-from eqsat.egraph.rule import FoldConstants, PythonRule, Rule, refs_of
+from eqsat.egraph.rule import FoldConstants, Rewrite, Rule, refs_of
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ExtractionError
 from eqsat.extraction import CostFunction, OpCount, Problem
@@ -92,10 +92,10 @@ def _sees_near(rule: Rule) -> bool:
     """Whether all that a rule sees is in the e-graph and near what it matches."""
     if isinstance(rule, FoldConstants):
         return True
-    if isinstance(rule, PythonRule):
-        return rule.sees_matched
-    return all(ref.kind != "uses" for ref in refs_of(rule)) and not any(
-        isinstance(part, DominatorPattern) for root in rule.lhs for part in subpatterns(root)
+    return (
+        isinstance(rule, Rewrite)
+        and all(ref.kind != "uses" for ref in refs_of(rule))
+        and not any(isinstance(part, DominatorPattern) for root in rule.lhs for part in subpatterns(root))
     )
 
 
