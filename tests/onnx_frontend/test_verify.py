@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -11,7 +13,7 @@ from eqsat.errors import ModelError
 from eqsat.onnx import Difference, verify
 from eqsat.onnx.files import from_proto
 from eqsat.onnx.sizes import demanded_sizes
-from eqsat.onnx.verify import compare, random_inputs
+from eqsat.onnx.verify import compare, random_inputs, runnable_inputs
 
 from .models import parsed
 
@@ -57,6 +59,26 @@ def test_indices_and_unknown_sizes_are_made_to_fit() -> None:
     for name, value in (("b", 0), ("e", 4), ("t", 1)):
         proto.graph.initializer.append(helper.make_tensor(name, onnx.TensorProto.INT64, [1], [value]))
     assert verify(from_proto(proto), from_proto(proto))[0].relative == 0
+
+
+def test_no_larger_sizes_are_tried_than_are_needed() -> None:
+    class OfOneOnly:
+        """Runs batches of one."""
+
+        def __init__(self) -> None:
+            self.shapes: list[tuple[int, ...]] = []
+
+        def run(self, _: None, feed: dict[str, np.ndarray[Any, Any]]) -> list[Any]:
+            self.shapes.append(feed["x"].shape)
+            if feed["x"].shape[0] != 1:
+                raise ValueError("more than one")
+            return []
+
+    model = from_proto(parsed("(float[batch,frames,4] x) => (float[batch,frames,4] y) { y = Exp (x) }"))
+    session = OfOneOnly()
+    next(runnable_inputs(model, session, np.random.default_rng(0)))
+    assert session.shapes[-1] == (1, 2, 4)
+    assert max(frames for _, frames, _ in session.shapes) == 4, "twice the first size"
 
 
 def test_what_dimensions_are_made() -> None:

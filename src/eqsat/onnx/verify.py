@@ -115,7 +115,8 @@ def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) 
     inputs = [value for value in model.graph.inputs if value.name not in constants]
     demanded, reason = demanded_sizes(model), None
     known, totals = [demanded, {}] if demanded else [{}], [None, *_named(inputs)]
-    for asked, axes, batch, size, total, high in product(known, _BATCH_AXES, _BATCHES, _SIZES, totals, _INTEGERS):
+    # sizes in the outer loop: what a model does not run on may take all memory before it fails
+    for size, asked, axes, batch, total, high in product(_SIZES, known, _BATCH_AXES, _BATCHES, totals, _INTEGERS):
         sizes = asked if total is None else {**asked, total: 2 * size}  # past and new tokens together, say
         while True:
             feed = random_inputs(inputs, batch, size, high, random, axes, sizes)
