@@ -29,13 +29,12 @@ class Search(Uses):
     """
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        super().__init__([list(dict.fromkeys(children)) for children in problem.children], [], [])
+        super().__init__([list(dict.fromkeys(children)) for children in problem.children], problem.costs, [], [])
         self.problem = problem
         self.users: list[list[int]] = [[] for _ in range(problem.num_classes)]
         for node, children in enumerate(self.children):
             for child in children:
                 self.users[child].append(node)
-        self.costs = problem.costs
         self.owner = problem.node_class.tolist()
         self.roots = problem.roots.tolist()
         self.options = problem.class_nodes
@@ -53,7 +52,7 @@ class Search(Uses):
         for root in self.roots:
             self.uses[root] += 1
             if self.uses[root] == 1:
-                self.cost += self._cost(self.take(self.choice[root], self.choice))
+                self.cost += self.cost_of(self.take(self.choice[root], self.choice))
 
     def rebuild(self, weights: list[float]) -> list[int]:
         """The choice of cheapest trees under other node costs (none negative); it is complete and has no cycle."""
@@ -105,21 +104,17 @@ class Search(Uses):
     def _improve(self, index: int) -> bool:
         """Give the class its best node; whether that saved something."""
         old = self.choice[index]
-        freed = self._cost(self.give_up(old))
+        freed = self.cost_of(self.give_up(old))
         best, best_cost = old, freed - self.slack
         for node in self.options[index]:
             if node != old and self.costs[node] < best_cost:
-                price = self._cost(self.take(node, self.choice))
+                price = self.cost_of(self.take(node, self.choice))
                 self.give_up(node)
                 if price < best_cost and index not in self.below(node):
                     best, best_cost = node, price
         self.choice[index] = best
-        self.cost += self._cost(self.take(best, self.choice)) - freed
+        self.cost += self.cost_of(self.take(best, self.choice)) - freed
         return best != old
-
-    def _cost(self, nodes: Sequence[int]) -> float:
-        costs = self.costs
-        return sum([costs[node] for node in nodes])
 
     # -- rebuilding a region -------------------------------------------------------------------------------------
 

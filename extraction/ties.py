@@ -35,8 +35,9 @@ class _Nearing(Uses):
         self.order = walk(problem, choice)
         nodes: list[int] = choice.tolist()
         # node -1, of classes that `wanted` says nothing of, needs nothing and is never cheap enough
-        super().__init__([*problem.children, []], nodes, use_counts(problem, nodes, self.order))
-        self.costs = [*problem.costs, math.inf]
+        super().__init__(
+            [*problem.children, []], [*problem.costs, math.inf], nodes, use_counts(problem, nodes, self.order)
+        )
         self.problem = problem
         self.wanted: list[int] = np.asarray(wanted).tolist()
         self.effort = _EFFORT * problem.num_classes
@@ -60,15 +61,12 @@ class _Nearing(Uses):
         old, new = self.choice[index], self.wanted[index]
         taken, given_up = self.take(new, source), self.give_up(old)
         self.effort -= len(taken) + len(given_up)
-        if self._cost(taken) - self._cost(given_up) > self.slack or self._reaches(new, index):
+        if self.cost_of(taken) - self.cost_of(given_up) > self.slack or self._reaches(new, index):
             self.take(old, self.choice)
             self.give_up(new)
             return False
         self.choice[index] = new
         return True
-
-    def _cost(self, nodes: Sequence[int]) -> float:
-        return sum([self.costs[node] for node in nodes])
 
     def _reaches(self, node: int, index: int) -> bool:
         """Whether a class is below a node, or that takes too long to find out."""

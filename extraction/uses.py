@@ -10,16 +10,25 @@ class Uses:
 
     `choice` has the node of each class, also of classes that are not used (so that what was given up can be taken
     again); `uses[c]` counts the roots and used nodes that need class `c`: the class is used while that is positive.
+    `costs` are those of the nodes.
     """
 
-    def __init__(self, children: Sequence[Sequence[int]], choice: list[int], uses: list[int]) -> None:
+    def __init__(
+        self, children: Sequence[Sequence[int]], costs: Sequence[float], choice: list[int], uses: list[int]
+    ) -> None:
         self.children = children
+        self.costs = costs
         self.choice = choice
         self.uses = uses
 
     def used(self) -> list[int]:
         """The choice, -1 for classes that are not used."""
         return [node if count else -1 for node, count in zip(self.choice, self.uses, strict=True)]
+
+    def cost_of(self, nodes: Sequence[int]) -> float:
+        """The sum of nodes' costs."""
+        costs = self.costs
+        return sum([costs[node] for node in nodes])
 
     def take(self, node: int, source: Sequence[int]) -> list[int]:
         """Use a node; it and the nodes that are used from now on. Classes not used before get those of `source`."""

@@ -47,6 +47,7 @@ _SECONDS = 10.0
 """For the proof that a layer has no cheaper form."""
 
 
+@paused_gc()
 def optimized(
     source: Expr | IRModule,
     rules: Iterable[Any] | Schedule | None = None,
@@ -82,9 +83,8 @@ def _shortened(source: Function, schedule: Schedule) -> Shortened | None:
         return None
     if any(phase.iterations is not None for phase in schedule.phases):
         return None
-    with paused_gc():
-        chains = find_layers(source.body, infer_types(source, names=(f"#{index}" for index in count())))
-        short = Shortened(source, chains) if chains else None
+    chains = find_layers(source.body, infer_types(source, names=(f"#{index}" for index in count())))
+    short = Shortened(source, chains) if chains else None
     return short if short is not None and short.share < _WORTH else None
 
 
@@ -112,13 +112,11 @@ def _from_few(
     if saturation.stop_reason != "saturated":
         return None
     (region,) = saturation.regions
-    with paused_gc():
-        units = find_units(short, region)
+    units = find_units(short, region)
     if units is None:
         return None
     chosen = extract(saturation, model, method)
-    with paused_gc():
-        return _stretched(short, region, units, chosen, model)
+    return _stretched(short, region, units, chosen, model)
 
 
 def _stretched(
