@@ -15,6 +15,7 @@ from eqsat.extraction import CostFunction
 from eqsat.onnx.optimize import run
 from eqsat.onnx.partition import partition
 from eqsat.onnx.verify import differing, verify
+from eqsat.rules import default
 
 Suspect = TypeVar("Suspect")
 
@@ -42,8 +43,6 @@ def blame(
         One name, or the smallest set found of rules that only together do it; empty when the model differs with
         no rule at all; None when it does not differ with those rules alone that changed something.
     """
-    from eqsat.rules import default
-
     every = flatten(default if rules is None else rules)
 
     def made(names: Sequence[str]) -> tuple[ir.Model, Report]:

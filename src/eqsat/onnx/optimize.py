@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import onnx
 import onnx_ir as ir
 
 from eqsat.collector import paused_gc
@@ -19,6 +20,7 @@ from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.relay.expr import Function
+from eqsat.rules import Soundness, default
 from eqsat.stages import Extraction, optimized
 from eqsat.stages.explanation import Explanation
 
@@ -88,8 +90,6 @@ def optimize(model: Any, *args: Any, **kwargs: Any) -> Any:
     """
     if isinstance(model, ir.Model):
         return run(model, *args, **kwargs).after
-    import onnx
-
     if isinstance(model, onnx.ModelProto):
         return to_proto(run(from_proto(model), *args, **kwargs).after)
     raise ModelError(f"a model is an onnx_ir.Model or onnx.ModelProto, not {type(model).__name__}")
@@ -125,8 +125,6 @@ def run(
     cost = OnnxCost(cost_model or OpCount(), opset_of(model))
     report = Report()
     if rules is None and _quantizes_by_values(model):
-        from eqsat.rules import Soundness, default
-
         rules = [default.sound(Soundness.EXACT)]
 
     def chosen(imported: Imported) -> tuple[Extraction, Function]:

@@ -22,6 +22,7 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.op.contrib import dnnl, get_pattern_table, tensorrt
 from eqsat.relay.op.contrib.register import registered
 from eqsat.relay.transform.merge_composite import merge_composite
+from eqsat.rules import default
 from eqsat.stages import composite_rules, extract, saturate
 
 SHIPPED = {"dnnl": dnnl, "tensorrt": tensorrt}
@@ -72,8 +73,6 @@ def partition(
         ModelError: the graph is not well-formed.
         EqsatError: as :func:`eqsat.saturate` and :func:`eqsat.extract`.
     """
-    from eqsat.rules import default
-
     table = _table(target)
     imported = import_model(model)
     acting = [*([default] if rules is None else rules), composite_rules(table)]
