@@ -109,6 +109,52 @@ def test_a_loop_whose_state_grows() -> None:
     same(before, after, {"m": np.array(3), "x": X[:1]}, {"m": np.array(1), "x": X[:1]})
 
 
+LOOP = """(int64 m, float[2] x) => (float[K] y) <bool yes = {1}, float zero = {0.0}, int64 one = {1}> {
+            y = Loop (m, yes, x) <
+                body = b (int64 i, bool go, s) => (bool more, t) {
+                    like = CastLike (one, s)
+                    a = Add (s, like)
+                    %s
+                    more = Identity (go)
+                }
+            >
+        }"""
+GROWING, STAYING = "t = Concat <axis = 0> (a, x)", "n = Neg (a) shape = Shape (x) t = Reshape (n, shape)"
+
+
+@pytest.mark.parametrize(("step", "left"), [(STAYING, {"Add": 1, "Neg": 1}), (GROWING, {"Add": 1, "Concat": 1})])
+def test_what_a_loop_carries_has_a_type_though_none_is_declared(step: str, left: dict[str, int]) -> None:
+    """One that holds in every round: what the initial value has and each round's result."""
+    before = parsed(LOOP % step)
+    after = optimized(before)
+    assert operators(bodies(after.graph)["b"]) == {**left, "Identity": 1}
+    same(before, after, *[{"m": np.array(rounds), "x": X[:2]} for rounds in (0, 1, 3)])
+
+
+def test_what_a_loop_carries_may_change_its_rank() -> None:
+    before = parsed(LOOP % "axis = Constant <value_ints = [0]> () t = Unsqueeze (a, axis)")
+    after = optimized(before)
+    assert operators(bodies(after.graph)["b"])["CastLike"] == 1
+    same(before, after, {"m": np.array(2), "x": X[:2]})
+
+
+def test_elements_of_a_sequence_have_a_type() -> None:
+    """Though nothing is known of its length, nor of the shape of what is made of it."""
+    before = parsed(
+        """(int64 m, float[1] x) => (float[K] y) <bool yes = {1}> {
+            none = SequenceEmpty ()
+            all = Loop (m, yes, none) <
+                body = b (int64 i, bool go, s) => (bool more, t) { t = SequenceInsert (s, x) more = Identity (go) }
+            >
+            joined = ConcatFromSequence <axis = 0> (all)
+            y = Cast <to = 1> (joined)
+        }"""
+    )
+    after = optimized(before)
+    assert operators(after.graph) == {"SequenceEmpty": 1, "Loop": 1, "ConcatFromSequence": 1}
+    same(before, after, {"m": np.array(3), "x": X[:1]})
+
+
 def test_a_weight_from_outside_stays_there() -> None:
     before = parsed(
         """(bool c, float[1,4] x) => (float[1,4] y) {

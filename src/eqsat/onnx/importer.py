@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -22,9 +22,10 @@ from eqsat.onnx.names import name_counts
 from eqsat.onnx.opaque import captured_values, constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
 from eqsat.onnx.results import body_of
+from eqsat.onnx.rounds import carried_values, first_round, next_round, results_of_round
 from eqsat.onnx.spelling import Declined, Source, Target, exporter_of, importer_of
 from eqsat.onnx.spelling.source import OLDEST_OPSET
-from eqsat.onnx.types import DTYPES, rank_type, relay_type
+from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
 from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
 from eqsat.relay.infer import Typing
@@ -36,6 +37,9 @@ NEWEST_OPSET = defs.onnx_opset_version()
 
 _PASSES = 8
 """How often a model is looked through for conditions that have one value only: each may show others."""
+
+_ROUNDS = 4
+"""How often the types of what a Loop carries are widened before nothing is said of them."""
 
 _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError)
 """What NumPy and Python raise on attributes and constants that no valid node has."""
@@ -86,6 +90,7 @@ class _Context:
         decided: the truth of values that have the same in every run, as far as they are found.
         inlined: branches of conditions that are known, as far as they are found.
         dims: names for dimensions that nothing else names.
+        follows_rounds: whether types of what a Loop carries are found by typing its body.
     """
 
     model: ir.Model
@@ -94,13 +99,15 @@ class _Context:
     decided: dict[ir.Value, bool] = field(default_factory=dict)
     inlined: Inlined = field(default_factory=Inlined)
     dims: Iterator[str] = field(default_factory=lambda: (f"%{index}" for index in count()))
+    follows_rounds: bool = True
 
 
 class _Importer:
-    def __init__(self, context: _Context, graph: ir.Graph):
+    def __init__(self, context: _Context, graph: ir.Graph, carried: Mapping[ir.Value, Type] | None = None):
         self.context = context
         self.model = context.model
         self.graph = graph
+        self.carried = carried or {}
         self.captured: list[ir.Value] = []
         self.outer: dict[NDArray, ir.Value] = {}
         self.params: list[Var] = []
@@ -116,7 +123,7 @@ class _Importer:
         constants = constant_initializers(graph, self.model.ir_version)
         for value in graph.inputs:
             if value.name not in constants:
-                self._parameter(value, relay_type(value) if graph is self.model.graph else rank_type(value))
+                self._parameter(value, self._input_type(value))
         for value in [value for value in graph.initializers.values() if not self._bind_initializer(value)]:
             self._parameter(value, relay_type(value))
         for node in topological_order(graph):
@@ -126,6 +133,12 @@ class _Importer:
         return Imported(
             self.model, graph, function, self.context.names, self.opaque, self.tensors, self.captured, self.outer
         )
+
+    def _input_type(self, value: ir.Value) -> Type:
+        if self.graph is self.model.graph:
+            return relay_type(value)
+        carried = self.carried.get(value, UNKNOWN)
+        return rank_type(value) if carried == UNKNOWN else carried
 
     def _parameter(self, value: ir.Value, ty: Type) -> None:
         variable = Var(value.name or "", ty)
@@ -307,33 +320,66 @@ class _Importer:
         for value, placeholder in placeholders.items():
             self.values[placeholder] = self.values[value]
         results: dict[str, Sequence[Type]] = {}
+        carried = self._carried(node, placeholders)
 
         def improve(name: str) -> Callable[[ir.Graph], ir.Graph]:
-            return lambda graph: self._improved(graph, placeholders, name, results)
+            return lambda graph: self._improved(self._inner(graph, placeholders, carried), name, results)
 
         improved = [map_graphs(attr, improve(attr.name)) for attr in attributes]
         if results and node.op_type == "If":
             self._decide(node, results)
         return improved
 
-    def _improved(
-        self, graph: ir.Graph, placeholders: dict[ir.Value, ir.Value], name: str, results: dict[str, Sequence[Type]]
-    ) -> ir.Graph:
-        """What takes the place of ``graph``; the types of its outputs go to ``results``, under ``name``."""
-        body = self.context.body
-        if body is None or any(value in placeholders for value in graph.outputs):
-            return graph
-        inner = _Importer(self.context, graph)
+    def _inner(
+        self,
+        graph: ir.Graph,
+        placeholders: Mapping[ir.Value, ir.Value],
+        carried: Mapping[ir.Value, Type],
+        context: _Context | None = None,
+    ) -> _Importer:
+        """The importer of a subgraph that takes ``placeholders`` from here."""
+        inner = _Importer(context or self.context, graph, carried)
         inner.tensors = self.tensors
         for value, placeholder in placeholders.items():
             expr = self.values[value]
             inner.capture(value, expr, self.types[expr], placeholder)
+        return inner
+
+    def _improved(self, inner: _Importer, name: str, results: dict[str, Sequence[Type]]) -> ir.Graph:
+        """What takes the place of a subgraph; the types of its outputs go to ``results``, under ``name``."""
+        body, graph = self.context.body, inner.graph
+        if body is None or any(value in self.values for value in graph.outputs):
+            return graph
         try:
             imported = inner.run()
-            results[name] = [inner.types[inner.values[value]] for value in graph.outputs]
+            results[name] = inner.types_of(graph.outputs)
             return body(imported)
         except EqsatError:
             return graph
+
+    def types_of(self, values: Iterable[ir.Value]) -> list[Type]:
+        """The types of values that are bound."""
+        return [self.types[self.values[value]] for value in values]
+
+    def _carried(self, node: ir.Node, placeholders: Mapping[ir.Value, ir.Value]) -> dict[ir.Value, Type]:
+        """Types that the inputs of a Loop's body have in every round, as far as its body tells."""
+        found = carried_values(node)
+        if found is None or self.context.body is None or not self.context.follows_rounds:
+            return {}
+        graph, initial, inputs = found
+        looking = replace(self.context, body=lambda body: body.graph, follows_rounds=False)
+        assumed = first_round(inputs, self.types_of(initial))
+        for _ in range(_ROUNDS):
+            inner = self._inner(graph, placeholders, assumed, looking)
+            try:
+                inner.run()
+                widened = next_round(assumed, inner.types_of(results_of_round(graph, len(inputs))))
+            except EqsatError:
+                return {}
+            if widened == assumed:
+                return assumed
+            assumed = widened
+        return {}
 
     def _decide(self, node: ir.Node, results: dict[str, Sequence[Type]]) -> None:
         """Note the value of an If's condition if it can have but one whenever the graph is run."""

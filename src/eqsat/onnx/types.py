@@ -11,6 +11,23 @@ from eqsat.relay.ty import Dim, IncompleteType, TensorType, TupleType, Type
 
 UNKNOWN = IncompleteType()
 
+
+class OnnxType(IncompleteType):
+    """What ONNX knows of a value that the IR has no type for.
+
+    It is a tensor of unknown rank, or of an element type beyond the IR, a sequence, or an optional.
+
+    Args:
+        proto: the ``TypeProto``.
+    """
+
+    __slots__ = ("proto",)
+
+    def __init__(self, proto: Any):
+        self.proto = proto
+        self._seal(proto.SerializeToString(deterministic=True))
+
+
 DTYPES: dict[ir.DataType, str] = {
     dtype: dtype.numpy().name
     for dtype in (
@@ -68,10 +85,19 @@ _NO_DIM = 1 << 63
 """A dimension that ONNX cannot hold, as sums and products of absurd ones may be."""
 
 
+def element_name(ty: Type) -> str | None:
+    """The dtype of a tensor, of unknown rank perhaps; None when it is not known."""
+    if isinstance(ty, OnnxType) and ty.proto.HasField("tensor_type"):
+        return DTYPES.get(ir.DataType(ty.proto.tensor_type.elem_type))
+    return ty.dtype if isinstance(ty, TensorType) else None
+
+
 def type_proto(ty: Type) -> Any:
-    """A ``TypeProto`` for a type, None when it is not a tensor's."""
+    """A ``TypeProto`` for a type, None when ONNX has none or nothing is known."""
     from onnx import helper
 
+    if isinstance(ty, OnnxType):
+        return ty.proto
     if not isinstance(ty, TensorType):
         return None
     shape = [dim.name if isinstance(dim, AnyDim) else dim if dim < _NO_DIM else None for dim in ty.shape]
@@ -79,12 +105,10 @@ def type_proto(ty: Type) -> Any:
 
 
 def type_of_proto(proto: Any) -> Type:
-    """The type that a ``TypeProto`` states, unknown when it is no tensor of known rank."""
-    if not proto.HasField("tensor_type") or not proto.tensor_type.HasField("shape"):
-        return UNKNOWN
-    name = DTYPES.get(ir.DataType(proto.tensor_type.elem_type))
-    if name is None:
-        return UNKNOWN
+    """The type that a ``TypeProto`` states."""
+    name = DTYPES.get(ir.DataType(proto.tensor_type.elem_type))  # a tensor of no element type when it is none
+    if name is None or not proto.tensor_type.HasField("shape"):
+        return OnnxType(proto) if proto.WhichOneof("value") else UNKNOWN
     dims = proto.tensor_type.shape.dim
     return TensorType([_dim_of_proto(dim) for dim in dims], name)
 

@@ -100,7 +100,7 @@ def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
 
 def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
     """The type of a call of ``op``; raises TypeCheckError naming the operator and the types."""
-    if any(type(ty) is IncompleteType for ty in arg_types) and not op.get_attr("TOpaque"):
+    if any(isinstance(ty, IncompleteType) for ty in arg_types) and not op.get_attr("TOpaque"):
         return UNKNOWN
     if op.arguments is not None and len(arg_types) != len(op.arguments):
         raise TypeCheckError(f"{op.name} takes {len(op.arguments)} arguments {op.arguments}, not {len(arg_types)}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from eqsat.onnx.spelling.reduction import arg_node
 from eqsat.onnx.spelling.source import Result, Source, build, imports
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes, exports
-from eqsat.onnx.types import DTYPES, element_type
-from eqsat.relay.expr import Call
-from eqsat.relay.ty import TensorType
+from eqsat.onnx.types import DTYPES, OnnxType, element_name, element_type
+from eqsat.relay.expr import Call, Expr
 
 
 @imports("Cast")
@@ -15,8 +14,9 @@ def _cast(source: Source) -> Result:
     source.ignore("saturate", "round_mode")  # both speak of types the IR does not have
     (data,) = source.arguments(1)
     name = DTYPES.get(source.int("to"))
-    source.require(name, "its target type is not understood")
-    return build("cast", data, dtype=name)
+    if name is None:
+        source.decline("its target type is not understood")
+    return _cast_to(name, data, source)
 
 
 @exports("cast")
@@ -31,8 +31,15 @@ def _to_cast(call: Call, target: Target) -> OnnxNode:
 def _cast_like(source: Source) -> Result:
     source.ignore("saturate", "round_mode")
     data, like = source.arguments(2)
-    ty = source.types[like]
-    return build("cast", data, dtype=ty.dtype) if isinstance(ty, TensorType) else build("cast_like", data, like)
+    name = element_name(source.types[like])
+    return build("cast_like", data, like) if name is None else _cast_to(name, data, source)
+
+
+def _cast_to(name: str, data: Expr, source: Source) -> Expr:
+    """``data`` as elements of ``name``, which it may have already though its rank is not known."""
+    ty = source.types[data]
+    is_same = isinstance(ty, OnnxType) and element_name(ty) == name
+    return data if is_same else build("cast", data, dtype=name)
 
 
 @exports("cast_like")
