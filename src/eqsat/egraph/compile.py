@@ -102,8 +102,8 @@ class RewriteCompiler:
         command = self.egraph.engine.command
         self.growth = max(self.growth, len(action.made))
         if not action.asks:
-            command(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
             action.tell_made()
+            command(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
             return
         self.asks = True
         log_columns = [] if log is None else [name for name in log.handles + log.atoms if name not in action.sites]
@@ -173,8 +173,8 @@ class RewriteCompiler:
         if not self.apply_ruleset:
             self.apply_ruleset = f"apply_{self.ruleset}"
             command(f"(ruleset {self.apply_ruleset})")
-        command(rule)
         action.tell_made()
+        command(rule)
 
     def _decide(self, action: _Action, values: dict[str, int]) -> Sequence[int] | None:
         for guard in self.rule.when:
@@ -215,6 +215,8 @@ class _Action:
     sites: dict[str, Callable[[dict[str, int]], Any]] = field(default_factory=dict)
     built: dict[DFPattern, str] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
+    untyped: dict[str, Made] = field(default_factory=dict)
+    """Of what is made, by its variable, that whose type is not known from what it equals."""
     pairs: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -232,12 +234,14 @@ class _Action:
             results = [self.project(whole, index) for index in range(len(roots))]
         for root, result in zip(roots, results, strict=True):
             self.equate(root, result)
+        for made in self.untyped.values():
+            columns = " ".join([str(made.symbol), made.atom, *made.children, made.variable])
+            self.actions.append(put(f"(made_{len(made.children)} {columns})"))
 
     def tell_made(self) -> None:
         """Have the types of what is made found, where they are not known from what it equals."""
-        for made in self.made:
-            if put(f"(new {made.variable})") in self.actions:
-                self.egraph.made(made.symbol)
+        for made in self.untyped.values():
+            self.egraph.made(len(made.children))
 
     def equate(self, root: str, result: str) -> None:
         """Union; a matched class needs proof that it has the root's very type, a new node is typed later."""
@@ -248,9 +252,7 @@ class _Action:
                 f"(= ty_{root} ty_{result})",
                 f"(>= ty_{root} 0)",  # an exact type
             ]
-        typed = put(f"(new {result})")
-        if typed in self.actions:
-            self.actions.remove(typed)  # it has its root's type
+        self.untyped.pop(result, None)  # it has its root's type
         self.actions.append(f"(union {root} {result})")
         self.pairs.append((root, result))
 
@@ -349,8 +351,8 @@ class _Action:
         index = self.egraph.symbol(Symbol(kind, op, len(children)))
         variable = f"r{len(self.built)}_{len(self.actions)}"
         self.actions.append(f"(let {variable} (n{index} {' '.join((atom, *children))}))")
-        self.actions.append(put(f"(new {variable})"))
         self.made.append(Made(variable, index, atom, tuple(children)))
+        self.untyped[variable] = self.made[-1]
         return variable
 
     def constant(self, atom: str) -> str:

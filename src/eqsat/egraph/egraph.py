@@ -9,7 +9,7 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
     isc(class)              the class is computable from constants alone, where rules ask for it
     varies(class)           the class has a type and is not known to be computable so, where rules ask for it
     uses(class)             e-nodes of the input graph over the class, where rules ask for them
-    new(class)              made by a rule, to be typed
+    made_<m>(symbol, atom, children..., class)  e-nodes of m children that rules made, to be typed
     found(class, type id)   types that were found for these
     holds_<j>(id)           ids that satisfy a predicate (on attributes, constants, variables or types)
     reach_<j>(class, start), step_<j>(class, class): see :class:`Reach`
@@ -132,7 +132,7 @@ class EGraph:
         self._told_types: list[NDArray[np.int64]] = []
         self._loaders: set[str] = set()
         self._made: set[int] = set()
-        self._on_make: list[Callable[[int, Symbol], None]] = []
+        self._on_make: list[Callable[[int], None]] = []
         self._on_constness: Callable[[], None] | None = None
         self._predicates = Predicates()
         self._tables = 0  # of predicates
@@ -189,16 +189,17 @@ class EGraph:
             for command in _VARYING:
                 self.engine.command(command)
 
-    def on_make(self, hook: Callable[[int, Symbol], None]) -> None:
-        """Call ``hook(index, symbol)`` for every symbol of which rules make e-nodes whose type is to be found."""
+    def on_make(self, hook: Callable[[int], None]) -> None:
+        """Call ``hook(arity)`` before rules make e-nodes of so many children whose type is to be found."""
         self._on_make.append(hook)
 
-    def made(self, index: int) -> None:
-        """Rules make e-nodes of the symbol with that index, of types that they do not say."""
-        if index not in self._made:
-            self._made.add(index)
+    def made(self, arity: int) -> None:
+        """Rules make e-nodes of so many children, of types that they do not say: they go into ``made_<arity>``."""
+        if arity not in self._made:
+            self._made.add(arity)
+            self.engine.relation(f"made_{arity}", "i64", "i64", *["Expr"] * (arity + 1))
             for hook in self._on_make:
-                hook(index, self.symbols[index])
+                hook(arity)
 
     def atom(self, kind: str, key: Hashable, value: Any) -> int:
         """The id of an atom."""
@@ -378,7 +379,7 @@ class EGraph:
         return table
 
 
-_RELATIONS = {"isc": ("Expr",), "new": ("Expr",), "found": ("Expr", "i64")}
+_RELATIONS = {"isc": ("Expr",), "found": ("Expr", "i64")}
 
 _SCHEMA = (
     "(ruleset load)",

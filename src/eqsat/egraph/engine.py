@@ -134,18 +134,16 @@ class Frozen:
         self._functions = functions
         self._to_int = to_int
 
-    def table(self, name: str) -> NDArray[np.int64]:
-        """The rows of a table of classes and i64, one column more than it has inputs: its output.
+    def rows(self, *tables: str) -> tuple[list[int], NDArray[np.int64], NDArray[np.int64]]:
+        """The rows of tables of classes and i64, one after the other: how many each has, all inputs, all outputs.
 
         Classes are numbers that mean nothing at another moment.
         """
-        function = self._functions[name]
-        rows = function.rows
-        outputs = np.fromiter(map(self._to_int, [row.output for row in rows]), dtype=np.int64, count=len(rows))
-        width = len(function.input_sorts)
-        cells = map(self._to_int, chain.from_iterable([row.inputs for row in rows]))
-        inputs = np.fromiter(cells, dtype=np.int64, count=len(rows) * width)
-        return np.column_stack([inputs.reshape(len(rows), width), outputs])
+        of = [self._functions[name].rows for name in tables]
+        every = list(chain.from_iterable(of))
+        inputs = np.asarray(list(map(self._to_int, chain.from_iterable([row.inputs for row in every]))), dtype=np.int64)
+        outputs = np.asarray([self._to_int(row.output) for row in every], dtype=np.int64)
+        return list(map(len, of)), inputs, outputs
 
 
 @contextmanager

@@ -55,37 +55,35 @@ def node_type(symbol: Symbol, value: Any, children: Sequence[Type]) -> Type | No
 
 
 class TypeFacts:
-    """Finds the type of every class that a rule made (table ``new``)."""
+    """Finds the types of e-nodes that rules made (tables ``made_<arity>``)."""
 
     def __init__(self, egraph: EGraph):
         self.egraph = egraph
         egraph.on_make(self._cover)
 
-    def _cover(self, index: int, symbol: Symbol) -> None:
-        if symbol.kind not in ("call", "constant", "tuple", "project", "if") or symbol.arity > MAX_ARITY:
+    def _cover(self, arity: int) -> None:
+        if arity > MAX_ARITY:
             return
-        egraph, name = self.egraph, f"ty{index}"
-        children = [f"c{i}" for i in range(symbol.arity)]
-        types = " ".join(f"t{i}" for i in range(symbol.arity))
-        keys = ["atom", *["type"] * symbol.arity]
-        question = egraph.question(keys, 1, "type", lambda atom, *ids: self._answer(symbol, atom, ids))
-        command = egraph.engine.command
-        egraph.engine.relation(f"{name}_of", "Expr", "i64", *["i64"] * symbol.arity)
+        name, engine = f"ty{arity}", self.egraph.engine
+        children = [f"c{i}" for i in range(arity)]
+        types = " ".join(f"t{i}" for i in range(arity))
+        question = self.egraph.question(["number", "atom", *["type"] * arity], 1, "type", self._answer)
+        engine.relation(f"{name}_of", "Expr", *["i64"] * (2 + arity))
         known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
-        row = f"({name}_of e a {types})"
-        command(
-            f"(rule ((new e) (= e (n{index} a {' '.join(children)})){known})"
-            f' ({put(row)} {put(f"({question.ask} a {types})")}) :ruleset facts :name "{name} ask")'
+        row = f"({name}_of e s a {types})"
+        engine.command(
+            f"(rule ((made_{arity} s a {' '.join(children)} e){known})"
+            f' ({put(row)} {put(f"({question.ask} s a {types})")}) :ruleset facts :name "{name} ask")'
         )
-        command(
-            f"(rule ({row} ({question.answered} a {types} t)) ((set (ty e) t) {put('(found e t)')})"
+        engine.command(
+            f"(rule ({row} ({question.answered} s a {types} t)) ((set (ty e) t) {put('(found e t)')})"
             f' :ruleset facts :name "{name}")'
         )
 
-    def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
+    def _answer(self, symbol: int, atom: int, *ids: int) -> Sequence[int] | None:
         egraph = self.egraph
         try:
-            ty = node_type(symbol, egraph.atoms[atom].value, [egraph.types[index] for index in ids])
+            ty = node_type(egraph.symbols[symbol], egraph.atoms[atom].value, [egraph.types[index] for index in ids])
         except EqsatError:
             return None  # the node is ill-typed: it stays without a type and no rule that asks for one sees it
         return None if ty is None else (egraph.type_id(ty),)
@@ -127,6 +125,9 @@ class ConstantFacts:
         egraph.hides_known = limit > 0
         self.on_fold = on_fold
         self._covered: dict[int, Symbol] = {}
+        self._answered: dict[int, str] = {}
+        """Of each symbol whose e-nodes are folded, the premises that an e-node's value was found."""
+        self._acts: set[tuple[int, str]] = set()
         self._asked = False
         egraph.on_constness(self._ask_constness)
 
@@ -179,21 +180,28 @@ class ConstantFacts:
         )
         command = egraph.engine.command
         command(f'(rule ({node}{known}) ({put(f"({question.ask} a {values})")}) :ruleset facts :name "{name} ask")')
-        constant = egraph.symbol(Symbol("constant", None, 0))
-        is_tuple = egraph.predicate(Test("tuple value", "any", lambda value: True))
-        is_tensor = egraph.predicate(Test("constant", "any", lambda value: True))
-        answer = f"{node}{known} ({question.answered} a {values} v)"
-        command(
-            f"(rule ({answer} ({is_tensor} v)) ((union e (n{constant} v)) (set (val e) v) {put('(isc e)')})"
-            f' :ruleset facts :name "{name}")'
-        )
-        command(f'(rule ({answer} ({is_tuple} v)) ((set (val e) v)) :ruleset facts :name "{name} tuple")')
+        self._answered[index] = f"{node}{known} ({question.answered} a {values} v)"
 
     def _fold(self, index: int, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
         answer = self._answer(self.egraph.symbols[index], atom, ids)
-        if answer is not None and self.on_fold is not None:
-            self.on_fold(index, atom, ids, answer[0])
+        if answer is not None:
+            self._act(index, self.egraph.atoms[answer[0]].kind)
+            if self.on_fold is not None:
+                self.on_fold(index, atom, ids, answer[0])
         return answer
+
+    def _act(self, index: int, kind: str) -> None:
+        """Compile what is done with values of a kind (``constant`` or ``tuple value``) when the first is found."""
+        if (index, kind) in self._acts:
+            return
+        self._acts.add((index, kind))
+        actions = "(set (val e) v)"
+        if kind == "constant":
+            constant = self.egraph.symbol(Symbol("constant", None, 0))
+            actions += f" (union e (n{constant} v)) {put('(isc e)')}"
+        is_kind = self.egraph.predicate(Test(kind, "any", lambda value: True))
+        premises = f"{self._answered[index]} ({is_kind} v)"
+        self.egraph.engine.command(f'(rule ({premises}) ({actions}) :ruleset facts :name "fold{index} {kind}")')
 
     def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
         egraph = self.egraph

@@ -52,18 +52,18 @@ class _Turn:
     waits: bool = True
     """Whether the runner left out what may match later."""
     missing: tuple[DFPattern, ...] | None = None
-    """The parts of the rule that matched nowhere when the runner was updated."""
+    """The parts of the rule that matched nowhere when the runner was updated; None before its roots first matched."""
     seen: object = None
     """What else there was then."""
 
     def update(self, presence: Presence) -> None:
         """Update the runner, if that may change anything."""
-        if not all(map(presence.may_match, self.runner.roots)):
-            return
-        seen = (presence.symbols, presence.has) if self.waits else presence.symbols
         missing = self.missing
         if missing is None:
+            if not all(map(presence.may_match, self.runner.roots)):
+                return
             missing = tuple([part for root in self.runner.roots for part in subpatterns(root)])
+        seen = (presence.symbols, presence.has) if self.waits else presence.symbols
         if seen != self.seen or (self.waits and any(map(presence.may_match, missing))):
             self.waits = self.runner.update(presence)
             self.seen = (presence.symbols, presence.has) if self.waits else presence.symbols

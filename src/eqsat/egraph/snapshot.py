@@ -74,23 +74,27 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
 def _read(egraph: EGraph) -> Snapshot:
     frozen = egraph.engine.freeze()
     symbols = list(egraph.symbols)
-    handles, found = frozen.table("N"), frozen.table("found")
-    handles = handles[np.argsort(handles[:, 0])]
-    tables = [frozen.table(f"n{index}") for index in range(len(symbols))]
-    atoms = [table[:, 0] for table in tables]
-    nodes = [np.roll(table[:, 1:], 1, axis=1) for table in tables]  # class, children
-    number = _numbers(np.concatenate([handles[:, 1], *map(np.ravel, nodes)]))
-    counts = [len(table) for table in tables]
+    _, handle, named = frozen.rows("N")
+    _, found, _ = frozen.rows("found")
+    found_class, found_type = found.reshape(-1, 2).T
+    order = np.argsort(handle)
+    handle, named = handle[order], named[order]
+    counts, cells, classes = frozen.rows(*[f"n{index}" for index in range(len(symbols))])
     node_symbol = np.repeat(np.arange(len(symbols)), counts)
-    starts = np.concatenate([[0], np.cumsum(np.repeat([symbol.arity for symbol in symbols], counts))]).astype(np.int64)
-    node_class = number[_joined([table[:, 0] for table in nodes])]
-    child = number[_joined([table[:, 1:].ravel() for table in nodes])]
+    starts = np.cumsum([0, *np.repeat([1 + symbol.arity for symbol in symbols], counts).tolist()])
+    is_child = np.ones(len(cells), dtype=bool)
+    is_child[starts[:-1]] = False
+    node_atom = cells[starts[:-1]]
+    cells[starts[:-1]] = classes  # of each e-node: class, children
+    number = _numbers(np.concatenate([named, cells]))
+    node_class, child = number[classes], number[cells[is_child]]
+    starts -= np.arange(len(starts))
     handle_class = np.full(egraph.handle_count, -1, dtype=np.int64)
-    handle_class[handles[:, 0]] = number[handles[:, 1]]
+    handle_class[handle] = number[named]
     # as the engine does, with what it was told and what it found: reading its table of types takes longer
     type_id = np.full(int(number.max(initial=-1)) + 1, NO_TYPE)
-    np.maximum.at(type_id, handle_class[handles[:, 0]], egraph.told_types()[handles[:, 0]])
-    np.maximum.at(type_id, number[found[:, 0]], found[:, 1])
+    np.maximum.at(type_id, handle_class[handle], egraph.told_types()[handle])
+    np.maximum.at(type_id, number[found_class], found_type)
     types = egraph.types.all()
     class_type_index = np.where(type_id == NO_TYPE, -1, np.where(type_id < 0, ~type_id, type_id))
     return Snapshot(
@@ -98,7 +102,7 @@ def _read(egraph: EGraph) -> Snapshot:
         starts,
         child,
         node_symbol,
-        _joined(atoms),
+        node_atom,
         symbols,
         list(egraph.atoms),
         types,
@@ -106,10 +110,6 @@ def _read(egraph: EGraph) -> Snapshot:
         _constant_classes(node_class, starts, child, node_symbol, symbols, len(type_id)),
         handle_class,
     )
-
-
-def _joined(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.concatenate([*columns, np.empty(0, dtype=np.int64)])
 
 
 def _numbers(found: NDArray[np.int64]) -> NDArray[np.int64]:
