@@ -15,6 +15,7 @@ from eqsat.errors import ModelError
 from eqsat.files import replacing
 from eqsat.onnx import wire
 from eqsat.onnx.external import check_external_files, has_external_tensors, taken_in
+from eqsat.onnx.graphs import graphs_of
 from eqsat.onnx.sparse import with_dense_initializers
 
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
@@ -92,10 +93,10 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
 def _names(model: ir.Model) -> Iterator[object]:
     """All that names something; bytes where the file holds no text."""
     yield from model.opset_imports
-    for graph in model.graphs():
+    for graph in graphs_of(model.graph):
         yield from (value.name for value in (*graph.inputs, *graph.initializers.values()))
         for node in graph:
-            yield from (node.op_type, node.domain, node.overload, node.name, *node.attributes)
+            yield from (node.op_type, node.domain, node.overload, node.name, *node.attributes.data)
             yield from (value.name for value in node.outputs)
 
 
@@ -157,7 +158,7 @@ def _size(model: ir.Model) -> int:
 
 def _tensors(model: ir.Model) -> list[ir.TensorProtocol]:
     """The initializers' tensors, of all graphs."""
-    values = [value for graph in model.graphs() for value in graph.initializers.values()]
+    values = [value for graph in graphs_of(model.graph) for value in graph.initializers.values()]
     return [value.const_value for value in values if value.const_value is not None]
 
 

@@ -17,9 +17,10 @@ from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
 from eqsat.onnx.demands import Inlined, possible_branch, truth_of
+from eqsat.onnx.graphs import attributes_of, captured_values, graphs_of
 from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.names import name_counts
-from eqsat.onnx.opaque import captured_values, constant_outputs, map_graphs, opaque_call
+from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
 from eqsat.onnx.results import body_of
 from eqsat.onnx.rounds import carried_values, first_round, next_round, results_of_round
@@ -72,7 +73,7 @@ def import_model(model: ir.Model, body: Body | None = None) -> Imported:
 def _decide_conditions(context: _Context) -> None:
     """Find values whose truth, the condition of an If, is the same in every run, though what they are is not known."""
     graph = context.model.graph
-    if any(node.op_type == "If" for node in graph.all_nodes()):
+    if any(node.op_type == "If" for each in graphs_of(graph) for node in each):
         looking = replace(context, body=lambda body: body.graph)
         for _ in range(_PASSES):
             known = len(context.decided), len(context.inlined)
@@ -175,11 +176,12 @@ class _Importer:
             self.typing.extend(expr)
         self.values[value] = expr
 
-    def _value(self, value: ir.Value, user: str) -> Expr:
+    def _value(self, value: ir.Value, user: ir.Node | str) -> Expr:
         try:
             return self.values[value]
         except KeyError:
-            raise ModelError(f"{user} use {value.name!r}, which nothing makes") from None
+            who = user if isinstance(user, str) else f"the inputs of {user.op_type} node {user.name!r}"
+            raise ModelError(f"{who} use {value.name!r}, which nothing makes") from None
 
     def _constant(self, tensor: Any) -> Constant | None:
         """A tensor as a constant whose data is read when asked for; None for element types beyond the IR."""
@@ -209,10 +211,9 @@ class _Importer:
         if branch is not None:
             self._bind_branch(node, branch)
             return
-        user = f"the inputs of {node.op_type} node {node.name!r}"
-        inputs = [None if value is None else self._value(value, user) for value in node.inputs]
-        for value in captured_values(node.attributes.values()):
-            self._value(value, user)
+        inputs = [None if value is None else self._value(value, node) for value in node.inputs]
+        for value in captured_values(attributes_of(node)):
+            self._value(value, node)
         try:
             outputs: Sequence[Expr] = self._understood(node, inputs)
         except (Declined, EqsatError, *_MALFORMED) as why:
@@ -256,9 +257,8 @@ class _Importer:
         """The expressions of the outputs, by the operator's importer; raises Declined or EqsatError."""
         source = Source(node, inputs, self.types, self.typing.elements, self.opset)
         source.require(node.domain == "" and node.op_identifier() not in self.model.functions, "it is not standard")
-        source.require(
-            OLDEST_OPSET <= self.opset <= NEWEST_OPSET, f"opset {self.opset} is not of {OLDEST_OPSET} to {NEWEST_OPSET}"
-        )
+        if not OLDEST_OPSET <= self.opset <= NEWEST_OPSET:
+            raise Declined(f"opset {self.opset} is not of {OLDEST_OPSET} to {NEWEST_OPSET}")
         source.require(not node.device_configurations, "it is placed on devices")
         importer = self._constant_node if node.op_type == "Constant" else importer_of(node.op_type)
         if importer is None:

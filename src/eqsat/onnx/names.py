@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from eqsat.onnx.graphs import graphs_of
+
 
 class Names:
     """Gives out names to one graph, each once.
@@ -45,7 +47,7 @@ def name_counts(model: ir.Model) -> Counter[str]:
 
 
 def _all_names(model: ir.Model) -> Iterator[str]:
-    for graph in model.graphs():
+    for graph in graphs_of(model.graph):
         for value in dict.fromkeys([*graph.inputs, *graph.initializers.values()]):
             yield value.name or ""
         for node in graph:

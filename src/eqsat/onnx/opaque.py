@@ -7,7 +7,7 @@ take from outside. What ONNX's reference implementation computes of it is comput
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from onnx import checker, defs, helper, numpy_helper, shape_inference
 
 from eqsat.errors import EqsatError, EvaluationError, ModelError
 from eqsat.onnx import contrib
+from eqsat.onnx.graphs import attributes_of, captured_values, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
@@ -135,37 +136,6 @@ def opaque_call(
     return Call(_operator(node), [*inputs, *(values[value] for value in captured)], {"node": opaque})
 
 
-def captured_values(attributes: Iterable[ir.Attr]) -> list[ir.Value]:
-    """Values from outside that the subgraphs in a node's attributes use, each once, in order of use."""
-    captured: dict[ir.Value, None] = {}
-    for outer in _subgraphs(attributes):
-        graphs = [outer, *outer.subgraphs()]
-        nodes = list(outer.all_nodes())
-        inner = {value for below in nodes for value in below.outputs}
-        for graph in graphs:
-            inner.update(graph.inputs, graph.initializers.values())
-        used = [value for below in nodes for value in below.inputs if value is not None]
-        used += [value for graph in graphs for value in graph.outputs]
-        captured.update((value, None) for value in used if value not in inner)
-    return list(captured)
-
-
-def nodes_inside(attributes: Iterable[ir.Attr]) -> Iterator[ir.Node]:
-    """The nodes of the subgraphs in a node's attributes, inner ones too."""
-    for graph in _subgraphs(attributes):
-        yield from graph.all_nodes()
-
-
-def _subgraphs(attributes: Iterable[ir.Attr]) -> Iterator[ir.Graph]:
-    for attr in attributes:
-        if attr.is_ref():
-            continue
-        if attr.type == ir.AttributeType.GRAPH:
-            yield attr.as_graph()
-        elif attr.type == ir.AttributeType.GRAPHS:
-            yield from attr.as_graphs()
-
-
 def _operator(node: ir.Node) -> Op:
     name = ".".join(filter(None, ("onnx", node.domain, node.op_type, node.overload)))
     if name not in Op._registry:
@@ -260,8 +230,8 @@ def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr,
         return contrib.contrib_types(node, [None if value is None else types[values[value]] for value in node.inputs])
     if node.domain != "" or node.op_identifier() in model.functions:
         return unknown
-    has_subgraphs = any(True for _ in _subgraphs(node.attributes.values()))
-    taken = [value for value in (*node.inputs, *captured_values(node.attributes.values())) if value is not None]
+    has_subgraphs = any(True for _ in subgraphs(attributes_of(node)))
+    taken = [value for value in (*node.inputs, *captured_values(attributes_of(node))) if value is not None]
     protos = {value.name: proto for value in taken if (proto := type_proto(types[values[value]])) is not None}
     if len(protos) < len({value.name for value in taken}) and not has_subgraphs:
         return unknown

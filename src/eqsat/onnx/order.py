@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 import onnx_ir as ir
 
 from eqsat.errors import ModelError
-from eqsat.onnx.opaque import captured_values
+from eqsat.onnx.graphs import attributes_of, captured_values
 
 
 def topological_order(graph: ir.Graph) -> list[ir.Node]:
@@ -19,13 +19,14 @@ def topological_order(graph: ir.Graph) -> list[ir.Node]:
     """
     nodes = list(graph)
     index = {node: position for position, node in enumerate(nodes)}
-    missing = [0] * len(nodes)
+    makers = [[index[maker] for maker in _producers(node) if maker in index] for node in nodes]
+    if all(maker < position for position, needed in enumerate(makers) for maker in needed):
+        return nodes
+    missing = list(map(len, makers))
     users: list[list[int]] = [[] for _ in nodes]
-    for position, node in enumerate(nodes):
-        for producer in _producers(node):
-            if producer in index:
-                missing[position] += 1
-                users[index[producer]].append(position)
+    for position, needed in enumerate(makers):
+        for maker in needed:
+            users[maker].append(position)
     ready = [position for position, count in enumerate(missing) if not count]
     heapify(ready)
     order = []
@@ -43,7 +44,7 @@ def topological_order(graph: ir.Graph) -> list[ir.Node]:
 
 
 def _producers(node: ir.Node) -> Iterator[ir.Node]:
-    for value in (*node.inputs, *captured_values(node.attributes.values())):
+    for value in (*node.inputs, *captured_values(attributes_of(node))):
         producer = None if value is None else value.producer()
         if producer is not None:
             yield producer

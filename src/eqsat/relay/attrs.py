@@ -65,10 +65,16 @@ class Attrs(Mapping[str, Any]):
         return f"{self.type_key}({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
 
 
+_PLAIN = frozenset((bool, float, int, str, type(None)))
+"""Kinds of values that are stored as they are."""
+
+
 def normalize(value: Any) -> Any:
     """``value`` with lists as tuples, also inside dicts, and NumPy scalars as Python ones."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, (list, tuple)):
-        return tuple(normalize(item) for item in value)
+        return tuple(map(normalize, value))
     if isinstance(value, dict):
         return {name: normalize(item) for name, item in value.items()}
     if isinstance(value, np.generic):
@@ -82,12 +88,14 @@ def freeze(value: Any) -> object:
     """A hashable stand-in for an attribute value; kinds are kept apart (True, 1 and 1.0 differ)."""
     if value is None or isinstance(value, str):
         return value
+    if type(value) is int:
+        return ("int", value)
     if isinstance(value, float):
         return ("float", struct.pack("<d", value))
     if isinstance(value, int):
         return (getattr(value, "dtype", type(value).__name__), int(value))
     if isinstance(value, tuple):
-        return tuple(freeze(item) for item in value)
+        return tuple(map(freeze, value))
     if isinstance(value, Mapping):
         return ("map", tuple((name, freeze(value[name])) for name in sorted(value)))
     if isinstance(value, np.ndarray):

@@ -60,17 +60,27 @@ class Elements:
         if isinstance(expr, Constant):
             return _as_known(expr.data.numpy()) if _is_small(self._types.get(expr)) else None
         if isinstance(expr, TupleGetItem):
-            parts = self._known.get(expr.tuple_value)
+            parts = self._found(expr.tuple_value)
             return parts[expr.index] if isinstance(parts, list) else None
-        found = self._known.get(expr)
+        found = self._found(expr)
         return found if isinstance(found, np.ndarray) else None
 
+    def _found(self, expr: Expr) -> Any:
+        if expr not in self._known and isinstance(expr, Call) and all(map(is_small_constant, expr.args)):
+            self._note(expr, self._types.get(expr))
+        return self._known.get(expr)
+
     def look_at(self, call: Call, ty: Type) -> None:
-        """Note what is known of a call of this type; its arguments were looked at before."""
+        """Note what is known of a call of this type; its arguments were looked at before.
+
+        Those over constants are looked at when they are asked for: most are folded instead.
+        """
+        if not all(map(is_small_constant, call.args)):
+            self._note(call, ty)
+
+    def _note(self, call: Call, ty: Type | None) -> None:
         if isinstance(call.op, Op) and _is_small(ty.fields[0] if isinstance(ty, TupleType) and ty.fields else ty):
-            found = self._computed(call, call.op.name, ty)
-            if found is not None:
-                self._known[call] = found
+            self._known[call] = self._computed(call, call.op.name, ty)
 
     def is_size(self, dim: Dim) -> bool:
         """Whether an element is surely not negative."""
@@ -84,7 +94,7 @@ class Elements:
         dims: list[Dim] = found.reshape(-1).tolist()
         return tuple(dim if isinstance(dim, int) or self.is_size(dim) else AnyDim() for dim in dims)
 
-    def _computed(self, call: Call, op: str, ty: Type) -> Any:
+    def _computed(self, call: Call, op: str, ty: Type | None) -> Any:
         if op in ("shape_of", "ndarray_size"):
             return self._measured(self._types.get(call.args[0]), op)
         if op in MOVES:
@@ -160,6 +170,13 @@ class Elements:
         return [pool[part] for part in moved] if isinstance(moved, tuple) else _as_known(pool[moved])
 
 
+def is_small_constant(expr: Expr) -> bool:
+    """Whether an expression is a constant, or a tuple of constants, small enough to be looked into."""
+    if isinstance(expr, Tuple):
+        return all(map(is_small_constant, expr.fields))
+    return isinstance(expr, Constant) and expr.data.size <= MOST_ELEMENTS
+
+
 def whole_numbers(elements: Known | None, dtype: str) -> np.ndarray[Any, Any] | None:
     """Elements as an array, if all are numbers."""
     found = _whole(elements)
@@ -184,7 +201,7 @@ def _is_small(ty: Type | None) -> bool:
     return is_static(ty) and prod(ty.concrete_shape) <= MOST_ELEMENTS
 
 
-def _cast(dim: Dim, ty: Type) -> Dim:
+def _cast(dim: Dim, ty: Type | None) -> Dim:
     if isinstance(ty, TensorType) and ty.dtype == "bool":
         return int(dim != 0) if isinstance(dim, int) else AnyDim()
     return dim

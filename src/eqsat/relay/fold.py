@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,22 @@ def fold_constants(root: Expr, limit: int = GROWTH_LIMIT) -> Expr:
     for node in post_order(root, children=lambda node: () if isinstance(node, Function) else node.children()):
         new[node] = folder.fold(rebuild(node, new))
     return new[root]
+
+
+def folded(call: Call) -> Expr:
+    """A call over constants and tuples of them as the constant it is, whatever its size; itself if it is kept."""
+    if not isinstance(call.op, Op) or not is_folded(call.op):
+        return call
+    try:
+        value = evaluate_op(call.op, call.attrs, list(map(_value_of, call.args)))
+    except EqsatError:
+        return call
+    folded: Expr = call if isinstance(value, tuple) else Constant(value)._carry(call)
+    return folded
+
+
+def _value_of(expr: Expr) -> Any:
+    return expr.data.numpy() if isinstance(expr, Constant) else tuple(map(_value_of, expr.children()))
 
 
 class Folder:
@@ -97,7 +114,7 @@ def nbytes(ty: Type) -> float:
         return sum(map(nbytes, ty.fields))
     if not is_static(ty):
         return float("inf")
-    return float(np.prod(ty.concrete_shape, initial=np.dtype(ty.dtype).itemsize))
+    return prod(ty.concrete_shape) * np.dtype(ty.dtype).itemsize
 
 
 def _result_type(op: Op, attrs: Attrs | None, arguments: Sequence[Any]) -> Type:

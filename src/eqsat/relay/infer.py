@@ -33,7 +33,18 @@ from eqsat.relay.generics import UNKNOWN, compatible, join, solve, substitute_ty
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, FuncType, IncompleteType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
+from eqsat.relay.ty import (
+    Dim,
+    FuncType,
+    IncompleteType,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+    is_static,
+)
 from eqsat.relay.visitor import post_order, rebuild
 
 
@@ -192,7 +203,7 @@ class _Inferencer:
     def run(self, root: Expr) -> None:
         """Type ``root`` and what is below it, down to nodes that are typed already."""
         pending = _schedule(root, self.types)
-        if any(isinstance(node, (Function, Match)) and node is not root for node in pending):
+        if self.names is not None and any(type(node) in (Function, Match) for node in pending if node is not root):
             self.names = None
         pending = self._sweep(pending)
         while pending:
@@ -209,7 +220,7 @@ class _Inferencer:
             ty = self._type_of(node)
             if ty is None:
                 left.append(node)
-            elif not isinstance(node, (Op, _Binding)):
+            elif type(node) not in (Op, _Binding):
                 if type(node) is Call:
                     ty = ty if self.names is None else named_dims(ty, self.names)
                     self.elements.look_at(node, ty)
@@ -408,26 +419,19 @@ _RULES: dict[type[Expr], Callable[[_Inferencer, Any], Type | None]] = {
 def _schedule(root: Expr, known: Mapping[Expr, Type]) -> list[Expr]:
     """Post-order of what is not ``known``, but arguments before a callee that is a function: they decide its
     parameters."""
-    order: list[Expr] = []
-    opened: set[Expr] = set()
-    done: set[Expr] = set()
-    stack = [] if root in known else [root]
-    while stack:
-        node = stack[-1]
-        if node not in done and node not in opened:
-            opened.add(node)
-            children: Sequence[Expr] = node.children()
-            if type(node) is Call and type(node.op) is Function:
-                children = (*node.args, _Binding(node), node.op)
-            elif type(node) is Match:
-                children = (node.data, _Binding(node), *children[1:])
-            stack.extend(child for child in reversed(children) if child not in done and child not in known)
-            continue
-        stack.pop()
-        if node not in done:
-            done.add(node)
-            order.append(node)
-    return order
+    if root in known:
+        return []
+    return post_order(root, children=lambda node: [child for child in _below(node) if child not in known])
+
+
+def _below(node: Expr) -> Sequence[Expr]:
+    if type(node) is Call:
+        if type(node.op) is Op:
+            return node.args
+        return (*node.args, _Binding(node), node.op) if type(node.op) is Function else node.children()
+    if type(node) is Match:
+        return (node.data, _Binding(node), *node.children()[1:])
+    return node.children()
 
 
 def _typed(node: Expr, ty: Type, new: dict[Expr, Expr]) -> Expr:
@@ -452,7 +456,7 @@ def named_dims(ty: Type, names: Iterator[str]) -> Type:
     if isinstance(ty, TupleType):
         fields = [named_dims(field, names) for field in ty.fields]
         return ty if all(new is old for new, old in zip(fields, ty.fields, strict=True)) else TupleType(fields)
-    if not isinstance(ty, TensorType) or AnyDim() not in ty.shape:
+    if not isinstance(ty, TensorType) or is_static(ty) or AnyDim() not in ty.shape:
         return ty
     return TensorType([AnyDim(next(names)) if dim == AnyDim() else dim for dim in ty.shape], ty.dtype)
 

@@ -6,12 +6,11 @@ A size with a name is taken not to be 0 where a reshape reads its codes: there 0
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
-import numpy as np
-
-from eqsat.relay.elements import MOST_ELEMENTS, Elements, whole_numbers
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
-from eqsat.relay.fold import fold_constants
+from eqsat.relay.elements import MOST_ELEMENTS, Elements, is_small_constant, whole_numbers
+from eqsat.relay.expr import Call, Constant, Expr, Op, TupleGetItem
+from eqsat.relay.fold import fold_constants, folded
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Any as AnyDim
@@ -28,12 +27,12 @@ def static_form(call: Call | TupleGetItem, types: Mapping[Expr, Type], elements:
     """
     if isinstance(call, TupleGetItem):
         made = call.tuple_value
-        return fold_constants(call) if isinstance(made, Call) and all(map(_is_small_constant, made.args)) else call
+        return fold_constants(call) if isinstance(made, Call) and all(map(is_small_constant, made.args)) else call
     ty = types[call]
     if not isinstance(call.op, Op) or not isinstance(ty, TensorType):
         return call
-    if is_static(ty) and np.prod(ty.concrete_shape) <= MOST_ELEMENTS and all(map(_is_small_constant, call.args)):
-        return fold_constants(call)
+    if all(map(is_small_constant, call.args)) and is_static(ty) and prod(ty.concrete_shape) <= MOST_ELEMENTS:
+        return folded(call)
     if ty.dtype in ("int64", "int32", "bool"):
         found = elements.of(call)
         known = None if found is None else whole_numbers(found, ty.dtype)
@@ -41,12 +40,6 @@ def static_form(call: Call | TupleGetItem, types: Mapping[Expr, Type], elements:
             return Constant(known)
     form = _FORMS.get(call.op.name)
     return call if form is None else form(call, ty, types, elements)
-
-
-def _is_small_constant(expr: Expr) -> bool:
-    if isinstance(expr, Tuple):
-        return all(map(_is_small_constant, expr.fields))
-    return isinstance(expr, Constant) and expr.data.size <= MOST_ELEMENTS
 
 
 Form = Callable[[Call, TensorType, Mapping[Expr, Type], Elements], Expr]

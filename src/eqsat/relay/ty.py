@@ -96,7 +96,7 @@ class TensorType(Type):
         """The shape as ints; raises TypeError when a dimension is not known."""
         if not is_static(self):
             raise TypeError(f"{self} has a dimension that is not known")
-        return tuple(int(dim) for dim in self.shape)  # type: ignore[arg-type]
+        return tuple(map(int, self.shape))  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         if not self.shape:
@@ -216,4 +216,4 @@ def _dim_text(dim: Dim) -> str:
 
 def is_static(ty: Type | None) -> TypeGuard[TensorType]:
     """Whether ``ty`` is a tensor type all of whose dimensions are known."""
-    return isinstance(ty, TensorType) and all(isinstance(dim, int) for dim in ty.shape)
+    return isinstance(ty, TensorType) and Any not in map(type, ty.shape)

@@ -151,7 +151,10 @@ class Source:
 
     def used_outputs(self) -> int:
         """How many outputs there are, up to the last one that something uses."""
-        used = [index for index, value in enumerate(self.node.outputs) if value.uses() or value.is_graph_output()]
+        outputs = self.node.outputs
+        if len(outputs) == 1:
+            return 1
+        used = [index for index, value in enumerate(outputs) if value.uses() or value.is_graph_output()]
         return used[-1] + 1 if used else 1
 
     # ---- types and values
@@ -246,5 +249,5 @@ class Source:
 
     def check_read(self) -> None:
         """Decline when an attribute was not read."""
-        for name in self.node.attributes:
+        for name in self.node.attributes.data:
             self.require(name in self._read, f"attribute {name} is not understood")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ class LayoutChange:
     def _split(self, merged: Sequence[Dim]) -> list[Dim]:
         out: list[Dim] = []
         for dim, factors in zip(merged, self.factors, strict=True):
-            block = int(np.prod(factors, dtype=np.int64))
+            block = prod(factors)
             if isinstance(dim, int) and dim % block:
                 raise TypeCheckError(f"dimension {dim} is not divisible into blocks of {block}")
             out.append(floor_divide_dims(dim, block))

@@ -178,10 +178,6 @@ def make_attrs(op: Op, given: Mapping[str, Any]) -> Attrs | None:
     """
     if not op.fields and not given:
         return None
-    known = {field.name for field in op.fields}
-    for name in given:
-        if name not in known:
-            raise OperatorError(f"{op.name} has no attribute {name!r}; it has {[field.name for field in op.fields]}")
     values: dict[str, Any] = {}
     for field in op.fields:
         value = given.get(field.name, field.default)
@@ -191,6 +187,9 @@ def make_attrs(op: Op, given: Mapping[str, Any]) -> Attrs | None:
             values[field.name] = field(value)
         except (TypeError, ValueError, OverflowError):
             raise OperatorError(f"{op.name}: {field.name}={value!r} is not of kind {field.kind}") from None
+    for name in given:
+        if name not in values:
+            raise OperatorError(f"{op.name} has no attribute {name!r}; it has {list(values)}")
     return Attrs(values, op.name)
 
 
