@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.egraph.awaited import Awaited
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal, Log, Made
@@ -75,10 +76,10 @@ class RewriteCompiler:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._compiled)
 
-    def update(self, presence: Presence | None) -> bool:
+    def update(self, presence: Presence | None) -> Awaited:
         """Add engine rules for the alternatives that may match now (without ``presence``: ever).
 
-        Returns whether others, of the symbols there are, may match later.
+        Returns what others wait for.
         """
         egraph = self.egraph
         compiler = QueryCompiler(egraph, self.rule.name, egraph.either_order, presence)
@@ -89,7 +90,7 @@ class RewriteCompiler:
         for query in new:
             self._compiled.add(query.key)
             self._add(query, len(self._compiled))
-        return compiler.left_out
+        return compiler.awaited
 
     def _add(self, query: Query, number: int) -> None:
         query = self._varying(self._apart(query))

@@ -98,10 +98,6 @@ class Presence:
             self._known[pattern] = needs(pattern) <= self.has and bool(self._classes(pattern).any())
         return self._known[pattern]
 
-    def is_under(self, above: Head | None, op: Op) -> bool:
-        """Whether calls of ``op`` are in classes below e-nodes of a head; below any, for None."""
-        return above is None or (above, ("call", op)) in self.has
-
     def _edges(self) -> set[Need]:
         """Each head of e-nodes with each head of e-nodes below them."""
         snapshot = self.snapshot

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from eqsat.egraph.awaited import Awaited
 from eqsat.egraph.compile import Fail, Refuse
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
@@ -170,10 +171,10 @@ class PythonRuleRunner:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._alternatives)
 
-    def update(self, presence: Presence | None) -> bool:
+    def update(self, presence: Presence | None) -> Awaited:
         """Add match tables for the alternatives that may match now (without ``presence``: ever).
 
-        Returns whether others, of the symbols there are, may match later.
+        Returns what others wait for.
         """
         compiler = QueryCompiler(self.egraph, self.rule.name, presence=presence)
         queries = compiler.queries(self.roots)
@@ -182,7 +183,7 @@ class PythonRuleRunner:
             self.egraph.engine.command(f"(ruleset {self.ruleset})")
         for query in new:
             self._alternatives[query.key] = self._declare(query, len(self._alternatives))
-        return compiler.left_out
+        return compiler.awaited
 
     def apply(self) -> bool:
         """Apply the rule to every match not seen before (after a run of its ruleset); whether it did anything.

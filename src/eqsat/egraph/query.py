@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from eqsat.egraph.awaited import Awaited
 from eqsat.egraph.check import subpatterns
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.forms import (
@@ -113,6 +114,9 @@ class QueryCompiler:
             query for each order; the children in :class:`Head` are then in the order of the pattern. Without it
             they are as in the e-node.
         presence: what is in the e-graph: patterns that match nowhere in it are left out.
+
+    Attributes:
+        awaited: what would make more queries of the same patterns.
     """
 
     def __init__(
@@ -123,13 +127,11 @@ class QueryCompiler:
         presence: Presence | None = None,
     ):
         self.egraph = egraph
-        self.presence = presence
-        self.left_out = False  # whether patterns were, as they match nowhere now
+        self.awaited = Awaited(egraph, presence)
         self._above: tuple[str, Op | None] | None = None  # head of the e-node whose children are being matched
         self.either_order = either_order
         self.rule = rule
         self.commuted = [name for name in _COMMUTATIVE if name not in egraph.commutative]
-        self.symbols = egraph.symbols_of
 
     def queries(self, roots: Sequence[DFPattern]) -> list[Query]:
         """All ways to match the root patterns together; the variable of root ``i`` is in ``classes``."""
@@ -151,8 +153,7 @@ class QueryCompiler:
     def _match(self, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
         if pattern in query.classes:
             return [_equate(query, variable, query.classes[pattern])]
-        if self.presence is not None and not self.presence.may_match(pattern):
-            self.left_out = True
+        if not self.awaited.may_match(pattern):
             return []
         if isinstance(pattern, LetPattern):
             raise RuleError(f"rule {self.rule}: an e-graph has no lets, they are dissolved: match the bound value")
@@ -217,7 +218,7 @@ class QueryCompiler:
 
     def _var(self, pattern: VarPattern, variable: str, query: Query) -> list[Query]:
         found = []
-        for index in self.symbols.get(("var", None), []):
+        for index in self.awaited.symbols("var"):
             head, one = self._node(pattern, variable, index, query)
             if pattern.name:
                 one = one.where(f"({self.egraph.predicate(name_test(pattern.name))} {head.atom})")
@@ -232,7 +233,7 @@ class QueryCompiler:
         if isinstance(expr, Var):
             table = self.egraph.predicate(identity_test(expr))
             found = []
-            for index in self.symbols.get(("var", None), []):
+            for index in self.awaited.symbols("var"):
                 head, one = self._node(pattern, variable, index, query)
                 found.append(one.where(f"({table} {head.atom})"))
             return found
@@ -249,11 +250,9 @@ class QueryCompiler:
     def _as_written(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
         found = self._applied(pattern, variable, query) if may_be_function(pattern.op) else []
         for op in self._operators(pattern.op):
-            if self.presence is not None and not self.presence.is_under(self._above, op):
-                self.left_out = True
-                continue
-            for index in self.symbols.get(("call", op), []):
-                found += self._call_of(pattern, variable, index, query)
+            if self.awaited.is_under(self._above, op):
+                for index in self.awaited.symbols("call", op):
+                    found += self._call_of(pattern, variable, index, query)
         return found
 
     def _call_of(self, pattern: CallPattern, variable: str, index: int, query: Query) -> list[Query]:
@@ -272,7 +271,7 @@ class QueryCompiler:
     def _applied(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
         """Calls of functions."""
         found = []
-        for index in self.symbols.get(("apply", None), []):
+        for index in self.awaited.symbols("apply"):
             head, opened = self._node(pattern, variable, index, query)
             callee, *arguments = head.children
             if pattern.args is None:
@@ -294,7 +293,8 @@ class QueryCompiler:
         if isinstance(pattern, AttrPattern):
             return [op for op in self._operators(pattern.pattern) if has_attributes(op, pattern.attrs)]
         if isinstance(pattern, WildcardPattern):
-            return [op for kind, op in self.symbols if kind == "call" and op is not None]
+            calls = [self.egraph.symbols[index].op for index in self.awaited.every()]
+            return list(dict.fromkeys(op for op in calls if op is not None))
         raise RuleError(
             f"rule {self.rule}: a call of a {type(pattern).__name__} cannot be matched in an e-graph:"
             " match the operator, or a FunctionPattern"
@@ -307,14 +307,14 @@ class QueryCompiler:
         """A function matches as a whole, by Relay's matcher: what is inside belongs to another region."""
         table = self.egraph.predicate(Test("function", pattern, lambda function: bool(pattern.match(function))))
         found = []
-        for (kind, _), indices in self.symbols.items():
-            for index in indices if kind == "function" else ():
-                head, one = self._node(pattern, variable, index, query)
-                found.append(one.where(f"({table} {head.atom})"))
+        for index in self.awaited.symbols("function"):
+            head, one = self._node(pattern, variable, index, query)
+            found.append(one.where(f"({table} {head.atom})"))
         return found
 
     def _dominator(self, pattern: DominatorPattern, variable: str, query: Query) -> list[Query]:
         """``child``, and ``parent`` somewhere below it along ``path``: dominance itself speaks of one graph."""
+        self.awaited.every()  # new symbols may make new steps
         reach = self.egraph.reach(pattern)
         for one in QueryCompiler(self.egraph, self.rule).queries([pattern.parent]):
             start = one.classes[pattern.parent]
@@ -334,8 +334,8 @@ class QueryCompiler:
 
     def _anything(self, variable: str) -> list[tuple[str, ...]]:
         """Premises that hold for every class, one e-node symbol each."""
-        symbols = range(len(self.egraph.symbols))
-        return [self._node(WildcardPattern(), variable, index, Query())[1].premises for index in symbols]
+        every = self.awaited.every()
+        return [self._node(WildcardPattern(), variable, index, Query())[1].premises for index in every]
 
     def _inputs(self, query: Query, variable: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Variables of the children of what matched at ``variable``, and the premises that bind them."""
@@ -343,7 +343,7 @@ class QueryCompiler:
         if matched:
             return [(matched[0].children, query.premises)]
         found = []
-        for index in range(len(self.egraph.symbols)):
+        for index in self.awaited.every():
             if self.egraph.symbols[index].arity:
                 head, opened = self._node(WildcardPattern(), variable, index, query)
                 found.append((head.children, opened.premises))
@@ -366,7 +366,7 @@ class QueryCompiler:
 
     def _tuple(self, pattern: TuplePattern, variable: str, query: Query) -> list[Query]:
         found = []
-        for index in self.symbols.get(("tuple", None), []):
+        for index in self.awaited.symbols("tuple"):
             head, opened = self._node(pattern, variable, index, query)
             if pattern.fields is None:
                 found.append(opened)
@@ -376,7 +376,7 @@ class QueryCompiler:
 
     def _project(self, pattern: TupleGetItemPattern, variable: str, query: Query) -> list[Query]:
         found = []
-        for index in self.symbols.get(("project", None), []):
+        for index in self.awaited.symbols("project"):
             head, opened = self._node(pattern, variable, index, query)
             if pattern.index is not None and pattern.index >= 0:
                 opened = opened.where(f"({self.egraph.predicate(field_test(pattern.index))} {head.atom})")
@@ -385,7 +385,7 @@ class QueryCompiler:
 
     def _if(self, pattern: IfPattern, variable: str, query: Query) -> list[Query]:
         found = []
-        for index in self.symbols.get(("if", None), []):
+        for index in self.awaited.symbols("if"):
             head, opened = self._node(pattern, variable, index, query)
             found += self._all((pattern.cond, pattern.true_branch, pattern.false_branch), index, head.children, opened)
         return found

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from eqsat.egraph.check import subpatterns
+from eqsat.egraph.awaited import Awaited
 from eqsat.egraph.compile import RewriteCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
@@ -21,7 +21,6 @@ from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.errors import ArgumentError, RuleError
-from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
 
@@ -49,25 +48,17 @@ class _Turn:
     bans: int = 0
     pending: int = 0
     """Matches put aside that are not applied yet."""
-    waits: bool = True
-    """Whether the runner left out what may match later."""
-    missing: tuple[DFPattern, ...] | None = None
-    """The parts of the rule that matched nowhere when the runner was updated; None before its roots first matched."""
-    seen: object = None
-    """What else there was then."""
+    awaited: Awaited | None = None
+    """What its runner waits for, once it was updated."""
 
     def update(self, presence: Presence) -> None:
         """Update the runner, if that may change anything."""
-        missing = self.missing
-        if missing is None:
-            if not all(map(presence.may_match, self.runner.roots)):
-                return
-            missing = tuple([part for root in self.runner.roots for part in subpatterns(root)])
-        seen = (presence.symbols, presence.has) if self.waits else presence.symbols
-        if seen != self.seen or (self.waits and any(map(presence.may_match, missing))):
-            self.waits = self.runner.update(presence)
-            self.seen = (presence.symbols, presence.has) if self.waits else presence.symbols
-            self.missing = tuple([part for part in missing if not presence.may_match(part)])
+        if self.awaited is None:
+            is_due = all(map(presence.may_match, self.runner.roots))
+        else:
+            is_due = self.awaited.has_come(presence)
+        if is_due:
+            self.awaited = self.runner.update(presence)
 
 
 class Runner:
