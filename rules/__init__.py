@@ -37,6 +37,7 @@ from eqsat.rules.einsum import notations
 from eqsat.rules.gates import gates
 from eqsat.rules.gathering import gathering, in_range
 from eqsat.rules.heads import heads
+from eqsat.rules.joined_heads import joined_heads
 from eqsat.rules.joining import joining
 from eqsat.rules.kernels import kernels
 from eqsat.rules.likes import likes
@@ -86,6 +87,7 @@ _subjects = (
     scaling,
     normalization,
     heads,
+    joined_heads,
     quantization,
 )
 _every = RuleSet("every", _subjects)

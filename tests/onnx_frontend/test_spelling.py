@@ -307,6 +307,41 @@ def test_what_an_opset_has_an_operator_for_is_one_node(graph: str, operator: str
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+SPLIT = "k = Reshape (z, queries) e = Transpose <perm=[0,2,1,3]> (k)"
+GROUPS = """k = Reshape (z, keys) t = Transpose <perm=[0,2,1,3]> (k) u = Unsqueeze (t, two) r = Expand (u, twice)
+    e = Reshape (r, grouped)"""
+
+
+@pytest.mark.parametrize("mask", ["float", "bool"])
+@pytest.mark.parametrize(
+    ("batch", "width", "key"),
+    [("2", 16, SPLIT), ("B", 16, SPLIT), ("2", 8, GROUPS)],
+    ids=["static", "dynamic", "groups"],
+)
+def test_heads_are_split_and_joined_by_attention(mask: str, batch: str, width: int, key: str) -> None:
+    """Four heads of queries over four of keys and values, or over two that are repeated."""
+    proto = parsed(
+        f"""(float[{batch},3,16] x, float[{batch},5,{width}] z, {mask}[3,5] m) => (float[{batch},3,16] y) <
+            int64[4] queries = {{0, 0, 4, 4}}, int64[4] keys = {{0, 0, 2, 4}}, int64[1] two = {{2}},
+            int64[5] twice = {{1, 1, 2, 1, 1}}, int64[4] grouped = {{0, 4, 5, 4}}, int64[3] whole = {{0, 0, 16}}
+        > {{
+            q = Reshape (x, queries) s = Transpose <perm=[0,2,1,3]> (q) {key}
+            a = Attention <scale = 0.5> (s, e, e, m) b = Transpose <perm=[0,2,1,3]> (a) y = Reshape (b, whole)
+        }}""",
+        23,
+    )
+    after = optimized(proto)
+    assert operators(after.graph) == {"Attention": 1}
+    feed = {"x": (2, 3, 16), "z": (2, 5, width)}
+    rng = np.random.default_rng(0)
+    inputs = {name: rng.standard_normal(shape).astype("f4") for name, shape in feed.items()}
+    inputs["m"] = np.eye(3, 5, dtype=bool) if mask == "bool" else np.eye(3, 5, dtype="f4")
+    found, expected = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, inputs) for each in (after, proto)
+    )
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "written",
     [

@@ -194,15 +194,24 @@ def adaptive(rank: int) -> Case:
 
 
 def attention(masked: bool) -> Case:
-    """Queries, keys and values of a few heads; a mask that broadcasts to the scores."""
+    """Queries, keys and values of a few heads, apart or joined, in groups or not; a mask that broadcasts to scores."""
 
     def case(draw: Draw) -> Any:
-        batch, heads, queries, keys, width, out = draw(shapes(6, 6, 1, 3))
-        dtype = any_of(draw, *FLOATS)
-        parts = [(batch, heads, queries, width), (batch, heads, keys, width), (batch, heads, keys, out)]
+        batch, groups, times, queries, keys, width, out = draw(shapes(7, 7, 1, 3))
+        dtype, heads = any_of(draw, *FLOATS), groups * times
+        parts = [(batch, heads, queries, width), (batch, groups, keys, width), (batch, groups, keys, out)]
+        attrs = {"scale": any_of(draw, 0.5, 1.0), "causal": draw(st.booleans())}
+        if draw(st.booleans()):
+            parts = [(first, length, count * size) for first, count, length, size in parts]
+            attrs |= {"query_heads": heads, "key_heads": groups}
+        arrays = [fill(draw, part, dtype) for part in parts]
         if masked:
-            parts.append(broadcasting(draw, (batch, heads, queries, keys)))
-        return [fill(draw, part, dtype) for part in parts], {"scale": any_of(draw, 0.5, 1.0)}
+            shape = (*broadcasting(draw, (batch, heads, queries)), any_of(draw, 1, keys))
+            mask = fill(draw, shape, any_of(draw, dtype, "bool"))
+            if mask.dtype == "bool":
+                mask[..., 0] = True  # each query sees some key
+            arrays.append(mask)
+        return arrays, attrs
 
     return case
 

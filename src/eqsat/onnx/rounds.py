@@ -33,7 +33,8 @@ def carried_values(node: ir.Node) -> tuple[ir.Graph, Sequence[ir.Value], Sequenc
 
 def results_of_round(graph: ir.Graph, count: int) -> Sequence[ir.Value]:
     """The outputs of a body that are carried on to the next round."""
-    return graph.outputs[_BEFORE_RESULTS : _BEFORE_RESULTS + count]
+    carried: Sequence[ir.Value] = graph.outputs[_BEFORE_RESULTS : _BEFORE_RESULTS + count]
+    return carried
 
 
 def first_round(inputs: Sequence[ir.Value], initial: Sequence[Type]) -> dict[ir.Value, Type]:

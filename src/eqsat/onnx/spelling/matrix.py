@@ -118,27 +118,37 @@ def _attention(source: Source) -> Result:
     query, key, value, mask, *rest = source.optional(3, 7)
     source.require(not any(part is not None for part in rest), "it has a past, or lengths")
     source.require(source.used_outputs() == 1, "more than its result is used")
-    source.require(not source.int("is_causal", 0) and not source.float("softcap", 0.0), "it is causal, or capped")
+    source.require(not source.float("softcap", 0.0), "its scores are capped")
     source.ignore("qk_matmul_output_mode", "softmax_precision")
-    heads = [source.type(part).shape[1] for part in (query, key, value) if source.rank(part) == 4]
-    source.require(len(heads) == 3 and len(set(heads)) == 1, "its heads are no axis of their own")
-    width = source.type(query).shape[3]
+    query_heads, key_heads = source.int("q_num_heads", 0), source.int("kv_num_heads", 0)
+    joined = source.rank(query) == 3
+    source.require(not joined or query_heads > 0 < key_heads, "its heads are not told")
+    width = source.type(query).shape[-1]
     scale = source.float("scale")
     if not scale:
         if not isinstance(width, int):
             source.decline("the size of queries is not known")
-        scale = 1 / math.sqrt(width)
+        scale = 1 / math.sqrt(width // query_heads if joined else width)
+    attrs = {"scale": scale, "causal": bool(source.int("is_causal", 0))}
+    if joined:
+        attrs |= {"query_heads": query_heads, "key_heads": key_heads}
     if mask is None:
-        return build("nn.attention", query, key, value, scale=scale)
-    source.require(source.type(mask).dtype == source.type(query).dtype, "its mask is of another dtype")
-    return build("nn.masked_attention", query, key, value, mask, scale=scale)
+        return build("nn.attention", query, key, value, **attrs)
+    keys = source.type(key).shape[-2]
+    source.require(source.type(mask).shape[-1:] == (keys,), "its mask may be of some keys only")
+    return build("nn.masked_attention", query, key, value, mask, **attrs)
 
 
 @exports("nn.attention", "nn.masked_attention")
 def _to_attention(call: Call, target: Target) -> OnnxNode:
-    scale, (query, key, value, *mask) = attributes(call).scale, call.args
+    attrs, (query, key, value, *mask) = attributes(call), call.args
+    scale = attrs.scale
     if target.has("Attention") and all(target.rank(part) > 1 for part in mask):
-        return OnnxNode("Attention", call.args, {"scale": scale})
+        heads = {"q_num_heads": attrs.query_heads or None, "kv_num_heads": attrs.key_heads or None}
+        return OnnxNode("Attention", call.args, {"scale": scale, "is_causal": int(attrs.causal) or None, **heads})
+    plain = target.type(query).shape[1] == target.type(key).shape[1] and not attrs.query_heads and not attrs.causal
+    if not plain or any(target.type(part).dtype == "bool" for part in mask):
+        raise target.unwritable(call, "its heads are joined or in groups, or some keys are left out")
     scores = OnnxNode("MatMul", [query, OnnxNode("Transpose", [key], {"perm": [0, 1, 3, 2]})])
     scaled = OnnxNode("Mul", [scores, np.asarray(scale, target.type(query).dtype)])
     masked = OnnxNode("Add", [scaled, *mask]) if mask else scaled

@@ -7,32 +7,82 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import floor_divide_dims, multiply_dims
 from eqsat.relay.op.nn.activation import softmax_of
 from eqsat.relay.op.op import Builder, Field, define
 from eqsat.relay.op.types import broadcast_shape, check_dtype, ranked, size, tensor, unify
-from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.ty import Dim, TensorType, Type
+
+
+def _part_of(width: Dim, heads: int) -> Dim:
+    if isinstance(width, int) and width % heads:
+        raise TypeCheckError(f"{width} elements are not those of {heads} heads")
+    return floor_divide_dims(width, heads)
+
+
+def _split_type(ty: Type, heads: int) -> TensorType:
+    """(B, Q, H * D) -> (B, H, Q, D)"""
+    batch, length, width = ranked(ty, 3, "query, key and value that join their heads").shape
+    return TensorType((batch, heads, length, _part_of(width, heads)), tensor(ty).dtype)
+
+
+def _heads_apart(attrs: Any, args: Sequence[Type]) -> list[TensorType]:
+    """The types of query, key and value with their heads as an axis."""
+    if attrs.query_heads < 1 or attrs.key_heads < 1:
+        return [ranked(arg, 4, "query, key and value") for arg in args[:3]]
+    heads = (attrs.query_heads, attrs.key_heads, attrs.key_heads)
+    return [_split_type(arg, count) for arg, count in zip(args, heads, strict=False)]
+
+
+def _check_groups(queries: Dim, keys: Dim) -> None:
+    """As many heads of keys, or a group of heads of queries for each."""
+    if isinstance(queries, int) and isinstance(keys, int) and (not keys or queries % keys):
+        raise TypeCheckError(f"{queries} heads of queries are no groups for {keys} of keys")
 
 
 def _attention_type(attrs: Any, args: Sequence[Type]) -> Type:
-    """(B, H, Q, D), (B, H, K, D), (B, H, K, E) -> (B, H, Q, E); a mask broadcasts to (B, H, Q, K)."""
-    query, key, value = (ranked(arg, 4, "query, key and value") for arg in args[:3])
-    lead = [unify(unify(query.shape[axis], key.shape[axis]), value.shape[axis]) for axis in (0, 1)]
+    """(B, H, Q, D), (B, G, K, D), (B, G, K, E) -> (B, H, Q, E); a mask broadcasts to (B, H, Q, K)."""
+    query, key, value = _heads_apart(attrs, args)
+    batch = unify(unify(query.shape[0], key.shape[0]), value.shape[0])
+    heads, length = query.shape[1:3]
+    _check_groups(heads, unify(key.shape[1], value.shape[1], "the heads of keys and values"))
     unify(query.shape[3], key.shape[3], "the sizes of queries and keys")
-    length = unify(key.shape[2], value.shape[2], "the numbers of keys and values")
+    keys = unify(key.shape[2], value.shape[2], "the numbers of keys and values")
     if len(args) > 3:
-        broadcast_shape((*lead, query.shape[2], length), tensor(args[3]).shape)
-    return TensorType((*lead, query.shape[2], value.shape[3]), check_dtype(*map(tensor, args)))
+        mask = tensor(args[3])
+        broadcast_shape((batch, heads, length, keys), mask.shape)
+        check_dtype(query, *[mask for _ in range(mask.dtype != "bool")])
+    dtype, width = check_dtype(query, key, value), value.shape[3]
+    if attrs.query_heads < 1:
+        return TensorType((batch, heads, length, width), dtype)
+    return TensorType((batch, length, multiply_dims(heads, width)), dtype)
+
+
+def _split(values: Any, heads: int) -> Any:
+    batch, length, width = values.shape
+    return values.reshape(batch, length, heads, width // heads).transpose(0, 2, 1, 3)
 
 
 def _attention(attrs: Any, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
-    wide = [part.astype(np.promote_types(part.dtype, np.float32), copy=False) for part in (query, key, value)]
+    joined, parts = attrs.query_heads > 0, [query, key, value]
+    if joined:
+        heads = (attrs.query_heads, attrs.key_heads, attrs.key_heads)
+        parts = [_split(part, count) for part, count in zip(parts, heads, strict=True)]
+    wide = [part.astype(np.promote_types(part.dtype, np.float32), copy=False) for part in parts]
+    group = wide[0].shape[1] // max(wide[1].shape[1], 1)
+    wide[1:] = [np.repeat(part, group, axis=1) for part in wide[1:]]
     scores = np.matmul(wide[0], np.swapaxes(wide[1], 2, 3)) * wide[0].dtype.type(attrs.scale)
-    probabilities = softmax_of(scores if mask is None else scores + mask, -1)
-    return np.matmul(probabilities, wide[2]).astype(query.dtype, copy=False)
+    if attrs.causal:
+        scores = np.where(np.tri(*scores.shape[2:]) > 0, scores, -np.inf)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    result = np.matmul(softmax_of(scores, -1), wide[2]).astype(query.dtype, copy=False)
+    return result.transpose(0, 2, 1, 3).reshape(*query.shape[:2], -1) if joined else result
 
 
 def _flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
-    query, key, value = map(tensor, args[:3])
+    query, key, value = _heads_apart(attrs, args)
     scores = TensorType((*query.shape[:3], key.shape[2]), query.dtype)
     widths = [dim if isinstance(dim, int) else 1 for dim in (query.shape[3], value.shape[3])]
     return size(scores) * (2 * sum(widths) + 5)
@@ -40,7 +90,15 @@ def _flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
 
 def _define(name: str, arguments: str) -> Builder:
     return define(
-        f"nn.{name}", arguments, Field("scale", "float"), infer=_attention_type, kernel=_attention, flops=_flops
+        f"nn.{name}",
+        arguments,
+        Field("scale", "float"),
+        Field("query_heads", "int", 0),  # above 0 the heads are joined: (B, Q, H * D), and so the result
+        Field("key_heads", "int", 0),
+        Field("causal", "bool", False),  # no query sees keys behind its own place
+        infer=_attention_type,
+        kernel=_attention,
+        flops=_flops,
     )
 
 

@@ -1,0 +1,116 @@
+"""Attention over heads that are joined: queries, keys and values as products give them, the result as one takes it.
+
+What splits the heads, puts their axis before the places, and undoes both behind it, is a part of the operator then, as
+is the repetition of keys and values for groups of queries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Rewrite, RuleSet
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.expr import Expr, Var, const
+from eqsat.relay.op import reshape, take, transpose
+from eqsat.relay.ty import TensorType
+from eqsat.rules.draw import FLOATS, Draw
+from eqsat.rules.operators import permutation, rank_of
+
+q, k, v, mask = variables("q k v mask")
+(indices,) = constants("indices")
+
+HEADS = 2
+"""The axis of heads before it is put in front of the places."""
+
+
+def puts_heads_first(attrs: Any, ty: TensorType) -> bool:
+    """Guard: a transpose of (batch, place, head, element) to (batch, head, place, element), of known heads."""
+    known = rank_of(ty) == 4 and isinstance(ty.shape[HEADS], int) and ty.shape[HEADS] != 0
+    return known and permutation(attrs, 4) == (0, 2, 1, 3)
+
+
+def head_count(ty: TensorType) -> int:
+    return int(ty.shape[HEADS])  # type: ignore[arg-type]
+
+
+def repeats_heads(picked: Any, picked_too: Any, key: TensorType, value: TensorType, rows: NDArray[Any]) -> bool:
+    """Guard: each head of keys and of values is repeated, all as often."""
+    if rank_of(key) != 4 or rank_of(value) != 4 or key.shape[1] != value.shape[1] or rows.ndim != 1:
+        return False
+    heads = key.shape[1]
+    if not isinstance(heads, int) or not heads or len(rows) % heads or {picked.axis, picked_too.axis} - {1, -3}:
+        return False
+    return bool(np.array_equal(rows, np.repeat(np.arange(heads), len(rows) // heads)))
+
+
+def joined(name: str, operator: Any, *masks: DFPattern) -> Rewrite:
+    """attention(T q, T k, T v) = T(split(attention(join q, join k, join v)))"""
+    turned = [transpose(part) for part in (q, k, v)]
+    apart = operator(*turned, *masks)
+    whole = like(
+        apart,
+        *[reshape(part, newshape=(0, 0, -1)) for part in (q, k, v)],
+        *masks,
+        query_heads=compute(head_count, type_of(q)),
+        key_heads=compute(head_count, type_of(k)),
+    )
+    split = reshape(whole, newshape=compute(lambda ty: (0, 0, head_count(ty), -1), type_of(q)))
+    return rewrite(
+        name,
+        apart,
+        transpose(split, axes=(0, 2, 1, 3)),
+        *[when(puts_heads_first, attrs_of(each), type_of(part)) for each, part in zip(turned, (q, k, v), strict=True)],
+        examples=lambda draw: _drawn(draw, bool(masks), turned=True),
+    )
+
+
+def grouped(name: str, operator: Any, *masks: DFPattern) -> Rewrite:
+    """attention(q, repeat k, repeat v) = attention(q, k, v)"""
+    keys, values = take(k, indices), take(v, indices)
+    apart = operator(q, keys, values, *masks)
+    return rewrite(
+        name,
+        apart,
+        like(apart, q, k, v, *masks),
+        when(repeats_heads, attrs_of(keys), attrs_of(values), type_of(k), type_of(v), value_of(indices)),
+        examples=lambda draw: _drawn(draw, bool(masks), turned=False),
+    )
+
+
+def _drawn(draw: Draw, masked: bool, turned: bool) -> Expr:
+    """Groups of heads, behind transposes or repeated."""
+    batch, keys, times, queries, places, width, out = (draw.rng.randint(1, 3) for _ in range(7))
+    dtype = draw.rng.choice(FLOATS)
+    shapes = [(batch, keys * times, queries, width), (batch, keys, places, width), (batch, keys, places, out)]
+    parts: list[Expr] = []
+    for name, (first, heads, length, size) in zip("qkv", shapes, strict=True):
+        shape = (first, length, heads, size) if turned else (first, heads, length, size)
+        part: Expr = Var(name, TensorType(shape, dtype))
+        if turned:
+            part = transpose(part, axes=(0, 2, 1, 3))
+        elif name != "q":
+            rows = np.repeat if draw.chance(0.8) else np.tile
+            part = take(part, const(rows(np.arange(heads), times)), axis=1, mode="fast")
+        parts.append(part)
+    if masked:
+        ty = TensorType((draw.rng.choice((1, batch)), 1, queries, places), dtype)
+        parts.append(Var("mask", ty))
+    operator = nn.masked_attention if masked else nn.attention
+    whole: Expr = operator(*parts, scale=draw.rng.choice((0.5, 1.0)), causal=draw.chance(0.3))
+    return whole
+
+
+joined_heads = RuleSet(
+    "joined-heads",
+    [
+        joined("joined-heads", nn.attention),
+        joined("joined-heads-masked", nn.masked_attention, mask),
+        grouped("grouped-heads", nn.attention),
+        grouped("grouped-heads-masked", nn.masked_attention, mask),
+    ],
+)
