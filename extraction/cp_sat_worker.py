@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from collections import Counter
 from typing import Any
@@ -57,7 +58,7 @@ def solve(data: dict[str, Any]) -> dict[str, Any]:
     solver.parameters.random_seed = int(data["seed"])
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return {"bound": solver.best_objective_bound / scale}
+        return {"bound": -math.inf}  # what the solver then gives as its bound may be the 0 it begins with
     choice = [-1] * len(component)
     for node, index in enumerate(owner):
         if solver.boolean_value(x[node]):

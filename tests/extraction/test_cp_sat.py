@@ -32,6 +32,12 @@ def test_graphs_that_cost_nothing_are_no_exception() -> None:
     assert cp_sat.solve(problem, tree(problem).choice.tolist(), 20.0, 0)[0] == 0.0
 
 
+@needs_ortools
+def test_nothing_is_proved_when_the_time_is_over_at_once() -> None:
+    problem = Problem.from_lists([[(-3.0, [1]), (-1.0, [])], [(1.0, []), (-4.0, [])]], roots=[0])
+    assert cp_sat.solve(problem, tree(problem).choice.tolist(), 1e-9, 0)[0] <= -7.0
+
+
 @pytest.mark.parametrize("program", ["/no/such/python", "false", "echo"])
 def test_where_the_process_fails_nothing_is_lost(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_graph(1, 80)
