@@ -13,6 +13,7 @@ from . import cp_sat
 from .contract import contracted
 from .cuts import Cuts
 from .deadline import Deadline
+from .frontier import decide
 from .greedy import cheapest_dag, tree
 from .local_search import SIMPLIFYING, improve
 from .problem import Floats, Ints, Problem
@@ -52,11 +53,14 @@ def prove(
     patience: int,
     share: float,
 ) -> Result:
-    """Greedy, local search, then branch and cut.
+    """Decide class by class where that is quick; else greedy, local search, then branch and cut.
 
     The local search gives up after `patience` kicks that save nothing, or after that `share` of the time left; in
     small problems only where the first try of a proof fails.
     """
+    choice = decide(problem, deadline)
+    if choice is not None:
+        return finish(problem, choice, method=method, started=deadline.started, lower_bound=math.inf)
     solver = BranchAndCut(problem, tree(problem, incumbent=incumbent), seed, patience, share)
     try:
         solver.improve(cheapest_dag(problem, deadline=deadline))
@@ -104,6 +108,11 @@ class BranchAndCut:
                 self.bound = self.cost
                 return ""
             current = stage.problem
+            choice = decide(current, deadline)
+            if choice is not None:
+                self._offer(choice)
+                self.bound = self.cost
+                return ""
             if deadline.passed():
                 break
             search = Search(current, self.seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .problem import Problem
 
 
@@ -13,15 +15,18 @@ def components(problem: Problem) -> list[int]:
     return strongly_connected([[c for n in nodes for c in problem.children[n]] for nodes in problem.class_nodes])
 
 
-def strongly_connected(successors: list[list[int]]) -> list[int]:
-    """Component numbers of a graph given by successor lists; successors' components have smaller numbers."""
+def strongly_connected(successors: list[list[int]], starts: Iterable[int] | None = None) -> list[int]:
+    """Component numbers of a graph given by successor lists; successors' components have smaller numbers.
+
+    Vertices that are not reached from `starts`, by default all, have -1.
+    """
     size = len(successors)
     component = [-1] * size
     low = [0] * size
     found = 0
     clock = 1
     pending: list[int] = []
-    for start in range(size):
+    for start in range(size) if starts is None else starts:
         if low[start]:
             continue
         low[start] = first = clock

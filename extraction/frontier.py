@@ -1,0 +1,119 @@
+"""The cheapest extraction by dynamic programming, where few classes at a time are needed and not yet decided.
+
+Classes are decided from the roots down, all users of a class before it, so that what is left depends on nothing but
+the set of classes that are needed from there on. Graphs that are long and narrow, or fall into parts that share
+nothing, have few such sets at each step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from .components import strongly_connected
+from .deadline import NEVER, Deadline
+from .problem import Problem
+
+_STEPS, _SPARE = 32, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
+_RING = 4096  # ways to choose a node for each class of a ring, up to which all are tried
+
+Way = tuple[float, int, Sequence[int]]
+"""How to choose for classes of a ring: the cost, the classes needed further on as bits, and the nodes."""
+
+Trail = tuple[Sequence[int], "Trail"] | None
+"""The nodes chosen so far, the last ones first."""
+
+
+def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
+    """The choice (class -> node, -1 for none) of a cheapest extraction; None where finding it takes too long."""
+    rings = _rings(problem)
+    if any(math.prod([len(problem.class_nodes[c]) for c in ring]) > _RING for ring in rings if len(ring) > 1):
+        return None
+    place = {index: number for number, index in enumerate([index for ring in rings for index in ring])}
+    roots = {*problem.roots.tolist()}
+    states: dict[int, tuple[float, Trail]] = {0: (0.0, None)}  # by needed classes, the next to decide as lowest bit
+    end, room = 0, _SPARE
+    for ring in rings:
+        end += len(ring)
+        always = _bits([number for number, index in enumerate(ring) if index in roots])
+        known: dict[int, list[Way]] = {0: [(0.0, 0, ())]}
+        later: dict[int, tuple[float, Trail]] = {}
+        for needed, (cost, trail) in states.items():
+            here, rest = needed & ((1 << len(ring)) - 1) | always, needed >> len(ring)
+            if here not in known:
+                wanted = [index for number, index in enumerate(ring) if here >> number & 1]
+                known[here] = _ways(problem, ring, wanted, place, end)
+            room -= len(known[here])
+            if room < 0:
+                return None
+            for price, below, nodes in known[here]:
+                total, then = cost + price, rest | below
+                if then not in later or total < later[then][0]:
+                    later[then] = (total, (nodes, trail))
+        if deadline.passed():
+            return None
+        room += _STEPS * sum([len(problem.class_nodes[index]) for index in ring])
+        states = later
+    return _choice(problem, states[0][1])
+
+
+def _rings(problem: Problem) -> list[list[int]]:
+    """The strongly connected components that the roots reach, users before what they need, near ones together."""
+    needs = [list(dict.fromkeys([c for n in nodes for c in problem.children[n]])) for nodes in problem.class_nodes]
+    rings: dict[int, list[int]] = {}
+    for index, number in enumerate(strongly_connected(needs, problem.roots.tolist())):
+        if number >= 0:
+            rings.setdefault(number, []).append(index)
+    return [rings[number] for number in sorted(rings, reverse=True)]
+
+
+def _bits(places: Iterable[int]) -> int:
+    found = 0
+    for place in places:
+        found |= 1 << place
+    return found
+
+
+def _ways(problem: Problem, ring: list[int], wanted: list[int], place: Mapping[int, int], end: int) -> list[Way]:
+    """All ways to choose for classes of a ring, and for those of it that these need, without a cycle.
+
+    The bits are those of `place`, from `end` on.
+    """
+    children, costs = problem.children, problem.costs
+    if len(ring) == 1:
+        nodes = [node for node in problem.class_nodes[ring[0]] if ring[0] not in children[node]]
+        return [(costs[node], _bits([place[c] - end for c in children[node]]), (node,)) for node in nodes]
+    found: list[Way] = []
+    pending: list[tuple[list[int], dict[int, int]]] = [(wanted, {})]
+    for still, chosen in pending:  # grows while it is read
+        if still:
+            for node in problem.class_nodes[still[0]]:
+                then = {**chosen, still[0]: node}
+                near = dict.fromkeys([*still, *children[node]])
+                pending.append(([c for c in near if c in ring and c not in then], then))
+        elif _is_acyclic(chosen, children):
+            below = _bits([place[c] - end for node in chosen.values() for c in children[node] if c not in chosen])
+            found.append((sum([costs[node] for node in chosen.values()]), below, [*chosen.values()]))
+    return found
+
+
+def _is_acyclic(chosen: Mapping[int, int], children: list[list[int]]) -> bool:
+    left = dict(chosen)
+    while left:
+        ready = [index for index, node in left.items() if left.keys().isdisjoint(children[node])]
+        if not ready:
+            return False
+        for index in ready:
+            del left[index]
+    return True
+
+
+def _choice(problem: Problem, trail: Trail) -> list[int]:
+    """The nodes of a trail, by class."""
+    owner = problem.node_class.tolist()
+    choice = [-1] * problem.num_classes
+    while trail is not None:
+        nodes, trail = trail
+        for node in nodes:
+            choice[owner[node]] = node
+    return choice

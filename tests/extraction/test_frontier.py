@@ -1,0 +1,65 @@
+"""Deciding class by class: exact where it answers, and it answers where few classes are open at a time."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from eqsat.extraction import Problem, dag_cost
+from eqsat.extraction.frontier import decide
+
+from .strategies import Classes, optimum, problems
+
+
+@settings(max_examples=300, deadline=None)
+@given(problem=problems() | problems(least_cost=-2))
+def test_what_is_decided_is_cheapest(problem: Problem) -> None:
+    choice = decide(problem)
+    assert choice is not None
+    assert dag_cost(problem, choice) == pytest.approx(optimum(problem))
+
+
+def test_a_long_chain_with_shortcuts_is_decided() -> None:
+    # a step costs 2; so does a leap over two, but it needs the class between as well
+    chain: Classes = [[(1.0, [])], [(2.0, [0])]]
+    chain += [[(2.0, [index - 1]), (1.0, [index - 1, index - 2]), (3.0, [index - 2])] for index in range(2, 5_000)]
+    problem = Problem.from_lists(chain, [4_999])
+    choice = decide(problem)
+    assert choice is not None
+    assert dag_cost(problem, choice) == 1 + 2 + 4_998
+
+
+def test_many_small_parts_are_decided_one_after_another() -> None:
+    # of each part either class needs what the other may share: alone 3 and 3, shared 4 in all
+    part: Classes = [[(3.0, [])], [(3.0, []), (0.5, [0])], [(3.0, []), (0.5, [0])]]
+    classes = [[(cost, [number + 3 * k for number in below]) for cost, below in c] for k in range(500) for c in part]
+    problem = Problem.from_lists(classes, [i for i in range(1500) if i % 3])
+    choice = decide(problem)
+    assert choice is not None
+    assert dag_cost(problem, choice) == 500 * 4.0
+
+
+def test_rings_are_left_by_one_of_their_classes() -> None:
+    # each of three classes is the next one for nothing, or something of its own
+    ring: Classes = [[(0.0, [(index + 1) % 3]), (5.0 - index, [3])] for index in range(3)] + [[(1.0, [])]]
+    problem = Problem.from_lists(ring, [0, 1, 2])
+    choice = decide(problem)
+    assert choice is not None
+    assert dag_cost(problem, choice) == 4.0
+
+
+def test_it_gives_up_where_too_many_sets_of_classes_are_open() -> None:
+    # any subset of 20 shared classes may be needed below 20 choices of a pair
+    shared: Classes = [[(1.0 + index / 100, [])] for index in range(20)]
+    pairs = np.random.default_rng(0).integers(20, size=(20, 3, 2)).tolist()
+    top: Classes = [[(0.0, pair) for pair in three] for three in pairs]
+    assert decide(Problem.from_lists(shared + top, list(range(20, 40)))) is None
+
+
+def test_it_gives_up_on_large_rings() -> None:
+    classes: Classes = [[(1.0, [other]) for other in range(13) if other != index] + [(2.0, [])] for index in range(13)]
+    assert len(list(product(*classes[:4]))) > 4096
+    assert decide(Problem.from_lists(classes, [0])) is None
