@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,7 @@ class Presence:
         starts = np.searchsorted(self.snapshot.node_symbol[seen], np.arange(1, len(self.snapshot.symbols)))
         self._nodes_of = np.split(seen, starts)
         self.symbols = frozenset(index for index, nodes in enumerate(self._nodes_of) if len(nodes))
+        self._children: dict[int, list[NDArray[np.int64]]] = {}
         self._indices: dict[Head, list[int]] = {}
         for index in sorted(self.symbols):
             symbol = self.snapshot.symbols[index]
@@ -144,30 +146,35 @@ class Presence:
         """The e-nodes of a kind (and operator) over what patterns may match, with an atom that satisfies a test."""
         found = []
         for index in self._indices.get((kind, op), ()):
-            nodes = self._nodes_of[index]
-            if below is not None:
-                nodes = nodes[self._fits(nodes, index, below)]
+            nodes = self._nodes_of[index] if below is None else self._over(index, below)
             if test is not None and len(nodes):
                 good = self.egraph.satisfying(test)
                 nodes = nodes[[atom in good for atom in self.snapshot.node_atom[nodes].tolist()]]
             found.append(nodes)
         return found
 
-    def _fits(self, nodes: NDArray[np.int64], symbol: int, below: Sequence[DFPattern]) -> Mask:
-        """Which of the e-nodes of a symbol have children that the patterns may match."""
-        arity = self.snapshot.symbols[symbol].arity
-        fits = np.full(len(nodes), arity == len(below))
-        if arity == len(below):
-            first = self.snapshot.child_start[nodes]
-            where: dict[DFPattern, NDArray[np.int64]] = {}
-            for position, pattern in enumerate(below):
-                children = self.snapshot.child[first + position]
-                if pattern in where:
-                    fits &= children == where[pattern]
-                elif type(pattern) is not WildcardPattern:
-                    fits &= self._classes(pattern)[children]
-                where[pattern] = children
-        return fits
+    def _over(self, symbol: int, below: Sequence[DFPattern]) -> NDArray[np.int64]:
+        """The e-nodes of a symbol that have children which the patterns may match."""
+        nodes = self._nodes_of[symbol]
+        if self.snapshot.symbols[symbol].arity != len(below):
+            return nodes[:0]
+        fits: list[Mask] = []
+        where: dict[DFPattern, NDArray[np.int64]] = {}
+        for pattern, children in zip(below, self._children_of(symbol), strict=True):
+            if pattern in where:
+                fits.append(children == where[pattern])
+            elif type(pattern) is not WildcardPattern:
+                fits.append(self._classes(pattern)[children])
+            where[pattern] = children
+        return nodes[reduce(and_, fits)] if fits else nodes
+
+    def _children_of(self, symbol: int) -> list[NDArray[np.int64]]:
+        """The first children of a symbol's e-nodes, their second ones, and so on."""
+        if symbol not in self._children:
+            first = self.snapshot.child_start[self._nodes_of[symbol]]
+            arity = self.snapshot.symbols[symbol].arity
+            self._children[symbol] = [self.snapshot.child[first + position] for position in range(arity)]
+        return self._children[symbol]
 
     # ---- one method per pattern class
 
