@@ -31,7 +31,7 @@ class StopRun(Exception):
     """Ends a run; the argument is the stop reason."""
 
 
-_WATCHED = 10
+_WATCHED = 30
 """E-nodes for each rule up to which rules wait until they may match: to look costs less than to compile them."""
 
 _ROOM = 10
