@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from eqsat.egraph.rule import Rule, flatten
@@ -71,7 +72,7 @@ class Schedule:
         """``rules`` if it is a schedule, else one phase of them that runs until it is saturated."""
         return rules if isinstance(rules, Schedule) else Schedule((Phase.of(rules),))
 
-    @property
-    def rules(self) -> list[Rule]:
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
         """The rules of all phases, each once."""
-        return flatten([rule for phase in self.phases for rule in phase.rules])
+        return tuple(flatten([rule for phase in self.phases for rule in phase.rules]))

@@ -79,13 +79,13 @@ def optimized(
 
 def _shortened(source: Function, schedule: Schedule) -> Shortened | None:
     """The function without most of its layers, None if that tells nothing of the whole or saves little."""
-    if not is_open(source) or not all(map(_sees_near, schedule.rules)):
-        return None
-    if any(phase.iterations is not None for phase in schedule.phases):
+    if not is_open(source) or any(phase.iterations is not None for phase in schedule.phases):
         return None
     chains = find_layers(source.body, infer_types(source, names=(f"#{index}" for index in count())))
-    short = Shortened(source, chains) if chains else None
-    return short if short is not None and short.share < _WORTH else None
+    if not chains or not all(map(_sees_near, schedule.rules)):
+        return None
+    short = Shortened(source, chains)
+    return short if short.share < _WORTH else None
 
 
 def _sees_near(rule: Rule) -> bool:
