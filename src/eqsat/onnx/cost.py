@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,29 +45,55 @@ class OnnxCost(CostModel):
         cost = self.model(node)
         if not _is_operator(node) or not cost:
             return cost
-        written = _Writing(node, self.opset).node
-        return cost + UNSPELLED if written is None else cost * _count(written)
+        count = _written(node, self.opset).nodes
+        return cost + UNSPELLED if count is None else cost * count
 
     def takes_in(self, node: CostNode) -> Mapping[int, set[str]]:
         """Operators of which one may be written together with ``node``: their names, by argument of ``node``."""
-        return _Writing(node, self.opset).looked_for if _is_operator(node) else {}
+        return _written(node, self.opset).looked_for if _is_operator(node) else {}
 
     def fused(self, node: CostNode, index: int, inner: CostNode) -> float | None:
         """Cost of ``node`` written together with what computes its argument ``index`` and is used by it alone.
 
         None where they are written as nodes of their own.
         """
-        writing = _Writing(node, self.opset, index, inner)
-        if writing.node is None or not writing.takes_inner:
+        written = _written(node, self.opset, index, inner)
+        if written.nodes is None or not written.takes_inner:
             return None
         types = [*node.arg_types[:index], *inner.arg_types, *node.arg_types[index + 1 :]]
         kernel = CostNode(node.op, node.attrs, tuple(types), node.type, body=(inner, node))
-        return self.model(kernel) * _count(writing.node)
+        return self.model(kernel) * written.nodes
 
 
 def _is_operator(node: CostNode) -> bool:
     """Whether a node is the call of an operator that runs."""
     return not node.constant and node.op in Op._registry
+
+
+class _Written(NamedTuple):
+    """What is known of a node as it is written.
+
+    ``nodes`` is how many nodes it is, None when the opset has no form of it; ``looked_for`` which operators the exporter
+    would have liked to find as arguments; ``takes_inner`` whether what computes an argument is written with it.
+    """
+
+    nodes: int | None
+    looked_for: Mapping[int, set[str]]
+    takes_inner: bool
+
+
+def _written(node: CostNode, opset: int, index: int = -1, inner: CostNode | None = None) -> _Written:
+    """What becomes of ``node``, perhaps together with ``inner``, which computes its argument ``index``."""
+    if Op.get(node.op).get_attr("TOpaque"):  # its attributes hold whole graphs: they are not kept
+        return _Written(1, {}, takes_inner=False)
+    return _written_once(node, opset, index, inner)
+
+
+@lru_cache(maxsize=1 << 12)
+def _written_once(node: CostNode, opset: int, index: int, inner: CostNode | None) -> _Written:
+    writing = _Writing(node, opset, index, inner)
+    count = None if writing.node is None else _count(writing.node)
+    return _Written(count, writing.looked_for, writing.takes_inner)
 
 
 class _Writing(Target):

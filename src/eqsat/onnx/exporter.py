@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from onnx import defs
 
 from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
@@ -17,7 +16,7 @@ from eqsat.onnx.initializers import Initializers
 from eqsat.onnx.names import Names
 from eqsat.onnx.results import results_of
 from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
-from eqsat.onnx.spelling.target import as_attribute, expressions, op_name
+from eqsat.onnx.spelling.target import as_attribute, expressions, input_names, op_name
 from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
@@ -280,11 +279,8 @@ class _Exporter:
 
     def _hint(self, node: OnnxNode, index: int, base: str) -> str:
         """What to call a new initializer: after the value it helps to make, and the input it is."""
-        if node.domain == "" and self.target.has(node.op_type):
-            inputs = defs.get_schema(node.op_type, self.target.opset).inputs
-            if inputs:
-                return f"{base}_{inputs[min(index, len(inputs) - 1)].name}"
-        return f"{base}_input{index}"
+        names = input_names(node.op_type, self.target.opset) if node.domain == "" else ()
+        return f"{base}_{names[min(index, len(names) - 1)] if names else f'input{index}'}"
 
     def _add_node(
         self,

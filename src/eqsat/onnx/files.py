@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +74,12 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
     try:
         with paused_gc():
             model = ir.from_proto(proto)
-        names = list(_names(model))
+        names = _names(model)
     except Exception as error:  # the library raises whatever the inconsistency runs into
         raise ModelError(f"{where} cannot be understood: {_one_line(error)}") from None
-    for name in names:
-        if name is not None and not isinstance(name, str):
+    for kind in dict.fromkeys(map(type, names)):
+        if kind not in (str, type(None)):
+            name = next(name for name in names if type(name) is kind)
             raise ModelError(f"{where} cannot be understood: name {name!r} is not in UTF-8")
     for domain, version in model.opset_imports.items():
         if not 0 <= version <= _NEWEST_OPSET:
@@ -90,14 +90,15 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
     return model
 
 
-def _names(model: ir.Model) -> Iterator[object]:
+def _names(model: ir.Model) -> list[object]:
     """All that names something; bytes where the file holds no text."""
-    yield from model.opset_imports
+    names: list[object] = [*model.opset_imports]
     for graph in graphs_of(model.graph):
-        yield from (value.name for value in (*graph.inputs, *graph.initializers.values()))
+        names += [value.name for value in (*graph.inputs, *graph.initializers.values())]
         for node in graph:
-            yield from (node.op_type, node.domain, node.overload, node.name, *node.attributes.data)
-            yield from (value.name for value in node.outputs)
+            names += (node.op_type, node.domain, node.overload, node.name, *node.attributes.data)
+            names += [value.name for value in node.outputs]
+    return names
 
 
 def to_bytes(model: ir.Model) -> bytes:

@@ -49,14 +49,14 @@ class Initializers:
     def tensor(self, constant: Constant) -> ir.TensorProtocol:
         """A constant's value as an ONNX tensor."""
         tensor = self._tensors.get(constant.data)
-        return ir.tensor(constant.data.numpy()) if tensor is None else tensor
+        return ir.Tensor(constant.data.numpy()) if tensor is None else tensor
 
     def array(self, array: np.ndarray[Any, Any], hint: str) -> ir.Value:
         """An initializer of ``array``; equal arrays are written once."""
         key = (array.dtype.name, array.shape, array.tobytes())
         if key not in self._known:
             value = self._known[key] = ir.Value(name=self._names.fresh(hint))
-            self.add(value, ir.tensor(array))
+            self.add(value, ir.Tensor(array))
         return self._known[key]
 
     def add(self, value: ir.Value, tensor: ir.TensorProtocol) -> None:

@@ -12,6 +12,7 @@ from onnx import numpy_helper
 
 from eqsat.errors import ModelError
 
+_GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
 _LARGEST = 2 << 30
 """Bytes that a tensor in a protobuf can have."""
 
@@ -38,7 +39,8 @@ def _graphs(proto: Any) -> Iterator[Any]:
     nodes = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
     while nodes:
         for attribute in nodes.pop().attribute:
-            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            kind = attribute.type
+            for graph in (attribute.g,) if kind == _GRAPH else attribute.graphs if kind == _GRAPHS else ():
                 yield graph
                 nodes += graph.node
 

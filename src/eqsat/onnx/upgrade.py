@@ -14,6 +14,7 @@ from eqsat.onnx.graphs import attributes_of, nodes_inside
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import NEWEST_OPSET, import_model
 from eqsat.onnx.opaque import OpaqueNode
+from eqsat.onnx.spelling.source import is_standard
 from eqsat.relay.expr import Call
 from eqsat.relay.visitor import post_order
 
@@ -59,6 +60,6 @@ def _check(node: ir.Node, old: int, new: int) -> None:
 
 def _version(op_type: str, opset: int) -> int | None:
     """The opset since which an operator is as it is in ``opset``; None if it has none."""
-    if not defs.has(op_type, max_inclusive_version=opset):
+    if not is_standard(op_type, opset):
         return None
     return int(defs.get_schema(op_type, opset).since_version)

@@ -7,6 +7,7 @@ in the registry), parameters of a function that is called directly take the type
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from eqsat.errors import OperatorError, TypeCheckError
@@ -115,13 +116,23 @@ def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
         return UNKNOWN
     if op.arguments is not None and len(arg_types) != len(op.arguments):
         raise TypeCheckError(f"{op.name} takes {len(op.arguments)} arguments {op.arguments}, not {len(arg_types)}")
-    if op.infer is None:
-        raise TypeCheckError(f"{op.name} has no type relation")
     try:
-        return op.infer(_complete(op, attrs), arg_types)
+        relation = _related if op.get_attr("TOpaque") else _related_once
+        return relation(op, attrs, tuple(arg_types))
     except TypeCheckError as error:
         types = ", ".join(map(str, arg_types))
         raise TypeCheckError(f"{op.name}({types}): {error}") from None
+
+
+def _related(op: Op, attrs: Attrs | None, arg_types: tuple[Type, ...]) -> Type:
+    """The type by the operator's own relation."""
+    if op.infer is None:
+        raise TypeCheckError("there is no type relation")
+    return op.infer(_complete(op, attrs), arg_types)
+
+
+_related_once = lru_cache(maxsize=1 << 12)(_related)
+"""Layers repeat. Attributes of opaque operators hold whole graphs: they are not kept."""
 
 
 def refined_type(
@@ -197,7 +208,6 @@ class _Inferencer:
         self.names = names
         self.types = types
         self.var_types: dict[Var, Type] = dict(env)
-        self.memo: dict[object, Type] = {}
         self.elements = Elements(types)
 
     def run(self, root: Expr) -> None:
@@ -245,10 +255,7 @@ class _Inferencer:
             known = [ty for ty in arg_types if ty is not None]
             if len(known) < len(arg_types):
                 return None
-            key = (op, None if call.attrs is None else call.attrs.key, *known)
-            ty = self.memo.get(key)
-            if ty is None:
-                ty = self.memo[key] = call_type(op, call.attrs, known)
+            ty = call_type(op, call.attrs, known)
             return ty if op.refine is None else self._refined(call, op, known) or ty
         callee = self.types.get(op)
         if callee is None or None in arg_types:
@@ -419,9 +426,13 @@ _RULES: dict[type[Expr], Callable[[_Inferencer, Any], Type | None]] = {
 def _schedule(root: Expr, known: Mapping[Expr, Type]) -> list[Expr]:
     """Post-order of what is not ``known``, but arguments before a callee that is a function: they decide its
     parameters."""
-    if root in known:
-        return []
-    return post_order(root, children=lambda node: [child for child in _below(node) if child not in known])
+
+    def unknown(node: Expr) -> list[Expr]:
+        return [child for child in _below(node) if child not in known]
+
+    if root in known or not unknown(root):  # as where a graph is made node by node
+        return [] if root in known else [root]
+    return post_order(root, children=unknown)
 
 
 def _below(node: Expr) -> Sequence[Expr]:

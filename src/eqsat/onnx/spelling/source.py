@@ -70,12 +70,18 @@ def plain(name: str) -> Importer:
     count = len(op.arguments or ())
 
     def importer(source: Source) -> Result:
-        known = defs.has(source.op_type, max_inclusive_version=source.opset)
-        source.require(known, f"opset {source.opset} does not have it")
+        if not is_standard(source.op_type, source.opset):
+            raise Declined(f"opset {source.opset} does not have it")
         attrs = {field.name: source.field(field) for field in op.fields}
         return Call(op, source.arguments(count), make_attrs(op, attrs))
 
     return importer
+
+
+@cache
+def is_standard(op_type: str, opset: int) -> bool:
+    """Whether the standard operators of an opset include ``op_type``."""
+    return bool(defs.has(op_type, max_inclusive_version=opset))
 
 
 def build(name: str, *args: Expr, **attrs: Any) -> Call:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx import defs
 
 from eqsat.errors import ModelError
-from eqsat.onnx.spelling.source import imports, plain
+from eqsat.onnx.spelling.source import imports, is_standard, plain
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op.types import axes_indices, axis_index
 from eqsat.relay.ty import Any as AnyDim
@@ -170,11 +170,19 @@ class Target:
 
     def has(self, op_type: str) -> bool:
         """Whether the standard operators of this opset include ``op_type``."""
-        return bool(defs.has(op_type, max_inclusive_version=self.opset))
+        return is_standard(op_type, self.opset)
 
     def unwritable(self, call: Call, why: str) -> ModelError:
         """The error that ``call`` has no ONNX form."""
         return ModelError(f"cannot write {_name(call)} to ONNX opset {self.opset}: {why}")
+
+
+@cache
+def input_names(op_type: str, opset: int) -> tuple[str, ...]:
+    """What an operator of an opset calls its inputs; none where there is no such operator."""
+    if not is_standard(op_type, opset):
+        return ()
+    return tuple(each.name for each in defs.get_schema(op_type, opset).inputs)
 
 
 def expressions(node: OnnxNode) -> Iterator[Expr]:
@@ -214,7 +222,7 @@ def _name(expr: Expr) -> str:
 def as_attribute(name: str, value: Any) -> ir.Attr:
     """An ONNX attribute of a Python value or array."""
     if isinstance(value, np.ndarray):
-        return ir.AttrTensor(name, ir.tensor(value))
+        return ir.AttrTensor(name, ir.Tensor(value))
     kind = None
     if isinstance(value, (list, tuple)) and value:  # of other sequences the type is found out slowly
         kinds = {type(each) for each in value}
