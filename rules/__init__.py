@@ -50,6 +50,7 @@ from eqsat.rules.pools import pools
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
 from eqsat.rules.repeats import repeating
+from eqsat.rules.rotary import rotary
 from eqsat.rules.rows import rows
 from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
@@ -88,6 +89,7 @@ _subjects = (
     normalization,
     heads,
     joined_heads,
+    rotary,
     quantization,
 )
 _every = RuleSet("every", _subjects)

@@ -312,6 +312,51 @@ GROUPS = """k = Reshape (z, keys) t = Transpose <perm=[0,2,1,3]> (k) u = Unsquee
     e = Reshape (r, grouped)"""
 
 
+ROTARY = """
+    q = Reshape (x, split) t = Transpose <perm=[0,2,1,3]> (q)
+    a = Slice (t, zero, half, last) b = Slice (t, half, whole, last) n = Neg (b) r = Concat <axis=-1> (n, a)
+    c = Mul (t, cos) s = Mul (r, sin) e = Add (c, s)
+"""
+OF_PLACES = "both = Concat <axis=-1> (angles, angles) co = Cos (both) si = Sin (both) cos = Unsqueeze (co, one)"
+JOINED = "o = Transpose <perm=[0,2,1,3]> (e) y = Reshape (o, joined)"
+
+
+@pytest.mark.parametrize(
+    ("batch", "angles", "kept"),
+    [
+        ("2", None, {"RotaryEmbedding": 1}),
+        ("2", 2, {"Cos": 1, "Sin": 1, "RotaryEmbedding": 1}),
+        ("B", "B", {"Cos": 1, "Sin": 1, "RotaryEmbedding": 1}),
+        ("B", 1, {"Cos": 1, "Sin": 1, "RotaryEmbedding": 1, "Transpose": 2, "Reshape": 4}),
+    ],
+    ids=["constant", "of each batch", "of each dynamic batch", "of all batches"],
+)
+def test_rotary_embeddings_written_out_are_one_node(batch: str, angles: object, kept: dict[str, int]) -> None:
+    """Four heads of six elements; on both sides of the embedding they are joined."""
+    given = "" if angles is None else f", float[{angles},3,3] angles"
+    proto = parsed(
+        f"""(float[{batch},3,24] x{given}) => (float[{batch},3,24] y) <
+            int64[4] split = {{0, 0, 4, 6}}, int64[1] zero = {{0}}, int64[1] half = {{3}}, int64[1] whole = {{6}},
+            int64[1] last = {{3}}, int64[1] one = {{1}}, int64[3] joined = {{0, 0, 24}}
+        > {{ {OF_PLACES + " sin = Unsqueeze (si, one)" if angles else ""} {ROTARY} {JOINED} }}""",
+        23,
+    )
+    rng = np.random.default_rng(0)
+    feed = {"x": rng.standard_normal((2, 3, 24)).astype("f4")}
+    if angles is None:
+        angle = np.tile(rng.standard_normal((1, 1, 3, 3)).astype("f4"), 2)
+        for name, table in (("cos", np.cos(angle)), ("sin", np.sin(angle))):
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(table, name))
+    else:
+        feed["angles"] = rng.standard_normal((1 if angles == 1 else 2, 3, 3)).astype("f4")
+    after = optimized(proto)
+    assert operators(after.graph) == kept
+    found, expected = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, feed) for each in (after, proto)
+    )
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("mask", ["float", "bool"])
 @pytest.mark.parametrize(
     ("batch", "width", "key"),

@@ -216,6 +216,15 @@ def attention(masked: bool) -> Case:
     return case
 
 
+def rotary(draw: Draw) -> Any:
+    """Heads, apart or joined, and an angle's cosine and sine for each half."""
+    batch, heads, places, half = draw(shapes(4, 4, 1, 3))
+    dtype, joined = any_of(draw, "float16", "float32"), draw(st.booleans())
+    data = (batch, places, heads * 2 * half) if joined else (batch, heads, places, 2 * half)
+    arrays = [fill(draw, shape, dtype) for shape in (data, (batch, places, half), (batch, places, half))]
+    return arrays, {"heads": heads if joined else 0}
+
+
 def image_case(draw: Draw) -> Any:
     return [fill(draw, (any_of(draw, 0, 2), *draw(shapes(3, 3, 1))), any_of(draw, *NUMBERS))], {}
 
@@ -803,6 +812,7 @@ CASES: dict[str, Case] = {
     "nn.rms_norm": normalisation(1),
     "nn.attention": attention(masked=False),
     "nn.masked_attention": attention(masked=True),
+    "nn.rotary_embedding": rotary,
     "nn.instance_norm": normalisation(2, least=2),
     "nn.group_norm": group_norm,
     "nn.l2_normalize": lambda draw: (

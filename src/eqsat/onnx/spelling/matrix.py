@@ -139,6 +139,23 @@ def _attention(source: Source) -> Result:
     return build("nn.masked_attention", query, key, value, mask, **attrs)
 
 
+@imports("RotaryEmbedding")
+def _rotary_embedding(source: Source) -> Result:
+    data, cos, sin, positions = source.optional(3, 4)
+    plain = not source.int("interleaved", 0) and not source.int("rotary_embedding_dim", 0)
+    source.require(plain and positions is None, "it turns neighbours or some elements only, or looks angles up")
+    heads = source.int("num_heads", 0)
+    source.require(source.rank(data) == 4 or heads > 0, "its heads are not told")
+    return build("nn.rotary_embedding", data, cos, sin, heads=heads if source.rank(data) == 3 else 0)
+
+
+@exports("nn.rotary_embedding")
+def _to_rotary_embedding(call: Call, target: Target) -> OnnxNode:
+    if not target.has("RotaryEmbedding"):
+        raise target.unwritable(call, "there is no such operator")
+    return OnnxNode("RotaryEmbedding", call.args, {"num_heads": attributes(call).heads or None})
+
+
 @exports("nn.attention", "nn.masked_attention")
 def _to_attention(call: Call, target: Target) -> OnnxNode:
     attrs, (query, key, value, *mask) = attributes(call), call.args

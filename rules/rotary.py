@@ -1,0 +1,182 @@
+"""Rotary embeddings as transformers write them out: x cos + (-b, a) sin, of halves (a, b) of each head's elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Rewrite, RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
+from eqsat.relay.expr import Expr, Var, const
+from eqsat.relay.op import concatenate, cos, expand_dims, negative, reshape, sin, split, transpose
+from eqsat.relay.ty import TensorType
+from eqsat.rules.draw import Draw
+from eqsat.rules.joined_heads import head_count, puts_heads_first
+from eqsat.rules.operators import rank_of
+
+x, angles, cosines, sines = variables("x angles cosines sines")
+c, s = constants("c s")
+
+WRITTEN = ("float32", "float16")
+"""Element types that the operator is of."""
+MOST_ANGLES = 1 << 16
+"""Elements up to which constant angles are repeated for each of more than two batches."""
+
+halves = split(x)
+first, second = is_tuple_get_item(halves, 0), is_tuple_get_item(halves, 1)
+turned = is_op("concatenate")(is_tuple((negative(second), first)))
+
+
+def written_out(cosine: DFPattern, sine: DFPattern) -> DFPattern:
+    return x * cosine + turned * sine
+
+
+def turns_halves(cut: Any, joined: Any, ty: TensorType) -> bool:
+    """Guard: the last axis of (batch, head, place, element) is cut in two halves, and joined again."""
+    if rank_of(ty) != 4 or ty.dtype not in WRITTEN or {cut.axis, joined.axis} - {3, -1}:
+        return False
+    width, at = ty.shape[3], cut.indices_or_sections
+    return isinstance(width, int) and width % 2 == 0 and at in (2, (width // 2,))
+
+
+turns = when(turns_halves, attrs_of(halves), attrs_of(turned), type_of(x))
+
+
+def angles_of(value: NDArray[Any], ty: TensorType) -> Any:
+    """The half of a constant that each half is multiplied by: (batch, place, element)."""
+    batch, _, places, width = ty.shape
+    if not isinstance(batch, int) or not isinstance(places, int) or not isinstance(width, int):
+        return refuse("a dimension is not known")
+    shape = (1,) * (4 - value.ndim) + value.shape
+    if shape[1] != 1 or shape[2:] != (places, width):
+        return refuse("heads are multiplied by different numbers")
+    if not np.array_equal(value[..., : width // 2], value[..., width // 2 :]):
+        return refuse("halves are multiplied by different numbers")
+    if batch > 2 and batch * value.size > MOST_ANGLES:
+        return refuse("the angles of all batches are too many")
+    half = value.reshape(shape)[:, 0, :, : width // 2]
+    return np.ascontiguousarray(np.broadcast_to(half, (batch, places, width // 2)))
+
+
+def are_of(found: TensorType, ty: TensorType) -> bool:
+    """Guard: there are angles for each batch and place."""
+    return rank_of(found) == 3 and found.shape[:2] == (ty.shape[0], ty.shape[2])
+
+
+def are_of_one(found: TensorType, ty: TensorType) -> bool:
+    """Guard: there are angles for each place, for all of some batches of known heads."""
+    known = isinstance(ty.shape[1], int) and ty.shape[1] != 0
+    return known and rank_of(found) == 3 and found.shape[:2] == (1, ty.shape[2]) and ty.shape[0] != 1
+
+
+both = is_op("concatenate")(is_tuple((angles, angles)))
+by_cos, by_sin = expand_dims(cos(both)), expand_dims(sin(both))
+
+
+def puts_in_heads(joined: Any, *views: Any) -> bool:
+    """Guard: angles are joined along their last axis, and an axis for heads is put in."""
+    return joined.axis in (2, -1) and all(each.axis in (1, -3) and each.num_newaxis == 1 for each in views)
+
+
+def _written_out(data: Var, half: int, cosine: Expr, sine: Expr) -> Expr:
+    parts: Any = split(data, indices_or_sections=(half,), axis=-1)
+    whole: Expr = data * cosine + concatenate([negative(parts[1]), parts[0]], axis=-1) * sine
+    return whole
+
+
+def _drawn(draw: Draw) -> Expr:
+    """A written-out embedding by constants of one or of all batches."""
+    batch, heads, places, half = (draw.rng.randint(1, 3) for _ in range(4))
+    dtype = draw.rng.choice(("float32", "float64", "float16"))
+    data = Var("x", TensorType((batch, heads, places, 2 * half), dtype))
+    angle = draw.array(TensorType((draw.rng.choice((1, batch)), 1, places, half), dtype))
+    other = angle if draw.chance(0.8) else angle + angle.dtype.type(1)
+    joined = np.concatenate([angle, other], axis=-1)
+    return _written_out(data, half, const(np.cos(joined)), const(np.sin(joined)))
+
+
+def _drawn_by_angles(draw: Draw) -> Expr:
+    """A written-out embedding by angles of one or of all batches."""
+    batch, heads, places, half = (draw.rng.randint(1, 3) for _ in range(4))
+    dtype = draw.rng.choice(WRITTEN)
+    data = Var("x", TensorType((batch, heads, places, 2 * half), dtype))
+    angle = Var("angles", TensorType((draw.rng.choice((1, batch)), places, half), dtype))
+    joined = concatenate([angle, angle], axis=-1)
+    return _written_out(data, half, expand_dims(cos(joined), axis=1), expand_dims(sin(joined), axis=1))
+
+
+def _drawn_joined(draw: Draw) -> Expr:
+    batch, heads, places, half = (draw.rng.randint(1, 3) for _ in range(4))
+    dtype = draw.rng.choice(WRITTEN)
+    data = transpose(Var("x", TensorType((batch, places, heads, 2 * half), dtype)), axes=(0, 2, 1, 3))
+    drawn: Expr = nn.rotary_embedding(data, *[Var(name, TensorType((batch, places, half), dtype)) for name in "cs"])
+    return drawn
+
+
+def embedding_by_angles(name: str, result: Any, guard: Any) -> Rewrite:
+    """A rule for angles that are computed, for every head."""
+    return rewrite(
+        name,
+        written_out(by_cos, by_sin),
+        result,
+        turns,
+        when(puts_in_heads, attrs_of(both), attrs_of(by_cos), attrs_of(by_sin)),
+        when(guard, type_of(angles), type_of(x)),
+        soundness=Soundness.ROUNDING,
+        examples=_drawn_by_angles,
+    )
+
+
+tables = cos(angles), sin(angles)
+batches_as_heads = reshape(x, newshape=compute(lambda ty: (1, -1, 0, ty.shape[3]), type_of(x)))
+apart = transpose(x)
+embedded = nn.rotary_embedding(apart, cosines, sines)
+
+rotary = RuleSet(
+    "rotary",
+    [
+        rewrite(
+            "rotary-embedding",
+            written_out(c, s),
+            nn.rotary_embedding(
+                x, compute(angles_of, value_of(c), type_of(x)), compute(angles_of, value_of(s), type_of(x))
+            ),
+            turns,
+            soundness=Soundness.ROUNDING,
+            examples=_drawn,
+        ),
+        embedding_by_angles("rotary-embedding-by-angles", nn.rotary_embedding(x, *tables), are_of),
+        embedding_by_angles(
+            "rotary-embedding-of-batches",
+            reshape(
+                nn.rotary_embedding(batches_as_heads, *tables),
+                newshape=compute(lambda ty: (-1, ty.shape[1], 0, ty.shape[3]), type_of(x)),
+            ),
+            are_of_one,
+        ),
+        # T: (batch, place, head, element) to (batch, head, place, element); embed(T x) = T(split(embed(join x)))
+        rewrite(
+            "joined-rotary-embedding",
+            embedded,
+            transpose(
+                reshape(
+                    like(
+                        embedded,
+                        reshape(x, newshape=(0, 0, -1)),
+                        cosines,
+                        sines,
+                        heads=compute(head_count, type_of(x)),
+                    ),
+                    newshape=compute(lambda ty: (0, 0, head_count(ty), -1), type_of(x)),
+                ),
+                axes=(0, 2, 1, 3),
+            ),
+            when(puts_heads_first, attrs_of(apart), type_of(x)),
+            examples=_drawn_joined,
+        ),
+    ],
+)
