@@ -176,13 +176,18 @@ def _measure(source: Path, targets: dict[str, Path], outcomes: dict[str, Outcome
     right = {name: path for name, path in targets.items() if not outcomes[name].problem}
     levels = onnxruntime.GraphOptimizationLevel
     for field, level in (("off", levels.ORT_DISABLE_ALL), ("on", levels.ORT_ENABLE_ALL)):
-        sessions = {name: _session(path, level) for name, path in {"": source, **right}.items()}
+        sessions = {"": _session(source, level)}
+        for name in [name for name in right if not outcomes[name].problem]:
+            try:
+                sessions[name] = _session(right[name], level)
+            except Exception as error:  # the optimizer of onnxruntime fails on what another one wrote
+                outcomes[name].problem = str(error).splitlines()[0][:100]
         feed, _ = next(runnable_inputs(load(source), sessions[""], np.random.default_rng(0)))
         seconds: dict[str, list[float]] = {name: [] for name in sessions}
         for _ in range(rounds):
             for name in random.sample([*sessions], len(sessions)):
                 seconds[name] += _times(sessions[name], feed)
-        for name in right:
+        for name in [*sessions][1:]:
             setattr(outcomes[name], field, median(seconds[name]) / median(seconds[""]))
 
 
