@@ -73,8 +73,8 @@ def _is_operator(node: CostNode) -> bool:
 class _Written(NamedTuple):
     """What is known of a node as it is written.
 
-    ``nodes`` is how many nodes it is, None when the opset has no form of it; ``looked_for`` which operators the exporter
-    would have liked to find as arguments; ``takes_inner`` whether what computes an argument is written with it.
+    ``nodes`` is how many nodes it is, None when the opset has no form of it; ``looked_for`` which operators the
+    exporter would have liked to find as arguments; ``takes_inner`` whether what computes an argument is written too.
     """
 
     nodes: int | None

@@ -31,18 +31,25 @@ def subgraphs(attributes: Iterable[ir.Attr]) -> Iterator[ir.Graph]:
             yield from attr.as_graphs()
 
 
-def nodes_inside(attributes: Iterable[ir.Attr]) -> Iterator[ir.Node]:
-    """The nodes of the subgraphs in a node's attributes, inner ones too."""
-    for graph in subgraphs(attributes):
-        yield from graph.all_nodes()
+def nodes_of(*graphs: ir.Graph) -> Iterator[ir.Node]:
+    """The nodes of graphs and of the graphs inside, each node before those inside of it."""
+    stack = [iter([node for graph in graphs for node in graph])]
+    while stack:
+        for node in stack[-1]:
+            yield node
+            below = [inner for graph in subgraphs(attributes_of(node)) for inner in graph]
+            if below:
+                stack.append(iter(below))
+                break
+        else:
+            stack.pop()
 
 
 def captured_values(attributes: Iterable[ir.Attr]) -> list[ir.Value]:
     """Values from outside that the subgraphs in a node's attributes use, each once, in order of use."""
     captured: dict[ir.Value, None] = {}
     for outer in subgraphs(attributes):
-        graphs = graphs_of(outer)
-        nodes = list(outer.all_nodes())
+        graphs, nodes = graphs_of(outer), list(nodes_of(outer))
         inner = {value for below in nodes for value in below.outputs}
         for graph in graphs:
             inner.update(graph.inputs, graph.initializers.values())

@@ -17,7 +17,7 @@ from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
 from eqsat.onnx.demands import Inlined, possible_branch, truth_of
-from eqsat.onnx.graphs import attributes_of, captured_values, graphs_of
+from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of
 from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.names import name_counts
 from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
@@ -73,7 +73,7 @@ def import_model(model: ir.Model, body: Body | None = None) -> Imported:
 def _decide_conditions(context: _Context) -> None:
     """Find values whose truth, the condition of an If, is the same in every run, though what they are is not known."""
     graph = context.model.graph
-    if any(node.op_type == "If" for each in graphs_of(graph) for node in each):
+    if any(node.op_type == "If" for node in nodes_of(graph)):
         looking = replace(context, body=lambda body: body.graph)
         for _ in range(_PASSES):
             known = len(context.decided), len(context.inlined)
@@ -212,8 +212,6 @@ class _Importer:
             self._bind_branch(node, branch)
             return
         inputs = [None if value is None else self._value(value, node) for value in node.inputs]
-        for value in captured_values(attributes_of(node)):
-            self._value(value, node)
         try:
             outputs: Sequence[Expr] = self._understood(node, inputs)
         except (Declined, EqsatError, *_MALFORMED) as why:
@@ -314,9 +312,11 @@ class _Importer:
 
     def _attributes(self, node: ir.Node) -> list[ir.Attr]:
         """The attributes of a node that is not understood, with what takes the place of its subgraphs."""
-        attributes = list(node.attributes.values())
-        captured = captured_values(attributes) if self.context.body is not None else []
-        placeholders = {value: copy_value(value) for value in captured}
+        attributes = list(attributes_of(node))
+        captured = captured_values(attributes)
+        for value in captured:
+            self._value(value, node)
+        placeholders = {value: copy_value(value) for value in captured if self.context.body is not None}
         for value, placeholder in placeholders.items():
             self.values[placeholder] = self.values[value]
         results: dict[str, Sequence[Type]] = {}

@@ -17,7 +17,7 @@ from eqsat.extraction import CostFunction, OpCount
 from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.exporter import export_body, export_model
 from eqsat.onnx.files import from_proto, to_proto
-from eqsat.onnx.graphs import graphs_of
+from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.relay.expr import Function
@@ -153,4 +153,4 @@ def run(
 
 def _quantizes_by_values(model: ir.Model) -> bool:
     """Whether scales are computed from the values they quantize, which magnifies every rounding."""
-    return any(node.op_type.startswith("DynamicQuantize") for graph in graphs_of(model.graph) for node in graph)
+    return any(node.op_type.startswith("DynamicQuantize") for node in nodes_of(model.graph))

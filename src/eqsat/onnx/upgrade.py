@@ -10,7 +10,7 @@ from onnx import defs
 
 from eqsat.errors import ModelError
 from eqsat.onnx.exporter import export_model
-from eqsat.onnx.graphs import attributes_of, nodes_inside
+from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import NEWEST_OPSET, import_model
 from eqsat.onnx.opaque import OpaqueNode
@@ -46,7 +46,7 @@ def at_opset(model: ir.Model, opset: int) -> ir.Model:
 
 def _nodes_of(opaque: OpaqueNode) -> Iterator[ir.Node]:
     yield opaque.node
-    yield from nodes_inside(attributes_of(opaque.node))
+    yield from nodes_of(*subgraphs(attributes_of(opaque.node)))
 
 
 def _check(node: ir.Node, old: int, new: int) -> None:
