@@ -24,7 +24,7 @@ from eqsat.stages.composites import composites_among
 from eqsat.stages.cover import cover, share
 from eqsat.stages.explanation import Explanation
 from eqsat.stages.kernels import KernelPrices
-from eqsat.stages.posed import input_graph_cost, pose
+from eqsat.stages.posed import pose
 from eqsat.stages.saturation import Region, Saturation
 
 
@@ -122,7 +122,7 @@ def extract(
     for region in saturation.regions:
         start = time.perf_counter()
         posed = pose(region, model)
-        input_cost += input_graph_cost(region, model)
+        input_cost += math.fsum(posed.given.values())
         result = posed.extract(method, seconds)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()

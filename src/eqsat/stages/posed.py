@@ -8,7 +8,7 @@ own: a second e-node for the outer operator, over a class of its own that holds 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from eqsat.egraph.snapshot import Snapshot
 from eqsat.extraction import CostFunction, Problem
 from eqsat.extraction.problem import group
 from eqsat.extraction.solution import use_counts, walk
-from eqsat.stages.prices import Prices, Row
+from eqsat.stages.prices import Prices, Row, Views
 from eqsat.stages.saturation import Region
 
 
@@ -35,12 +35,14 @@ class Posed:
         problem: the choices and their costs.
         incumbent: the choice that describes the input graph, with constants instead of what computes them.
         decided: the same problem, its costs changed by what decides between graphs of equal cost, less than 1/2 in all.
+        given: cost of each node of the input graph, as of :func:`input_node_costs`.
     """
 
     region: Region
     problem: Problem
     incumbent: NDArray[np.int64]
     decided: Problem
+    given: Mapping[int, float]
 
     def extract(self, method: str, seconds: float) -> extraction.Result:
         """The cheapest choice; of equally cheap ones the best otherwise, and of these one near the input.
@@ -71,23 +73,24 @@ def pose(region: Region, model: CostFunction) -> Posed:
         ExtractionError: the model fails or gives no number.
     """
     snapshot, prices = region.snapshot, Prices(region, model)
-    rows = _rows(snapshot)
+    rows = _rows(snapshot, prices.views)
     kernels = _kernels(snapshot, rows, prices)
     incumbent, costs = _incumbent(region), _costs(rows, kernels, prices)
     ties = extraction.ties_of(model)
-    second = None if ties is None else _costs(rows, kernels, Prices(region, ties))
+    second = None if ties is None else _costs(rows, kernels, Prices(region, ties, prices.views))
+    given = _input_node_costs(region, prices)
     if kernels:
         region = replace(region, snapshot=_with_kernels(snapshot, rows, kernels))
     problem = _problem(region, costs)
     decided = problem if second is None else _decided(problem, second)
-    return Posed(region, problem, _fused(incumbent, kernels, snapshot, problem), decided)
+    return Posed(region, problem, _fused(incumbent, kernels, snapshot, problem), decided, given)
 
 
 def _costs(rows: Sequence[Row], kernels: Sequence[_Kernel], prices: Prices) -> NDArray[np.float64]:
     """Of each e-node, and of the two of each kernel, of which the inner one has the cost."""
-    costs = [prices(row) for row in rows]
+    costs = [prices(row.view) for row in rows]
     for outer, place, inner in kernels:
-        costs += [prices.together(rows[outer], place, rows[inner]), 0.0]
+        costs += [prices.together(rows[outer].view, place, rows[inner].view), 0.0]
     return np.asarray(costs, dtype=np.float64)
 
 
@@ -101,11 +104,11 @@ def _decided(problem: Problem, second: NDArray[np.float64]) -> Problem:
     return replace(problem, cost=problem.cost + second / (2 * whole))
 
 
-def _rows(snapshot: Snapshot) -> list[Row]:
+def _rows(snapshot: Snapshot, views: Views) -> list[Row]:
     starts, child = snapshot.child_start.tolist(), snapshot.child.tolist()
     children = [child[start:end] for start, end in pairwise(starts)]
     heads = (snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), snapshot.node_class.tolist())
-    return [*map(Row, *heads, children)]
+    return [*map(views.row, *heads, children)]
 
 
 def _problem(region: Region, costs: NDArray[np.float64]) -> Problem:
@@ -134,7 +137,7 @@ def _kernels(snapshot: Snapshot, rows: Sequence[Row], prices: Prices) -> list[_K
     found = []
     for outer, row in enumerate(rows):
         for place, inner, cost in prices.kernels(row, row.children, lambda of: [(m, rows[m]) for m in members[of]]):
-            if cost < prices(row) + prices(rows[inner]):
+            if cost < prices(row.view) + prices(rows[inner].view):
                 found.append(_Kernel(outer, place, inner))
     return found
 
@@ -193,7 +196,10 @@ def input_node_costs(region: Region, model: CostFunction) -> dict[int, float]:
 
     Of two nodes that are one kernel, the inner one has the cost.
     """
-    prices = Prices(region, model)
+    return _input_node_costs(region, Prices(region, model))
+
+
+def _input_node_costs(region: Region, prices: Prices) -> dict[int, float]:
     class_of = region.snapshot.handle_class.tolist()
     same: dict[tuple[int, ...], int] = {}
     stands_for: dict[int, int] = {}
@@ -202,8 +208,9 @@ def input_node_costs(region: Region, model: CostFunction) -> dict[int, float]:
         below = [stands_for[child] for child in children]
         stands_for[handle] = first = same.setdefault((symbol, atom, *below), handle)
         if first == handle:
-            nodes[handle] = Row(symbol, atom, class_of[handle], [class_of[child] for child in children]), below
-    costs = {handle: prices(row) for handle, (row, _) in nodes.items()}
+            row = prices.views.row(symbol, atom, class_of[handle], [class_of[child] for child in children])
+            nodes[handle] = row, below
+    costs = {handle: prices(row.view) for handle, (row, _) in nodes.items()}
     if prices.fusing is not None:
         _fuse_input(nodes, costs, prices, stands_for[region.runner.lowered.root])
     return costs

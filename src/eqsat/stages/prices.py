@@ -8,20 +8,71 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from eqsat.egraph.snapshot import Snapshot
+from eqsat.egraph.symbols import Symbol
 from eqsat.extraction import CostFunction, CostNode
 from eqsat.relay.expr import Function
+from eqsat.relay.ty import Type
 from eqsat.stages.composites import composites_among
 from eqsat.stages.kernels import KernelPrices, ask, is_composite
 from eqsat.stages.saturation import Region
 
 
 class Row(NamedTuple):
-    """An e-node: numbers of its symbol, its atom, its class, and the classes of its children."""
+    """An e-node: numbers of its class, of the classes of its children, and of what a cost model sees of it."""
 
-    symbol: int
-    atom: int
     of: int
     children: Sequence[int]
+    view: int
+
+
+class Views:
+    """What cost models see of e-nodes: one view of all that have one operator, attributes and types.
+
+    Args:
+        snapshot: where they are.
+
+    Attributes:
+        nodes: the views.
+        calls: the composite, and the types of its arguments, of each view that is a call of one.
+    """
+
+    def __init__(self, snapshot: Snapshot):
+        self.snapshot = snapshot
+        self.nodes: list[CostNode] = []
+        self.calls: dict[int, tuple[Function, list[Type | None]]] = {}
+        self.constant = snapshot.constant.tolist()
+        ids: dict[object, int] = {}
+        self.kind_ids = [
+            ids.setdefault(kind, len(ids)) for kind in zip(snapshot.class_type, self.constant, strict=True)
+        ]
+        self._composites = _composites(snapshot)
+        self._known: dict[tuple[int, ...], int] = {}
+
+    def row(self, symbol: int, atom: int, of: int, children: Sequence[int]) -> Row:
+        """An e-node by the numbers of its symbol, its atom, its class and those of its children."""
+        ids = self.kind_ids
+        head = self.snapshot.symbols[symbol]
+        function = self._composites.get(children[0]) if head.kind == "apply" else None
+        told = atom if head.kind == "call" else 0 if function is None else ~children[0]
+        key = (symbol, told, ids[of], *[ids[child] for child in children])
+        view = self._known.get(key)
+        if view is None:
+            view = self._known[key] = len(self.nodes)
+            self.nodes.append(self._view(head, atom, of, children))
+            if function is not None:
+                self.calls[view] = function, [self.snapshot.class_type[arg] for arg in children[1:]]
+        return Row(of, children, view)
+
+    def _view(self, head: Symbol, atom: int, of: int, children: Sequence[int]) -> CostNode:
+        snapshot, types, constant = self.snapshot, self.snapshot.class_type, self.constant
+        return CostNode(
+            head.name,
+            snapshot.atoms[atom].value if head.kind == "call" else None,
+            tuple([types[child] for child in children]),
+            types[of],
+            constant[of],
+            arg_constant=tuple([constant[child] for child in children]),
+        )
 
 
 @runtime_checkable
@@ -41,32 +92,25 @@ class Prices:
     Args:
         region: where they are.
         model: the cost model.
+        views: what models see of them, if another one was asked before.
     """
 
-    def __init__(self, region: Region, model: CostFunction):
-        self.snapshot = snapshot = region.snapshot
+    def __init__(self, region: Region, model: CostFunction, views: Views | None = None):
         self.model = model
         self.fusing = model if isinstance(model, FusingModel) else None
+        self.views = views or Views(region.snapshot)
         rules = composites_among(region.runner.schedule.rules)
         self.composed = KernelPrices(model, {rule.composer.name: rule.cost for rule in rules})
-        self.composites = _composites(snapshot)
-        self.constant = snapshot.constant.tolist()
-        ids: dict[object, int] = {}
-        kinds = zip(snapshot.class_type, self.constant, strict=True)
-        self.kind_ids = [ids.setdefault(kind, len(ids)) for kind in kinds]
-        self._alone: dict[tuple[int, ...], float] = {}
-        self._takes_in: dict[tuple[int, ...], Mapping[int, Collection[str]]] = {}
-        self._kernels: dict[tuple[object, ...], float | None] = {}
+        self._alone: dict[int, float] = {}
+        self._takes_in: dict[int, Mapping[int, Collection[str]]] = {}
+        self._kernels: dict[tuple[int, int, int], float | None] = {}
 
-    def __call__(self, row: Row) -> float:
+    def __call__(self, view: int) -> float:
         """The cost of an e-node by itself."""
-        children = row.children
-        if children and children[0] in self.composites and self.snapshot.symbols[row.symbol].kind == "apply":
-            return self.composed(self.composites[children[0]], [self.snapshot.class_type[arg] for arg in children[1:]])
-        key = self._key(row)
-        cost = self._alone.get(key)
+        cost = self._alone.get(view)
         if cost is None:
-            cost = self._alone[key] = ask(self.model, self._view(row))
+            call = self.views.calls.get(view)
+            cost = self._alone[view] = ask(self.model, self.views.nodes[view]) if call is None else self.composed(*call)
         return cost
 
     def kernels(
@@ -81,55 +125,34 @@ class Prices:
 
         Yields: index of the argument, name of what computes it, and the cost of the kernel.
         """
-        for index, operators in self._wanted(row).items():
+        for index, operators in self._wanted(row.view).items():
             for name, inner in computing(below[index]):
-                if self.snapshot.symbols[inner.symbol].name in operators and not self.constant[inner.of]:
-                    cost = self._kernel(row, index, inner)
+                seen = self.views.nodes[inner.view]
+                if seen.op in operators and not seen.constant:
+                    cost = self._kernel(row.view, index, inner.view)
                     if cost is not None:
                         yield index, name, cost
 
-    def together(self, row: Row, index: int, inner: Row) -> float:
+    def together(self, view: int, index: int, inner: int) -> float:
         """The cost of an e-node and of what computes an argument, one kernel or not."""
-        cost = self._kernel(row, index, inner)
-        return self(row) + self(inner) if cost is None else cost
+        cost = self._kernel(view, index, inner)
+        return self(view) + self(inner) if cost is None else cost
 
-    def _wanted(self, row: Row) -> Mapping[int, Collection[str]]:
-        if self.fusing is None or self.constant[row.of]:
-            return {}
-        key = self._key(row)
-        found = self._takes_in.get(key)
+    def _wanted(self, view: int) -> Mapping[int, Collection[str]]:
+        found = self._takes_in.get(view)
         if found is None:
-            found = self._takes_in[key] = self.fusing.takes_in(self._view(row))
+            seen = self.views.nodes[view]
+            found = {} if self.fusing is None or seen.constant else self.fusing.takes_in(seen)
+            self._takes_in[view] = found
         return found
 
-    def _kernel(self, row: Row, index: int, inner: Row) -> float | None:
+    def _kernel(self, view: int, index: int, inner: int) -> float | None:
         if self.fusing is None:
             return None
-        key = (self._key(row), index, self._key(inner))
+        key = (view, index, inner)
         if key not in self._kernels:
-            self._kernels[key] = self.fusing.fused(self._view(row), index, self._view(inner))
+            self._kernels[key] = self.fusing.fused(self.views.nodes[view], index, self.views.nodes[inner])
         return self._kernels[key]
-
-    def _key(self, row: Row) -> tuple[int, ...]:
-        symbol, atom, of, children = row
-        ids = self.kind_ids
-        return (symbol, atom, ids[of], *[ids[child] for child in children])
-
-    def _view(self, row: Row) -> CostNode:
-        """What the model sees of an e-node."""
-        symbol, atom, of, children = row
-        snapshot = self.snapshot
-        head = snapshot.symbols[symbol]
-        attrs = snapshot.atoms[atom].value if head.kind == "call" else None
-        types, constant = snapshot.class_type, self.constant
-        return CostNode(
-            head.name,
-            attrs,
-            tuple([types[child] for child in children]),
-            types[of],
-            constant[of],
-            arg_constant=tuple([constant[child] for child in children]),
-        )
 
 
 def _composites(snapshot: Snapshot) -> dict[int, Function]:
