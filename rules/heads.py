@@ -14,11 +14,11 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, typ
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.expr import Constant, Expr, Var, const
-from eqsat.relay.op import mean, rsqrt
+from eqsat.relay.op import mean, rsqrt, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.normalization import is_vector, number
-from eqsat.rules.operators import rank_of, reduced_axes
+from eqsat.rules.operators import permutation, rank_of, reduced_axes
 from eqsat.rules.values import is_float, is_scalar, one, vector
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
@@ -157,9 +157,33 @@ def masked(name: str, mask: Any, *guards: Any, soundness: Soundness = ROUNDING) 
     ]
 
 
+turned_keys = transpose(k)
+over_columns = nn.matmul(q, turned_keys)
+
+
+def puts_heads_and_elements_first(attrs: Any, product: Any, ty: TensorType) -> bool:
+    """Guard: keys of (batch, place, head, element) are columns of one matrix for each head."""
+    plain = not product.transpose_a and not product.transpose_b
+    return plain and rank_of(ty) == 4 and permutation(attrs, 4) == (0, 2, 3, 1)
+
+
+def _over_columns(draw: Draw) -> Expr:
+    batch, count, queries, keys, width = (draw.rng.randint(1, 3) for _ in range(5))
+    query, key = Var("q", TensorType((batch, count, queries, width))), Var("k", TensorType((batch, keys, count, width)))
+    whole: Expr = nn.matmul(query, transpose(key, axes=(0, 2, 3, 1) if draw.chance(0.9) else (0, 2, 1, 3)))
+    return whole
+
+
 attention = RuleSet(
     "attention",
     [
+        rewrite(
+            "keys-as-rows",
+            over_columns,
+            like(over_columns, q, transpose(k, axes=(0, 2, 1, 3)), transpose_b=True),
+            when(puts_heads_and_elements_first, attrs_of(turned_keys), attrs_of(over_columns), type_of(k)),
+            examples=_over_columns,
+        ),
         of_heads("attention", scores, nn.attention(q, k, v, scale=1.0)),
         of_heads("scaled-attention", scaled, nn.attention(q, k, v, scale=factor), is_factor),
         *masked("constant-masked", known_mask, when(leaves_some, value_of(known_mask))),
