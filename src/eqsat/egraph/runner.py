@@ -86,12 +86,12 @@ class Runner:
     ):
         if on_error not in ("raise", "skip"):
             raise ArgumentError(f"on_error is 'raise' or 'skip', not {on_error!r}")
-        self.on_error = on_error
         self.schedule = schedule
         self.limits = limits
         self.on_iteration = on_iteration
         self.on_rule: Callable[[Runner, str], None] | None = None
         self.report = Report()
+        self.fail = self.report.fail if on_error == "skip" else _raise
         self.egraph = EGraph()
         self.root = root
         self.types = types
@@ -141,19 +141,14 @@ class Runner:
     def _turn(self, rule: Rule, index: int) -> _Turn | None:
         runner: RewriteCompiler | PythonRuleRunner
         if isinstance(rule, Rewrite):
-            runner = RewriteCompiler(self.egraph, rule, index, self.report.refuse, self._fail, self.journal)
+            runner = RewriteCompiler(self.egraph, rule, index, self.report.refuse, self.fail, self.journal)
         elif isinstance(rule, PythonRule) and rule.saturates and self.names is not None:
             make = GroupRuleRunner if isinstance(rule, GroupRule) else PythonRuleRunner
-            runner = make(self.egraph, rule, index, self.names, self.report.refuse, self._fail)
+            runner = make(self.egraph, rule, index, self.names, self.report.refuse, self.fail)
         else:
             return None
         self.report.rule(rule.name)
         return _Turn(runner, rule.name)
-
-    def _fail(self, name: str, error: RuleError) -> None:
-        if self.on_error == "raise":
-            raise error
-        self.report.fail(name, error)
 
     def _loop(self) -> str:
         """Go through the schedule; the stop reason."""
@@ -353,3 +348,7 @@ class Runner:
             for turn in banned:
                 turn.banned_until -= shift
         return bool(banned)
+
+
+def _raise(name: str, error: RuleError) -> None:
+    raise error
