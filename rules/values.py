@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,17 +28,22 @@ class Filled:
     def __call__(self, array: NDArray[Any]) -> bool:
         if array.size == 0 or array.dtype.kind == "b":
             return False
-        # the first element decides nearly always, without reading a large array
-        return self._near(array.flat[:1]) and self._near(array)
-
-    def _near(self, array: NDArray[Any]) -> bool:
+        first = array.item(0)  # decides nearly always, without reading a large array
         if array.dtype.kind in "iu":
-            return bool(np.all(array == self.value))
-        tolerance = 4 * float(np.spacing(array.dtype.type(1))) * abs(self.value)
+            return bool(first == self.value and np.all(array == self.value))
+        tolerance = 4 * _rounding(array.dtype) * abs(self.value)
+        if abs(first - self.value) > 2 * tolerance:  # twice: the value itself is not rounded here
+            return False
         return bool(np.all(np.abs(array - array.dtype.type(self.value)) <= tolerance))
 
     def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
         return np.full(shape, self.value).astype(dtype)
+
+
+@lru_cache
+def _rounding(dtype: np.dtype[Any]) -> float:
+    """The distance from 1 to the next number."""
+    return float(np.spacing(dtype.type(1)))
 
 
 def filled(value: float, label: str) -> ConstantPattern:

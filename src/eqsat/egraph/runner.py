@@ -20,6 +20,7 @@ from eqsat.egraph.python_rules import Names, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
+from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.errors import ArgumentError, RuleError
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
@@ -110,6 +111,7 @@ class Runner:
         self.lowered = self._lower()
         self._symbols = 0  # that rules were told of, once they no longer wait
         self._is_stale = True
+        self._snapshot: Snapshot | None = None  # while nothing has changed since
         self._nodes = self.egraph.handle_count  # e-nodes at most
 
     def run(self) -> None:
@@ -126,6 +128,10 @@ class Runner:
         if self.journal is not None:
             self.journal.collect()
         self.report.add_seconds("saturate", time.perf_counter() - start)
+
+    def snapshot(self) -> Snapshot:
+        """The e-graph as it is now."""
+        return take_snapshot(self.egraph) if self._snapshot is None else self._snapshot
 
     def _lower(self) -> Lowered:
         start = time.perf_counter()
@@ -179,6 +185,7 @@ class Runner:
         """Every rule once; whether there may be more to find."""
         start = time.perf_counter()
         self._activate()
+        snapshot, self._snapshot = self._snapshot, None
         if self.journal is not None and self.names is not None:
             self.names.name_all()
         changed = self._run_native(iteration)
@@ -190,6 +197,8 @@ class Runner:
         if self.journal is not None:
             self.journal.collect()
         self._is_stale |= changed
+        if not changed and self.names is None:  # names are handles, which a snapshot has too
+            self._snapshot = snapshot
         self._record(time.perf_counter() - start)
         return changed or self._unban(iteration)
 
@@ -200,7 +209,7 @@ class Runner:
             presence = Presence(self.egraph)
             if self.constants.update(presence) and self._settle():
                 presence = Presence(self.egraph)
-            self._update(presence)
+            self._snapshot = None if self._update(presence) else presence.snapshot
             self._is_stale = False
         elif not watched:
             while len(self.egraph.symbols) > self._symbols:
@@ -209,14 +218,15 @@ class Runner:
                 self._settle()
                 self._update(None)
 
-    def _update(self, presence: Presence | None) -> None:
+    def _update(self, presence: Presence | None) -> bool:
+        """Let rules see what is new; whether facts came of it."""
         for turn in self.turns.values():
             if presence is None:
                 turn.runner.update(None)
             else:
                 turn.update(presence)
         self.egraph.flush()
-        self.egraph.engine.saturate("facts")
+        return self.egraph.engine.saturate("facts")
 
     def _run_native(self, iteration: int) -> bool:
         """Run the rules without Python parts, search for the others."""

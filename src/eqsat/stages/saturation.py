@@ -14,7 +14,7 @@ from eqsat.egraph.lower import is_opaque
 from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.runner import Runner
 from eqsat.egraph.schedule import Schedule
-from eqsat.egraph.snapshot import Snapshot, take_snapshot
+from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.typecheck import check_types
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr, Function
@@ -62,7 +62,7 @@ class Region:
         runner = Runner(body, types, schedule, limits, on_iteration, explain, on_error)
         runner.run()
         start = time.perf_counter()
-        snapshot = take_snapshot(runner.egraph)
+        snapshot = runner.snapshot()
         check_types(snapshot, lambda: Runner(body, types, schedule, limits))
         runner.report.add_seconds("snapshot", time.perf_counter() - start)
         return Region(name, function, nested, runner, snapshot)
