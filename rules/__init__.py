@@ -36,7 +36,7 @@ from eqsat.rules.dynamic import dynamic
 from eqsat.rules.einsum import notations
 from eqsat.rules.gates import gates
 from eqsat.rules.gathering import gathering, in_range
-from eqsat.rules.heads import heads
+from eqsat.rules.heads import attention, heads
 from eqsat.rules.joined_heads import joined_heads
 from eqsat.rules.joining import joining
 from eqsat.rules.kernels import kernels
@@ -58,6 +58,9 @@ from eqsat.rules.shuffles import shuffles
 from eqsat.rules.transposes import transposes
 from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import windows
+
+attending = RuleSet("attending", [attention, joined_heads, rotary])
+"""What finds the operators of attention; of use where the result can have them."""
 
 fold = RuleSet("fold", [FoldConstants()])
 
@@ -108,6 +111,7 @@ __all__ = [
     "RuleSet",
     "Soundness",
     "apart",
+    "attending",
     "attrs_of",
     "birewrite",
     "compute",

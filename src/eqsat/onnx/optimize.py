@@ -21,9 +21,15 @@ from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.relay.expr import Function
-from eqsat.rules import Soundness, default
+from eqsat.rules import Soundness, attending, default
 from eqsat.stages import Extraction, optimized
 from eqsat.stages.explanation import Explanation
+
+ATTENTION_SINCE = 23
+"""The first opset with operators for attention and rotary embeddings."""
+
+WITHOUT_ATTENTION = default.without(*[rule.name for rule in attending if rule.soundness is not Soundness.FINITE])
+"""The default rules without those that find them."""
 
 
 @dataclass
@@ -111,7 +117,8 @@ def run(
     Args:
         model: the model.
         rules: rule sets or rules, by default ``eqsat.rules.default``; of these the exact ones only for a model that
-            quantizes by what it computes, where a last bit decides a step of all.
+            quantizes by what it computes, where a last bit decides a step of all, and none that finds what the opset
+            of the model has no operator for.
         limits: when saturation stops.
         cost_model: cost of one operator, by default ``OpCount()``.
         method: how to extract: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
@@ -123,10 +130,13 @@ def run(
         EqsatError: as :func:`eqsat.saturate` and :func:`eqsat.extract`.
     """
     start = time.perf_counter()
-    cost = OnnxCost(cost_model or OpCount(), opset_of(model))
+    opset = opset_of(model)
+    cost = OnnxCost(cost_model or OpCount(), opset)
     report = Report()
-    if rules is None and _quantizes_by_values(model):
-        rules = [default.sound(Soundness.EXACT)]
+    if rules is None:
+        rules = [default if opset >= ATTENTION_SINCE else WITHOUT_ATTENTION]
+        if _quantizes_by_values(model):
+            rules = [each.sound(Soundness.EXACT) for each in rules]
 
     def chosen(imported: Imported) -> tuple[Extraction, Function]:
         extraction = optimized(imported.function, rules, limits, cost, method, on_iteration, explain)
