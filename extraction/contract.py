@@ -6,6 +6,7 @@ E-graphs of tensor programs consist mostly of such classes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -24,19 +25,18 @@ Solve = Callable[[Problem, Deadline, Ints | None], Result]
 def contracted(problem: Problem, seconds: float, incumbent: ArrayLike | None, solve: Solve) -> Result:
     """What `solve` finds on the contraction of the problem, as a result for the problem."""
     deadline = Deadline(seconds)
-    if incumbent is not None:
-        dag_cost(problem, incumbent)  # raises where it is no extraction
+    known = math.inf if incumbent is None else dag_cost(problem, incumbent)  # raises where it is no extraction
     small = Contraction(problem)
     result = solve(small.problem, deadline, None if incumbent is None else small.restrict(incumbent))
-    return finish(
-        problem,
-        small.expand(result.choice),
-        method=result.method,
-        started=deadline.started,
-        lower_bound=result.lower_bound,
-        incumbent=incumbent,
-        message=result.message,
-    )
+
+    def finished(choice: ArrayLike) -> Result:
+        bound, message = result.lower_bound, result.message
+        return finish(
+            problem, choice, method=result.method, started=deadline.started, lower_bound=bound, message=message
+        )
+
+    best = finished(small.expand(result.choice))
+    return best if incumbent is None or best.cost <= known else finished(incumbent)
 
 
 class Contraction:

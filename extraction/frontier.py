@@ -34,19 +34,22 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
     states: dict[int, tuple[float, Trail]] = {0: (0.0, None)}  # by needed classes, the next to decide as lowest bit
     end, room = 0, _SPARE
     for ring in rings:
-        end += len(ring)
+        size = len(ring)
+        end += size
+        inside = (1 << size) - 1
         always = _bits([number for number, index in enumerate(ring) if index in roots])
         known: dict[int, list[Way]] = {0: [(0.0, 0, ())]}
         later: dict[int, tuple[float, Trail]] = {}
         for needed, (cost, trail) in states.items():
-            here, rest = needed & ((1 << len(ring)) - 1) | always, needed >> len(ring)
-            if here not in known:
+            here, rest = needed & inside | always, needed >> size
+            ways = known.get(here)
+            if ways is None:
                 wanted = [index for number, index in enumerate(ring) if here >> number & 1]
-                known[here] = _ways(problem, ring, wanted, place, end)
-            room -= len(known[here])
+                ways = known[here] = _ways(problem, ring, wanted, place, end)
+            room -= len(ways)
             if room < 0:
                 return None
-            for price, below, nodes in known[here]:
+            for price, below, nodes in ways:
                 total, then = cost + price, rest | below
                 if then not in later or total < later[then][0]:
                     later[then] = (total, (nodes, trail))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -59,7 +60,7 @@ class Problem:
         put("node_class", _integers("node_class", self.node_class))
         put("child_ptr", _integers("child_ptr", self.child_ptr))
         put("child", _integers("child", self.child))
-        put("roots", np.unique(_integers("roots", self.roots)))
+        put("roots", np.asarray(sorted({*_integers("roots", self.roots).tolist()}), np.int64))
         put("cost", _vector("cost", self.cost, np.float64))
         if self.subsumed is not None:
             put("subsumed", _vector("subsumed", self.subsumed, np.bool_))
@@ -90,6 +91,18 @@ class Problem:
             np.asarray(roots, np.int64),
             num_classes=len(classes),
         )
+
+    def repriced(self, cost: Floats) -> Problem:
+        """The same choices at other costs; what was found of them is kept.
+
+        Raises ExtractionError as for a new problem.
+        """
+        other = copy(self)
+        object.__setattr__(other, "cost", _vector("cost", cost, np.float64))
+        other.__dict__.pop("costs", None)
+        other._check_shapes()
+        other._check_costs()
+        return other
 
     @property
     def num_nodes(self) -> int:

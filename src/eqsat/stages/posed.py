@@ -101,7 +101,7 @@ def _decided(problem: Problem, second: NDArray[np.float64]) -> Problem:
     whole = math.fsum(dearest.tolist())
     if not whole or not np.all(problem.cost == np.rint(problem.cost)):
         return problem
-    return replace(problem, cost=problem.cost + second / (2 * whole))
+    return problem.repriced(problem.cost + second / (2 * whole))
 
 
 def _rows(snapshot: Snapshot, views: Views) -> list[Row]:

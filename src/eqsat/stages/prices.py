@@ -157,7 +157,7 @@ class Prices:
 
 def _composites(snapshot: Snapshot) -> dict[int, Function]:
     """The composite function of each class that is one."""
-    heads = [index for index, symbol in enumerate(snapshot.symbols) if symbol.kind == "function"]
-    nodes = np.flatnonzero(np.isin(snapshot.node_symbol, heads))
+    kinds = np.asarray([symbol.kind == "function" for symbol in snapshot.symbols], dtype=bool)
+    nodes = np.flatnonzero(kinds[snapshot.node_symbol])
     found = {int(snapshot.node_class[node]): snapshot.atoms[snapshot.node_atom[node]].value for node in nodes}
     return {of: function for of, function in found.items() if is_composite(function)}

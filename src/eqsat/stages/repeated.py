@@ -148,19 +148,17 @@ class _Graph:
 
     def _looks(self) -> NDArray[np.uint64]:
         """A hash of each node and of what is below it, up to the radius."""
-        draw = np.random.default_rng(0)
         arity = np.asarray([len(children) for children in self.children])
         child = np.asarray([child for children in self.children for child in children], dtype=np.int64)
         parent = np.repeat(np.arange(len(arity)), arity)
         place = np.arange(len(child)) - np.repeat(np.cumsum(arity) - arity, arity)
-        weight = draw.integers(1 << 63, size=int(arity.max(initial=0)) + 1, dtype=np.uint64)[place] | np.uint64(1)
-        alone = draw.integers(1 << 63, size=max(self.label) + 1, dtype=np.uint64)[self.label]
+        weight = _mixed(~place.astype(np.uint64)) | np.uint64(1)
+        alone = _mixed(np.asarray(self.label, dtype=np.uint64))
         look = alone
         for _ in range(RADIUS):
             below = np.zeros_like(alone)
             np.add.at(below, parent, look[child] * weight)
-            look = (alone + below) * np.uint64(0x9E3779B97F4A7C15)
-            look ^= look >> np.uint64(29)
+            look = _mixed(alone + below)
         return look
 
     def layers_between(self, members: Sequence[int]) -> list[Layers]:
@@ -246,6 +244,14 @@ class _Graph:
     def _layers(self, layers: list[list[int]], cuts: list[int]) -> Layers:
         nodes = [[self.nodes[node] for node in layer] for layer in layers]
         return Layers([self.nodes[cut] for cut in cuts], nodes, self._places(layers[0]))
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Each number scattered over all: a step of the generator splitmix64."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _head(node: Expr) -> object:
