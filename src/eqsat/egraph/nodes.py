@@ -50,8 +50,8 @@ class Nodes:
         """
         kind = 2 * self.symbol + (self.type_id != NO_TYPE)
         order = np.argsort(kind, kind="stable")
-        kinds, first = np.unique(kind[order], return_index=True)
-        for one, chosen in zip(kinds.tolist(), np.split(order, first[1:]), strict=True):
+        first = np.flatnonzero(np.diff(kind[order], prepend=-1))
+        for one, chosen in zip(kind[order][first].tolist(), np.split(order, first[1:]), strict=True):
             symbol, typed = divmod(one, 2)
             types = [self.type_id[chosen]] if typed else []
             children = self.child[self.start[chosen, None] + np.arange(arity(symbol))]

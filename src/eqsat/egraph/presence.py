@@ -120,7 +120,7 @@ class Presence:
     def constant_symbols(self) -> list[int]:
         """The symbols of which an e-node is in a class that equals, or can be computed from, constants."""
         symbols = self.snapshot.node_symbol[self.snapshot.constant[self.snapshot.node_class]]
-        found: list[int] = np.unique(symbols).tolist()
+        found: list[int] = np.flatnonzero(np.bincount(symbols)).tolist()
         return found
 
     def _classes(self, pattern: DFPattern) -> Mask:

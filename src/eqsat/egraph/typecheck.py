@@ -68,7 +68,8 @@ def _distinct_rows(table: NDArray[np.int64]) -> NDArray[np.int64]:
     codes = np.zeros(len(table), dtype=np.int64)  # a row as one number: several times faster to sort
     for column, width in zip((table - least).T, widths, strict=True):
         codes = codes * width + column
-    return table[np.unique(codes, return_index=True)[1]]
+    order = np.argsort(codes, kind="stable")
+    return table[order[np.diff(codes[order], prepend=-1) > 0]]
 
 
 def _type_of(snapshot: Snapshot, symbol: int, atom: int, children: list[Type | None]) -> Type | None:
