@@ -56,13 +56,13 @@ def query_roots(pattern: DFPattern, graph: Expr) -> set[Expr]:
 def _run_queries(egraph: EGraph, name: str, pattern: DFPattern, presence: Presence | None) -> list[int]:
     """The handles that a pattern's queries find."""
     egraph.engine.relation(f"found_{name}", "i64")
-    egraph.engine.command(f"(ruleset find_{name})")
+    egraph.engine.declare(f"(ruleset find_{name})")
     queries = QueryCompiler(egraph, "find", presence=presence).queries([pattern])
     egraph.flush()
     egraph.engine.saturate("facts")
     for premises, root in dict.fromkeys((" ".join(query.premises), query.classes[pattern]) for query in queries):
         rule = f"(rule ({premises} (= {root} (N handle))) ({put(f'(found_{name} handle)')}) :ruleset find_{name})"
-        egraph.engine.command(rule)
+        egraph.engine.declare(rule)
     egraph.engine.run(f"find_{name}")
     return [handle for (handle,) in egraph.engine.integers(f"found_{name}")]
 

@@ -86,7 +86,7 @@ class RewriteCompiler:
         queries = compiler.queries(self.roots)
         new = [query for query in queries if query.key not in self._compiled]
         if new and not self._compiled:
-            egraph.engine.command(f"(ruleset {self.ruleset})")
+            egraph.engine.declare(f"(ruleset {self.ruleset})")
         for query in new:
             self._compiled.add(query.key)
             self._add(query, len(self._compiled))
@@ -100,11 +100,11 @@ class RewriteCompiler:
         log = self._log(f"{name}_log", query, action)
         premises = " ".join(_needed([*query.premises, *action.premises]))
         actions = " ".join(action.actions)
-        command = self.egraph.engine.command
+        declare = self.egraph.engine.declare
         self.growth = max(self.growth, len(action.made))
         if not action.asks:
             action.tell_made()
-            command(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
+            declare(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
             return
         self.asks = True
         log_columns = [] if log is None else [name for name in log.handles + log.atoms if name not in action.sites]
@@ -117,7 +117,7 @@ class RewriteCompiler:
         self.egraph.engine.relation(f"{name}_match", *columns.values())
         match = f"({name}_match {' '.join(columns)})"
         asking = f"{put(match)} {put(f'({question.ask} {keys})')}"
-        command(f'(rule ({premises}) ({asking}) :ruleset {self.ruleset} :name "{name} ask")')
+        declare(f'(rule ({premises}) ({asking}) :ruleset {self.ruleset} :name "{name} ask")')
         answers = " ".join([*action.keys, *action.sites])
         half.append(
             f"(rule ({match} ({question.answered} {answers})) ({actions})"
@@ -170,12 +170,12 @@ class RewriteCompiler:
 
     def _compile_half(self, action: _Action, rule: str) -> None:
         """Compile what is done with answers: most questions have none."""
-        command = self.egraph.engine.command
+        declare = self.egraph.engine.declare
         if not self.apply_ruleset:
             self.apply_ruleset = f"apply_{self.ruleset}"
-            command(f"(ruleset {self.apply_ruleset})")
+            declare(f"(ruleset {self.apply_ruleset})")
         action.tell_made()
-        command(rule)
+        declare(rule)
 
     def _decide(self, action: _Action, values: dict[str, int]) -> Sequence[int] | None:
         for guard in self.rule.when:

@@ -67,7 +67,7 @@ class Reach:
         engine.relation(self.table, "Expr", "Expr")
         engine.relation(self._step, "Expr", "Expr")
         follow = f"(({self._step} x y) ({self.table} y z)) ({put(f'({self.table} x z)')})"
-        engine.command(f'(rule {follow} :ruleset facts :name "{self.table}")')
+        engine.declare(f'(rule {follow} :ruleset facts :name "{self.table}")')
 
     def start(self, premises: Sequence[str], variable: str) -> None:
         """Where the premises hold, what ``variable`` stands for is a start."""
@@ -83,7 +83,7 @@ class Reach:
             self._known.add(key)
             name = f"{self.table} {len(self._known)}"
             body = f"({' '.join(premises)}) ({' '.join(actions)})"
-            self.engine.command(f'(rule {body} :ruleset facts :name "{name}")')
+            self.engine.declare(f'(rule {body} :ruleset facts :name "{name}")')
 
 
 class TypeIds:
@@ -143,12 +143,12 @@ class EGraph:
         self._is_tables: set[str] = set()
         self._either: dict[int, str] = {}
         self._reaches: dict[Hashable, Reach] = {}
-        self.engine.command("(sort Expr)")
+        self.engine.declare("(sort Expr)")
         for name, columns in _RELATIONS.items():
             self.engine.relation(name, *columns)
         self.engine.inbox("un", 2)
         for command in _SCHEMA:
-            self.engine.command(command)
+            self.engine.declare(command)
 
     # ---- what e-nodes are made of
 
@@ -187,7 +187,7 @@ class EGraph:
             self.ask_constness()
             self.engine.relation("varies", "Expr")
             for command in _VARYING:
-                self.engine.command(command)
+                self.engine.declare(command)
 
     def on_make(self, hook: Callable[[int], None]) -> None:
         """Call ``hook(arity)`` before rules make e-nodes of so many children whose type is to be found."""
@@ -258,9 +258,9 @@ class EGraph:
 
     def count_uses(self, counts: Mapping[int, int]) -> None:
         """Tell how many uses the classes of handles have (after :meth:`flush` of the handles)."""
-        self.engine.command("(function uses (Expr) i64 :merge (+ old new))")
+        self.engine.declare("(function uses (Expr) i64 :merge (+ old new))")
         self.engine.inbox("used", 2)
-        self.engine.command('(rule ((used i n)) ((set (uses (N i)) n) (delete (used i n))) :ruleset load :name "uses")')
+        self.engine.declare('(rule ((used i n)) ((set (uses (N i)) n) (delete (used i n))) :ruleset load :name "uses")')
         self._rows["used"] = sorted(counts.items())
         self.flush()
 
@@ -271,8 +271,9 @@ class EGraph:
             return False
         if self.new_nodes:
             nodes = self.new_nodes.since(0)
-            for symbol, typed, columns in nodes.tables(lambda index: self.symbols[index].arity):
-                self.engine.insert(self._loader(symbol, typed), columns)
+            tables = nodes.tables(lambda index: self.symbols[index].arity)
+            for loader, columns in [(self._loader(symbol, typed), columns) for symbol, typed, columns in tables]:
+                self.engine.insert(loader, columns)
             self._told_types.append(nodes.type_id)
             self.new_nodes = NewNodes(self.handle_count)
         for table, rows in self._rows.items():
@@ -298,11 +299,11 @@ class EGraph:
         """
         if symbol not in self._either:
             table = self._either[symbol] = f"either_{symbol}"
-            command, row = self.engine.command, f"({table} a x y e)"
+            declare, row = self.engine.declare, f"({table} a x y e)"
             both = f"{put(row)} {put(f'({table} a y x e)')}"
             self.engine.relation(table, "i64", "Expr", "Expr", "Expr")
-            command(f'(rule ((= e (n{symbol} a x y))) ({both}) :ruleset facts :name "{table}")')
-            command(f'(rule ({row} (= v (val e))) ((delete {row})) :ruleset facts :name "known {table}")')
+            declare(f'(rule ((= e (n{symbol} a x y))) ({both}) :ruleset facts :name "{table}")')
+            declare(f'(rule ({row} (= v (val e))) ((delete {row})) :ruleset facts :name "known {table}")')
         return self._either[symbol]
 
     def reach(self, key: Hashable) -> Reach:
@@ -325,13 +326,13 @@ class EGraph:
             kind: what they are.
             answer: answers.
         """
-        command = self.engine.command
+        declare = self.engine.declare
         ask, answered = f"ask_{len(keys)}", f"is_{len(keys)}_{parts}"
         if ask not in self._ask_tables:
             self._ask_tables[ask] = None
             row = f"({ask} q{''.join(f' k{i}' for i in range(len(keys)))})"
             self.engine.relation(ask, "i64", *["i64"] * len(keys))
-            command(f'(rule ({row}) ((delete {row})) :ruleset load :name "answered {ask}")')
+            declare(f'(rule ({row}) ((delete {row})) :ruleset load :name "answered {ask}")')
         if answered not in self._is_tables:
             self._is_tables.add(answered)
             self.engine.inbox(answered, 1 + len(keys) + parts)
@@ -359,20 +360,20 @@ class EGraph:
         return new
 
     def _declare(self, index: int, arity: int) -> None:
-        self.engine.command(f"(constructor n{index} (i64{' Expr' * arity}) Expr)")
+        self.engine.declare(f"(constructor n{index} (i64{' Expr' * arity}) Expr)")
 
     def _loader(self, index: int, typed: bool) -> str:
         """The table that handles, atoms, types and children's handles of e-nodes go into to be loaded."""
         table = f"{'typed' if typed else 'untyped'}_{index}"
         if table not in self._loaders:
             self._loaders.add(table)
-            command, symbol = self.engine.command, self.symbols[index]
+            declare, symbol = self.engine.declare, self.symbols[index]
             children = [f"c{i}" for i in range(symbol.arity)]
             row = f"({table} i a{' t' if typed else ''} {' '.join(children)})"
             node = f"(n{index} a{''.join(f' (N {child})' for child in children)})"
             facts = f"{'(set (ty e) t)' if typed else ''} {_LEAF_FACTS.get(symbol.kind, '')}"
             self.engine.inbox(table, 2 + typed + symbol.arity)
-            command(
+            declare(
                 f"(rule ({row}) ((let e {node}) (union (N i) e) {facts} (delete {row}))"
                 f' :ruleset load :name "load {table}")'
             )

@@ -1,7 +1,7 @@
 """The one module that talks to egglog.
 
-The engine is used as a database: tables declared by text, rows of integers inserted in bulk from a file,
-rules run one ruleset at a time, rows read back. Works on egglog 13.2 and 14.
+The engine is used as a database: tables and rules declared by text, rows of integers inserted in bulk, rulesets run,
+rows read back. Works on egglog 13.2 and 14.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from eqsat.errors import EngineError
 
 _SPAN = egglog.RustSpan("eqsat", 0, 0)
 _SHARED_MEMORY = "/dev/shm"
+_ALL = 100_000_000
+"""More rows than a table has."""
 
 
 @dataclass(frozen=True)
@@ -47,36 +49,42 @@ class Engine:
     def __init__(self) -> None:
         self._egraph = egglog.EGraph()
         self._together: dict[tuple[str, ...], str] = {}
+        self._declared: list[str] = []
         memory = _SHARED_MEMORY if os.path.isdir(_SHARED_MEMORY) else None
-        descriptor, self._facts = tempfile.mkstemp(prefix="eqsat-facts-", dir=memory)
+        descriptor, self._file = tempfile.mkstemp(prefix="eqsat-", dir=memory)  # what the engine reads
         os.close(descriptor)
-        weakref.finalize(self, os.unlink, self._facts)
+        weakref.finalize(self, os.unlink, self._file)
+
+    def declare(self, text: str) -> None:
+        """Declare a sort, table, ruleset or rule by a command of egglog.
+
+        The engine reads what was declared when it is next used, all at once from a file: command by command takes half
+        as long again.
+        """
+        self._declared.append(text)
 
     def relation(self, name: str, *columns: str) -> None:
         """Declare a relation; :func:`put` adds rows. (The engine's own kind gives each row an id, for nothing.)"""
-        self.command(f"(function {name} ({' '.join(columns)}) Unit :no-merge)")
+        self.declare(f"(function {name} ({' '.join(columns)}) Unit :no-merge)")
 
     def inbox(self, name: str, width: int) -> None:
         """Declare a relation of so many i64 columns whose rows come by :meth:`insert`."""
-        self.command(f"(relation {name} ({' '.join(['i64'] * width)}))")
-
-    def command(self, text: str) -> list[Any]:
-        """Run one command given as egglog text. (One a call: the engine keeps a copy of each text.)"""
-        with _engine_errors(text):
-            return self._run(*self._egraph.parse_program(text))
+        self.declare(f"(relation {name} ({' '.join(['i64'] * width)}))")
 
     def insert(self, table: str, rows: NDArray[np.int64]) -> None:
         """Add rows to an inbox."""
         count, width = rows.shape
         line = "\t".join(["%d"] * width) + "\n"
-        with open(self._facts, "w", encoding="ascii") as file:
+        self._read_declared()
+        with open(self._file, "w", encoding="ascii") as file:
             file.write(line * count % tuple(rows.ravel().tolist()))
         with _engine_errors(table):
-            self._run(egglog.Input(_SPAN, table, self._facts))
+            self._run(egglog.Input(_SPAN, table, self._file))
 
     def integers(self, table: str) -> list[tuple[int, ...]]:
         """The rows of a relation whose columns are all i64, sorted: cheap when they are few."""
-        (output,) = self.command(f"(print-function {table} 100000000 :mode csv)")
+        with _engine_errors(table):
+            (output,) = self._run(egglog.PrintFunction(_SPAN, table, _ALL, None, egglog.CSVPrintFunctionMode()))
         # a line reads: name,column,...,column
         return sorted(tuple(map(int, line.split(",")[1:])) for line in str(output).splitlines() if line.strip())
 
@@ -96,7 +104,7 @@ class Engine:
     def _combined(self, rulesets: tuple[str, ...]) -> str:
         if rulesets not in self._together:
             name = self._together[rulesets] = f"together{len(self._together)}"
-            self.command(f"(unstable-combined-ruleset {name} {' '.join(rulesets)})")
+            self.declare(f"(unstable-combined-ruleset {name} {' '.join(rulesets)})")
         return self._together[rulesets]
 
     def saturate(self, ruleset: str) -> bool:
@@ -114,10 +122,21 @@ class Engine:
 
     def freeze(self) -> Frozen:
         """The state now, to read rows from."""
+        self._read_declared()
         with _engine_errors("freeze"):
             return Frozen(self._egraph.freeze().functions, self._egraph.value_to_i64)
 
+    def _read_declared(self) -> None:
+        if self._declared:
+            program = "\n".join(self._declared)
+            self._declared = []
+            with open(self._file, "w", encoding="utf-8") as file:
+                file.write(program)
+            with _engine_errors(program):
+                self._egraph.run_program(egglog.Include(_SPAN, self._file))
+
     def _run(self, *commands: Any) -> list[Any]:
+        self._read_declared()
         outputs: list[Any] = self._egraph.run_program(*commands)
         return outputs
 

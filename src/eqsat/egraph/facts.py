@@ -71,11 +71,11 @@ class TypeFacts:
         engine.relation(f"{name}_of", "Expr", *["i64"] * (2 + arity))
         known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
         row = f"({name}_of e s a {types})"
-        engine.command(
+        engine.declare(
             f"(rule ((made_{arity} s a {' '.join(children)} e){known})"
             f' ({put(row)} {put(f"({question.ask} s a {types})")}) :ruleset facts :name "{name} ask")'
         )
-        engine.command(
+        engine.declare(
             f"(rule ({row} ({question.answered} s a {types} t)) ((set (ty e) t) {put('(found e t)')})"
             f' :ruleset facts :name "{name}")'
         )
@@ -149,7 +149,7 @@ class ConstantFacts:
         row = f"(n{index} a {' '.join(children)})"
         node = f"(= e {row})"
         if self.limit and symbol.kind == "call":
-            self.egraph.engine.command(
+            self.egraph.engine.declare(
                 f'(rule ({node} (= v (val e))) ((subsume {row})) :ruleset facts :name "known {index}")'
             )
         if not is_foldable(symbol):
@@ -169,7 +169,7 @@ class ConstantFacts:
         children = [f"c{i}" for i in range(symbol.arity)]
         constant = "".join(f" (isc {child})" for child in children)
         node = f"(= e (n{index} a {' '.join(children)}))"
-        self.egraph.engine.command(f'(rule ({node}{constant}) ({put("(isc e)")}) :ruleset facts :name "isc {index}")')
+        self.egraph.engine.declare(f'(rule ({node}{constant}) ({put("(isc e)")}) :ruleset facts :name "isc {index}")')
 
     def _cover_values(self, index: int, symbol: Symbol, node: str, children: list[str]) -> None:
         egraph, name = self.egraph, f"fold{index}"
@@ -178,8 +178,8 @@ class ConstantFacts:
         question = egraph.question(
             ["atom"] * (1 + symbol.arity), 1, "atom", lambda atom, *ids: self._fold(index, atom, ids)
         )
-        command = egraph.engine.command
-        command(f'(rule ({node}{known}) ({put(f"({question.ask} a {values})")}) :ruleset facts :name "{name} ask")')
+        declare = egraph.engine.declare
+        declare(f'(rule ({node}{known}) ({put(f"({question.ask} a {values})")}) :ruleset facts :name "{name} ask")')
         self._answered[index] = f"{node}{known} ({question.answered} a {values} v)"
 
     def _fold(self, index: int, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
@@ -201,7 +201,7 @@ class ConstantFacts:
             actions += f" (union e (n{constant} v)) {put('(isc e)')}"
         is_kind = self.egraph.predicate(Test(kind, "any", lambda value: True))
         premises = f"{self._answered[index]} ({is_kind} v)"
-        self.egraph.engine.command(f'(rule ({premises}) ({actions}) :ruleset facts :name "fold{index} {kind}")')
+        self.egraph.engine.declare(f'(rule ({premises}) ({actions}) :ruleset facts :name "fold{index} {kind}")')
 
     def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
         egraph = self.egraph

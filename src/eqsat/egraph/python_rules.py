@@ -44,10 +44,10 @@ class Names:
         self.exprs: dict[int, Expr] = {}
         self.handles: dict[Expr, int] = {}
         self._constants: dict[int, Constant] = {}
-        command = egraph.engine.command
-        command("(function hd (Expr) i64 :merge (min old new))")
-        command("(ruleset names)")
-        command('(rule ((= e (N i))) ((set (hd e) i)) :ruleset names :name "names")')
+        declare = egraph.engine.declare
+        declare("(function hd (Expr) i64 :merge (min old new))")
+        declare("(ruleset names)")
+        declare('(rule ((= e (N i))) ((set (hd e) i)) :ruleset names :name "names")')
 
     def add(self, lowered: Lowered) -> None:
         """Learn expressions that were lowered."""
@@ -180,7 +180,7 @@ class PythonRuleRunner:
         queries = compiler.queries(self.roots)
         new = [query for query in queries if query.key not in self._alternatives]
         if new and not self._alternatives:
-            self.egraph.engine.command(f"(ruleset {self.ruleset})")
+            self.egraph.engine.declare(f"(ruleset {self.ruleset})")
         for query in new:
             self._alternatives[query.key] = self._declare(query, len(self._alternatives))
         return compiler.awaited
@@ -219,10 +219,10 @@ class PythonRuleRunner:
         atoms = dict.fromkeys(head.atom for head in query.heads.values())
         named = " ".join(f"(= h_{name} (hd {name}))" for name in columns)
         columns |= {name: name for name in atoms}
-        command = self.egraph.engine.command
+        declare = self.egraph.engine.declare
         row = f"({table} {' '.join(columns.values())})"
         self.egraph.engine.relation(table, *["i64"] * len(columns))
-        command(f'(rule ({" ".join(query.premises)} {named}) ({put(row)}) :ruleset {self.ruleset} :name "{table}")')
+        declare(f'(rule ({" ".join(query.premises)} {named}) ({put(row)}) :ruleset {self.ruleset} :name "{table}")')
         return Alternative(query, table, columns)
 
     def _apply(self, alternative: Alternative, values: dict[str, int]) -> bool:
