@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from eqsat.extraction import OpCount
-from eqsat.onnx import run
+from eqsat.onnx import run, to_bytes
+from eqsat.onnx.cost import FUSED
 from eqsat.onnx.files import from_proto
 
 from .models import benchmark_module, operators, parsed, with_weights
@@ -80,6 +83,44 @@ def test_a_product_takes_in_one_sum() -> None:
 def test_an_index_is_found_as_the_type_it_is_wanted() -> None:
     done = counted(parsed("(float[4,8] x) => (int64[4,1] y) { y = ArgMax <axis = 1> (x) }"))
     assert operators(done.after.graph) == {"ArgMax": 1}
+
+
+# ---- what runtimes fuse
+
+GELU = """(float[4,8] x) => (float[4,8] y) {
+    root = Constant <value = float {1.41421356}> ()
+    one = Constant <value = float {1}> ()
+    half = Constant <value = float {0.5}> ()
+    h = MatMul (x, v)
+    d = Div (h, root)
+    e = Erf (d)
+    s = Add (e, one)
+    p = Mul (h, s)
+    g = Mul (p, half)
+    y = MatMul (g, w)
+}"""
+RMS_NORM = """(float[4,8] x) => (float[4,8] y) {
+    small = Constant <value = float {0.00001}> ()
+    h = MatMul (x, v)
+    squares = Mul (h, h)
+    mean = ReduceMean <axes = [-1], keepdims = 1> (squares)
+    shifted = Add (mean, small)
+    root = Sqrt (shifted)
+    d = Div (h, root)
+    s = Mul (d, scale)
+    y = MatMul (s, w)
+}"""
+
+
+@pytest.mark.parametrize(("text", "kernel"), [(GELU, "Gelu"), (RMS_NORM, "SimplifiedLayerNormalization")])
+def test_what_onnxruntime_fuses_keeps_a_factor_that_weights_could_take(text: str, kernel: str, tmp_path: Path) -> None:
+    done = run(from_proto(with_weights(parsed(text, opset=17), v=(8, 8), w=(8, 8), scale=(8,))))
+    assert nodes(done.after.graph) == nodes(done.before.graph)
+    assert done.extraction.cost == pytest.approx(nodes(done.after.graph) - FUSED)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    onnxruntime.InferenceSession(to_bytes(done.after), options)
+    assert kernel in [node.op_type for node in onnx.load(options.optimized_model_filepath).graph.node]
 
 
 # ---- the law

@@ -22,11 +22,16 @@ UNSPELLED = 1e6
 """Added cost of an operator that the opset has no form of."""
 
 
+FUSED = 1.1
+"""Nodes that a form which runtimes fuse is worth more than another: it is taken where it has one node more."""
+
+
 @dataclass(frozen=True)
 class OnnxCost(CostModel):
     """A cost model times the number of ONNX nodes that an operator is written as.
 
-    One node may be written for two operators, as a Gemm for a product and a sum: that is for the exporters to say.
+    One node may be written for two operators, as a Gemm for a product and a sum, and several nodes may be what runtimes
+    know as one kernel: that is for the exporters to say.
 
     Args:
         model: the cost model.
@@ -73,11 +78,11 @@ def _is_operator(node: CostNode) -> bool:
 class _Written(NamedTuple):
     """What is known of a node as it is written.
 
-    ``nodes`` is how many nodes it is, None when the opset has no form of it; ``looked_for`` which operators the
+    ``nodes`` is how many nodes it is worth, None when the opset has no form of it; ``looked_for`` which operators the
     exporter would have liked to find as arguments; ``takes_inner`` whether what computes an argument is written too.
     """
 
-    nodes: int | None
+    nodes: float | None
     looked_for: Mapping[int, set[str]]
     takes_inner: bool
 
@@ -166,12 +171,12 @@ def _stand_in(ty: Type | None, constant: bool, types: dict[Expr, Type]) -> Expr:
     return expr
 
 
-def _count(written: Any) -> int:
-    """The nodes that a spelling consists of."""
-    count, operands = 0, [written]
+def _count(written: Any) -> float:
+    """The nodes that a spelling consists of, less what it is worth that they fuse."""
+    count, operands = 0.0, [written]
     while operands:
         operand = operands.pop()
         if isinstance(operand, OnnxNode):
             count += 1
             operands += operand.inputs
-    return count
+    return count - FUSED if isinstance(written, OnnxNode) and written.fuses else count

@@ -126,9 +126,9 @@ def _to_gelu(call: Call, target: Target) -> OnnxNode:
         inside = OnnxNode("Add", [data, OnnxNode("Mul", [cube, np.asarray(0.044715, dtype)])])
         odd = OnnxNode("Tanh", [OnnxNode("Mul", [inside, np.asarray(sqrt(2 / pi), dtype)])])
     else:
-        odd = OnnxNode("Erf", [OnnxNode("Mul", [data, np.asarray(sqrt(0.5), dtype)])])
-    gate = OnnxNode("Mul", [OnnxNode("Add", [odd, np.asarray(1, dtype)]), np.asarray(0.5, dtype)])
-    return OnnxNode("Mul", [data, gate])
+        odd = OnnxNode("Erf", [OnnxNode("Div", [data, np.asarray(sqrt(2), dtype)])])
+    twice = OnnxNode("Mul", [data, OnnxNode("Add", [odd, np.asarray(1, dtype)])])
+    return OnnxNode("Mul", [twice, np.asarray(0.5, dtype)], fuses=approximate == "none")
 
 
 # ---- softmax

@@ -120,9 +120,10 @@ def _to_rms_norm(call: Call, target: Target) -> OnnxNode:
     axis = axis_index(attrs.axis, target.rank(data))
     if target.has("RMSNormalization") and axis == target.rank(data) - 1:
         return OnnxNode("RMSNormalization", [data, gamma], {"epsilon": attrs.epsilon})
-    squares = _mean(OnnxNode("Mul", [data, data]), axis, target)
-    root = OnnxNode("Sqrt", [OnnxNode("Add", [squares, np.asarray(attrs.epsilon, target.type(data).dtype)])])
-    return OnnxNode("Mul", [OnnxNode("Div", [data, root]), _along(gamma, call, target)])
+    dtype = np.dtype(target.type(data).dtype)
+    squares = _mean(OnnxNode("Pow", [data, np.asarray(2, dtype)]), axis, target)
+    root = OnnxNode("Sqrt", [OnnxNode("Add", [squares, np.asarray(attrs.epsilon, dtype)])])
+    return OnnxNode("Mul", [OnnxNode("Div", [data, root]), _along(gamma, call, target)], fuses=True)
 
 
 @imports("InstanceNormalization")
