@@ -214,6 +214,7 @@ class Runner:
         elif not watched:
             while len(self.egraph.symbols) > self._symbols:
                 self._symbols = len(self.egraph.symbols)
+                self._snapshot = None
                 self.constants.update(None)
                 self._settle()
                 self._update(None)
