@@ -7,7 +7,6 @@ import pytest
 
 import eqsat
 from eqsat import relay, rules
-from eqsat.egraph import runner
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, wildcard
 from eqsat.relay.expr import Expr
 from eqsat.relay.structural import structural_equal
@@ -64,18 +63,6 @@ def test_other_ways_to_match_are_found_when_they_come(pattern: DFPattern, left: 
     graph = relay.Tuple([relay.sin(relay.abs(INNER)), relay.sin(relay.exp(INNER))])
     best = eqsat.extract(eqsat.saturate(graph, [gone, makes_tanh])).expr
     assert structural_equal(best, relay.Tuple([left, left]))
-
-
-def test_rules_that_wait_find_what_those_find_that_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = relay.const(np.arange(9, dtype="float32").reshape(3, 3))
-    turned = relay.transpose(relay.nn.relu(relay.transpose(VAR)))
-    scaled = relay.nn.dense(turned * relay.const(np.float32(2.0)), weight) + relay.const(np.ones(3, "float32"))
-    graph = relay.concatenate([relay.reshape(relay.reshape(scaled, (6,)), (3, 2)), relay.transpose(turned)], axis=1)
-    waiting = eqsat.saturate(graph)
-    monkeypatch.setattr(runner, "_WATCHED", 0)
-    at_once = eqsat.saturate(graph)
-    assert (waiting.node_count, waiting.class_count) == (at_once.node_count, at_once.class_count)
-    assert eqsat.extract(waiting).cost == eqsat.extract(at_once).cost
 
 
 def test_constants_of_another_value_wake_no_rule() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from unittest.mock import patch
 
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 import eqsat
 from eqsat import extraction, relay, rules
 from eqsat.egraph import runner
+from eqsat.relay.dataflow_pattern import is_op, wildcard
 from eqsat.relay.expr import Expr
 from eqsat.relay.structural import structural_equal
+from eqsat.rules import rewrite
 
 from .graphs import assert_same_values, typed_graphs
 
@@ -73,3 +76,26 @@ def test_rules_that_wait_find_what_all_rules_find_at_once(graph: Expr) -> None:
         at_once = eqsat.saturate(graph)
     assert (waiting.node_count, waiting.class_count) == (at_once.node_count, at_once.class_count)
     assert waiting.stop_reason == at_once.stop_reason
+
+
+@dataclass(frozen=True)
+class AllCost(extraction.CostModel):
+    """Every operator costs the same; of equally cheap graphs one without tanh is better."""
+
+    cost: float
+
+    @property
+    def ties(self) -> extraction.CostFunction:
+        return lambda node: float(node.op == "tanh")
+
+    def __call__(self, node: extraction.CostNode) -> float:
+        return self.cost if node.runs else 0.0
+
+
+@pytest.mark.parametrize(("cost", "chosen"), [(1.0, "sigmoid"), (1.5, "sigmoid"), (0.3, "tanh")])
+def test_ties_decide_where_costs_are_multiples_of_a_half(cost: float, chosen: str) -> None:
+    x, var = wildcard(), relay.var("v", shape=(2, 3))
+    same = rewrite("same", is_op("tanh")(x), is_op("sigmoid")(x))  # not true: what counts is which is taken
+    best = eqsat.extract(eqsat.saturate(relay.exp(relay.tanh(var)), [same]), cost_model=AllCost(cost))
+    assert structural_equal(best.expr, relay.exp(getattr(relay, chosen)(var)))
+    assert best.cost == best.lower_bound == 2 * cost

@@ -34,7 +34,8 @@ class Posed:
         region: the region, its snapshot with kernels of two e-nodes.
         problem: the choices and their costs.
         incumbent: the choice that describes the input graph, with constants instead of what computes them.
-        decided: the same problem, its costs changed by what decides between graphs of equal cost, less than 1/2 in all.
+        decided: the same problem, its costs changed by what decides between graphs of equal cost: in all by less than
+            half of what costs differ by, where they are multiples of a number.
         given: cost of each node of the input graph, as of :func:`input_node_costs`.
     """
 
@@ -54,7 +55,9 @@ class Posed:
         if self.decided is self.problem:
             return replace(found, choice=choice)
         cost = extraction.dag_cost(self.problem, choice)
-        bound = cost if found.optimal else min(cost, math.ceil(found.lower_bound - 0.5 - self.decided.tolerance(cost)))
+        step = _step(self.problem) or 1.0
+        below = found.lower_bound - step / 2 - self.decided.tolerance(cost)
+        bound = cost if found.optimal else min(cost, math.ceil(below / step) * step)
         return replace(found, choice=choice, cost=cost, lower_bound=bound, optimal=bound == cost)
 
 
@@ -95,13 +98,19 @@ def _costs(rows: Sequence[Row], kernels: Sequence[_Kernel], prices: Prices) -> N
 
 
 def _decided(problem: Problem, second: NDArray[np.float64]) -> Problem:
-    """The problem with that share of other costs added which cannot outweigh a difference of whole numbers."""
+    """The problem with that share of other costs added which cannot outweigh a difference of its own."""
     dearest = np.zeros(problem.num_classes)
     np.maximum.at(dearest, problem.node_class, second)
     whole = math.fsum(dearest.tolist())
-    if not whole or not np.all(problem.cost == np.rint(problem.cost)):
+    step = _step(problem)
+    if not whole or step is None:
         return problem
-    return problem.repriced(problem.cost + second / (2 * whole))
+    return problem.repriced(problem.cost + second * (step / (2 * whole)))
+
+
+def _step(problem: Problem) -> float | None:
+    """The number that all costs are multiples of, None where it is neither 1 nor 1/2."""
+    return next((step for step in (1.0, 0.5) if not np.any(problem.cost % step)), None)
 
 
 def _rows(snapshot: Snapshot, views: Views) -> list[Row]:
