@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import onnx
@@ -13,7 +14,7 @@ from eqsat import cli, relay
 from eqsat.onnx import blame
 from eqsat.onnx.blame import smallest
 from eqsat.onnx.files import from_proto
-from eqsat.rules import RuleSet, default, rewrite, sets, variables
+from eqsat.rules import RuleSet, Soundness, default, rewrite, sets, variables
 
 from .models import parsed
 
@@ -54,6 +55,19 @@ def test_rules_that_only_together_are_unsound_are_named_together() -> None:
 
 def test_no_rule_is_blamed_for_what_is_equal() -> None:
     assert blame(from_proto(parsed(GRAPH)), [default]) is None
+
+
+def test_rules_that_a_model_is_not_optimized_by_are_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that quantize by what they compute get exact rules only."""
+    rounding = rewrite("forget-tanh", relu(tanh(x)), relu(x), soundness=Soundness.ROUNDING)
+    for module in ("optimize", "blame"):
+        monkeypatch.setattr(sys.modules[f"eqsat.onnx.{module}"], "default", RuleSet("default", [rounding]))
+    monkeypatch.setattr(sys.modules["eqsat.onnx.optimize"], "WITHOUT_ATTENTION", RuleSet("default", [rounding]))
+    plain = "(float[4] x) => (float[4] y) { a = Tanh (x) y = Relu (a) }"
+    quantized = """(float[4] x) => (float[4] y, uint8[4] q)
+        { a = Tanh (x) y = Relu (a) q, scale, point = DynamicQuantizeLinear (y) }"""
+    assert blame(from_proto(parsed(plain))) == ["forget-tanh"]
+    assert blame(from_proto(parsed(quantized))) is None
 
 
 def test_an_unsound_rule_beside_a_pattern_table_is_named() -> None:

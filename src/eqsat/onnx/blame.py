@@ -12,7 +12,7 @@ from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import flatten
 from eqsat.errors import EqsatError
 from eqsat.extraction import CostFunction
-from eqsat.onnx.optimize import run
+from eqsat.onnx.optimize import rules_for, run
 from eqsat.onnx.partition import partition
 from eqsat.onnx.verify import differing, verify
 from eqsat.rules import default
@@ -43,7 +43,9 @@ def blame(
         One name, or the smallest set found of rules that only together do it; empty when the model differs with
         no rule at all; None when it does not differ with those rules alone that changed something.
     """
-    every = flatten(default if rules is None else rules)
+    if rules is None:
+        rules = rules_for(model) if target is None else default
+    every = flatten(rules)
 
     def made(names: Sequence[str]) -> tuple[ir.Model, Report]:
         chosen = [rule for rule in every if rule.name in names]

@@ -21,7 +21,7 @@ from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.relay.expr import Function
-from eqsat.rules import Soundness, attending, default
+from eqsat.rules import RuleSet, Soundness, attending, default
 from eqsat.stages import Extraction, optimized
 from eqsat.stages.explanation import Explanation
 
@@ -116,9 +116,7 @@ def run(
 
     Args:
         model: the model.
-        rules: rule sets or rules, by default ``eqsat.rules.default``; of these the exact ones only for a model that
-            quantizes by what it computes, where a last bit decides a step of all, and none that finds what the opset
-            of the model has no operator for.
+        rules: rule sets or rules, by default those of :func:`rules_for`.
         limits: when saturation stops.
         cost_model: cost of one operator, by default ``OpCount()``.
         method: how to extract: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
@@ -130,13 +128,10 @@ def run(
         EqsatError: as :func:`eqsat.saturate` and :func:`eqsat.extract`.
     """
     start = time.perf_counter()
-    opset = opset_of(model)
-    cost = OnnxCost(cost_model or OpCount(), opset)
+    cost = OnnxCost(cost_model or OpCount(), opset_of(model))
     report = Report()
     if rules is None:
-        rules = [default if opset >= ATTENTION_SINCE else WITHOUT_ATTENTION]
-        if _quantizes_by_values(model):
-            rules = [each.sound(Soundness.EXACT) for each in rules]
+        rules = rules_for(model)
 
     def chosen(imported: Imported) -> tuple[Extraction, Function]:
         extraction = optimized(imported.function, rules, limits, cost, method, on_iteration, explain)
@@ -159,6 +154,16 @@ def run(
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
     return Optimization(model, after, imported, extraction, bodies, seconds)
+
+
+def rules_for(model: ir.Model) -> RuleSet:
+    """The rules that a model is optimized by if none are asked for: ``eqsat.rules.default``.
+
+    Of these the exact ones only for a model that quantizes by what it computes, where a last bit decides a step of
+    all, and none that finds what the opset of the model has no operator for.
+    """
+    found = default if opset_of(model) >= ATTENTION_SINCE else WITHOUT_ATTENTION
+    return found.sound(Soundness.EXACT) if _quantizes_by_values(model) else found
 
 
 def _quantizes_by_values(model: ir.Model) -> bool:
