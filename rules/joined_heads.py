@@ -38,6 +38,17 @@ def head_count(ty: TensorType) -> int:
     return int(ty.shape[HEADS])  # type: ignore[arg-type]
 
 
+def heads_joined(part: DFPattern) -> DFPattern:
+    """(batch, place, head, element) -> (batch, place, head * element)"""
+    return reshape(part, newshape=(0, 0, -1))  # type: ignore[no-any-return]
+
+
+def heads_first(whole: DFPattern, of: DFPattern) -> DFPattern:
+    """Joined heads, as many as ``of`` has, to (batch, head, place, element)"""
+    apart = reshape(whole, newshape=compute(lambda ty: (0, 0, head_count(ty), -1), type_of(of)))
+    return transpose(apart, axes=(0, 2, 1, 3))  # type: ignore[no-any-return]
+
+
 def repeats_heads(picked: Any, picked_too: Any, key: TensorType, value: TensorType, rows: NDArray[Any]) -> bool:
     """Guard: each head of keys and of values is repeated, all as often."""
     if rank_of(key) != 4 or rank_of(value) != 4 or key.shape[1] != value.shape[1] or rows.ndim != 1:
@@ -54,16 +65,15 @@ def joined(name: str, operator: Any, *masks: DFPattern) -> Rewrite:
     apart = operator(*turned, *masks)
     whole = like(
         apart,
-        *[reshape(part, newshape=(0, 0, -1)) for part in (q, k, v)],
+        *map(heads_joined, (q, k, v)),
         *masks,
         query_heads=compute(head_count, type_of(q)),
         key_heads=compute(head_count, type_of(k)),
     )
-    split = reshape(whole, newshape=compute(lambda ty: (0, 0, head_count(ty), -1), type_of(q)))
     return rewrite(
         name,
         apart,
-        transpose(split, axes=(0, 2, 1, 3)),
+        heads_first(whole, q),
         *[when(puts_heads_first, attrs_of(each), type_of(part)) for each, part in zip(turned, (q, k, v), strict=True)],
         examples=lambda draw: _drawn(draw, bool(masks), turned=True),
     )

@@ -15,7 +15,7 @@ from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import concatenate, cos, expand_dims, negative, reshape, sin, split, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import Draw
-from eqsat.rules.joined_heads import head_count, puts_heads_first
+from eqsat.rules.joined_heads import head_count, heads_first, heads_joined, puts_heads_first
 from eqsat.rules.operators import rank_of
 
 x, angles, cosines, sines = variables("x angles cosines sines")
@@ -162,19 +162,7 @@ rotary = RuleSet(
         rewrite(
             "joined-rotary-embedding",
             embedded,
-            transpose(
-                reshape(
-                    like(
-                        embedded,
-                        reshape(x, newshape=(0, 0, -1)),
-                        cosines,
-                        sines,
-                        heads=compute(head_count, type_of(x)),
-                    ),
-                    newshape=compute(lambda ty: (0, 0, head_count(ty), -1), type_of(x)),
-                ),
-                axes=(0, 2, 1, 3),
-            ),
+            heads_first(like(embedded, heads_joined(x), cosines, sines, heads=compute(head_count, type_of(x))), x),
             when(puts_heads_first, attrs_of(apart), type_of(x)),
             examples=_drawn_joined,
         ),

@@ -21,8 +21,7 @@ class Awaited:
         self._egraph = egraph
         self._presence = presence
         self._symbols: dict[Head, int] = {}  # how many there were of each head
-        self._every = len(egraph.symbols)
-        self._any = False  # whether each new symbol counts
+        self._every: int | None = None  # how many there were of all, where each new one counts
         self._edges: dict[tuple[Head, Head], None] = {}
         self._patterns: dict[DFPattern, None] = {}
 
@@ -34,8 +33,8 @@ class Awaited:
 
     def every(self) -> range:
         """The indices of all symbols."""
-        self._any = True
-        return range(len(self._egraph.symbols))
+        self._every = len(self._egraph.symbols)
+        return range(self._every)
 
     def may_match(self, pattern: DFPattern) -> bool:
         """Whether there may be a class that ``pattern`` matches."""
@@ -56,7 +55,7 @@ class Awaited:
         symbols = self._egraph.symbols_of
         return (
             any(len(symbols.get(head, ())) > count for head, count in self._symbols.items())
-            or (self._any and len(self._egraph.symbols) > self._every)
+            or (self._every is not None and len(self._egraph.symbols) > self._every)
             or not presence.has.isdisjoint(self._edges)
             or any(map(presence.may_match, self._patterns))
         )

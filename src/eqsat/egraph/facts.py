@@ -172,14 +172,14 @@ class ConstantFacts:
         self.egraph.engine.declare(f'(rule ({node}{constant}) ({put("(isc e)")}) :ruleset facts :name "isc {index}")')
 
     def _cover_values(self, index: int, symbol: Symbol, node: str, children: list[str]) -> None:
-        egraph, name = self.egraph, f"fold{index}"
+        egraph = self.egraph
         values = " ".join(f"v{i}" for i in range(symbol.arity))
         known = "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
         question = egraph.question(
             ["atom"] * (1 + symbol.arity), 1, "atom", lambda atom, *ids: self._fold(index, atom, ids)
         )
-        declare = egraph.engine.declare
-        declare(f'(rule ({node}{known}) ({put(f"({question.ask} a {values})")}) :ruleset facts :name "{name} ask")')
+        ask = put(f"({question.ask} a {values})")
+        egraph.engine.declare(f'(rule ({node}{known}) ({ask}) :ruleset facts :name "fold{index} ask")')
         self._answered[index] = f"{node}{known} ({question.answered} a {values} v)"
 
     def _fold(self, index: int, atom: int, ids: Sequence[int]) -> Sequence[int] | None:

@@ -72,12 +72,11 @@ class Presence:
         seen = np.flatnonzero(self._seen())
         starts = np.searchsorted(self.snapshot.node_symbol[seen], np.arange(1, len(self.snapshot.symbols)))
         self._nodes_of = np.split(seen, starts)
-        self.symbols = frozenset(index for index, nodes in enumerate(self._nodes_of) if len(nodes))
         self._children: dict[int, list[NDArray[np.int64]]] = {}
         self._indices: dict[Head, list[int]] = {}
-        for index in sorted(self.symbols):
-            symbol = self.snapshot.symbols[index]
-            self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
+        for index, (symbol, nodes) in enumerate(zip(self.snapshot.symbols, self._nodes_of, strict=False)):
+            if len(nodes):
+                self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
         self._operators = [op for kind, op in self._indices if kind == "call" and op is not None]
         self.has = frozenset[Need](self._indices) | self._edges()
 

@@ -21,7 +21,6 @@ from eqsat.relay.ty import TupleType, Type, is_static
 UNSPELLED = 1e6
 """Added cost of an operator that the opset has no form of."""
 
-
 FUSED = 1.5
 """Nodes that a form which runtimes fuse is worth more than another: it is taken where it has one node more."""
 

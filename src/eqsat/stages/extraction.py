@@ -122,7 +122,7 @@ def extract(
     for region in saturation.regions:
         start = time.perf_counter()
         posed = pose(region, model)
-        input_cost += math.fsum(posed.given.values())
+        input_cost += posed.input_cost
         result = posed.extract(method, seconds)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()

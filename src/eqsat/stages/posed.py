@@ -45,6 +45,11 @@ class Posed:
     decided: Problem
     given: Mapping[int, float]
 
+    @property
+    def input_cost(self) -> float:
+        """Cost of the graph as it was lowered: equal nodes once, what rules found equal apart."""
+        return math.fsum(self.given.values())
+
     def extract(self, method: str, seconds: float) -> extraction.Result:
         """The cheapest choice; of equally cheap ones the best otherwise, and of these one near the input.
 
@@ -55,7 +60,7 @@ class Posed:
         if self.decided is self.problem:
             return replace(found, choice=choice)
         cost = extraction.dag_cost(self.problem, choice)
-        step = _step(self.problem) or 1.0
+        step = _step(self.problem)
         below = found.lower_bound - step / 2 - self.decided.tolerance(cost)
         bound = cost if found.optimal else min(cost, math.ceil(below / step) * step)
         return replace(found, choice=choice, cost=cost, lower_bound=bound, optimal=bound == cost)
@@ -103,14 +108,14 @@ def _decided(problem: Problem, second: NDArray[np.float64]) -> Problem:
     np.maximum.at(dearest, problem.node_class, second)
     whole = math.fsum(dearest.tolist())
     step = _step(problem)
-    if not whole or step is None:
+    if not whole or not step:
         return problem
     return problem.repriced(problem.cost + second * (step / (2 * whole)))
 
 
-def _step(problem: Problem) -> float | None:
-    """The number that all costs are multiples of, None where it is neither 1 nor 1/2."""
-    return next((step for step in (1.0, 0.5) if not np.any(problem.cost % step)), None)
+def _step(problem: Problem) -> float:
+    """The number that all costs are multiples of, 0 where it is neither 1 nor 1/2."""
+    return next((step for step in (1.0, 0.5) if not np.any(problem.cost % step)), 0.0)
 
 
 def _rows(snapshot: Snapshot, views: Views) -> list[Row]:
@@ -193,11 +198,6 @@ def _fused(
 
 
 # ---- the graph that was given
-
-
-def input_graph_cost(region: Region, model: CostFunction) -> float:
-    """Cost of the graph as it was lowered: equal nodes once, what rules found equal apart."""
-    return math.fsum(input_node_costs(region, model).values())
 
 
 def input_node_costs(region: Region, model: CostFunction) -> dict[int, float]:

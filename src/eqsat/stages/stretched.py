@@ -35,7 +35,7 @@ from eqsat.relay.infer import infer_types
 from eqsat.relay.module import IRModule
 from eqsat.relay.visitor import children_first
 from eqsat.stages.extraction import Extraction, extract
-from eqsat.stages.posed import input_node_costs, pose
+from eqsat.stages.posed import pose
 from eqsat.stages.repeated import find_layers
 from eqsat.stages.saturation import Region, is_open, saturate, schedule_of
 from eqsat.stages.shortened import KEPT, Shortened, Unit, find_units
@@ -134,18 +134,17 @@ def _stretched(
     (result,), (posed,) = chosen.results, chosen.regions
     if not result.optimal:
         return None
-    problem = pose(region, model).problem
-    layers = [_Layer(problem, result.choice, region, unit) for unit in units]
+    again = pose(region, model)
+    layers = [_Layer(again.problem, result.choice, region, unit) for unit in units]
     if not all(layer.is_cheapest() for layer in layers):
         return None
     body = _Stretch(short, posed, result.choice, layers).body()
     if body is None:
         return None
-    given = input_node_costs(region, model)
     handles = region.runner.lowered.handles
     cost, input_cost = [result.cost], [chosen.input_cost]
     for layer in layers:
-        nodes = [given.get(handles[short.place[node]], 0.0) for node in layer.unit.chain.nodes[2]]
+        nodes = [again.given.get(handles[short.place[node]], 0.0) for node in layer.unit.chain.nodes[2]]
         cost.append(layer.cost * len(layer.unit.renamed))
         input_cost.append(math.fsum(nodes) * len(layer.unit.renamed))
     whole = replace(result, cost=math.fsum(cost), lower_bound=math.fsum(cost))

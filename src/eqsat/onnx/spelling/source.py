@@ -71,7 +71,7 @@ def plain(name: str) -> Importer:
 
     def importer(source: Source) -> Result:
         if not is_standard(source.op_type, source.opset):
-            raise Declined(f"opset {source.opset} does not have it")
+            source.decline(f"opset {source.opset} does not have it")
         attrs = {field.name: source.field(field) for field in op.fields}
         return Call(op, source.arguments(count), make_attrs(op, attrs))
 

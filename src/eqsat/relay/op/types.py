@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.dims import is_least_of
+from eqsat.relay.dims import floor_divide_dims, is_least_of
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 
@@ -31,6 +31,13 @@ def ranked(ty: Type, rank: int, what: str = "the argument") -> TensorType:
     if len(result.shape) != rank:
         raise TypeCheckError(f"{what} must have {rank} dimensions, not {len(result.shape)}")
     return result
+
+
+def divided(dim: Dim, by: int, problem: str = "") -> Dim:
+    """One of ``by`` equal parts of a dimension; there must not surely be a rest, which is the ``problem`` then."""
+    if isinstance(dim, int) and dim % by:
+        raise TypeCheckError(problem or f"dimension {dim} is not divisible by {by}")
+    return floor_divide_dims(dim, by)
 
 
 def axis_index(axis: int, rank: int) -> int:

@@ -9,21 +9,15 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.dims import add_dims, floor_divide_dims, map_dim, multiply_dims
+from eqsat.relay.dims import add_dims, map_dim, multiply_dims
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.window import channels_first
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.resize import resize_array
-from eqsat.relay.op.types import tensor
+from eqsat.relay.op.types import divided, tensor
 from eqsat.relay.ty import Dim, TensorType, Type
 
 INJECTIVE = OpPattern.INJECTIVE
-
-
-def _divided(dim: Dim, by: int) -> Dim:
-    if isinstance(dim, int) and dim % by:
-        raise TypeCheckError(f"dimension {dim} is not divisible by {by}")
-    return floor_divide_dims(dim, by)
 
 
 # ---- channels and space
@@ -32,7 +26,7 @@ def _divided(dim: Dim, by: int) -> Dim:
 def _depth_to_space_type(attrs: Any, args: Sequence[Type]) -> Type:
     data, block = tensor(args[0]), attrs.block_size
     n, c, h, w = layout_change(attrs.layout, "NCHW").shape(data.shape)
-    shape = (n, _divided(c, block * block), multiply_dims(h, block), multiply_dims(w, block))
+    shape = (n, divided(c, block * block), multiply_dims(h, block), multiply_dims(w, block))
     if attrs.mode not in ("DCR", "CRD"):
         raise TypeCheckError(f"mode must be 'DCR' or 'CRD', not {attrs.mode!r}")
     return TensorType(layout_change("NCHW", attrs.layout).shape(shape), data.dtype)
@@ -52,7 +46,7 @@ def _depth_to_space(attrs: Any, data: Any) -> Any:
 def _space_to_depth_type(attrs: Any, args: Sequence[Type]) -> Type:
     data, block = tensor(args[0]), attrs.block_size
     n, c, h, w = layout_change(attrs.layout, "NCHW").shape(data.shape)
-    shape = (n, multiply_dims(c, block * block), _divided(h, block), _divided(w, block))
+    shape = (n, multiply_dims(c, block * block), divided(h, block), divided(w, block))
     return TensorType(layout_change("NCHW", attrs.layout).shape(shape), data.dtype)
 
 
@@ -97,7 +91,7 @@ def _space_to_batch_type(attrs: Any, args: Sequence[Type]) -> Type:
     data, blocks = tensor(args[0]), attrs.block_shape
     _check_blocks(data, blocks, attrs.paddings)
     spatial = [
-        _divided(add_dims(dim, *width), block)
+        divided(add_dims(dim, *width), block)
         for dim, width, block in zip(data.shape[1:], attrs.paddings, blocks, strict=False)
     ]
     shape = (multiply_dims(data.shape[0], prod(blocks)), *spatial, *data.shape[1 + len(blocks) :])
@@ -123,7 +117,7 @@ def _batch_to_space_type(attrs: Any, args: Sequence[Type]) -> Type:
         add_dims(multiply_dims(dim, block), *(-width for width in crop))
         for dim, crop, block in zip(data.shape[1:], attrs.crops, blocks, strict=False)
     ]
-    return TensorType((_divided(data.shape[0], prod(blocks)), *spatial, *data.shape[1 + len(blocks) :]), data.dtype)
+    return TensorType((divided(data.shape[0], prod(blocks)), *spatial, *data.shape[1 + len(blocks) :]), data.dtype)
 
 
 def _batch_to_space(attrs: Any, data: Any) -> Any:

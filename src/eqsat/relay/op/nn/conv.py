@@ -15,12 +15,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.dims import floor_divide_dims
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.matrix import from_product, product_dtype
 from eqsat.relay.op.nn.window import SPATIAL, both_sides, channels_first, extent, pad_spatial, per_axis, taps
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
-from eqsat.relay.op.types import size, tensor, unify
+from eqsat.relay.op.types import divided, size, tensor, unify
 from eqsat.relay.ty import Dim, TensorType, Type
 
 
@@ -84,9 +83,7 @@ def conv_type(attrs: Any, args: Sequence[Type], rank: int) -> TensorType:
 
 
 def per_group(channels: Dim, groups: int) -> Dim:
-    if isinstance(channels, int) and channels % groups:
-        raise TypeCheckError(f"{channels} input channels cannot be divided into {groups} groups")
-    return floor_divide_dims(channels, groups)
+    return divided(channels, groups, f"{channels} input channels cannot be divided into {groups} groups")
 
 
 def total_padding(attrs: Any, rank: int) -> list[int]:

@@ -8,23 +8,18 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.dims import floor_divide_dims, multiply_dims
+from eqsat.relay.dims import multiply_dims
 from eqsat.relay.op.nn.activation import softmax_of
 from eqsat.relay.op.op import Builder, Field, define
-from eqsat.relay.op.types import broadcast_shape, check_dtype, ranked, size, tensor, unify
+from eqsat.relay.op.types import broadcast_shape, check_dtype, divided, ranked, size, tensor, unify
 from eqsat.relay.ty import Dim, TensorType, Type
-
-
-def _part_of(width: Dim, heads: int) -> Dim:
-    if isinstance(width, int) and width % heads:
-        raise TypeCheckError(f"{width} elements are not those of {heads} heads")
-    return floor_divide_dims(width, heads)
 
 
 def _split_type(ty: Type, heads: int) -> TensorType:
     """(B, Q, H * D) -> (B, H, Q, D)"""
     batch, length, width = ranked(ty, 3, "query, key and value that join their heads").shape
-    return TensorType((batch, heads, length, _part_of(width, heads)), tensor(ty).dtype)
+    part = divided(width, heads, f"{width} elements are not those of {heads} heads")
+    return TensorType((batch, heads, length, part), tensor(ty).dtype)
 
 
 def _heads_apart(attrs: Any, args: Sequence[Type]) -> list[TensorType]:

@@ -7,25 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.errors import TypeCheckError
-from eqsat.relay.dims import floor_divide_dims
 from eqsat.relay.op.op import Field, OpPattern, define
-from eqsat.relay.op.types import check_dtype, ranked, tensor, unify
-from eqsat.relay.ty import Dim, Type
-
-
-def _halved(width: Dim, heads: int) -> Dim:
-    """Half of the elements of a head."""
-    if isinstance(width, int) and width % (2 * heads):
-        raise TypeCheckError(f"{width} elements are no halves of {heads} heads")
-    return floor_divide_dims(width, 2 * heads)
+from eqsat.relay.op.types import check_dtype, divided, ranked, tensor, unify
+from eqsat.relay.ty import Type
 
 
 def _rotary_type(attrs: Any, args: Sequence[Type]) -> Type:
     """(B, H, S, D), or (B, S, H * D) of joined heads, and angles of (B, S, D / 2): the first's type."""
     joined = attrs.heads > 0
     data = ranked(args[0], 3 if joined else 4, "the data")
-    angles = (data.shape[0], data.shape[-2], _halved(data.shape[-1], attrs.heads if joined else 1))
+    heads, width = attrs.heads if joined else 1, data.shape[-1]
+    half = divided(width, 2 * heads, f"{width} elements are no halves of {heads} heads")
+    angles = (data.shape[0], data.shape[-2], half)
     for arg in args[1:]:
         for dim, wanted in zip(ranked(arg, 3, "cosines and sines").shape, angles, strict=True):
             unify(dim, wanted, "the sizes of angles and data")
