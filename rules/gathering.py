@@ -292,6 +292,23 @@ def _in_order(draw: Draw) -> Expr:
     return gather_nd(Var("x", ty), Constant(indices))  # type: ignore[no-any-return]
 
 
+gathered = take(x, places)
+
+
+def takes_every(attrs: Any, indices: NDArray[Any], ty: TensorType) -> bool:
+    """Guard: the indices name every place of an axis once, in order."""
+    if attrs.axis is None or attrs.batch_dims:
+        return False
+    return indices.size == ty.shape[attrs.axis] and np.array_equal(indices.ravel(), np.arange(indices.size))
+
+
+def _every(draw: Draw) -> Expr:
+    ty = draw.tensor(draw.rng.choice((1, 2, 3)), "float32")
+    axis = draw.rng.randrange(-rank_of(ty), rank_of(ty))
+    indices = np.arange(ty.concrete_shape[axis])[:: 1 if draw.chance(0.8) else -1]
+    return take(Var("x", ty), Constant(indices.reshape(draw.rng.choice(((-1,), (1, -1), (-1, 1))))), axis=axis)  # type: ignore[no-any-return]
+
+
 turned = transpose(x)
 picked = take(turned, i)
 
@@ -360,6 +377,17 @@ orders = RuleSet(
             reshape(x, newshape=compute(codes, type_of(collected)), allowzero=compute(has_zero, type_of(collected))),
             when(takes_in_order, attrs_of(collected), value_of(places), type_of(x)),
             examples=_in_order,
+        ),
+        rewrite(
+            "gather-every-place",
+            gathered,
+            reshape(
+                x,
+                newshape=compute(codes, type_of(gathered), type_of(x)),
+                allowzero=compute(has_zero, type_of(gathered)),
+            ),
+            when(takes_every, attrs_of(gathered), value_of(places), type_of(x)),
+            examples=_every,
         ),
     ],
 )

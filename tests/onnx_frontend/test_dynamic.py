@@ -217,6 +217,26 @@ def test_linear_layers_of_one_tensor_share_its_rows() -> None:
     assert agree(proto, after, rows(2, 3, 8))
 
 
+def test_between_linear_layers_rows_stay_rows() -> None:
+    """Two blocks of a transformer without their attention: a view at the start, one at the end, and none between."""
+    block = """(float[2,3,8] x0) => (float[2,3,2,4] y) { BLOCKS f = MatMul (x2, wq) y = Reshape (f, heads) }"""
+    texts = [
+        f"""n{i} = LayerNormalization <axis = -1> (x{i}, scale, shift) h{i} = MatMul (n{i}, w1) b{i} = Add (h{i}, c1)
+        r{i} = Relu (b{i}) g{i} = MatMul (r{i}, w2) o{i} = Add (g{i}, c2) x{i + 1} = Add (x{i}, o{i})"""
+        for i in range(2)
+    ]
+    proto = with_weights(
+        parsed(block.replace("BLOCKS", "\n".join(texts))),
+        w1=(8, 16), c1=(16,), w2=(16, 8), c2=(8,), wq=(8, 8), scale=(8,), shift=(8,),
+    )  # fmt: skip
+    with_constants(proto, heads=[2, 3, 2, 4])
+    after = optimized(proto)
+    assert operators(after.graph) == {
+        "Reshape": 2, "LayerNormalization": 2, "Gemm": 4, "Relu": 2, "Add": 2, "MatMul": 1,
+    }  # fmt: skip
+    assert agree(proto, after, {"x0": rows(2, 3, 8)["x"]})
+
+
 def test_flattening_keeps_what_is_not_known() -> None:
     proto = parsed("(float[n,2,3] x) => (float[m,3] y) { h = Flatten <axis = 2> (x) y = Exp (h) }")
     assert agree(proto, optimized(proto), rows(1, 2, 3), rows(4, 2, 3))

@@ -181,6 +181,10 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         "take",
         lambda: shared_heads(relay.var("keys", shape=(relay.Any("n"), 2, relay.Any("s"), 8)), 3),
     ),
+    "a gather of every place in order is a view": (
+        "reshape nn.relu",
+        lambda: nn.relu(relay.take(image(), const(np.arange(8).reshape(2, 4)), axis=2)),
+    ),
     "a channel shuffle is a gather": (
         "nn.relu take",
         lambda: nn.relu(channel_shuffle(relay.var("image", shape=(1, 6, 8, 8)), 2)),
