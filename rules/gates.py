@@ -33,7 +33,7 @@ def product(first: NDArray[Any], second: NDArray[Any]) -> Any:
 
 
 def is_single(ty: Any) -> bool:
-    """Guard: floats for which runtimes have all activations: they lack many of float64."""
+    """Guard: floats for which runtimes have all activations and normalizations: they lack many of float64."""
     return is_float(ty) and ty.dtype != "float64"
 
 

@@ -60,7 +60,7 @@ rms_norms = RuleSet(
         rewrite(
             "rms-norm",
             normalized,
-            nn.rms_norm(x, compute(ones, type_of(x)), axis=-1, epsilon=compute(number, value_of(eps))),
+            nn.rms_norm(x, compute(ones, type_of(x)), axis=-1, epsilon=compute(number, value_of(eps)), scale=False),
             when(over_last_axis, type_of(x), attrs_of(squares)),
             when(lambda ty: is_float(ty) and ty.dtype != "float16", type_of(x)),  # squares of float16 overflow
             soundness=ROUNDING,
@@ -69,7 +69,7 @@ rms_norms = RuleSet(
         rewrite(
             "rms-norm-scale",
             unscaled * gamma,
-            like(unscaled, x, gamma),
+            like(unscaled, x, gamma, scale=True),
             when(is_vector, type_of(gamma), type_of(x)),
             when(is_last, attrs_of(unscaled), type_of(x)),
             soundness=ROUNDING,

@@ -22,6 +22,7 @@ from eqsat.relay.expr import Var, const
 from eqsat.relay.op import clip, mean, negative, reshape, rsqrt, sqrt, sum, transpose
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.draw import FLOATS, Draw
+from eqsat.rules.gates import is_single
 from eqsat.rules.linear import along
 from eqsat.rules.operators import inverse as inverse_order
 from eqsat.rules.operators import rank_of, reduced_axes
@@ -380,7 +381,7 @@ others = RuleSet(
             plain,
             nn.instance_norm(x, channels_filled(1), channels_filled(0), axis=1, epsilon=compute(number, value_of(eps))),
             when(over_space, type_of(x), attrs_of(average), attrs_of(variance)),
-            when(is_float, type_of(x)),
+            when(is_single, type_of(x)),
             soundness=ROUNDING,
             examples=lambda draw: _written_out(draw),
         ),

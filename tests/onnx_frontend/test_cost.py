@@ -123,6 +123,18 @@ def test_what_onnxruntime_fuses_keeps_a_factor_that_weights_could_take(text: str
     assert kernel in [node.op_type for node in onnx.load(options.optimized_model_filepath).graph.node]
 
 
+@pytest.mark.parametrize(("opset", "expected"), [(17, 5), (23, 1)])
+def test_a_normalization_without_a_scale_is_given_none(opset: int, expected: int) -> None:
+    axes = "<axes = [-1]> (q)" if opset < 18 else "(q, last)"
+    proto = parsed(
+        f"""(float[4,8] x) => (float[4,8] y) <int64[1] last = {{-1}}, float small = {{0.001}}> {{
+            q = Mul (x, x) m = ReduceMean {axes} s = Add (m, small) r = Sqrt (s) y = Div (x, r)
+        }}""",
+        opset,
+    )
+    assert nodes(run(from_proto(proto)).after.graph) == expected
+
+
 # ---- the law
 
 SIDE = 4

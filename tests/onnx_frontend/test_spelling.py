@@ -415,14 +415,17 @@ def test_heads_are_split_and_joined_by_attention(mask: str, batch: str, width: i
         "a = Add (x, three) b = Clip (a, zero, six) c = Mul (x, b) y = Div (c, six)",
         "a = Mul (x, x) b = Mul (a, x) c = Mul (b, k) d = Add (x, c) e = Mul (d, r) f = Tanh (e) g = Add (f, one)"
         " h = Mul (x, g) y = Mul (h, half)",
+        "s = Constant <value_ints = [2]> () m = ReduceMean (x, s) d = Sub (x, m) q = Mul (d, d) v = ReduceMean (q, s)"
+        " a = Add (v, k) b = Sqrt (a) y = Div (d, b)",
     ],
+    ids=["hard swish", "gelu", "instance normalization"],
 )
 @pytest.mark.parametrize("dtype", ["float", "double"])
-def test_activations_are_recognised_where_runtimes_have_them(written: str, dtype: str) -> None:
+def test_operators_are_recognised_where_runtimes_have_them(written: str, dtype: str) -> None:
     """What the rules find can be run."""
     numbers = {"zero": 0, "one": 1, "three": 3, "six": 6, "half": 0.5, "k": 0.044715, "r": 0.7978845608}
     constants = ", ".join(f"{dtype} {name} = {{{value}}}" for name, value in numbers.items())
-    proto = parsed(f"({dtype}[4,6] x) => ({dtype}[4,6] y) <{constants}> {{ {written} }}", 22)
+    proto = parsed(f"({dtype}[4,6,2] x) => ({dtype}[4,6,2] y) <{constants}> {{ {written} }}", 22)
     assert compare(outputs(proto)[0], outputs(optimized(proto))[0])[1] < 1e-6
 
 

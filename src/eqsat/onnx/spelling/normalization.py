@@ -119,11 +119,13 @@ def _to_rms_norm(call: Call, target: Target) -> OnnxNode:
     attrs, (data, gamma) = attributes(call), call.args
     axis = axis_index(attrs.axis, target.rank(data))
     if target.has("RMSNormalization") and axis == target.rank(data) - 1:
-        return OnnxNode("RMSNormalization", [data, gamma], {"epsilon": attrs.epsilon})
+        scale = gamma if attrs.scale else _filled(1, gamma, target)
+        return OnnxNode("RMSNormalization", [data, scale], {"epsilon": attrs.epsilon})
     dtype = np.dtype(target.type(data).dtype)
     squares = _mean(OnnxNode("Pow", [data, np.asarray(2, dtype)]), axis, target)
     root = OnnxNode("Sqrt", [OnnxNode("Add", [squares, np.asarray(attrs.epsilon, dtype)])])
-    return OnnxNode("Mul", [OnnxNode("Div", [data, root]), _along(gamma, call, target)], fuses=True)
+    unscaled = OnnxNode("Div", [data, root])
+    return OnnxNode("Mul", [unscaled, _along(gamma, call, target)], fuses=True) if attrs.scale else unscaled
 
 
 @imports("InstanceNormalization")

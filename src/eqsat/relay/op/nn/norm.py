@@ -173,11 +173,12 @@ group_norm = _norm(
 
 
 def _rms_norm(attrs: Any, data: Any, gamma: Any) -> Any:
-    """x / sqrt(mean(x^2) + epsilon) * gamma along an axis."""
+    """x / sqrt(mean(x^2) + epsilon) along an axis, times gamma if it scales."""
     wide = data.astype(accumulator(data.dtype), copy=False)
     squares = mean_over(wide * wide, (axis_index(attrs.axis, data.ndim),), keepdims=True)
     values = wide / np.sqrt(squares + wide.dtype.type(attrs.epsilon))
-    return (values * _on_axis(gamma, data, attrs.axis)).astype(data.dtype, copy=False)
+    scaled = values * _on_axis(gamma, data, attrs.axis) if attrs.scale else values
+    return scaled.astype(data.dtype, copy=False)
 
 
 rms_norm = define(
@@ -185,6 +186,7 @@ rms_norm = define(
     "data gamma",
     Field("axis", "int", -1),
     EPSILON,
+    SCALE,
     infer=_per_channel_type,
     deduce=deduce_per_channel,
     kernel=_rms_norm,
