@@ -85,6 +85,19 @@ def test_an_index_is_found_as_the_type_it_is_wanted() -> None:
     assert operators(done.after.graph) == {"ArgMax": 1}
 
 
+@pytest.mark.parametrize("indices", ["2,1", "2,2"])
+def test_places_that_are_not_known_are_taken_as_they_are(indices: str) -> None:
+    """Tuples of indices, the last dimension of ONNX's and the first of the IR's, are not turned to and fro."""
+    counted(parsed(f"(float[4,4] x, int64[{indices}] i) => (float[k,l] y) {{ y = GatherND (x, i) }}"))
+    updates = "float[2,4] u" if indices == "2,1" else "float[2] u"
+    proto = parsed(
+        f"(float[4,4] x, int64[{indices}] i, {updates}) => (float[4,4] y, float[4,4] z) {{"
+        ' y = ScatterND <reduction = "max"> (x, i, u) z = ScatterND <reduction = "add"> (x, i, u) }',
+        opset=18,
+    )
+    assert operators(run(from_proto(proto)).after.graph) == {"ScatterND": 2}
+
+
 # ---- what runtimes fuse
 
 GELU = """(float[4,8] x) => (float[4,8] y) {

@@ -123,10 +123,10 @@ class _Writing(Target):
         self.places = {argument: place for place, argument in enumerate(arguments)}
         self.node = self._write(_stand_in_call(node, arguments, types))
 
-    def call(self, expr: Expr, *names: str) -> Call | None:
+    def made_by(self, expr: Expr, *names: str) -> Call | None:
         if expr in self.places:
             self.looked_for.setdefault(self.places[expr], set()).update(names)
-        return super().call(expr, *names)
+        return super().made_by(expr, *names)
 
     def transposed(self, data: Expr, order: Sequence[int]) -> Operand:
         return data.data.numpy().transpose(order) if isinstance(data, Constant) else super().transposed(data, order)

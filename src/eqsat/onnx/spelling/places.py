@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from eqsat.onnx.spelling.source import Result, Source, build, imports
-from eqsat.onnx.spelling.target import OnnxNode, Operand, Target, attributes, exports, op_name
-from eqsat.relay.expr import Call, Constant, Expr, Op
+from eqsat.onnx.spelling.target import OnnxNode, Operand, Target, attributes, exports
+from eqsat.relay.expr import Call, Constant, Expr
 from eqsat.relay.op.types import axes_indices
 
 _WRITES = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
@@ -63,13 +63,13 @@ def _with_tuples_first(indices: Expr, rank: int) -> Expr:
 def _with_tuples_last(indices: Expr, target: Target) -> Operand:
     rank = target.rank(indices)
     order = (rank - 1, *range(rank - 1))
-    if isinstance(indices, Call) and indices.op is Op.get("transpose") and attributes(indices).axes is not None:
-        turned: Call = indices
-        if axes_indices(attributes(turned).axes, rank) == order:
-            return turned.args[0]
-    if isinstance(indices, Call) and op_name(indices) in ("expand_dims", "reshape"):
-        (data,) = indices.args
-        if (1, *target.type(data).shape) == target.type(indices).shape:  # tuples of one
+    turned = target.made_by(indices, "transpose")
+    if turned is not None and axes_indices(attributes(turned).axes or range(rank)[::-1], rank) == order:
+        return turned.args[0]
+    view = target.made_by(indices, "expand_dims", "reshape")
+    if view is not None:
+        (data,) = view.args
+        if (1, *target.type(data).shape) == target.type(view).shape:  # tuples of one
             return target.unsqueezed(data, [rank - 1])
     return target.transposed(indices, [*range(1, rank), 0])
 

@@ -116,11 +116,14 @@ class Target:
         ty = self.types.get(expr)
         return len(ty.shape) if isinstance(ty, TensorType) else None
 
+    def made_by(self, expr: Expr, *names: str) -> Call | None:
+        """``expr`` as a call of one of the operators ``names``, else None."""
+        return expr if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names else None
+
     def call(self, expr: Expr, *names: str) -> Call | None:
         """``expr`` as a call of one of the operators ``names`` that nothing else uses, else None."""
-        if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names and self.uses[expr] == 1:
-            return expr
-        return None
+        call = self.made_by(expr, *names)
+        return call if call is not None and self.uses[call] == 1 else None
 
     def axes(self, axes: Sequence[int], data: Expr) -> list[int]:
         """Axes counted from the front where opsets before 11 want them so."""
