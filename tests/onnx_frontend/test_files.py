@@ -201,6 +201,17 @@ def test_external_weights_go_beside_the_copy(tmp_path: Path) -> None:
     assert copy.graph.initializer[0].raw_data == weighty().graph.initializer[0].raw_data
 
 
+def test_an_external_weight_that_is_a_result_goes_with_the_copy(tmp_path: Path) -> None:
+    proto = with_weights(
+        parsed("(float[2] x) => (float[64,64] y, float[2] z) { y = Identity (w) z = Relu (x) }"), w=(64, 64)
+    )
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "elsewhere").mkdir()
+    save(run(load(tmp_path / "m.onnx")).after, tmp_path / "elsewhere" / "out.onnx")
+    after, before = (onnx.load(tmp_path / path).graph.initializer for path in ("elsewhere/out.onnx", "m.onnx"))
+    assert after == before
+
+
 def test_a_model_with_external_weights_may_be_written_over_itself(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(weighty(), path, save_as_external_data=True, location="model.onnx.data", size_threshold=0)

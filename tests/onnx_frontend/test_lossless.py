@@ -73,6 +73,10 @@ KEPT = {
         <float[2] w = {1.0, 2.0}>
     { y = Mul (x, w) }""",
     "no nodes": "(float[N] x) => (float[N] x) { }",
+    "a constant that is a result and is used": """(float[2] x) => (float[2] y, float[2] z) {
+        [given] y = Constant <value = float[2] {1.0, 2.0}> ()
+        z = Add (x, y)
+    }""",
     "equal outputs": "(float[2] x) => (float[2] y, float[2] z) { y = Relu (x) z = Identity (y) }",
 }
 DOMAINS = ', "my": 3, "ai.onnx.ml": 3'

@@ -45,8 +45,15 @@ def test_the_same_type_comes_back() -> None:
         optimize("model.onnx")
 
 
-def test_the_given_model_is_not_changed() -> None:
-    proto = conv_batch_norm()
+@pytest.mark.parametrize(
+    "proto",
+    [
+        conv_batch_norm(),
+        parsed("(float[2] x) => (float[2] y) { c = Constant <value = float[2] {1.0, 2.0}> () y = Mul (x, c) }"),
+    ],
+    ids=["weights", "a constant without a name of its own"],
+)
+def test_the_given_model_is_not_changed(proto: onnx.ModelProto) -> None:
     before = proto.SerializeToString(deterministic=True)
     optimize(proto)
     assert proto.SerializeToString(deterministic=True) == before

@@ -98,6 +98,7 @@ class _Exporter:
                 self.output_of.setdefault(_place(root), value)
         order = post_order(*roots, children=self._operands)
         self._find_origins(order)
+        self._write_constants(roots, outputs)
         for expr in order:
             if isinstance(expr, Call):
                 self._write_call(expr)
@@ -144,8 +145,17 @@ class _Exporter:
             listed.update(self.initializers.values)
         return list(listed.values())
 
+    def _write_constants(self, roots: Sequence[Expr], outputs: Sequence[ir.Value | None]) -> None:
+        """Results that are constants, but for weights, as nodes: what else needs them takes them from there."""
+        for root, output in zip(roots, outputs, strict=True):
+            if output is None or not isinstance(root, Constant) or root in self.initializers or _is_weight(root):
+                continue
+            tensor = ir.AttrTensor("value", self.initializers.tensor(root))
+            self._add_node(OnnxNode("Constant", []), [], [tensor], [output], root.span)
+            self.initializers.stand_in(root, output)
+
     def _finish(self, root: Expr, output: ir.Value | None, source: ir.Value) -> ir.Value:
-        """An output of the graph; written here when it is an input, a constant, or the same as another output.
+        """An output of the graph; written here when it is an input, a weight, or the same as another output.
 
         Args:
             root: what it is.
@@ -158,11 +168,7 @@ class _Exporter:
                 return value
             output = copy_value(source)
         if output.producer() is None:
-            if isinstance(root, Constant) and root not in self.initializers:
-                tensor = ir.AttrTensor("value", self.initializers.tensor(root))
-                self._add_node(OnnxNode("Constant", []), [], [tensor], [output])
-            else:
-                self._add_node(OnnxNode("Identity", []), [self._value(root, source.name)], [], [output])
+            self._add_node(OnnxNode("Identity", []), [self._value(root, source.name)], [], [output])
         return output
 
     # ---- what to write
@@ -334,6 +340,11 @@ def _as_key(attribute: Any) -> Hashable:
 def _is_given(output: ir.Value) -> bool:
     """Whether an output is an input or initializer as such."""
     return output.producer() is None
+
+
+def _is_weight(constant: Constant) -> bool:
+    """Whether a constant was given as an initializer."""
+    return isinstance(constant.span, Origin) and constant.span.node is None
 
 
 def _use_counts(roots: Sequence[Expr]) -> Counter[Expr]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,10 @@ class Initializers:
             self.add(value, self.tensor(constant))
         return self._known[data]
 
+    def stand_in(self, constant: Constant, value: ir.Value) -> None:
+        """Take ``value``, which a node makes, for a constant."""
+        self._known[constant.data] = value
+
     def tensor(self, constant: Constant) -> ir.TensorProtocol:
         """A constant's value as an ONNX tensor."""
         tensor = self._tensors.get(constant.data)
@@ -61,6 +66,18 @@ class Initializers:
 
     def add(self, value: ir.Value, tensor: ir.TensorProtocol) -> None:
         """Make ``value`` an initializer."""
-        value.const_value = tensor
+        value.const_value = _named(tensor, value.name)
         value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape)
         self.values[value.name] = value
+
+
+def _named(tensor: Any, name: str | None) -> Any:
+    """``tensor`` under a name. One of another name stays as it is: it belongs to the model that was given."""
+    if tensor.name == name:
+        return tensor
+    if isinstance(tensor, ir.TensorProtoTensor):
+        said = {"doc_string": tensor.doc_string, "metadata_props": tensor.metadata_props}
+        return ir.LazyTensor(lambda: tensor, tensor.dtype, ir.Shape(tensor.shape), name=name, **said)
+    renamed = copy(tensor)
+    renamed.name = name
+    return renamed
