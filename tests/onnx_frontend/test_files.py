@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from eqsat.errors import ModelError
 from eqsat.onnx import from_bytes, load, run, save, to_bytes
@@ -210,6 +210,27 @@ def test_an_external_weight_that_is_a_result_goes_with_the_copy(tmp_path: Path) 
     save(run(load(tmp_path / "m.onnx")).after, tmp_path / "elsewhere" / "out.onnx")
     after, before = (onnx.load(tmp_path / path).graph.initializer for path in ("elsewhere/out.onnx", "m.onnx"))
     assert after == before
+
+
+HELD_BY_A_NODE = {
+    "another's node": ("y = zz.Magic (x)", ""),
+    "a constant that is a result": ("y = Constant ()", ""),
+    "a function": ("y = zz.f (x)", '<domain: "zz", opset_import: ["": 17]> f (u) => (v) { v = Constant () }'),
+}
+
+
+@pytest.mark.parametrize("held_by", HELD_BY_A_NODE)
+def test_external_data_of_an_attribute_is_in_the_copy(held_by: str, tmp_path: Path) -> None:
+    node, function = HELD_BY_A_NODE[held_by]
+    proto = parsed(f"(float[2] x) => (float[2] y) {{ {node} }}", domains=', "zz": 1', functions=function)
+    tensor = onnx.TensorProto(data_type=onnx.TensorProto.FLOAT, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="data.bin")
+    holder = proto.functions[0].node[0] if function else proto.graph.node[0]
+    holder.attribute.append(helper.make_attribute("value", tensor))
+    (tmp_path / "data.bin").write_bytes(np.asarray([3, 4], "f4").tobytes())
+    after = onnx.load_from_string(to_bytes(run(load(written(tmp_path / "m.onnx", proto))).after))
+    (attribute,) = (after.functions[0] if function else after.graph).node[0].attribute
+    assert numpy_helper.to_array(attribute.t).tolist() == [3, 4]
 
 
 def test_a_model_with_external_weights_may_be_written_over_itself(tmp_path: Path) -> None:

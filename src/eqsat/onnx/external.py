@@ -24,7 +24,7 @@ def check_external_files(model: ir.Model, where: str) -> None:
         ModelError: a file is missing, too short, no file or outside the model's folder.
     """
     tensors = [value.const_value for value in _external_values(model)]
-    for tensor in (*tensors, *_external_attributes(model)):
+    for tensor in (*tensors, *(attr.value for _, attr in _external_attributes(model))):
         problem = _problem_of(tensor)
         if problem:
             raise ModelError(f"{where} keeps tensor {tensor.name!r} in {str(tensor.location)!r:.200}, {problem}")
@@ -33,6 +33,20 @@ def check_external_files(model: ir.Model, where: str) -> None:
 def has_external_tensors(model: ir.Model) -> bool:
     """Whether the data of an initializer is in another file."""
     return bool(_external_values(model))
+
+
+def take_in_attributes(model: ir.Model) -> None:
+    """Make the data of nodes' attributes part of the model, read when it is asked for.
+
+    Only initializers have their data beside the file that is written.
+    """
+    for node, attr in _external_attributes(model):
+        node.attributes[attr.name] = ir.AttrTensor(attr.name, _read_later(attr.value), attr.doc_string)
+
+
+def _read_later(tensor: ir.ExternalTensor) -> ir.LazyTensor:
+    said = {"name": tensor.name, "doc_string": tensor.doc_string, "metadata_props": tensor.metadata_props}
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, ir.Shape(tensor.shape), **said)
 
 
 def taken_in(model: ir.Model, most: float = math.inf) -> AbstractContextManager[None]:
@@ -59,11 +73,13 @@ def _external_values(model: ir.Model) -> list[ir.Value]:
     return [value for value in values if isinstance(value.const_value, ir.ExternalTensor)]
 
 
-def _external_attributes(model: ir.Model) -> Iterator[ir.ExternalTensor]:
-    for node in model.graph.all_nodes():
-        for attr in node.attributes.values():
-            if attr.type == ir.AttributeType.TENSOR and isinstance(attr.value, ir.ExternalTensor):
-                yield attr.value
+def _external_attributes(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Attr]]:
+    """Attributes that hold such a tensor, of functions' nodes too."""
+    for graph in (model.graph, *model.functions.values()):
+        for node in graph.all_nodes():
+            for attr in tuple(node.attributes.values()):
+                if attr.type == ir.AttributeType.TENSOR and isinstance(attr.value, ir.ExternalTensor):
+                    yield node, attr
 
 
 def _problem_of(tensor: ir.ExternalTensor) -> str | None:

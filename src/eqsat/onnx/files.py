@@ -13,7 +13,7 @@ from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
 from eqsat.files import replacing
 from eqsat.onnx import wire
-from eqsat.onnx.external import check_external_files, has_external_tensors, taken_in
+from eqsat.onnx.external import check_external_files, has_external_tensors, take_in_attributes, taken_in
 from eqsat.onnx.graphs import graphs_of
 from eqsat.onnx.sparse import with_dense_initializers
 
@@ -59,8 +59,10 @@ def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.M
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{where} is no ONNX model, or is cut off: it has no graph or no opset")
     model = from_proto(proto, where)
-    ir.external_data.set_base_dir(model.graph, folder)
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        ir.external_data.set_base_dir(graph, folder)
     check_external_files(model, where)
+    take_in_attributes(model)
     return model
 
 
