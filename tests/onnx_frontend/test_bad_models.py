@@ -135,6 +135,15 @@ def test_sparse_initializers_of_branches_become_dense() -> None:
     assert numpy_helper.to_array(tensor).tolist() == [[0.0, 1.0], [2.0, 0.0]]
 
 
+def test_sparse_constants_become_dense() -> None:
+    proto = graph_of(
+        helper.make_node("Constant", [], ["w"], sparse_value=sparse([1], [2.0], [2])),
+        helper.make_node("Add", ["x", "w"], ["y"]),
+    )
+    (tensor,) = round_trip(proto).graph.initializer
+    assert numpy_helper.to_array(tensor).tolist() == [0.0, 2.0]
+
+
 @pytest.mark.parametrize(
     ("indices", "values", "dims"),
     [
@@ -149,7 +158,7 @@ def test_sparse_initializers_of_branches_become_dense() -> None:
     ],
 )
 def test_a_sparse_initializer_that_is_not_well_formed(indices: Any, values: Any, dims: Sequence[int]) -> None:
-    with pytest.raises(ModelError, match="sparse initializer 'w' is not well-formed"):
+    with pytest.raises(ModelError, match="sparse tensor 'w' is not well-formed"):
         optimized(with_sparse(indices, values, dims))
 
 

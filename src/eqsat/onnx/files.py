@@ -15,7 +15,7 @@ from eqsat.files import replacing
 from eqsat.onnx import wire
 from eqsat.onnx.external import check_external_files, has_external_tensors, take_in_attributes, taken_in
 from eqsat.onnx.graphs import graphs_of
-from eqsat.onnx.sparse import with_dense_initializers
+from eqsat.onnx.sparse import without_sparse_tensors
 
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
 """Bytes that one file can hold: protobuf's limit, less room for the graph."""
@@ -72,7 +72,7 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
     Raises:
         ModelError: it is inconsistent, or has parts that onnx_ir cannot hold.
     """
-    proto = with_dense_initializers(proto)
+    proto = without_sparse_tensors(proto)
     try:
         with paused_gc():
             model = ir.from_proto(proto)

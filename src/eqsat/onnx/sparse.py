@@ -1,4 +1,4 @@
-"""Sparse initializers as dense ones: onnx_ir has no sparse ones."""
+"""Sparse initializers and constants as dense ones: onnx_ir has no sparse ones."""
 
 from __future__ import annotations
 
@@ -13,35 +13,45 @@ from onnx import numpy_helper
 from eqsat.errors import ModelError
 
 _GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
+_SPARSE = onnx.AttributeProto.SPARSE_TENSOR
 _LARGEST = 2 << 30
 """Bytes that a tensor in a protobuf can have."""
 
 
-def with_dense_initializers(proto: Any) -> Any:
-    """An ``onnx.ModelProto`` whose sparse initializers are dense: a copy, or itself where it has none.
+def without_sparse_tensors(proto: Any) -> Any:
+    """An ``onnx.ModelProto`` whose sparse initializers and constants are dense: a copy, or itself where it has none.
 
     Raises:
-        ModelError: the parts of a sparse initializer do not go together.
+        ModelError: the parts of a sparse tensor do not go together.
     """
-    if not any(graph.sparse_initializer for graph in _graphs(proto)):
+    if next(_holders(proto), None) is None:
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    for graph in _graphs(copy):
-        graph.initializer.extend(map(_dense, graph.sparse_initializer))
-        del graph.sparse_initializer[:]
+    for holder in list(_holders(copy)):
+        if isinstance(holder, onnx.GraphProto):
+            holder.initializer.extend(map(_dense, holder.sparse_initializer))
+            del holder.sparse_initializer[:]
+        else:
+            value = onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR, t=_dense(holder.sparse_tensor))
+            holder.CopyFrom(value)
     return copy
 
 
-def _graphs(proto: Any) -> Iterator[Any]:
-    """The graph and those inside of nodes, of functions too."""
-    yield proto.graph
+def _holders(proto: Any) -> Iterator[Any]:
+    """The graphs with sparse initializers and the values of sparse constants, of nodes' graphs and functions too."""
+    if proto.graph.sparse_initializer:
+        yield proto.graph
     nodes = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
     while nodes:
-        for attribute in nodes.pop().attribute:
+        node = nodes.pop()
+        for attribute in node.attribute:
             kind = attribute.type
+            if kind == _SPARSE and node.op_type == "Constant":
+                yield attribute
             for graph in (attribute.g,) if kind == _GRAPH else attribute.graphs if kind == _GRAPHS else ():
-                yield graph
+                if graph.sparse_initializer:
+                    yield graph
                 nodes += graph.node
 
 
@@ -64,4 +74,4 @@ def _dense(sparse: Any) -> Any:
             dense[tuple(indices.reshape(values.size, dense.ndim).T)] = values
         return numpy_helper.from_array(dense, name)
     except (ValueError, IndexError, TypeError, NotImplementedError) as error:
-        raise ModelError(f"sparse initializer {name!r:.200} is not well-formed: {error}") from None
+        raise ModelError(f"sparse tensor {name!r:.200} is not well-formed: {error}") from None
