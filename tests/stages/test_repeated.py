@@ -87,6 +87,17 @@ def test_the_default_rules_do_not_stand_in_the_way() -> None:
     assert was_reused(optimized(function), function)
 
 
+def test_two_small_layers_are_one() -> None:
+    rng = default_rng(0)
+    small = [("dense", 1), ("bias", 1), ("relu", 1)]
+    function = Network(small, [weights_of(small, rng) for _ in range(40)]).function()
+    (found,) = layers_of(function)
+    assert len(found.nodes) == 20
+    result = few(function)
+    assert was_reused(result, function)
+    assert_same(result, whole(function))
+
+
 def test_results_of_layers_keep_their_order() -> None:
     function = network(10, own=True)
     result = few(function)

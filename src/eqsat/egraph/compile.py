@@ -247,10 +247,12 @@ class _Action:
     def equate(self, root: str, result: str) -> None:
         """Union; a matched class needs proof that it has the root's very type, a new node is typed later."""
         if result in self.query.classes.values():
+            # the types are compared: a join would be of all classes of one type with each other
             self.premises += [
                 f"(= ty_{root} (ty {root}))",
                 f"(= ty_{result} (ty {result}))",
-                f"(= ty_{root} ty_{result})",
+                f"(<= ty_{root} ty_{result})",
+                f"(>= ty_{root} ty_{result})",
                 f"(>= ty_{root} 0)",  # an exact type
             ]
         self.untyped.pop(result, None)  # it has its root's type

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ MIN_LAYERS = 6
 """Fewer layers are not worth the search."""
 
 MIN_CALLS = 8
-"""Calls in a layer, at least: rules see over smaller ones."""
+"""Calls in a layer, at least, as rules see over smaller ones: of these several are one."""
 
 _TRIES = 16
 """Groups of nodes that look alike, of which it is tried whether they lie between layers."""
@@ -179,7 +180,15 @@ class _Graph:
                 break
             layers.append(found[0])
             cuts.append(cut)
+        layers, cuts = self._joined(layers, cuts)
         return [self._layers(layers[slice(*run)], cuts[run[0] : run[1] + 1]) for run in self._runs(layers)]
+
+    def _joined(self, layers: list[list[int]], cuts: list[int]) -> tuple[list[list[int]], list[int]]:
+        """Small layers as larger ones of several each; those that are left over above are none."""
+        many = max(1, ceil(MIN_CALLS / max(1, self._calls(layers[0])))) if layers else 1
+        starts = range(0, len(layers) - many + 1, many)
+        joined = [list(chain.from_iterable(layers[start : start + many][::-1])) for start in starts]
+        return joined, cuts[::many][: len(joined) + 1]
 
     def _side_by_side(self, top: int, bottom: int, other: int) -> tuple[list[int], list[int], int] | None:
         """The nodes from ``top`` down to ``bottom``, the nodes from ``other`` down that are the same, and their bottom.
@@ -233,10 +242,10 @@ class _Graph:
             runs[-1][1] = number + 1
             if not outer <= {number, number + 1}:
                 runs.append([number + 1, number + 1])
-        return [(first, last) for first, last in runs if last - first >= MIN_LAYERS and self._is_large(layers[first])]
+        return [(first, last) for first, last in runs if last - first >= MIN_LAYERS]
 
-    def _is_large(self, layer: list[int]) -> bool:
-        return sum(type(self.nodes[node]) is Call for node in layer) >= MIN_CALLS
+    def _calls(self, layer: list[int]) -> int:
+        return sum(type(self.nodes[node]) is Call for node in layer)
 
     def _places(self, layer: list[int]) -> list[int]:
         return [place for place, node in enumerate(layer) if node in self.results]
