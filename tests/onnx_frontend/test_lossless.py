@@ -100,7 +100,9 @@ def test_local_functions_are_kept(way: object) -> None:
 
 
 def test_documentation_and_metadata_are_kept() -> None:
-    proto = parsed("(float[N] x) => (float[N] y) { [one] y = Relu (x) }")
+    proto = parsed(
+        "(float[N,2] x) => (float[N,2] y, float[N,2] z) <float[2] w = {1.0, 2.0}> { [one] y = Relu (x) z = Add (y, w) }"
+    )
     proto.producer_name, proto.producer_version, proto.domain = "producer", "1.2", "org.example"
     proto.model_version, proto.doc_string = 7, "the model"
     proto.graph.doc_string, proto.graph.name = "the graph", "its name"
@@ -110,6 +112,9 @@ def test_documentation_and_metadata_are_kept() -> None:
     proto.graph.node[0].metadata_props.add(key="layer", value="3")
     as_read = ir.to_proto(from_proto(proto))  # fields that are there and empty are left out
     assert round_trip(proto) == optimized(proto) == as_read
+    proto.graph.initializer[0].metadata_props.add(key="layer", value="4")
+    for after in (round_trip(proto), optimized(proto)):
+        assert after.graph.initializer[0].metadata_props == proto.graph.initializer[0].metadata_props
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "float8e4m3fn", "complex64", "string"])

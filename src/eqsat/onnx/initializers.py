@@ -72,8 +72,11 @@ class Initializers:
 
 
 def _named(tensor: Any, name: str | None) -> Any:
-    """``tensor`` under a name. One of another name stays as it is: it belongs to the model that was given."""
-    if tensor.name == name:
+    """``tensor`` under a name. One of another name stays as it is: it belongs to the model that was given.
+
+    One with metadata is written anew: onnx_ir adds them to what is written as it was read, which has them already.
+    """
+    if tensor.name == name and not tensor.metadata_props:
         return tensor
     if isinstance(tensor, ir.TensorProtoTensor):
         said = {"doc_string": tensor.doc_string, "metadata_props": tensor.metadata_props}
