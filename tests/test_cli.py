@@ -282,6 +282,17 @@ def test_a_closed_pipe_is_no_error(source: Path) -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+@pytest.mark.parametrize("arguments", [("optimize", "{}", "-"), ("show", "{}"), ("rules", "list", "--json")])
+def test_output_that_cannot_be_written_is_told_in_one_line(source: Path, arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full:
+        command = [EQSAT, *(each.format(source) for each in arguments)]
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1] == "eqsat: cannot write to standard output: No space left on device"
+    assert "Traceback" not in ran.stderr
+
+
 # ---- the other commands
 
 

@@ -60,6 +60,17 @@ def test_a_node_that_makes_an_input() -> None:
         optimized(graph_of(helper.make_node("Relu", ["x"], ["x"]), helper.make_node("Exp", ["x"], ["y"])))
 
 
+@pytest.mark.parametrize("what", ["initializers", "inputs", "functions"])
+def test_a_name_that_two_have(what: str) -> None:
+    functions = '<domain: "local", opset_import: ["": 17]> f (u) => (v) { v = Relu (u) }'
+    graph = "(float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> { z = local.f (x) y = Add (z, w) }"
+    proto = parsed(graph, domains=', "local": 1', functions=functions)
+    holder = {"initializers": proto.graph.initializer, "inputs": proto.graph.input, "functions": proto.functions}[what]
+    holder.append(holder[0])
+    with pytest.raises(ModelError, match=f"several {what} have the name"):
+        optimized(proto)
+
+
 def test_types_that_do_not_check_are_the_models_own_matter() -> None:
     """The node passes through as it is, with the reason."""
     proto = parsed("(float[2,3] a, float[4,5] b) => (float[2,5] y) { y = MatMul (a, b) }")

@@ -29,7 +29,9 @@ def main() -> None:
     """Run the command line; errors are one line on stderr and exit code 2, an interrupt is exit code 130."""
     logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)  # it comments on malformed models; we tell in one line
     try:
-        sys.exit(cli(prog_name="eqsat", standalone_mode=False) or 0)
+        code = cli(prog_name="eqsat", standalone_mode=False) or 0
+        sys.stdout.flush()
+        sys.exit(code)
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "eqsat"
         _fail(f"{command}: {error.format_message()}", error.exit_code)
@@ -42,8 +44,16 @@ def main() -> None:
     except RecursionError:
         _fail("eqsat: the model nests too deeply", 2)
     except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         sys.exit(1)
+    except OSError as error:  # those of files are told by who opens them
+        _write_no_more()
+        _fail(f"eqsat: cannot write to {error.filename or 'standard output'}: {error.strerror or error}", 2)
+
+
+def _write_no_more() -> None:
+    """Drop what standard output still holds: it would fail again when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
         ModelError: it is inconsistent, or has parts that onnx_ir cannot hold.
     """
     proto = without_sparse_tensors(proto)
+    _check_names(proto, where)
     try:
         with paused_gc():
             model = ir.from_proto(proto)
@@ -90,6 +92,19 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
         if tensor.dtype == ir.DataType.UNDEFINED:
             raise ModelError(f"{where} cannot be understood: tensor {tensor.name!r} has no element type")
     return model
+
+
+def _check_names(proto: Any, where: str) -> None:
+    """Raise ModelError where two things have one name, of which onnx_ir would take the last."""
+    named = {
+        "inputs": [value.name for value in proto.graph.input],
+        "initializers": [tensor.name for tensor in proto.graph.initializer],
+        "functions": [(function.domain, function.name, function.overload) for function in proto.functions],
+    }
+    for what, names in named.items():
+        if len(set(names)) < len(names):
+            name, _ = Counter(names).most_common(1)[0]
+            raise ModelError(f"{where} cannot be understood: several {what} have the name {name!r}")
 
 
 def _names(model: ir.Model) -> list[object]:
