@@ -4,21 +4,41 @@
 transposed on its way (:mod:`eqsat.rules.transposes` and :mod:`eqsat.rules.linear` know the rest of the way). Relay has
 no operator for attention as a whole. That ``(x y) s`` is ``(x s) y`` is used under a softmax only: along a chain of
 products the scales would be parted in exponentially many ways.
+
+Scales and signs also go to smaller factors, which often are the same in all layers, as those of rotary embeddings are.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from eqsat.egraph.author import apart, constants, like, rewrite, type_of, value_of, variables, when
+import numpy as np
+
+from eqsat.egraph.author import (
+    apart,
+    attrs_of,
+    compute,
+    constants,
+    like,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.op import where
+from eqsat.relay.dataflow_pattern import is_tuple
+from eqsat.relay.expr import Expr, Var, const
+from eqsat.relay.op import concatenate, negative, where
+from eqsat.relay.ty import TensorType
+from eqsat.rules.draw import Draw
 from eqsat.rules.operators import rank_of, view
 from eqsat.rules.pools import is_usual
 from eqsat.rules.values import is_float, is_scalar, keeps_floats
 
-x, y, mask, condition = variables("x y mask condition")
+x, y, u, v, mask, condition = variables("x y u v mask condition")
 s, c = constants("s c")
 ROUNDING = Soundness.ROUNDING
 
@@ -55,6 +75,37 @@ def is_no_scalar(ty: Any) -> bool:
     return not is_scalar(ty)
 
 
+def is_spread(factor: TensorType, over: TensorType) -> bool:
+    """Guard: a factor is repeated along an axis of what it multiplies."""
+    dims = (*(1,) * (rank_of(over) - rank_of(factor)), *factor.shape)
+    return len(dims) == rank_of(over) and any(dim == 1 != length for dim, length in zip(dims, over.shape, strict=True))
+
+
+def signs(attrs: Any, first: TensorType, second: TensorType, factor: TensorType) -> Any:
+    """What a factor of two joined parts is multiplied by in place of the first part."""
+    rank = rank_of(first)
+    axis = attrs.axis % rank
+    place, lengths = axis - rank + rank_of(factor), (first.shape[axis], second.shape[axis])
+    if not all(isinstance(length, int) for length in lengths):
+        return refuse("a length is not known")
+    if place < 0 or factor.shape[place] != sum(lengths):
+        return refuse("the factor is one for both parts")
+    each = np.repeat([-1.0, 1.0], lengths).astype(factor.dtype)
+    return each.reshape(-1, *[1] * (rank - 1 - axis))
+
+
+def _weighted_sum(draw: Draw) -> Expr:
+    whole, part = ([2, 3, 4], [1, 3, 4]) if draw.chance(0.8) else ([2, 3, 4], [2, 3, 4])
+    first, second = (Var(name, TensorType(whole, "float32")) for name in "xy")
+    factors = [Var(name, TensorType(part[draw.rng.randrange(2) :], "float32")) for name in "uv"]
+    return (first * factors[0] + second * factors[1]) * const(draw.rng.choice((0.25, -2.0, 0.0)), "float32")  # type: ignore[no-any-return]
+
+
+weighted = x * u + y * v
+weighted_scaled = weighted * s
+negated = concatenate(is_tuple([negative(x), y]))
+negated_scaled = negated * u
+
 viewed = view(x)
 row_scaled = y * c
 scaled_rows = x * row_scaled
@@ -67,6 +118,26 @@ scaling = RuleSet(
             for name, product in (("matmul", nn.matmul), ("batch-matmul", nn.batch_matmul))
             for rule in scores(name, product)
         ],
+        # (x u + y v) s = x (u s) + y (v s)
+        rewrite(
+            "scale-into-weighted-sum",
+            weighted_scaled,
+            x * (u * s) + y * (v * s),
+            when(is_usual, value_of(s)),
+            when(fits, type_of(s), type_of(x), type_of(y), type_of(u), type_of(v)),
+            when(is_spread, type_of(u), type_of(x)),
+            when(is_spread, type_of(v), type_of(y)),
+            soundness=ROUNDING,
+            examples=_weighted_sum,
+        ),
+        # (-x, y) u = (x, y) (-1, 1) u
+        rewrite(
+            "sign-of-part-outward",
+            negated_scaled,
+            like(negated, is_tuple([x, y]))
+            * (u * compute(signs, attrs_of(negated), type_of(x), type_of(y), type_of(u))),
+            when(is_float, type_of(u)),
+        ),
         # view(x) s = view(x s)
         rewrite(
             "scale-through-view",

@@ -173,6 +173,14 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         "split negative concatenate",
         lambda: halves_exchanged(relay.var("x", shape=(relay.Any("n"), 8))),
     ),
+    "the sign of a half goes to the weights that it meets": (
+        "split concatenate multiply",
+        lambda: halves_exchanged(relay.var("x", shape=(relay.Any("n"), 8))) * array(8),
+    ),
+    "a scale goes to the weights of a sum": (
+        "sigmoid multiply tanh multiply add nn.relu",
+        lambda: nn.relu((relay.sigmoid(image()) * array(1, 8, 8) + relay.tanh(image()) * array(8, 1)) * const(0.3)),
+    ),
     "slices that leave something out are not": (
         "strided_slice strided_slice negative concatenate",
         lambda: halves_exchanged(relay.var("x", shape=(relay.Any("n"), 9))),
