@@ -186,7 +186,7 @@ class Relaxation:
             self._highs.startSolve()
             while not self._highs.wait(0.1)[0]:
                 pass
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             self._highs.cancelSolve()
             self._highs.wait()
             raise

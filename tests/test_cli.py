@@ -182,6 +182,17 @@ def test_an_interrupt_writes_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["in.onnx"]
 
 
+def test_an_interrupt_ends_commands_of_many_saturations() -> None:
+    """Each of them would stop early and the next one start."""
+    told = "import sys, os, signal, threading, eqsat.cli, eqsat.egraph.runner as runner\n"
+    told += "loop = runner.Runner._loop\n"
+    told += "def struck(self): os.kill(os.getpid(), signal.SIGINT); return loop(self)\n"
+    told += "runner.Runner._loop = struck; sys.argv = ['eqsat', 'rules', 'verify']; eqsat.cli.main()"
+    ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (130, "")
+    assert ran.stderr == "eqsat: interrupted, nothing is written\n"
+
+
 def test_an_interrupt_while_the_program_loads() -> None:
     with subprocess.Popen([sys.executable, "-v", EQSAT, "--help"], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -291,6 +302,18 @@ def test_output_that_cannot_be_written_is_told_in_one_line(source: Path, argumen
     assert ran.returncode == 2
     assert ran.stderr.splitlines()[-1] == "eqsat: cannot write to standard output: No space left on device"
     assert "Traceback" not in ran.stderr
+
+
+def test_output_that_is_cut_short_is_an_error_though_unbuffered(source: Path, tmp_path: Path) -> None:
+    """A file system takes what fits and says how much that was."""
+    limit = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)); "
+    limit += "os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", limit, EQSAT, "show", source, "--format", "svg"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with open(tmp_path / "picture.svg", "wb") as file:
+        ran = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert ran.returncode == 2
+    assert ran.stderr == "eqsat: cannot write to standard output: File too large\n"
 
 
 # ---- the other commands

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import sys
+import os
+import signal
+from typing import Any
 
 
 def main() -> None:
     """Load the command line and run it."""
-    try:
-        from eqsat.cli import main as run
-    except KeyboardInterrupt:
-        print("eqsat: interrupted, nothing is written", file=sys.stderr)
-        sys.exit(130)
+    before = signal.signal(signal.SIGINT, _end)
+    from eqsat.cli import main as run
+
+    signal.signal(signal.SIGINT, before)
     run()
+
+
+def _end(*_: Any) -> None:
+    """End at once: libraries may take an interrupt while they load for an error of theirs."""
+    os.write(2, b"eqsat: interrupted, nothing is written\n")
+    os._exit(130)

@@ -6,6 +6,7 @@ interrupted.
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -13,6 +14,7 @@ import sys
 import click
 
 from eqsat.cli.compare import compare
+from eqsat.cli.interrupt import Interrupted, ending_at_interrupts
 from eqsat.cli.optimize import optimize
 from eqsat.cli.optimize_all import optimize_all
 from eqsat.cli.partition import partition
@@ -28,14 +30,16 @@ _LONGEST = 1000
 def main() -> None:
     """Run the command line; errors are one line on stderr and exit code 2, an interrupt is exit code 130."""
     logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)  # it comments on malformed models; we tell in one line
+    _buffer_output()
     try:
-        code = cli(prog_name="eqsat", standalone_mode=False) or 0
-        sys.stdout.flush()
+        with ending_at_interrupts():
+            code = cli(prog_name="eqsat", standalone_mode=False) or 0
+            sys.stdout.flush()
         sys.exit(code)
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "eqsat"
         _fail(f"{command}: {error.format_message()}", error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, Interrupted, KeyboardInterrupt):
         _fail("eqsat: interrupted, nothing is written", 130)
     except EqsatError as error:
         _fail(f"eqsat: {' '.join(str(error).split())}", 2)
@@ -49,6 +53,14 @@ def main() -> None:
     except OSError as error:  # those of files are told by who opens them
         _write_no_more()
         _fail(f"eqsat: cannot write to {error.filename or 'standard output'}: {error.strerror or error}", 2)
+
+
+def _buffer_output() -> None:
+    """Have output buffered even where PYTHONUNBUFFERED is set: without, a full disk cuts it short and says nothing."""
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.RawIOBase):
+        buffered = io.BufferedWriter(raw)
+        sys.stdout = io.TextIOWrapper(buffered, encoding=sys.stdout.encoding, errors=sys.stdout.errors)
 
 
 def _write_no_more() -> None:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from eqsat.cli.interrupt import Interrupted
 from eqsat.cli.optimize import optimize_file
 from eqsat.cli.options import PATH, Settings, json_option, optimization_options
 from eqsat.stages.batch import Outcome, default_workers, find_jobs, run_jobs
@@ -53,7 +54,7 @@ def optimize_all(
             for outcome in run_jobs(jobs, optimize_one, options, workers, scheduler):
                 outcomes.append(outcome)
                 tell(outcome)
-    except KeyboardInterrupt:
+    except (Interrupted, KeyboardInterrupt):  # a worker may be told first
         click.echo(f"eqsat: interrupted after {len(outcomes)} of {len(jobs)} models: run it again to go on", err=True)
         context.exit(130)
     outcomes.sort(key=lambda outcome: outcome.job.source)
