@@ -89,9 +89,16 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
         if not 0 <= version <= _NEWEST_OPSET:
             raise ModelError(f"{where} cannot be understood: opset {version} of domain {domain!r} cannot be")
     for tensor in _tensors(model):
-        if tensor.dtype == ir.DataType.UNDEFINED:
+        if not _has_element_type(tensor):
             raise ModelError(f"{where} cannot be understood: tensor {tensor.name!r} has no element type")
     return model
+
+
+def _has_element_type(tensor: ir.TensorProtocol) -> bool:
+    try:
+        return tensor.dtype != ir.DataType.UNDEFINED
+    except ValueError:  # it has a number that is none
+        return False
 
 
 def _check_names(proto: Any, where: str) -> None:
