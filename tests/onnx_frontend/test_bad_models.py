@@ -175,7 +175,7 @@ def test_a_sparse_initializer_that_is_not_well_formed(indices: Any, values: Any,
 
 @pytest.mark.parametrize("number", [onnx.TensorProto.UNDEFINED, 127])
 def test_a_weight_without_element_type(number: int) -> None:
-    proto = parsed("(float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> { y = Add (x, w) }")
+    proto = parsed("(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1.0, 2.0}> { y = Add (x, w) }")
     proto.graph.initializer[0].data_type = number
     with pytest.raises(ModelError, match="tensor 'w' has no element type"):
         optimized(proto)
