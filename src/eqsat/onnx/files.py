@@ -96,7 +96,7 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
 
 def _has_element_type(tensor: ir.TensorProtocol) -> bool:
     try:
-        return tensor.dtype != ir.DataType.UNDEFINED
+        return bool(tensor.dtype != ir.DataType.UNDEFINED)
     except ValueError:  # it has a number that is none
         return False
 

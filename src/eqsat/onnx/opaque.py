@@ -7,6 +7,7 @@ take from outside. What ONNX's reference implementation computes of it is comput
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from onnx import checker, defs, helper, numpy_helper, shape_inference
 
 from eqsat.errors import EqsatError, EvaluationError, ModelError
 from eqsat.onnx import contrib
-from eqsat.onnx.graphs import attributes_of, captured_values, subgraphs
+from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute
 from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
@@ -235,6 +236,9 @@ def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr,
     protos = {value.name: proto for value in taken if (proto := type_proto(types[values[value]])) is not None}
     if len(protos) < len({value.name for value in taken}) and not has_subgraphs:
         return unknown
+    inner = nodes_of(*subgraphs(attributes_of(node)))
+    if any(each.op_type == "Einsum" and not _has_equation(each) for each in (node, *inner)):
+        return unknown
     infer = _infer_with_subgraphs if has_subgraphs else _infer
     try:
         constants = {value.name: _stated_value(values[value], value.name) for value in taken}
@@ -243,6 +247,17 @@ def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr,
     except _UNINFERABLE:
         return unknown
     return [type_of_proto(found[output.name]) if output.name in found else UNKNOWN for output in node.outputs]
+
+
+_EQUATION = re.compile(r"({0}(,{0})*)?(->{0})?".format(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"))
+
+
+def _has_equation(node: ir.Node) -> bool:
+    """Whether the equation of an Einsum is one: ONNX's inference does not end on some that are not."""
+    attr = node.attributes.get("equation")
+    if attr is None or attr.type != ir.AttributeType.STRING or attr.is_ref():
+        return False
+    return _EQUATION.fullmatch(attr.as_string().replace(" ", "")) is not None
 
 
 _UNINFERABLE = (
