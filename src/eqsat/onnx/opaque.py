@@ -255,9 +255,8 @@ _EQUATION = re.compile(r"({0}(,{0})*)?(->{0})?".format(r"[A-Za-z]*(\.\.\.)?[A-Za
 def _has_equation(node: ir.Node) -> bool:
     """Whether the equation of an Einsum is one: ONNX's inference does not end on some that are not."""
     attr = node.attributes.get("equation")
-    if attr is None or attr.type != ir.AttributeType.STRING or attr.is_ref():
-        return False
-    return _EQUATION.fullmatch(attr.as_string().replace(" ", "")) is not None
+    equation = None if attr is None else attr.value  # bytes where it is not in UTF-8
+    return isinstance(equation, str) and _EQUATION.fullmatch(equation.replace(" ", "")) is not None
 
 
 _UNINFERABLE = (
