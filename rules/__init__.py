@@ -51,6 +51,7 @@ from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
 from eqsat.rules.repeats import repeating
 from eqsat.rules.rotary import rotary
+from eqsat.rules.row_moves import row_moves
 from eqsat.rules.rows import rows
 from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
@@ -88,6 +89,7 @@ _subjects = (
     linear,
     affine,
     rows,
+    row_moves,
     scaling,
     normalization,
     heads,

@@ -84,6 +84,14 @@ def halves_exchanged(x: Expr) -> Expr:
     return relay.concatenate([relay.negative(second), first], axis=1)
 
 
+def windows_of_rolled(pixels: Expr) -> Expr:
+    """Windows of four by four pixels of an image of eight by eight, which is rolled by one pixel."""
+    image = relay.reshape(pixels, newshape=(8, 8, 16))
+    first, rest = (relay.strided_slice(image, begin=[a], end=[b], axes=[0]) for a, b in ((0, 1), (1, 8)))
+    windows = relay.reshape(relay.concatenate([rest, first], axis=0), newshape=(2, 4, 2, 4, 16))
+    return relay.reshape(relay.transpose(windows, axes=(0, 2, 1, 3, 4)), newshape=(64, 16))
+
+
 def unknown_image() -> Expr:
     return relay.var("image", shape=(relay.Any("height"), relay.Any("width")))
 
@@ -192,6 +200,10 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "a gather of every place in order is a view": (
         "reshape nn.relu",
         lambda: nn.relu(relay.take(image(), const(np.arange(8).reshape(2, 4)), axis=2)),
+    ),
+    "windows of a rolled image are a gather of its pixels": (
+        "take nn.dense",
+        lambda: nn.dense(windows_of_rolled(relay.var("pixels", shape=(64, 16))), array(4, 16)),
     ),
     "a channel shuffle is a gather": (
         "nn.relu take",
