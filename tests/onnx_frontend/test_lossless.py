@@ -232,8 +232,8 @@ def test_the_opset_is_kept_and_only_what_it_has_is_written(opset: int) -> None:
     assert operators(after.graph) == {"Conv": 1, "Relu": 1}
 
 
-@pytest.mark.parametrize("opset", [1, 6, 1000])
-def test_of_opsets_that_are_not_known_all_passes_through(opset: int) -> None:
+@pytest.mark.parametrize("opset", [1, 6])
+def test_of_old_opsets_all_passes_through(opset: int) -> None:
     proto = parsed("(float[N] x) => (float[N] y) { y = Relu (x) }", opset=opset, ir_version=3)
     assert onnx.printer.to_text(optimized(proto)) == onnx.printer.to_text(proto)
     imported = import_model(from_proto(proto))

@@ -61,8 +61,13 @@ def import_model(model: ir.Model, body: Body | None = None) -> Imported:
             as they are, as are those for which it raises an EqsatError.
 
     Raises:
-        ModelError: the graph has a cycle, or uses a value that nothing makes.
+        ModelError: the graph has a cycle, uses a value that nothing makes, or operators of an opset that is not known.
     """
+    if opset_of(model) > NEWEST_OPSET:
+        raise ModelError(
+            f"opset {opset_of(model)} is not known: the onnx package that is installed knows those up to"
+            f" {NEWEST_OPSET}; install a newer one"
+        )
     with paused_gc():
         context = _Context(model, name_counts(model), body)
         if body is not None:
@@ -255,8 +260,8 @@ class _Importer:
         """The expressions of the outputs, by the operator's importer; raises Declined or EqsatError."""
         source = Source(node, inputs, self.types, self.typing.elements, self.opset)
         source.require(node.domain == "" and node.op_identifier() not in self.model.functions, "it is not standard")
-        if not OLDEST_OPSET <= self.opset <= NEWEST_OPSET:
-            source.decline(f"opset {self.opset} is not of {OLDEST_OPSET} to {NEWEST_OPSET}")
+        if self.opset < OLDEST_OPSET:
+            source.decline(f"opset {self.opset} is older than {OLDEST_OPSET}")
         source.require(not node.device_configurations, "it is placed on devices")
         importer = self._constant_node if node.op_type == "Constant" else importer_of(node.op_type)
         if importer is None:
