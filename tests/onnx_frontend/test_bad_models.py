@@ -195,7 +195,7 @@ def test_a_weight_without_element_type(number: int) -> None:
 def test_an_opset_that_is_newer_than_all_that_are_known() -> None:
     proto = parsed("(float[2] x) => (float[2] y) { y = Relu (x) }")
     proto.opset_import[0].version = 1000
-    with pytest.raises(ModelError, match="opset 1000 is not known: .* install a newer one"):
+    with pytest.raises(ModelError, match=r"opset 1000 is not known: .* install a newer one"):
         optimized(proto)
 
 
