@@ -185,7 +185,7 @@ class _Graph:
 
     def _joined(self, layers: list[list[int]], cuts: list[int]) -> tuple[list[list[int]], list[int]]:
         """Small layers as larger ones of several each; those that are left over above are none."""
-        many = max(1, ceil(MIN_CALLS / max(1, self._calls(layers[0])))) if layers else 1
+        many = ceil(MIN_CALLS / self._calls(layers[0])) if layers else 1
         starts = range(0, len(layers) - many + 1, many)
         joined = [list(chain.from_iterable(layers[start : start + many][::-1])) for start in starts]
         return joined, cuts[::many][: len(joined) + 1]
