@@ -23,7 +23,7 @@ from eqsat.relay.op import cast, clip, equal, gather_nd, one_hot, reshape, squee
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.draw import Draw
 from eqsat.rules.operators import commutative, ordered, permutation, rank_of, unary
-from eqsat.rules.shape import codes, has_zero
+from eqsat.rules.shape import codes, reshaped
 from eqsat.rules.values import is_float, is_integer, one, scalar, zero
 
 x, i = variables("x i")
@@ -374,18 +374,14 @@ orders = RuleSet(
         rewrite(
             "gather-nd-in-order",
             collected,
-            reshape(x, newshape=compute(codes, type_of(collected)), allowzero=compute(has_zero, type_of(collected))),
+            reshaped(x, collected),
             when(takes_in_order, attrs_of(collected), value_of(places), type_of(x)),
             examples=_in_order,
         ),
         rewrite(
             "gather-every-place",
             gathered,
-            reshape(
-                x,
-                newshape=compute(codes, type_of(gathered), type_of(x)),
-                allowzero=compute(has_zero, type_of(gathered)),
-            ),
+            reshaped(x, gathered),
             when(takes_every, attrs_of(gathered), value_of(places), type_of(x)),
             examples=_every,
         ),

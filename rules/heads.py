@@ -18,7 +18,7 @@ from eqsat.relay.op import mean, rsqrt, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.normalization import is_vector, number
-from eqsat.rules.operators import permutation, rank_of, reduced_axes
+from eqsat.rules.operators import is_last, permutation, rank_of, reduced_axes
 from eqsat.rules.values import is_float, is_scalar, one, vector
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
@@ -39,10 +39,6 @@ def over_last_axis(ty: TensorType, attrs: Any) -> bool:
 
 def ones(ty: TensorType) -> Any:
     return vector(1.0, ty.shape[-1] if ty.shape else None, ty.dtype)
-
-
-def is_last(attrs: Any, ty: TensorType) -> bool:
-    return attrs.axis in (-1, rank_of(ty) - 1)
 
 
 def _normalized(draw: Draw) -> Expr:

@@ -35,7 +35,6 @@ from eqsat.relay.op import (
     exp,
     expand_dims,
     greater,
-    reshape,
     shape_of,
     split,
     strided_slice,
@@ -50,7 +49,7 @@ from eqsat.relay.ty import Dim, TensorType, Type
 from eqsat.rules.draw import Draw
 from eqsat.rules.operators import binary, rank_of, unary
 from eqsat.rules.operators import shape_of as static_shape
-from eqsat.rules.shape import codes, has_zero
+from eqsat.rules.shape import reshaped
 
 x, y, z, sizes = variables("x y z sizes")
 i, c, d = constants("i c d")
@@ -372,11 +371,7 @@ gathers = RuleSet(
         rewrite(
             "gather-the-only",
             gathered,
-            reshape(
-                x,
-                newshape=compute(codes, type_of(gathered), type_of(x)),
-                allowzero=compute(has_zero, type_of(gathered)),
-            ),
+            reshaped(x, gathered),
             when(is_first, value_of(i)),
             when(takes_the_only, attrs_of(gathered), type_of(x), type_of(i)),
         ),

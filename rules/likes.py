@@ -14,12 +14,12 @@ from eqsat.egraph.egraph import is_exact
 from eqsat.egraph.rule import RuleSet
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_if, is_op, is_tuple_get_item
 from eqsat.relay.expr import Expr, Var, const
-from eqsat.relay.op import broadcast_to, cast, full, reshape
+from eqsat.relay.op import broadcast_to, cast, full
 from eqsat.relay.op import shape_of as shape_tensor
 from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import Draw
 from eqsat.rules.operators import binary, shape_of
-from eqsat.rules.shape import codes, has_zero
+from eqsat.rules.shape import reshaped
 from eqsat.rules.values import same_type, scalar
 
 x, y = variables("x y")
@@ -57,15 +57,7 @@ concrete = RuleSet(
             fill("full", same_full, number),
             when(is_same_dtype, type_of(same_full), type_of(number)),
         ),
-        rewrite(
-            "reshape-like",
-            same_shape,
-            reshape(
-                x,
-                newshape=compute(codes, type_of(same_shape), type_of(x)),
-                allowzero=compute(has_zero, type_of(same_shape)),
-            ),
-        ),
+        rewrite("reshape-like", same_shape, reshaped(x, same_shape)),
         rewrite("broadcast-to-like", same_spread, broadcast_to(x, shape=compute(shape_of, type_of(same_spread)))),
         rewrite("cast-like", same_dtype, cast(x, dtype=compute(dtype_of, type_of(same_dtype)))),
     ],

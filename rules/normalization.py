@@ -25,7 +25,7 @@ from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.gates import is_single
 from eqsat.rules.linear import along
 from eqsat.rules.operators import inverse as inverse_order
-from eqsat.rules.operators import rank_of, reduced_axes
+from eqsat.rules.operators import is_last, rank_of, reduced_axes
 from eqsat.rules.values import is_float, keeps_floats, one, scalar, vector, zero
 
 ROUNDING = Soundness.ROUNDING
@@ -286,7 +286,7 @@ layer_norms = RuleSet(
             like(unscaled, x, gamma, zero),
             when(is_vector, type_of(gamma), type_of(x)),
             when(
-                lambda attrs, ty: scales_and_shifts(attrs) and attrs.axis in (-1, rank_of(ty) - 1),
+                lambda attrs, ty: scales_and_shifts(attrs) and is_last(attrs, ty),
                 attrs_of(unscaled),
                 type_of(x),
             ),
@@ -298,7 +298,7 @@ layer_norms = RuleSet(
             like(unshifted, x, gamma, beta),
             when(is_vector, type_of(beta), type_of(x)),
             when(
-                lambda attrs, ty: scales_and_shifts(attrs) and attrs.axis in (-1, rank_of(ty) - 1),
+                lambda attrs, ty: scales_and_shifts(attrs) and is_last(attrs, ty),
                 attrs_of(unshifted),
                 type_of(x),
             ),

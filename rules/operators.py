@@ -47,6 +47,11 @@ def rank_of(ty: Type) -> int:
     return len(ty.shape) if isinstance(ty, TensorType) else 0
 
 
+def is_last(attrs: Any, ty: Type) -> bool:
+    """Guard: the axis of an operator on a tensor of type ``ty`` is the last one."""
+    return attrs.axis in (-1, rank_of(ty) - 1)
+
+
 def front(axes: int | Iterable[int], rank: int) -> tuple[int, ...]:
     """Axes counted from the front."""
     return tuple(axis % rank for axis in ((axes,) if isinstance(axes, int) else axes)) if rank else ()

@@ -67,8 +67,8 @@ def moved_rows(root: DFPattern, move: Callable[..., Any], *how: Any) -> Any:
         after = move(before, *of) if isinstance(before, np.ndarray) else before
         return after.ravel() if isinstance(after, np.ndarray) else after
 
-    gathered = take(x, compute(places, type_of(x), type_of(viewed), *how), axis=0, mode="fast")
-    return reshape(gathered, newshape=compute(codes, type_of(root)))
+    moved = take(x, compute(places, type_of(x), type_of(viewed), *how), axis=0, mode="fast")
+    return reshape(moved, newshape=compute(codes, type_of(root)))
 
 
 def transposed(places: NDArray[Any], attrs: Any) -> Any:

@@ -17,13 +17,28 @@ from eqsat.relay.expr import Constant, Expr, Var
 from eqsat.relay.op import reshape
 from eqsat.relay.ty import TensorType
 from eqsat.rules.draw import FLOATS, Draw
-from eqsat.rules.operators import rank_of
+from eqsat.rules.operators import is_last, rank_of
 from eqsat.rules.shape import codes
 
 x, y, gamma, beta = variables("x y gamma beta")
 w, b = constants("w b")
 
+
+def of_ints(ty: TensorType) -> list[int]:
+    return [dim for dim in ty.shape if isinstance(dim, int)]
+
+
+def as_rows(ty: TensorType) -> tuple[Any, ...]:
+    return (-1, ty.shape[-1])
+
+
+def rows_of(data: Any) -> Any:
+    """All rows of a batch of them."""
+    return reshape(data, newshape=compute(as_rows, type_of(data)))
+
+
 product = nn.matmul(x, w)
+product_of_rows = like(product, rows_of(x), w)
 biased = product + b
 split = reshape(product)
 
@@ -39,22 +54,9 @@ def is_of_rows(attrs: Any, data: TensorType, weight: TensorType) -> bool:
     return plain and rank_of(data) > 2 and isinstance(data.shape[-1], int) and prod(of_ints(data)) > 0
 
 
-def of_ints(ty: TensorType) -> list[int]:
-    return [dim for dim in ty.shape if isinstance(dim, int)]
-
-
-def as_rows(ty: TensorType) -> tuple[Any, ...]:
-    return (-1, ty.shape[-1])
-
-
 def is_view_of_rows(rows: TensorType, ty: TensorType) -> bool:
     """Guard: a view makes more axes of those of rows, which stay as long."""
     return rank_of(rows) == 2 < rank_of(ty) and rows.shape[-1] == ty.shape[-1]
-
-
-def is_along_rows(attrs: Any, ty: TensorType) -> bool:
-    """Guard: the axis of an operator is the last one."""
-    return attrs.axis in (-1, rank_of(ty) - 1)
 
 
 def _split(draw: Draw) -> Expr:
@@ -105,10 +107,7 @@ rows = RuleSet(
         rewrite(
             "product-of-rows",
             biased,
-            reshape(
-                like(product, reshape(x, newshape=compute(as_rows, type_of(x))), w) + b,
-                newshape=compute(codes, type_of(biased)),
-            ),
+            reshape(product_of_rows + b, newshape=compute(codes, type_of(biased))),
             when(is_of_rows, attrs_of(product), type_of(x), type_of(w)),
             when(lambda ty: rank_of(ty) == 1, type_of(b)),
             soundness=Soundness.ROUNDING,
@@ -118,10 +117,7 @@ rows = RuleSet(
         rewrite(
             "split-product-of-rows",
             split,
-            reshape(
-                like(product, reshape(x, newshape=compute(as_rows, type_of(x))), w),
-                newshape=compute(codes, type_of(split)),
-            ),
+            reshape(product_of_rows, newshape=compute(codes, type_of(split))),
             when(is_of_rows, attrs_of(product), type_of(x), type_of(w)),
             soundness=Soundness.ROUNDING,
             examples=_split,
@@ -131,7 +127,7 @@ rows = RuleSet(
             rewrite(
                 f"{name}-of-rows",
                 whole,
-                like(back, like(whole, x, reshape(y, newshape=compute(as_rows, type_of(y))))),
+                like(back, like(whole, x, rows_of(y))),
                 when(lambda first, second: first.shape == second.shape, type_of(back), type_of(y)),
                 when(is_view_of_rows, type_of(x), type_of(back)),
                 examples=_met,
@@ -143,7 +139,7 @@ rows = RuleSet(
             "layer-norm-of-rows",
             normalized,
             like(back, like(normalized, x, gamma, beta, axis=-1)),
-            when(is_along_rows, attrs_of(normalized), type_of(back)),
+            when(is_last, attrs_of(normalized), type_of(back)),
             when(is_view_of_rows, type_of(x), type_of(back)),
             examples=_normalized,
         ),
@@ -151,7 +147,7 @@ rows = RuleSet(
             "rows-of-layer-norm",
             rows_normalized,
             like(normalized_first, like(rows_normalized, x), gamma, beta, axis=-1),
-            when(is_along_rows, attrs_of(normalized_first), type_of(x)),
+            when(is_last, attrs_of(normalized_first), type_of(x)),
             when(is_view_of_rows, type_of(rows_normalized), type_of(x)),
             examples=_flattened,
         ),

@@ -46,9 +46,10 @@ def codes(ty: Type, of: Type | None = None) -> Any:
     return found
 
 
-def reshaped(root: Any) -> Any:
-    """``x`` in the shape of what ``root`` matched."""
-    return reshape(x, newshape=compute(codes, type_of(root), type_of(x)), allowzero=compute(has_zero, type_of(root)))
+def reshaped(data: Any, root: Any) -> Any:
+    """``data`` in the shape of what ``root`` matched."""
+    newshape = compute(codes, type_of(root), type_of(data))
+    return reshape(data, newshape=newshape, allowzero=compute(has_zero, type_of(root)))
 
 
 def has_zero(ty: TensorType) -> bool:
@@ -125,12 +126,12 @@ views = RuleSet(
         rewrite(
             "view-into-ordered", view_of_ordered, like(number_first, y, like(view_of_ordered, x)), one_ordered_number
         ),
-        rewrite("view-of-view", outer_view, reshaped(outer_view)),
+        rewrite("view-of-view", outer_view, reshaped(x, outer_view)),
         rewrite("view-nothing", inner_view, x),
         rewrite(
             "transpose-of-ones",
             inner_transpose,
-            reshaped(inner_transpose),
+            reshaped(x, inner_transpose),
             when(moves_ones_only, attrs_of(inner_transpose), type_of(x)),
         ),
         rewrite(

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import onnx_ir as ir
 
 from eqsat.errors import ModelError
-from eqsat.onnx.values import data_replaced
+from eqsat.onnx.values import data_replaced, read_later
 
 
 def check_external_files(model: ir.Model, where: str) -> None:
@@ -41,12 +41,7 @@ def take_in_attributes(model: ir.Model) -> None:
     Only initializers have their data beside the file that is written.
     """
     for node, attr in _external_attributes(model):
-        node.attributes[attr.name] = ir.AttrTensor(attr.name, _read_later(attr.value), attr.doc_string)
-
-
-def _read_later(tensor: ir.ExternalTensor) -> ir.LazyTensor:
-    said = {"name": tensor.name, "doc_string": tensor.doc_string, "metadata_props": tensor.metadata_props}
-    return ir.LazyTensor(lambda: tensor, tensor.dtype, ir.Shape(tensor.shape), **said)
+        node.attributes[attr.name] = ir.AttrTensor(attr.name, read_later(attr.value, attr.value.name), attr.doc_string)
 
 
 def taken_in(model: ir.Model, most: float = math.inf) -> AbstractContextManager[None]:

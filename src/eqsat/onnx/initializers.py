@@ -12,7 +12,7 @@ import onnx_ir as ir
 from eqsat.nd import NDArray
 from eqsat.onnx.imported import Origin
 from eqsat.onnx.names import Names
-from eqsat.onnx.values import copy_value
+from eqsat.onnx.values import copy_value, read_later
 from eqsat.relay.expr import Constant
 
 
@@ -79,8 +79,7 @@ def _named(tensor: Any, name: str | None) -> Any:
     if tensor.name == name and not tensor.metadata_props:
         return tensor
     if isinstance(tensor, ir.TensorProtoTensor):
-        said = {"doc_string": tensor.doc_string, "metadata_props": tensor.metadata_props}
-        return ir.LazyTensor(lambda: tensor, tensor.dtype, ir.Shape(tensor.shape), name=name, **said)
+        return read_later(tensor, name)
     renamed = copy(tensor)
     renamed.name = name
     return renamed

@@ -22,6 +22,12 @@ def copy_value(value: ir.Value, name: str | None = None) -> ir.Value:
     return copy
 
 
+def read_later(tensor: Any, name: str | None) -> ir.LazyTensor:
+    """A tensor under a name, whose data are read when they are asked for."""
+    said = {"doc_string": tensor.doc_string, "metadata_props": tensor.metadata_props}
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, ir.Shape(tensor.shape), name=name, **said)
+
+
 @contextmanager
 def data_replaced(tensors: Mapping[ir.Value, Any]) -> Iterator[None]:
     """Other tensors as the data of initializers, until the block ends."""
