@@ -11,7 +11,7 @@ optimize: $(INSTALLED)  ## optimize real ONNX models end to end and print what c
 test: $(INSTALLED)  ## the whole suite
 	$(BIN)/python -m pytest -n auto
 
-lint: $(INSTALLED) build/typecheck/eqsat
+lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -21,14 +21,6 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
-
-# rules/ and extraction/ stand beside src/ but are imported below eqsat: show the type checker that tree.
-build/typecheck/eqsat: FORCE
-	mkdir -p $@
-	ln -sfn $(CURDIR)/src/eqsat/* $(CURDIR)/rules $(CURDIR)/extraction $@/
-
-.PHONY: FORCE
-FORCE:
 
 clean:
 	rm -rf build $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

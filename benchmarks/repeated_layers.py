@@ -19,13 +19,14 @@ from numpy.random import Generator, default_rng
 import eqsat
 from eqsat import relay
 from eqsat.extraction import CostFunction, OpCount
+from eqsat.layers.optimize import optimize_with_report
 from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.files import load
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import import_model
+from eqsat.pipeline.extract import Extraction
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Function
-from eqsat.stages import Extraction, optimized
 
 TOKENS, WIDTH = 8, 32
 
@@ -69,7 +70,7 @@ def seconds(work: Callable[[], Extraction], repeat: int) -> tuple[float, Extract
 def compare(name: str, function: Function, model: CostFunction, repeat: int) -> None:
     """Print a row."""
     whole, one = seconds(lambda: eqsat.extract(eqsat.saturate(function), model), repeat)
-    layered, other = seconds(lambda: optimized(function, cost_model=model), repeat)
+    layered, other = seconds(lambda: optimize_with_report(function, cost_model=model), repeat)
     same = np.isclose([one.input_cost, one.cost, one.lower_bound], [other.input_cost, other.cost, other.lower_bound])
     costs = f"{other.input_cost:g} -> {other.cost:g}{'' if same.all() else f', but {one.cost:g} as a whole'}"
     lowered = [len(each.regions[-1].runner.lowered.nodes) for each in (one, other)]

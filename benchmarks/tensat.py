@@ -21,11 +21,11 @@ from models import MODELS
 
 import eqsat
 from eqsat import extraction, rules
+from eqsat.pipeline.problem import region_problem
+from eqsat.pipeline.saturate import Saturation
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, wildcard
 from eqsat.relay.expr import Function
 from eqsat.rules.merge import merge
-from eqsat.stages import Saturation
-from eqsat.stages.posed import pose
 
 LIMITS = eqsat.Limits(iterations=15, nodes=50_000, seconds=60.0)
 
@@ -98,7 +98,7 @@ def extract(saturation: Saturation, method: str) -> tuple[float, float, bool]:
     """Seconds of the search, gain in %, whether it is proved best. The graph is not built: that would fold weights."""
     (region,), model = saturation.regions, extraction.Roofline("tensorrt")
     start = time.process_time()
-    posed = pose(region, model)
+    posed = region_problem(region, model)
     best = extraction.extract(posed.problem, method, incumbent=posed.incumbent, seconds=20.0)
     return time.process_time() - start, 100 * (posed.input_cost / best.cost - 1), best.optimal
 

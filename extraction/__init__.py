@@ -1,13 +1,24 @@
-"""Extraction: the cheapest graph in an e-graph."""
+"""Extraction: the cheapest graph in an e-graph. The cost models of :mod:`eqsat.cost` can be had here too."""
+
+from eqsat.cost import (
+    Bytes,
+    CostFunction,
+    CostModel,
+    CostNode,
+    Device,
+    Flops,
+    Measured,
+    OpCount,
+    Roofline,
+    Storage,
+    ties_of,
+)
 
 from .anytime import EXTRACTORS, auto, extract
 from .branch_and_cut import exact
-from .cost import Bytes, CostFunction, CostModel, CostNode, Flops, OpCount, Roofline, Storage, ties_of
-from .devices import Device
 from .greedy import dag, tree
 from .gym import read_gym, write_gym
 from .local_search import local
-from .measured import Measured
 from .problem import Problem
 from .solution import Result, dag_cost
 from .ties import nearer

@@ -9,12 +9,13 @@ those that move bindings and functions about, which an e-graph has no notion of.
 """
 
 from eqsat.egraph.author import (
-    apart,
     attrs_of,
     birewrite,
     compute,
     constants,
+    distinct,
     like,
+    non_constant,
     refuse,
     rewrite,
     rule,
@@ -23,7 +24,6 @@ from eqsat.egraph.author import (
     uses_of,
     value_of,
     variables,
-    varying,
     when,
 )
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Soundness
@@ -112,13 +112,13 @@ __all__ = [
     "Rewrite",
     "RuleSet",
     "Soundness",
-    "apart",
     "attending",
     "attrs_of",
     "birewrite",
     "compute",
     "constants",
     "default",
+    "distinct",
     "fast_math",
     "finite",
     "fold",
@@ -126,6 +126,7 @@ __all__ = [
     "like",
     "lowering",
     "merge",
+    "non_constant",
     "refuse",
     "rewrite",
     "rule",
@@ -135,6 +136,5 @@ __all__ = [
     "uses_of",
     "value_of",
     "variables",
-    "varying",
     "when",
 ]

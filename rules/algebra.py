@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.author import apart, compute, constants, rewrite, type_of, value_of, variables, varying, when
+from eqsat.egraph.author import compute, constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op
 from eqsat.relay.expr import Constant, Var
@@ -172,7 +172,7 @@ canonical = RuleSet(
 )
 
 shifted, scaled = x + a, x * a
-out_of_shift, out_of_scale = ((apart(whole, x), varying(x)) for whole in (shifted, scaled))
+out_of_shift, out_of_scale = ((distinct(whole, x), non_constant(x)) for whole in (shifted, scaled))
 
 # constants travel outward and meet
 meeting = RuleSet(
@@ -220,7 +220,7 @@ meeting = RuleSet(
             (x * y) * a,
             when(is_scalar, type_of(a)),
             *out_of_scale,
-            varying(y),
+            non_constant(y),
             soundness=ROUNDING,
         ),
         rewrite(
@@ -228,8 +228,8 @@ meeting = RuleSet(
             scaled / y,
             (x / y) * a,
             when(is_float_scalar, type_of(a)),
-            apart(scaled, x),
-            varying(y),
+            distinct(scaled, x),
+            non_constant(y),
             soundness=ROUNDING,
         ),
         rewrite(
@@ -238,7 +238,7 @@ meeting = RuleSet(
             (x + y) + a,
             when(is_scalar, type_of(a)),
             *out_of_shift,
-            varying(y),
+            non_constant(y),
             soundness=ROUNDING,
         ),
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only
@@ -248,7 +248,7 @@ meeting = RuleSet(
             x * (a + b),
             when(all_positive, value_of(a), value_of(b)),
             sum_is_new,
-            varying(x),
+            non_constant(x),
             soundness=ROUNDING,
         ),
         rewrite(
@@ -256,10 +256,10 @@ meeting = RuleSet(
             scaled_and_itself,
             x * (a + scalar(1, x)),
             when(all_positive, value_of(a)),
-            varying(x),
+            non_constant(x),
             soundness=ROUNDING,
         ),
-        rewrite("add-itself", x + x, x * scalar(2, x), when(is_number, type_of(x)), varying(x)),
+        rewrite("add-itself", x + x, x * scalar(2, x), when(is_number, type_of(x)), non_constant(x)),
         rewrite("common-factor-of-any-sign", scaled_twice, x * (a + b), soundness=FINITE),
         rewrite(
             "one-and-some-of-any-sign",

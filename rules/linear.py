@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.author import (
-    apart,
     attrs_of,
     compute,
     constants,
+    distinct,
     like,
     refuse,
     rewrite,
@@ -279,14 +279,14 @@ biases = RuleSet(
     [
         # (y + b) + c = y + (b + c)
         rewrite(
-            "shift-of-bias", shifted + c, like(shifted, y, b + on_channels(c)), apart(shifted, y), soundness=ROUNDING
+            "shift-of-bias", shifted + c, like(shifted, y, b + on_channels(c)), distinct(shifted, y), soundness=ROUNDING
         ),
         rewrite(
             "bias-bias",
             shifted_again,
             like(shifted, y, b + c),
             when(lambda inner, outer: inner == outer, attrs_of(shifted), attrs_of(shifted_again)),
-            apart(shifted, y),
+            distinct(shifted, y),
             soundness=ROUNDING,
         ),
         # (y + b) s = y s + b s

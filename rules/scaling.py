@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.author import (
-    apart,
     attrs_of,
     compute,
     constants,
+    distinct,
     like,
     refuse,
     rewrite,
@@ -152,7 +152,7 @@ scaling = RuleSet(
             (x * y) * c,
             keeps_floats(scaled_rows, x),
             when(is_no_scalar, type_of(c)),
-            apart(row_scaled, y),
+            distinct(row_scaled, y),
             soundness=Soundness.FINITE,
         ),
     ],

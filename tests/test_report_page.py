@@ -45,7 +45,7 @@ def network(layers: int) -> relay.Function:
     return relay.Function([data], out)
 
 
-def optimized(function: relay.Expr | None = None) -> eqsat.stages.Extraction:
+def optimized(function: relay.Expr | None = None) -> eqsat.Extraction:
     rules = RuleSet("demo", [SAME, NEVER])
     return eqsat.extract(eqsat.saturate(network(3) if function is None else function, rules))
 
@@ -196,7 +196,7 @@ HOSTILE = [
 ]
 
 
-def of_one_input(name: str) -> eqsat.stages.Extraction:
+def of_one_input(name: str) -> eqsat.Extraction:
     data = relay.var(name, shape=(2,))
     return optimized(relay.Function([data], relay.tanh(data)))
 

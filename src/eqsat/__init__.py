@@ -4,20 +4,16 @@ from importlib import import_module
 from typing import Any
 
 from eqsat import ir, nd, parser, relay, tir, transform
+from eqsat.composites.rules import composite_rules
+from eqsat.egraph.report import Limits
 from eqsat.errors import EqsatError
+from eqsat.layers.optimize import optimize
+from eqsat.orders.compare import OrderComparison, compare_orders
+from eqsat.pipeline.equality_saturation import EqualitySaturation
+from eqsat.pipeline.extract import Extraction, extract
+from eqsat.pipeline.saturate import Saturation, saturate
 from eqsat.registry import get_global_func, register_func
 from eqsat.relay import IRModule
-from eqsat.stages import (
-    Extraction,
-    Limits,
-    OrderComparison,
-    Saturation,
-    compare_orders,
-    composite_rules,
-    extract,
-    optimize,
-    saturate,
-)
 
 TVMError = EqsatError
 """The name that programs written for TVM catch."""
@@ -32,6 +28,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "EqsatError",
+    "EqualitySaturation",
     "Extraction",
     "IRModule",
     "Limits",

@@ -13,11 +13,11 @@ import eqsat
 from eqsat import relay
 from eqsat.egraph.egraph import MOST_ARGUMENTS
 from eqsat.egraph.report import Report, resident_bytes
+from eqsat.egraph.schedule import Backoff, Phase, Schedule
 from eqsat.errors import ArgumentError, LimitError
 from eqsat.ir import structural_equal
 from eqsat.relay.expr import Expr
 from eqsat.rules import RuleSet, rewrite, variables
-from eqsat.stages import Backoff, Phase, Schedule
 
 a, b, c = variables("a b c")
 

@@ -14,7 +14,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
 from eqsat.egraph.lower import lower
-from eqsat.egraph.presence import Presence
+from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import QueryCompiler
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.errors import RuleError
@@ -49,17 +49,17 @@ def query_roots(pattern: DFPattern, graph: Expr) -> set[Expr]:
     constants.update(None)
     egraph.flush()
     found = _run_queries(egraph, "all", pattern, None)
-    assert found == _run_queries(egraph, "present", pattern, Presence(egraph)), "what is left out matches nothing"
+    assert found == _run_queries(egraph, "present", pattern, Prefilter(egraph)), "what is left out matches nothing"
     classes = take_snapshot(egraph).handle_class
     hits = {int(classes[handle]) for handle in found}
     return {node for node, handle in lowered.handles.items() if int(classes[handle]) in hits}
 
 
-def _run_queries(egraph: EGraph, name: str, pattern: DFPattern, presence: Presence | None) -> list[int]:
+def _run_queries(egraph: EGraph, name: str, pattern: DFPattern, prefilter: Prefilter | None) -> list[int]:
     """The handles that a pattern's queries find."""
     egraph.engine.relation(f"found_{name}", "i64")
     egraph.engine.declare(f"(ruleset find_{name})")
-    queries = QueryCompiler(egraph, "find", presence=presence).queries([pattern])
+    queries = QueryCompiler(egraph, "find", prefilter=prefilter).queries([pattern])
     egraph.flush()
     egraph.engine.saturate("facts")
     for premises, root in dict.fromkeys((" ".join(query.premises), query.classes[pattern]) for query in queries):

@@ -6,11 +6,11 @@ import pytest
 
 import eqsat
 from eqsat import extraction, relay, rules
+from eqsat.egraph.schedule import Backoff, Phase, Schedule
 from eqsat.errors import ArgumentError, LimitError, RuleError, TypeCheckError
 from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, wildcard
 from eqsat.relay.expr import Expr
 from eqsat.rules import FoldConstants, RuleSet, refuse, rewrite, rule, type_of, variables, when
-from eqsat.stages import Backoff, Phase, Schedule
 
 a, b, c = variables("a b c")
 x = relay.var("x", shape=(2, 3))

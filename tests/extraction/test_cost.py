@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from eqsat import relay
+from eqsat.cost.devices import devices
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Bytes, CostNode, Device, Flops, Measured, OpCount, Roofline, Storage
-from eqsat.extraction.devices import devices
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType
 
@@ -89,7 +89,7 @@ def test_measured_costs_are_remembered(tmp_path: Path, monkeypatch: pytest.Monke
     cache = tmp_path / "costs.json"
     first = Measured(cache)(DENSE)
     assert first > 0
-    monkeypatch.setattr("eqsat.extraction.measured._measure", lambda node: pytest.fail("measured again"))
+    monkeypatch.setattr("eqsat.cost.measured._measure", lambda node: pytest.fail("measured again"))
     assert Measured(cache)(DENSE) == first
 
 

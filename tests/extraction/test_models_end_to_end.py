@@ -13,8 +13,8 @@ import eqsat
 from eqsat import relay, rules
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Bytes, CostNode, Flops, Measured, OpCount, Roofline, Storage, local
+from eqsat.pipeline.problem import region_problem
 from eqsat.relay.interpreter import evaluate
-from eqsat.stages.posed import pose
 
 X = relay.var("x", shape=(1, 4, 8, 8))
 RNG = np.random.default_rng(0)
@@ -68,13 +68,13 @@ def test_measured_costs_are_asked_once_for_each_operator_and_type(
     assert 0 < first.cost <= first.input_cost
     keys = [*json.loads(cache.read_text())]
     assert any(key.startswith("nn.conv2d(Tensor[(1, 4, 8, 8)") for key in keys)
-    monkeypatch.setattr("eqsat.extraction.measured._measure", lambda node: pytest.fail("measured again"))
+    monkeypatch.setattr("eqsat.cost.measured._measure", lambda node: pytest.fail("measured again"))
     assert eqsat.extract(saturation, cost_model=Measured(cache)).cost == first.cost
 
 
 def test_a_cost_of_the_whole_choice_is_a_matter_for_local(saturation: Any) -> None:
     region = saturation.regions[-1]
-    problem = pose(region, OpCount()).problem
+    problem = region_problem(region, OpCount()).problem
 
     def squared(choice: np.ndarray) -> float:
         return sum(problem.costs[n] for n in choice.tolist() if n >= 0) ** 2

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 
 from eqsat.errors import EqsatError, ModelError
 from eqsat.onnx import from_bytes, run, to_bytes
-from eqsat.onnx.spelling import Target
+from eqsat.onnx.converters import Target
 from eqsat.rules import sets
 
 from .models import chain, conv_batch_norm, operators, optimized, parsed, round_trip

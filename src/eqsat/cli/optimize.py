@@ -21,8 +21,8 @@ from eqsat.cli.options import PATH, STREAM, Settings, json_option, keep_apart, o
 from eqsat.cli.progress import saturation_progress
 from eqsat.egraph.report import Report
 from eqsat.errors import ModelError
+from eqsat.pipeline.explain import Change, Explanation
 from eqsat.relay.expr import Call, Expr
-from eqsat.stages.explanation import Change, Explanation
 
 
 @click.command(short_help="Write a cheaper model that computes the same.")

@@ -15,10 +15,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from eqsat.cli.batch import Outcome, default_workers, find_jobs, run_jobs
 from eqsat.cli.interrupt import Interrupted
 from eqsat.cli.optimize import optimize_file
 from eqsat.cli.options import PATH, Settings, json_option, optimization_options
-from eqsat.stages.batch import Outcome, default_workers, find_jobs, run_jobs
 
 
 @click.command(name="optimize-all", short_help="Optimize every model of a folder.")

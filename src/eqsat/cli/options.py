@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 import click
 
+from eqsat.cost import CostFunction, OpCount, Roofline
+from eqsat.egraph.report import Limits
 from eqsat.errors import ArgumentError
-from eqsat.extraction import EXTRACTORS, CostFunction, OpCount, Roofline
-from eqsat.stages import Limits
+from eqsat.extraction import EXTRACTORS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

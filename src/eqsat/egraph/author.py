@@ -8,18 +8,18 @@ from typing import Any
 
 from eqsat.egraph.check import check_rewrite, subpatterns
 from eqsat.egraph.rule import (
-    Apart,
     Compute,
+    Distinct,
     Examples,
     Guard,
     Like,
+    NonConstant,
     PythonRule,
     Ref,
     Refusal,
     Rewrite,
     RuleSet,
     Soundness,
-    Varying,
 )
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, wildcard
@@ -64,20 +64,20 @@ def when(holds: Callable[..., Any], *refs: Ref) -> Guard:
     return Guard(holds, refs)
 
 
-def apart(*patterns: DFPattern) -> Apart:
+def distinct(*patterns: DFPattern) -> Distinct:
     """A condition: ``patterns`` matched different values, as far as is known yet.
 
     A law that takes something out of a value would go on for ever where that value equals its own part.
     """
-    return Apart(patterns)
+    return Distinct(patterns)
 
 
-def varying(pattern: DFPattern) -> Varying:
+def non_constant(pattern: DFPattern) -> NonConstant:
     """A condition: ``pattern`` matched what is no constant, as far as is known yet.
 
     A law that moves constants about would go on for ever where all it finds are constants, of which some cancel.
     """
-    return Varying(pattern)
+    return NonConstant(pattern)
 
 
 def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
@@ -106,7 +106,7 @@ def rewrite(
     name: str,
     lhs: Any,
     rhs: Any,
-    *guards: Guard | Apart | Varying,
+    *guards: Guard | Distinct | NonConstant,
     soundness: Soundness = Soundness.EXACT,
     examples: Examples | None = None,
 ) -> Rewrite:
@@ -116,7 +116,7 @@ def rewrite(
         name: unique name.
         lhs: a pattern, or a tuple of patterns matched together.
         rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
-        guards: conditions made by :func:`when`, :func:`apart` and :func:`varying`.
+        guards: conditions made by :func:`when`, :func:`distinct` and :func:`non_constant`.
         soundness: what it keeps; by default every bit.
         examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
 
@@ -131,15 +131,15 @@ def rewrite(
     if len(templates) not in (1, len(roots)):
         raise RuleError(f"rule {name}: {len(roots)} patterns on the left and {len(templates)} templates on the right")
     when = tuple([guard for guard in guards if isinstance(guard, Guard)])
-    different = tuple([guard for guard in guards if isinstance(guard, Apart)])
-    unknown = tuple([guard for guard in guards if isinstance(guard, Varying)])
+    different = tuple([guard for guard in guards if isinstance(guard, Distinct)])
+    unknown = tuple([guard for guard in guards if isinstance(guard, NonConstant)])
     result = Rewrite(name, roots, templates, when, different, unknown, soundness, examples)
     check_rewrite(result)
     return result
 
 
 def birewrite(
-    name: str, lhs: Any, rhs: Any, *guards: Guard | Apart | Varying, soundness: Soundness = Soundness.EXACT
+    name: str, lhs: Any, rhs: Any, *guards: Guard | Distinct | NonConstant, soundness: Soundness = Soundness.EXACT
 ) -> RuleSet:
     """The equation in both directions: two rules, ``name`` and ``name-back``."""
     forth = rewrite(name, lhs, rhs, *guards, soundness=soundness)

@@ -21,11 +21,11 @@ from eqsat.relay.dataflow_pattern import (
 def check_rewrite(rule: Rewrite) -> None:
     """Raise RuleError when the right side or a guard uses what the left side cannot have matched."""
     matched = {pattern for root in rule.lhs for pattern in subpatterns(root)}
-    for apart in rule.apart:
-        for pattern in apart.patterns:
+    for distinct in rule.distinct:
+        for pattern in distinct.patterns:
             _require(rule, pattern, matched, "a condition")
-    for varying in rule.varying:
-        _require(rule, varying.pattern, matched, "a condition")
+    for non_constant in rule.non_constant:
+        _require(rule, non_constant.pattern, matched, "a condition")
     for guard in rule.when:
         for ref in guard.refs:
             _require(rule, ref.pattern, matched, "a guard")

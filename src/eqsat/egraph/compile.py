@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.awaited import Awaited
+from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal, Log, Made
-from eqsat.egraph.presence import Presence
+from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import Head, Query, QueryCompiler
 from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
 from eqsat.egraph.symbols import Symbol, attrs_key
@@ -76,13 +76,13 @@ class RewriteCompiler:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._compiled)
 
-    def update(self, presence: Presence | None) -> Awaited:
-        """Add engine rules for the alternatives that may match now (without ``presence``: ever).
+    def update(self, prefilter: Prefilter | None) -> Dependencies:
+        """Add engine rules for the alternatives that may match now (without ``prefilter``: ever).
 
         Returns what others wait for.
         """
         egraph = self.egraph
-        compiler = QueryCompiler(egraph, self.rule.name, egraph.either_order, presence)
+        compiler = QueryCompiler(egraph, self.rule.name, egraph.either_order, prefilter)
         queries = compiler.queries(self.roots)
         new = [query for query in queries if query.key not in self._compiled]
         if new and not self._compiled:
@@ -90,10 +90,10 @@ class RewriteCompiler:
         for query in new:
             self._compiled.add(query.key)
             self._add(query, len(self._compiled))
-        return compiler.awaited
+        return compiler.dependencies
 
     def _add(self, query: Query, number: int) -> None:
-        query = self._varying(self._apart(query))
+        query = self._non_constant(self._distinct(query))
         action = _Action(self.egraph, self.rule, query)
         action.build()
         name = f"{self.ruleset}_{number}"
@@ -134,19 +134,19 @@ class RewriteCompiler:
         action.actions.append(log.action)
         return log
 
-    def _apart(self, query: Query) -> Query:
-        """The query where roots, and what the rule says is apart, are different classes."""
-        groups = [self.rule.lhs, *(apart.patterns for apart in self.rule.apart)]
+    def _distinct(self, query: Query) -> Query:
+        """The query where roots, and what the rule says is distinct, are different classes."""
+        groups = [self.rule.lhs, *(distinct.patterns for distinct in self.rule.distinct)]
         for group in groups:
             classes = [query.classes[pattern] for pattern in group if pattern in query.classes]
             query = query.where(*[f"(!= {a} {b})" for i, a in enumerate(classes) for b in classes[i + 1 :]])
         return query
 
-    def _varying(self, query: Query) -> Query:
+    def _non_constant(self, query: Query) -> Query:
         """The query where no constants matched what the rule says is none."""
-        for varying in self.rule.varying:
-            self.egraph.ask_varying()
-            query = query.where(f"(varies {query.classes[varying.pattern]})")
+        for non_constant in self.rule.non_constant:
+            self.egraph.ask_non_constant()
+            query = query.where(f"(varies {query.classes[non_constant.pattern]})")
         return query
 
     def _answer(self, action: _Action, half: list[str]) -> Callable[..., Sequence[int] | None]:

@@ -136,7 +136,7 @@ class EGraph:
         self._on_constness: Callable[[], None] | None = None
         self._predicates = Predicates()
         self._tables = 0  # of predicates
-        self._varying = False  # whether it is derived what varies
+        self._non_constant = False  # whether it is derived what varies
         self.answers: list[tuple[Sequence[str], str, Answer]] = []
         self.asked: dict[tuple[int, ...], tuple[int, ...] | None] = {}
         self._ask_tables: dict[str, None] = {}
@@ -180,10 +180,10 @@ class EGraph:
         if hook is not None:
             hook()
 
-    def ask_varying(self) -> None:
+    def ask_non_constant(self) -> None:
         """Have ``varies`` derived: a rule asks for it."""
-        if not self._varying:
-            self._varying = True
+        if not self._non_constant:
+            self._non_constant = True
             self.ask_constness()
             self.engine.relation("varies", "Expr")
             for command in _VARYING:

@@ -14,7 +14,7 @@ import numpy as np
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.predicates import Test
-from eqsat.egraph.presence import Presence
+from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
@@ -131,10 +131,10 @@ class ConstantFacts:
         self._asked = False
         egraph.on_constness(self._ask_constness)
 
-    def update(self, presence: Presence | None) -> bool:
-        """See to the symbols whose e-nodes may be constant now (without ``presence``: ever); whether any is new."""
+    def update(self, prefilter: Prefilter | None) -> bool:
+        """See to the symbols whose e-nodes may be constant now (without ``prefilter``: ever); whether any is new."""
         symbols = self.egraph.symbols
-        found = range(len(symbols)) if presence is None else presence.constant_symbols()
+        found = range(len(symbols)) if prefilter is None else prefilter.constant_symbols()
         new = {index: symbols[index] for index in found if index not in self._covered}
         self._covered |= new
         for index, symbol in new.items():

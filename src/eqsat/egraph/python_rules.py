@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from eqsat.egraph.awaited import Awaited
 from eqsat.egraph.compile import Fail, Refuse
+from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
-from eqsat.egraph.presence import Presence
+from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
@@ -171,19 +171,19 @@ class PythonRuleRunner:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._alternatives)
 
-    def update(self, presence: Presence | None) -> Awaited:
-        """Add match tables for the alternatives that may match now (without ``presence``: ever).
+    def update(self, prefilter: Prefilter | None) -> Dependencies:
+        """Add match tables for the alternatives that may match now (without ``prefilter``: ever).
 
         Returns what others wait for.
         """
-        compiler = QueryCompiler(self.egraph, self.rule.name, presence=presence)
+        compiler = QueryCompiler(self.egraph, self.rule.name, prefilter=prefilter)
         queries = compiler.queries(self.roots)
         new = [query for query in queries if query.key not in self._alternatives]
         if new and not self._alternatives:
             self.egraph.engine.declare(f"(ruleset {self.ruleset})")
         for query in new:
             self._alternatives[query.key] = self._declare(query, len(self._alternatives))
-        return compiler.awaited
+        return compiler.dependencies
 
     def apply(self) -> bool:
         """Apply the rule to every match not seen before (after a run of its ruleset); whether it did anything.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from eqsat.egraph.awaited import Awaited
 from eqsat.egraph.check import subpatterns
+from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.forms import (
     as_pattern,
@@ -28,7 +28,7 @@ from eqsat.egraph.forms import (
     value_test,
 )
 from eqsat.egraph.predicates import Test
-from eqsat.egraph.presence import Presence
+from eqsat.egraph.prefilter import Prefilter
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
@@ -113,10 +113,10 @@ class QueryCompiler:
         either_order: the table of a commutative symbol's e-nodes with operands in either order, which spares a
             query for each order; the children in :class:`Head` are then in the order of the pattern. Without it
             they are as in the e-node.
-        presence: what is in the e-graph: patterns that match nowhere in it are left out.
+        prefilter: what is in the e-graph: patterns that match nowhere in it are left out.
 
     Attributes:
-        awaited: what would make more queries of the same patterns.
+        dependencies: what would make more queries of the same patterns.
     """
 
     def __init__(
@@ -124,10 +124,10 @@ class QueryCompiler:
         egraph: EGraph,
         rule: str,
         either_order: Callable[[int], str] | None = None,
-        presence: Presence | None = None,
+        prefilter: Prefilter | None = None,
     ):
         self.egraph = egraph
-        self.awaited = Awaited(egraph, presence)
+        self.dependencies = Dependencies(egraph, prefilter)
         self._above: tuple[str, Op | None] | None = None  # head of the e-node whose children are being matched
         self.either_order = either_order
         self.rule = rule
@@ -153,7 +153,7 @@ class QueryCompiler:
     def _match(self, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
         if pattern in query.classes:
             return [_equate(query, variable, query.classes[pattern])]
-        if not self.awaited.may_match(pattern):
+        if not self.dependencies.may_match(pattern):
             return []
         if isinstance(pattern, LetPattern):
             raise RuleError(f"rule {self.rule}: an e-graph has no lets, they are dissolved: match the bound value")
@@ -218,7 +218,7 @@ class QueryCompiler:
 
     def _var(self, pattern: VarPattern, variable: str, query: Query) -> list[Query]:
         found = []
-        for index in self.awaited.symbols("var"):
+        for index in self.dependencies.symbols("var"):
             head, one = self._node(pattern, variable, index, query)
             if pattern.name:
                 one = one.where(f"({self.egraph.predicate(name_test(pattern.name))} {head.atom})")
@@ -233,7 +233,7 @@ class QueryCompiler:
         if isinstance(expr, Var):
             table = self.egraph.predicate(identity_test(expr))
             found = []
-            for index in self.awaited.symbols("var"):
+            for index in self.dependencies.symbols("var"):
                 head, one = self._node(pattern, variable, index, query)
                 found.append(one.where(f"({table} {head.atom})"))
             return found
@@ -250,8 +250,8 @@ class QueryCompiler:
     def _as_written(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
         found = self._applied(pattern, variable, query) if may_be_function(pattern.op) else []
         for op in self._operators(pattern.op):
-            if self.awaited.is_under(self._above, op):
-                for index in self.awaited.symbols("call", op):
+            if self.dependencies.is_under(self._above, op):
+                for index in self.dependencies.symbols("call", op):
                     found += self._call_of(pattern, variable, index, query)
         return found
 
@@ -271,7 +271,7 @@ class QueryCompiler:
     def _applied(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
         """Calls of functions."""
         found = []
-        for index in self.awaited.symbols("apply"):
+        for index in self.dependencies.symbols("apply"):
             head, opened = self._node(pattern, variable, index, query)
             callee, *arguments = head.children
             if pattern.args is None:
@@ -293,7 +293,7 @@ class QueryCompiler:
         if isinstance(pattern, AttrPattern):
             return [op for op in self._operators(pattern.pattern) if has_attributes(op, pattern.attrs)]
         if isinstance(pattern, WildcardPattern):
-            calls = [self.egraph.symbols[index].op for index in self.awaited.every()]
+            calls = [self.egraph.symbols[index].op for index in self.dependencies.every()]
             return list(dict.fromkeys(op for op in calls if op is not None))
         raise RuleError(
             f"rule {self.rule}: a call of a {type(pattern).__name__} cannot be matched in an e-graph:"
@@ -307,14 +307,14 @@ class QueryCompiler:
         """A function matches as a whole, by Relay's matcher: what is inside belongs to another region."""
         table = self.egraph.predicate(Test("function", pattern, lambda function: bool(pattern.match(function))))
         found = []
-        for index in self.awaited.symbols("function"):
+        for index in self.dependencies.symbols("function"):
             head, one = self._node(pattern, variable, index, query)
             found.append(one.where(f"({table} {head.atom})"))
         return found
 
     def _dominator(self, pattern: DominatorPattern, variable: str, query: Query) -> list[Query]:
         """``child``, and ``parent`` somewhere below it along ``path``: dominance itself speaks of one graph."""
-        self.awaited.every()  # new symbols may make new steps
+        self.dependencies.every()  # new symbols may make new steps
         reach = self.egraph.reach(pattern)
         for one in QueryCompiler(self.egraph, self.rule).queries([pattern.parent]):
             start = one.classes[pattern.parent]
@@ -334,7 +334,7 @@ class QueryCompiler:
 
     def _anything(self, variable: str) -> list[tuple[str, ...]]:
         """Premises that hold for every class, one e-node symbol each."""
-        every = self.awaited.every()
+        every = self.dependencies.every()
         return [self._node(WildcardPattern(), variable, index, Query())[1].premises for index in every]
 
     def _inputs(self, query: Query, variable: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -343,7 +343,7 @@ class QueryCompiler:
         if matched:
             return [(matched[0].children, query.premises)]
         found = []
-        for index in self.awaited.every():
+        for index in self.dependencies.every():
             if self.egraph.symbols[index].arity:
                 head, opened = self._node(WildcardPattern(), variable, index, query)
                 found.append((head.children, opened.premises))
@@ -366,7 +366,7 @@ class QueryCompiler:
 
     def _tuple(self, pattern: TuplePattern, variable: str, query: Query) -> list[Query]:
         found = []
-        for index in self.awaited.symbols("tuple"):
+        for index in self.dependencies.symbols("tuple"):
             head, opened = self._node(pattern, variable, index, query)
             if pattern.fields is None:
                 found.append(opened)
@@ -376,7 +376,7 @@ class QueryCompiler:
 
     def _project(self, pattern: TupleGetItemPattern, variable: str, query: Query) -> list[Query]:
         found = []
-        for index in self.awaited.symbols("project"):
+        for index in self.dependencies.symbols("project"):
             head, opened = self._node(pattern, variable, index, query)
             if pattern.index is not None and pattern.index >= 0:
                 opened = opened.where(f"({self.egraph.predicate(field_test(pattern.index))} {head.atom})")
@@ -385,7 +385,7 @@ class QueryCompiler:
 
     def _if(self, pattern: IfPattern, variable: str, query: Query) -> list[Query]:
         found = []
-        for index in self.awaited.symbols("if"):
+        for index in self.dependencies.symbols("if"):
             head, opened = self._node(pattern, variable, index, query)
             found += self._all((pattern.cond, pattern.true_branch, pattern.false_branch), index, head.children, opened)
         return found

@@ -56,14 +56,14 @@ class Guard:
 
 
 @dataclass(frozen=True)
-class Apart:
+class Distinct:
     """A condition: the patterns matched classes of which nothing says that they are equal."""
 
     patterns: tuple[DFPattern, ...]
 
 
 @dataclass(frozen=True)
-class Varying:
+class NonConstant:
     """A condition: what the pattern matched is not known to be computable from constants alone."""
 
     pattern: DFPattern
@@ -104,8 +104,8 @@ class Rewrite:
         rhs: what they equal: one template for one pattern; for several, as many, or one whose value is
             the tuple of them.
         when: guards.
-        apart: patterns that matched different values.
-        varying: patterns that matched no constants.
+        distinct: patterns that matched different values.
+        non_constant: patterns that matched no constants.
         soundness: what it keeps.
         examples: ``examples(draw)`` gives an expression (a tuple of them for several roots) that the left side
             matches, with ``draw`` an :class:`eqsat.rules.draw.Draw`. The verifier needs it where it cannot
@@ -116,8 +116,8 @@ class Rewrite:
     lhs: tuple[DFPattern, ...]
     rhs: tuple[Any, ...]
     when: tuple[Guard, ...] = ()
-    apart: tuple[Apart, ...] = ()
-    varying: tuple[Varying, ...] = ()
+    distinct: tuple[Distinct, ...] = ()
+    non_constant: tuple[NonConstant, ...] = ()
     soundness: Soundness = Soundness.EXACT
     examples: Examples | None = None
 
@@ -253,8 +253,8 @@ def swapped_operator(rule: Rule) -> str | None:
     if (
         not isinstance(rule, Rewrite)
         or rule.when
-        or rule.apart
-        or rule.varying
+        or rule.distinct
+        or rule.non_constant
         or len(rule.lhs) != 1
         or len(rule.rhs) != 1
     ):

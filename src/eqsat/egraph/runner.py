@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from eqsat.egraph.awaited import Awaited
 from eqsat.egraph.compile import RewriteCompiler
+from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
-from eqsat.egraph.presence import Presence
+from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.python_rules import Names, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of, swapped_operator
@@ -49,17 +49,17 @@ class _Turn:
     bans: int = 0
     pending: int = 0
     """Matches put aside that are not applied yet."""
-    awaited: Awaited | None = None
+    dependencies: Dependencies | None = None
     """What its runner waits for, once it was updated."""
 
-    def update(self, presence: Presence) -> None:
+    def update(self, prefilter: Prefilter) -> None:
         """Update the runner, if that may change anything."""
-        if self.awaited is None:
-            is_due = all(map(presence.may_match, self.runner.roots))
+        if self.dependencies is None:
+            is_due = all(map(prefilter.may_match, self.runner.roots))
         else:
-            is_due = self.awaited.has_come(presence)
+            is_due = self.dependencies.has_come(prefilter)
         if is_due:
-            self.awaited = self.runner.update(presence)
+            self.dependencies = self.runner.update(prefilter)
 
 
 class Runner:
@@ -206,10 +206,10 @@ class Runner:
         """Let rules, and facts of constants, see what is new since the last iteration."""
         watched = self._nodes <= _WATCHED * len(self.turns)
         if self._is_stale and watched:
-            presence = Presence(self.egraph)
-            if self.constants.update(presence) and self._settle():
-                presence = Presence(self.egraph)
-            self._snapshot = None if self._update(presence) else presence.snapshot
+            prefilter = Prefilter(self.egraph)
+            if self.constants.update(prefilter) and self._settle():
+                prefilter = Prefilter(self.egraph)
+            self._snapshot = None if self._update(prefilter) else prefilter.snapshot
             self._is_stale = False
         elif not watched:
             while len(self.egraph.symbols) > self._symbols:
@@ -219,13 +219,13 @@ class Runner:
                 self._settle()
                 self._update(None)
 
-    def _update(self, presence: Presence | None) -> bool:
+    def _update(self, prefilter: Prefilter | None) -> bool:
         """Let rules see what is new; whether facts came of it."""
         for turn in self.turns.values():
-            if presence is None:
+            if prefilter is None:
                 turn.runner.update(None)
             else:
-                turn.update(presence)
+                turn.update(prefilter)
         self.egraph.flush()
         return self.egraph.engine.saturate("facts")
 

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import onnx_ir as ir
 
+from eqsat.cost import CostFunction
 from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import flatten
 from eqsat.errors import EqsatError
-from eqsat.extraction import CostFunction
 from eqsat.onnx.optimize import rules_for, run
 from eqsat.onnx.partition import partition
 from eqsat.onnx.verify import differing, verify

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from eqsat.cost import CostFunction, CostModel, CostNode, ties_of
 from eqsat.errors import EqsatError
-from eqsat.extraction import CostFunction, CostModel, CostNode, ties_of
 from eqsat.nd import NDArray
-from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
-from eqsat.onnx.spelling.target import Operand, expressions
+from eqsat.onnx.converters import OnnxNode, Target, exporter_of
+from eqsat.onnx.converters.target import Operand, expressions
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
 from eqsat.relay.ty import TupleType, Type, is_static
 

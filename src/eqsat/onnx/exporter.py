@@ -11,12 +11,12 @@ import onnx_ir as ir
 
 from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
+from eqsat.onnx.converters import OnnxNode, Target, exporter_of
+from eqsat.onnx.converters.target import as_attribute, expressions, input_names, op_name
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
 from eqsat.onnx.initializers import Initializers
 from eqsat.onnx.names import Names
 from eqsat.onnx.results import results_of
-from eqsat.onnx.spelling import OnnxNode, Target, exporter_of
-from eqsat.onnx.spelling.target import as_attribute, expressions, input_names, op_name
 from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types

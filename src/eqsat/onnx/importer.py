@@ -16,6 +16,8 @@ from onnx import defs
 from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
+from eqsat.onnx.converters import Declined, Source, Target, exporter_of, importer_of
+from eqsat.onnx.converters.source import OLDEST_OPSET
 from eqsat.onnx.demands import Inlined, possible_branch, truth_of
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of
 from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_of
@@ -24,8 +26,6 @@ from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.order import topological_order
 from eqsat.onnx.results import body_of
 from eqsat.onnx.rounds import carried_values, first_round, next_round, results_of_round
-from eqsat.onnx.spelling import Declined, Source, Target, exporter_of, importer_of
-from eqsat.onnx.spelling.source import OLDEST_OPSET
 from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
 from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var

@@ -17,10 +17,10 @@ from onnx import checker, defs, helper, numpy_helper, shape_inference
 
 from eqsat.errors import EqsatError, EvaluationError, ModelError
 from eqsat.onnx import contrib
+from eqsat.onnx.converters.target import OnnxNode, Target, attributes
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute
-from eqsat.onnx.spelling.target import OnnxNode, Target, attributes
 from eqsat.onnx.states import is_needless
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
 from eqsat.relay.expr import Call, Constant, Expr, Op

@@ -11,19 +11,20 @@ import onnx
 import onnx_ir as ir
 
 from eqsat.collector import paused_gc
+from eqsat.cost import CostFunction, OpCount
 from eqsat.egraph.report import Limits, Report
 from eqsat.errors import ModelError
-from eqsat.extraction import CostFunction, OpCount
+from eqsat.layers.optimize import optimize_with_report
 from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.exporter import export_body, export_model
 from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
+from eqsat.pipeline.explain import Explanation
+from eqsat.pipeline.extract import Extraction
 from eqsat.relay.expr import Function
 from eqsat.rules import RuleSet, Soundness, attending, default
-from eqsat.stages import Extraction, optimized
-from eqsat.stages.explanation import Explanation
 
 ATTENTION_SINCE = 23
 """The first opset with operators for attention and rotary embeddings."""
@@ -134,7 +135,7 @@ def run(
         rules = rules_for(model)
 
     def chosen(imported: Imported) -> tuple[Extraction, Function]:
-        extraction = optimized(imported.function, rules, limits, cost, method, on_iteration, explain)
+        extraction = optimize_with_report(imported.function, rules, limits, cost, method, on_iteration, explain)
         report.merge(extraction.report)
         if not isinstance(extraction.expr, Function):
             raise ModelError("the graph is one that rules may not look into")

@@ -9,13 +9,16 @@ from typing import Any
 
 import onnx_ir as ir
 
+from eqsat.composites.rules import composite_rules
+from eqsat.cost import CostFunction, OpCount
 from eqsat.egraph.report import Limits, Report
 from eqsat.errors import ArgumentError, ModelError
-from eqsat.extraction import CostFunction, OpCount
 from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
+from eqsat.pipeline.extract import extract
+from eqsat.pipeline.saturate import saturate
 from eqsat.relay.expr import Function
 from eqsat.relay.infer import infer_type
 from eqsat.relay.module import IRModule
@@ -23,7 +26,6 @@ from eqsat.relay.op.contrib import dnnl, get_pattern_table, tensorrt
 from eqsat.relay.op.contrib.register import registered
 from eqsat.relay.transform.merge_composite import merge_composite
 from eqsat.rules import default
-from eqsat.stages import composite_rules, extract, saturate
 
 SHIPPED = {"dnnl": dnnl, "tensorrt": tensorrt}
 """The targets whose pattern tables are part of eqsat."""

@@ -8,8 +8,8 @@ from typing import Any
 import onnx_ir as ir
 
 from eqsat.errors import EqsatError
+from eqsat.onnx.converters.target import op_name
 from eqsat.onnx.importer import import_model
-from eqsat.onnx.spelling.target import op_name
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.infer import infer_types

@@ -9,12 +9,12 @@ import onnx_ir as ir
 from onnx import defs
 
 from eqsat.errors import ModelError
+from eqsat.onnx.converters.source import is_standard
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import NEWEST_OPSET, import_model
 from eqsat.onnx.opaque import OpaqueNode
-from eqsat.onnx.spelling.source import is_standard
 from eqsat.relay.expr import Call
 from eqsat.relay.visitor import post_order
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eqsat.extraction import CostFunction
+from eqsat.cost import CostFunction
+from eqsat.pipeline.problem import input_node_costs
+from eqsat.pipeline.saturate import saturate
 from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.infer import infer_module, infer_types
 from eqsat.relay.layered import Box, Edge, arrange
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import Type
 from eqsat.relay.viz import Picture, viz
-from eqsat.stages.posed import input_node_costs
-from eqsat.stages.saturation import saturate
 
 
 @dataclass(frozen=True)

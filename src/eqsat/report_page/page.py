@@ -10,17 +10,17 @@ from importlib.resources import files
 from os import PathLike
 from string import Template
 
+from eqsat.cost import CostFunction, OpCount
 from eqsat.errors import FileError
-from eqsat.extraction import CostFunction, OpCount
 from eqsat.files import replacing
+from eqsat.orders.compare import OrderComparison
+from eqsat.pipeline.explain import Change
+from eqsat.pipeline.extract import Extraction
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.report_page import sections
 from eqsat.report_page.graph import draw
 from eqsat.report_page.markup import as_json, join, text
-from eqsat.stages.explanation import Change
-from eqsat.stages.extraction import Extraction
-from eqsat.stages.orders import OrderComparison
 
 
 def write(path: str | PathLike[str], page: str) -> None:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from eqsat.egraph.report import Report, RuleReport
+from eqsat.orders.compare import OrderComparison, OrderRow
+from eqsat.orders.plot import draw as draw_orders
+from eqsat.pipeline.explain import Change
+from eqsat.pipeline.extract import Extraction
 from eqsat.report_page.curve import curves
 from eqsat.report_page.graph import Drawing
 from eqsat.report_page.markup import Cell, Markup, bar, facts, section, table
-from eqsat.stages.explanation import Change
-from eqsat.stages.extraction import Extraction
-from eqsat.stages.order_plot import draw as draw_orders
-from eqsat.stages.orders import OrderComparison, OrderRow
 
 PLACES_LISTED = 3
 """Places that a row of the table of steps names."""

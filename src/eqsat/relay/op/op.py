@@ -134,7 +134,7 @@ def define(
         flops: ``flops(attrs, arg_types, type)``: floating-point operations of one evaluation. By default
             one per element of the result for kinds up to BROADCAST and one per element of the arguments
             for COMM_REDUCE, else none.
-        onnx: its ONNX spelling, see :mod:`eqsat.onnx.spelling`.
+        onnx: its ONNX spelling, see :mod:`eqsat.onnx.converters`.
         stateful: whether two calls with equal arguments may differ (random numbers).
         prepare: may change what the builder was given, arguments and attributes in one dict by name, in
             place, e.g. make a tuple of a list.

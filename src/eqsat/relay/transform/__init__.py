@@ -1,4 +1,6 @@
-"""Passes over modules, under Relay's names; one file each."""
+"""Passes over modules, under Relay's names; one file each. Higher layers add theirs by :func:`register_pass`."""
+
+from typing import Any
 
 from eqsat.relay.transform.annotate_target import AnnotateTarget
 from eqsat.relay.transform.base import (
@@ -9,6 +11,8 @@ from eqsat.relay.transform.base import (
     Sequential,
     function_pass,
     module_pass,
+    register_pass,
+    registered_passes,
 )
 from eqsat.relay.transform.canonicalize_ops import CanonicalizeOps
 from eqsat.relay.transform.dead_code_elimination import DeadCodeElimination
@@ -54,4 +58,13 @@ __all__ = [
     "ToGraphNormalForm",
     "function_pass",
     "module_pass",
+    "register_pass",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A pass that a higher layer has registered."""
+    try:
+        return registered_passes[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from eqsat.errors import ArgumentError, PassError
 from eqsat.relay.expr import Expr, Function
@@ -285,3 +285,15 @@ def _pass_class(cls: type, info: PassInfo, kind: Any, method: str) -> type:
     DecoratedPass.__doc__ = cls.__doc__
     DecoratedPass.__module__ = cls.__module__
     return DecoratedPass
+
+
+MakesPass = TypeVar("MakesPass", bound=Callable[..., Pass])
+
+registered_passes: dict[str, Callable[..., Pass]] = {}
+"""What makes each pass of a higher layer, by its name."""
+
+
+def register_pass(make: MakesPass) -> MakesPass:
+    """Let what makes a pass be found as ``relay.transform.<its name>``; a decorator."""
+    registered_passes[make.__name__] = make
+    return make

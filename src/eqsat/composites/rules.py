@@ -1,0 +1,132 @@
+"""Composites that compete: the entries of a Relay pattern table as rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqsat.cost.kernels import COMPOSITE, CompositeCost
+from eqsat.egraph.author import refuse
+from eqsat.egraph.query import speaks_of_one_graph
+from eqsat.egraph.rule import PythonRule, Rule, RuleSet, Soundness
+from eqsat.egraph.symbols import constant_key
+from eqsat.errors import TypeCheckError
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.groups import Group, match_group
+from eqsat.relay.dataflow_pattern.language import DFPattern
+from eqsat.relay.dataflow_pattern.matcher import Matcher
+from eqsat.relay.dataflow_pattern.partitioner import group_function, passes
+from eqsat.relay.expr import Call, Constant, Expr, Function, TupleGetItem, Var
+from eqsat.relay.infer import infer_type
+from eqsat.relay.transform.merge_composite import PatternTable, checked_table
+
+
+def composite_rules(pattern_table: PatternTable, cost: CompositeCost = None) -> RuleSet:
+    """The entries of a pattern table as rules: what a pattern matches equals one call of a composite function.
+
+    Extraction takes the cheapest cover of the graph by composites that do not overlap, whatever the order of the
+    table, and makes of it what :func:`relay.transform.MergeComposite` makes of a match. As there, a value that a
+    composite computes inside is not taken away from others that need it, and of covers that cost the same the
+    one that leaves fewest operators outside is taken. Patterns that speak of one graph (``dominates``, functions,
+    lets) take part in covering what was extracted, not in choosing it.
+
+    Args:
+        pattern_table: entries ``(name, pattern)`` or ``(name, pattern, check)`` as for ``MergeComposite``;
+            ``check(root)`` sees the matched expression, typed.
+        cost: what a call of a composite costs, in the unit of the cost model of the extraction: a number,
+            ``cost(name, function)`` of its name and its function (typed), or the model of another device, such
+            as ``extraction.Roofline("tensorrt")``. By default the extraction's model prices it. Models are asked
+            for a node that has the composite's name and, as ``body``, what it computes: a kernel that is
+            launched once and keeps what it computes inside to itself.
+
+    Raises:
+        ArgumentError: an entry that is of neither form.
+    """
+    table = checked_table(pattern_table)
+    seen: Counter[str] = Counter()
+    rules = []
+    for name, pattern, check in table:
+        seen[name] += 1
+        title = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        rules.append(_Composer(name, pattern, check).rule(title, cost))
+    return RuleSet("composites", rules)
+
+
+@dataclass(frozen=True)
+class CompositeRule(PythonRule):
+    """A rule that makes composites.
+
+    Args:
+        composer: makes the functions.
+        cost: what a call of one costs.
+    """
+
+    composer: Any = None
+    cost: CompositeCost = None
+
+
+def composites_among(rules: Iterable[Rule]) -> list[CompositeRule]:
+    """The rules of pattern tables among ``rules``."""
+    return [rule for rule in rules if isinstance(rule, CompositeRule)]
+
+
+@dataclass
+class _Composer:
+    """One entry of a table."""
+
+    name: str
+    pattern: DFPattern
+    check: Callable[[Expr], Any]
+    functions: dict[Hashable, Function] = field(default_factory=dict)
+
+    def rule(self, title: str, cost: CompositeCost) -> CompositeRule:
+        competes = not speaks_of_one_graph(self.pattern)
+        return CompositeRule(
+            title, self.pattern, self._apply, Soundness.EXACT, saturates=competes, composer=self, cost=cost
+        )
+
+    def _apply(self, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Any:
+        group = match_group(Matcher(self.pattern, DataflowGraph(root)), root)
+        if group is None:
+            return refuse("Relay's matcher, which commits to its first choices, does not match")
+        if not passes(self.check, root):
+            return refuse("the check of the table")
+        function = self.function(group)
+        return refuse("it does not type-check alone") if function is None else Call(function, group.inputs)
+
+    def function(self, group: Group) -> Function | None:
+        """The typed function of a group, the same one for groups that compute the same; None if it has no type."""
+        key = _signature(group)
+        if key not in self.functions:
+            try:
+                self.functions[key] = self.new_function(group)
+            except TypeCheckError:
+                return None
+        return self.functions[key]
+
+    def new_function(self, group: Group) -> Function:
+        """A typed function of its own for a group."""
+        function = group_function(group, {COMPOSITE: self.name})
+        call: Any = infer_type(Call(function, [Var("input", node._checked_type) for node in group.inputs]))
+        return call.op  # type: ignore[no-any-return]
+
+
+def _signature(group: Group) -> Hashable:
+    """Equal for groups that compute the same of inputs of the same types."""
+    places: dict[Expr, object] = {node: ("input", k) for k, node in enumerate(group.inputs)}
+    parts = []
+    for node in group.interior:
+        children = [places.get(child, child) for child in node.children()]
+        parts.append((type(node), _payload(node), *children))
+        places[node] = len(parts)
+    return (*[node._checked_type for node in group.inputs], *parts)
+
+
+def _payload(node: Expr) -> Hashable:
+    if isinstance(node, Call):
+        return None if node.attrs is None else node.attrs.key
+    if isinstance(node, Constant):
+        return constant_key(node)
+    return node.index if isinstance(node, TupleGetItem) else None if node.children() else node

@@ -1,0 +1,128 @@
+"""What cost models see of graphs: operators one by one, composites as one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from eqsat.cost import CostFunction, CostModel, CostNode
+from eqsat.egraph.symbols import Symbol, is_foldable
+from eqsat.errors import ExtractionError
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.infer import infer_types
+from eqsat.relay.ty import Type
+from eqsat.relay.visitor import post_order
+
+CompositeCost: TypeAlias = float | Callable[[str, Function], float] | CostModel | None
+"""A number, a callable of name and typed function, or the model of the device the composites run on; None: the
+cost model of the extraction."""
+
+COMPOSITE = "Composite"
+
+
+def ask(model: CostFunction, node: CostNode) -> float:
+    """The model's cost of ``node``.
+
+    Raises:
+        ExtractionError: the model fails, or gives no finite number.
+    """
+    return _finite(lambda: model(node), f"the cost model, asked for {node.op},")
+
+
+def _finite(price: Callable[[], float], what: str) -> float:
+    try:
+        cost = float(price())
+    except Exception as error:
+        raise ExtractionError(f"{what} failed: {error!r}") from error
+    if not math.isfinite(cost):
+        raise ExtractionError(f"{what} gives {cost}: costs must be finite")
+    return cost
+
+
+class KernelPrices:
+    """Costs of calls of composite functions, each found once.
+
+    Args:
+        model: the cost model.
+        costs: by name of composite, what stands for the model.
+    """
+
+    def __init__(self, model: CostFunction, costs: Mapping[str, CompositeCost]):
+        self.model = model
+        self.costs = costs
+        self._known: dict[tuple[Function, tuple[Type | None, ...]], float] = {}
+
+    def __call__(self, function: Function, arg_types: Sequence[Type | None]) -> float:
+        """The cost of a call of ``function`` on arguments of these types."""
+        key = (function, tuple(arg_types))
+        if key not in self._known:
+            self._known[key] = self._price(str(function.attrs[COMPOSITE]), *key)
+        return self._known[key]
+
+    def _price(self, name: str, function: Function, arg_types: tuple[Type | None, ...]) -> float:
+        cost = self.costs.get(name)
+        if cost is None or isinstance(cost, CostModel):
+            return ask(cost or self.model, kernel(function, arg_types))
+        return _finite(lambda: cost(name, function) if callable(cost) else cost, f"the cost given for {name}")
+
+
+def is_composite(node: Expr) -> bool:
+    """Whether ``node`` is a function literal that stands for one kernel."""
+    return isinstance(node, Function) and COMPOSITE in node.attrs
+
+
+def kernel(function: Function, arg_types: Sequence[Type | None]) -> CostNode:
+    """What a cost model sees of a call of a composite ``function`` on arguments of these types."""
+    env = {param: ty for param, ty in zip(function.params, arg_types, strict=True) if ty is not None}
+    nodes = cost_nodes(function.body, infer_types(function.body, env=env))
+    result = nodes[function.body].type
+    return CostNode(
+        str(function.attrs[COMPOSITE]), function.attrs, tuple(arg_types), result, body=tuple(nodes.values())
+    )
+
+
+def cost_nodes(root: Expr, types: Mapping[Expr, Type]) -> dict[Expr, CostNode]:
+    """What a cost model sees of each node of ``root``, operators and the inside of functions left out.
+
+    Args:
+        root: the graph.
+        types: type of each node, as far as known.
+    """
+    nodes: dict[Expr, CostNode] = {}
+    for node in post_order(root, children=operands):
+        below = operands(node)
+        symbol = _symbol(node)
+        constant = symbol.kind == "constant" or (
+            bool(below) and is_foldable(symbol) and all(nodes[child].constant for child in below)
+        )
+        attrs = node.attrs if symbol.kind == "call" and isinstance(node, Call) else None
+        arg_types = tuple([types.get(child) for child in below])
+        known = tuple([nodes[child].constant for child in below])
+        nodes[node] = CostNode(symbol.name, attrs, arg_types, types.get(node), constant, arg_constant=known)
+    return nodes
+
+
+def operands(node: Expr) -> tuple[Expr, ...]:
+    """The values that ``node`` is computed from in its own region."""
+    if isinstance(node, Function):
+        return ()
+    return node.args if isinstance(node, Call) and isinstance(node.op, Op) else node.children()
+
+
+_KINDS: dict[type[Expr], str] = {
+    Var: "var",
+    Constant: "constant",
+    Tuple: "tuple",
+    TupleGetItem: "project",
+    If: "if",
+    Function: "function",
+    Call: "apply",
+    GlobalVar: "global",
+}
+
+
+def _symbol(node: Expr) -> Symbol:
+    if isinstance(node, Call) and isinstance(node.op, Op):
+        return Symbol("call", node.op, len(node.args))
+    return Symbol(_KINDS.get(type(node), type(node).__name__.lower()), None, len(operands(node)))

@@ -1,0 +1,259 @@
+"""Where in an e-graph a pattern may match, as far as that is cheap to tell: rules that match nowhere can wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from operator import and_
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.forms import (
+    as_pattern,
+    attrs_test,
+    field_test,
+    identity_test,
+    may_be_function,
+    method_for,
+    name_test,
+    plain_operators,
+    reassociations,
+    type_test,
+    value_test,
+)
+from eqsat.egraph.predicates import Test
+from eqsat.egraph.required_heads import Head, Need, needs
+from eqsat.egraph.snapshot import take_snapshot
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import (
+    AltPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataTypePattern,
+    DFPattern,
+    DominatorPattern,
+    ExprPattern,
+    IfPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    VarPattern,
+    WildcardPattern,
+)
+from eqsat.relay.expr import Constant, Expr, Op, Var
+
+Mask = NDArray[np.bool_]
+"""One truth value for each class, or each e-node of a symbol."""
+
+
+class Prefilter:
+    """What there is in an e-graph at one moment.
+
+    A pattern may match at least where it does: each of its parts is looked for by itself, so where two parts
+    are the same, or meet only in other places, it may seem to match where it does not.
+
+    Args:
+        egraph: where.
+
+    Attributes:
+        symbols: indices of the symbols that e-nodes have which rules see.
+        has: their heads, and pairs of heads of which one is above the other.
+    """
+
+    def __init__(self, egraph: EGraph):
+        self.egraph = egraph
+        self.snapshot = take_snapshot(egraph)
+        self._found: dict[DFPattern, Mask] = {}
+        self._known: dict[DFPattern, bool] = {}
+        seen = np.flatnonzero(self._seen())
+        starts = np.searchsorted(self.snapshot.node_symbol[seen], np.arange(1, len(self.snapshot.symbols)))
+        self._nodes_of = np.split(seen, starts)
+        self._children: dict[int, list[NDArray[np.int64]]] = {}
+        self._indices: dict[Head, list[int]] = {}
+        for index, (symbol, nodes) in enumerate(zip(self.snapshot.symbols, self._nodes_of, strict=False)):
+            if len(nodes):
+                self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
+        self._operators = [op for kind, op in self._indices if kind == "call" and op is not None]
+        self.has = frozenset[Need](self._indices) | self._edges()
+
+    def _seen(self) -> Mask:
+        """The e-nodes that rules see."""
+        snapshot = self.snapshot
+        if not self.egraph.hides_known:
+            return np.ones(snapshot.node_count, dtype=bool)
+        kinds = np.asarray([symbol.kind for symbol in snapshot.symbols])[snapshot.node_symbol]
+        known = np.zeros(snapshot.class_count, dtype=bool)
+        known[snapshot.node_class[kinds == "constant"]] = True
+        seen: Mask = (kinds != "call") | ~known[snapshot.node_class]
+        return seen
+
+    def may_match(self, pattern: DFPattern) -> bool:
+        """Whether there may be a class that ``pattern`` matches."""
+        if type(pattern) is WildcardPattern:
+            return True
+        if pattern not in self._known:
+            self._known[pattern] = needs(pattern) <= self.has and bool(self._classes(pattern).any())
+        return self._known[pattern]
+
+    def _edges(self) -> set[Need]:
+        """Each head of e-nodes with each head of e-nodes below them."""
+        snapshot = self.snapshot
+        heads = list(self._indices)
+        head_of = np.full(snapshot.node_count, -1)
+        holds = np.zeros((len(heads), snapshot.class_count), dtype=bool)
+        for number, head in enumerate(heads):
+            for index in self._indices[head]:
+                head_of[self._nodes_of[index]] = number
+                holds[number, snapshot.node_class[self._nodes_of[index]]] = True
+        above = np.repeat(head_of, np.diff(snapshot.child_start))
+        found: set[Need] = set()
+        for upper, head in enumerate(heads):
+            below = holds[:, snapshot.child[above == upper]].any(axis=1)
+            found.update((head, heads[lower]) for lower in np.flatnonzero(below).tolist())
+        return found
+
+    def constant_symbols(self) -> list[int]:
+        """The symbols of which an e-node is in a class that equals, or can be computed from, constants."""
+        symbols = self.snapshot.node_symbol[self.snapshot.constant[self.snapshot.node_class]]
+        found: list[int] = np.flatnonzero(np.bincount(symbols)).tolist()
+        return found
+
+    def _classes(self, pattern: DFPattern) -> Mask:
+        """The classes that a pattern may match."""
+        if pattern not in self._found:
+            method = method_for(pattern, _METHODS)
+            self._found[pattern] = self._everywhere() if method is None else method(self, pattern)
+        return self._found[pattern]
+
+    def _everywhere(self) -> Mask:
+        return np.ones(self.snapshot.class_count, dtype=bool)
+
+    def _holding(self, nodes: Iterable[NDArray[np.int64]]) -> Mask:
+        """The classes of e-nodes."""
+        found = np.zeros(self.snapshot.class_count, dtype=bool)
+        for some in nodes:
+            found[self.snapshot.node_class[some]] = True
+        return found
+
+    def _nodes(
+        self, kind: str, op: Op | None = None, below: Sequence[DFPattern] | None = None, test: Test | None = None
+    ) -> list[NDArray[np.int64]]:
+        """The e-nodes of a kind (and operator) over what patterns may match, with an atom that satisfies a test."""
+        found = []
+        for index in self._indices.get((kind, op), ()):
+            nodes = self._nodes_of[index] if below is None else self._over(index, below)
+            if test is not None and len(nodes):
+                good = self.egraph.satisfying(test)
+                nodes = nodes[[atom in good for atom in self.snapshot.node_atom[nodes].tolist()]]
+            found.append(nodes)
+        return found
+
+    def _over(self, symbol: int, below: Sequence[DFPattern]) -> NDArray[np.int64]:
+        """The e-nodes of a symbol that have children which the patterns may match."""
+        nodes = self._nodes_of[symbol]
+        if self.snapshot.symbols[symbol].arity != len(below):
+            return nodes[:0]
+        fits: list[Mask] = []
+        where: dict[DFPattern, NDArray[np.int64]] = {}
+        for pattern, children in zip(below, self._children_of(symbol), strict=True):
+            if pattern in where:
+                fits.append(children == where[pattern])
+            elif type(pattern) is not WildcardPattern:
+                fits.append(self._classes(pattern)[children])
+            where[pattern] = children
+        return nodes[reduce(and_, fits)] if fits else nodes
+
+    def _children_of(self, symbol: int) -> list[NDArray[np.int64]]:
+        """The first children of a symbol's e-nodes, their second ones, and so on."""
+        if symbol not in self._children:
+            first = self.snapshot.child_start[self._nodes_of[symbol]]
+            arity = self.snapshot.symbols[symbol].arity
+            self._children[symbol] = [self.snapshot.child[first + position] for position in range(arity)]
+        return self._children[symbol]
+
+    # ---- one method per pattern class
+
+    def _constant(self, pattern: ConstantPattern) -> Mask:
+        if pattern.predicate is None:
+            return self.snapshot.constant
+        return self._holding(self._nodes("constant", test=value_test(pattern.predicate)))
+
+    def _var(self, pattern: VarPattern) -> Mask:
+        return self._holding(self._nodes("var", test=name_test(pattern.name) if pattern.name else None))
+
+    def _expr(self, pattern: ExprPattern) -> Mask:
+        expr: Expr = pattern.expr
+        if isinstance(expr, Constant):
+            atom = self.egraph.constant(expr)
+            return self._holding([some[self.snapshot.node_atom[some] == atom] for some in self._nodes("constant")])
+        if isinstance(expr, Var):
+            return self._holding(self._nodes("var", test=identity_test(expr)))
+        return self._everywhere() if isinstance(expr, Op) else self._classes(as_pattern(expr))
+
+    def _call(self, pattern: CallPattern) -> Mask:
+        return self._holding(self._calls(pattern))
+
+    def _calls(self, pattern: CallPattern, wanted: Attrs | None = None) -> list[NDArray[np.int64]]:
+        """The e-nodes that a call pattern may match, with some attributes."""
+        if pattern.named is None and may_be_function(pattern.op):
+            return [np.arange(self.snapshot.node_count)]
+        found = []
+        for form in (pattern, *reassociations(pattern)):
+            plain = plain_operators(form.op)
+            for op in self._operators if plain is None else plain:
+                nodes = partial(self._nodes, "call", op, test=None if wanted is None else attrs_test(op, wanted))
+                found += nodes(below=form.args)
+                if form.args is not None and op.name in ("add", "multiply"):
+                    found += nodes(below=form.args[::-1])
+        return found
+
+    def _attr(self, pattern: AttrPattern) -> Mask:
+        inside = pattern.pattern
+        if isinstance(inside, CallPattern):
+            return self._holding(self._calls(inside, pattern.attrs))
+        return self._classes(inside)
+
+    def _alt(self, pattern: AltPattern) -> Mask:
+        return self._classes(pattern.left) | self._classes(pattern.right)
+
+    def _tuple(self, pattern: TuplePattern) -> Mask:
+        return self._holding(self._nodes("tuple", below=pattern.fields))
+
+    def _project(self, pattern: TupleGetItemPattern) -> Mask:
+        test = None if pattern.index is None or pattern.index < 0 else field_test(pattern.index)
+        return self._holding(self._nodes("project", below=(pattern.tuple,), test=test))
+
+    def _if(self, pattern: IfPattern) -> Mask:
+        return self._holding(self._nodes("if", below=(pattern.cond, pattern.true_branch, pattern.false_branch)))
+
+    def _dominator(self, pattern: DominatorPattern) -> Mask:
+        return self._classes(pattern.child)
+
+    def _typed(self, pattern: TypePattern | DataTypePattern | ShapePattern) -> Mask:
+        found = self._classes(pattern.pattern).copy()
+        test = type_test(pattern)
+        for of in np.flatnonzero(found).tolist():
+            ty = self.snapshot.class_type[of]
+            found[of] = ty is not None and self.egraph.type_id(ty) in self.egraph.satisfying(test)
+        return found
+
+
+_METHODS: dict[type[DFPattern], Callable[..., Mask]] = {
+    ConstantPattern: Prefilter._constant,
+    VarPattern: Prefilter._var,
+    ExprPattern: Prefilter._expr,
+    CallPattern: Prefilter._call,
+    AltPattern: Prefilter._alt,
+    AttrPattern: Prefilter._attr,
+    TuplePattern: Prefilter._tuple,
+    TupleGetItemPattern: Prefilter._project,
+    IfPattern: Prefilter._if,
+    DominatorPattern: Prefilter._dominator,
+    TypePattern: Prefilter._typed,
+    DataTypePattern: Prefilter._typed,
+    ShapePattern: Prefilter._typed,
+}

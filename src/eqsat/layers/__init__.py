@@ -1,0 +1,1 @@
+"""Repeated layers: found, truncated to a few, and expanded again after extraction."""

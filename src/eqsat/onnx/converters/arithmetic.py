@@ -1,0 +1,182 @@
+"""Elementwise operators that differ from their ONNX namesakes in inputs or attributes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from eqsat.onnx.converters.source import Result, Source, build, imports
+from eqsat.onnx.converters.target import OnnxNode, Target, constant_value, exports, op_name
+from eqsat.relay.expr import Call, Constant, Expr
+
+# ---- the value itself
+
+
+@imports("Identity")
+def _identity(source: Source) -> Result:
+    return source.arguments(1)[0]
+
+
+@imports("Dropout")
+def _dropout(source: Source) -> Result:
+    source.ignore("ratio", "seed")
+    data, _ratio, training = source.optional(1, 3)
+    source.require(training is None or not source.scalar(training), "it is in training mode")
+    source.require(source.used_outputs() == 1, "its mask is used")
+    return data  # type: ignore[no-any-return]
+
+
+@exports("copy", "annotation.stop_fusion", "annotation.checkpoint")
+def _to_copy(call: Call, target: Target) -> Expr:
+    return call.args[0]
+
+
+@exports("nn.dropout")
+def _to_dropout(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Dropout", call.args, same={0: call.args[0]})
+
+
+# ---- more or fewer inputs than two
+
+
+@imports("Max", "Min", "Sum")
+def _fold_pairwise(source: Source) -> Result:
+    name = {"Max": "maximum", "Min": "minimum", "Sum": "add"}[source.op_type]
+    if len(source.inputs) == 1:
+        return source.arguments(1)[0]
+    return build(name, *source.arguments(2))
+
+
+@imports("Reciprocal")
+def _reciprocal(source: Source) -> Result:
+    (data,) = source.arguments(1)
+    return build("divide", number_like(source, 1, data), data)
+
+
+def number_like(source: Source, value: float, data: Expr) -> Constant:
+    """A scalar constant of the dtype of ``data``."""
+    return Constant(np.asarray(value, source.type(data).dtype))
+
+
+@exports("divide")
+def _to_divide(call: Call, target: Target) -> OnnxNode:
+    one = constant_value(call.args[0])
+    if one is not None and one.ndim == 0 and one == 1 and one.dtype.kind not in "iu":
+        return OnnxNode("Reciprocal", call.args[1:])
+    return OnnxNode("Div", call.args)
+
+
+@exports("rsqrt")
+def _to_rsqrt(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Reciprocal", [OnnxNode("Sqrt", call.args)])
+
+
+@exports("log2", "log10")
+def _to_log(call: Call, target: Target) -> OnnxNode:
+    base = math.log(2 if op_name(call) == "log2" else 10)
+    return OnnxNode("Div", [OnnxNode("Log", call.args), _scalar(target, base, call.args[0])])
+
+
+@exports("fast_exp")
+def _to_exp(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Exp", call.args)
+
+
+@exports("fast_tanh")
+def _to_tanh(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Tanh", call.args)
+
+
+@exports("fast_erf")
+def _to_erf(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Erf", call.args)
+
+
+def _scalar(target: Target, value: float, like: Expr) -> np.ndarray[Any, Any]:
+    return np.asarray(value, target.type(like).dtype)
+
+
+# ---- powers, remainders, shifts
+
+
+@imports("Pow")
+def _pow(source: Source) -> Result:
+    base, exponent = source.arguments(2)
+    wanted, found = source.type(base).dtype, source.type(exponent).dtype
+    if wanted != found:
+        values = source.array(exponent)
+        source.require(np.array_equal(values.astype(wanted), values), "its exponent has another dtype")
+        exponent = Constant(values.astype(wanted))
+    return build("power", base, exponent)
+
+
+@imports("Mod")
+def _mod(source: Source) -> Result:
+    lhs, rhs = source.arguments(2)
+    truncates = source.int("fmod", 0)
+    source.require(truncates or source.type(lhs).dtype.startswith(("int", "uint")), "fmod must be 1 for its dtype")
+    return build("mod" if truncates else "floor_mod", lhs, rhs)
+
+
+@exports("mod", "trunc_mod")
+def _to_fmod(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Mod", call.args, {"fmod": 1})
+
+
+@exports("floor_mod")
+def _to_mod(call: Call, target: Target) -> OnnxNode:
+    if target.type(call.args[0]).dtype.startswith(("int", "uint")):
+        return OnnxNode("Mod", call.args)
+    lhs, rhs = call.args
+    return OnnxNode("Sub", [lhs, OnnxNode("Mul", [OnnxNode("Floor", [OnnxNode("Div", [lhs, rhs])]), rhs])])
+
+
+@imports("BitShift")
+def _bit_shift(source: Source) -> Result:
+    return build("left_shift" if source.string("direction") == "LEFT" else "right_shift", *source.arguments(2))
+
+
+@exports("left_shift")
+def _to_left_shift(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("BitShift", call.args, {"direction": "LEFT"})
+
+
+@exports("right_shift")
+def _to_right_shift(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("BitShift", call.args, {"direction": "RIGHT"})
+
+
+# ---- comparisons
+
+
+@exports("not_equal")
+def _to_not_equal(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Not", [OnnxNode("Equal", call.args)])
+
+
+@exports("less_equal")
+def _to_less_equal(call: Call, target: Target) -> OnnxNode:
+    if target.has("LessOrEqual"):
+        return OnnxNode("LessOrEqual", call.args)
+    return OnnxNode("Or", [OnnxNode("Less", call.args), OnnxNode("Equal", call.args)])
+
+
+@exports("greater_equal")
+def _to_greater_equal(call: Call, target: Target) -> OnnxNode:
+    if target.has("GreaterOrEqual"):
+        return OnnxNode("GreaterOrEqual", call.args)
+    return OnnxNode("Or", [OnnxNode("Greater", call.args), OnnxNode("Equal", call.args)])
+
+
+@imports("IsInf")
+def _isinf(source: Source) -> Result:
+    both = source.int("detect_negative", 1) and source.int("detect_positive", 1)
+    source.require(both, "it looks for one sign only")
+    return build("isinf", *source.arguments(1))
+
+
+@exports("isinf")
+def _to_isinf(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("IsInf", call.args)

@@ -1,0 +1,290 @@
+"""Operators that change the shape or the order of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
+from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports
+from eqsat.onnx.types import UNKNOWN, element_type
+from eqsat.relay.dims import multiply_dims
+from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
+from eqsat.relay.op.shape import reshape_codes
+from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import TensorType, TupleType
+
+# ---- shapes as values
+
+
+@imports("Shape")
+def _shape(source: Source) -> Result:
+    (data,) = source.arguments(1)
+    dims = source.type(data).shape
+    part = dims[source.int("start", 0) : source.int("end", len(dims))]
+    if all(isinstance(dim, int) for dim in part):
+        return Constant(np.asarray(part, np.int64))
+    whole = build("shape_of", data, dtype="int64")
+    if len(part) == len(dims):
+        return whole
+    first = source.int("start", 0)
+    first = max(first + len(dims), 0) if first < 0 else first
+    return build("strided_slice", whole, begin=(first,), end=(first + len(part),), axes=(0,))
+
+
+@exports("shape_of")
+def _to_shape(call: Call, target: Target) -> OnnxNode:
+    node = OnnxNode("Shape", call.args)
+    dtype = attributes(call).dtype
+    return node if dtype == "int64" else OnnxNode("Cast", [node], {"to": element_type(dtype).value})
+
+
+@imports("Size")
+def _size(source: Source) -> Result:
+    return Constant(np.asarray(prod(source.static_shape(source.arguments(1)[0])), np.int64))
+
+
+# ---- reshape
+
+
+@imports("Reshape")
+def _reshape(source: Source) -> Result:
+    data, shape = source.arguments(2)
+    allowzero = bool(source.int("allowzero", 0))
+    if not isinstance(shape, Constant):
+        return build("dyn.reshape", data, shape, allowzero=allowzero)
+    newshape = source.integers(shape)
+    source.require(all(size >= -1 for size in newshape), "a size is below -1")
+    return build("reshape", data, newshape=newshape, allowzero=allowzero and 0 in newshape)
+
+
+@exports("reshape")
+def _to_reshape(call: Call, target: Target) -> OnnxNode:
+    attrs = attributes(call)
+    newshape = list(attrs.newshape)
+    if any(size < -1 for size in newshape):
+        newshape = reshaped_to(target.type(call).shape)
+    return _reshape_node(call.args[0], newshape, attrs.allowzero, target)
+
+
+def _reshape_node(data: Expr, newshape: Sequence[int], allowzero: bool, target: Target) -> OnnxNode:
+    said = {}
+    if allowzero and 0 in newshape:
+        if target.opset < 14:
+            raise target.unwritable(Call(data, ()), "a reshape to no elements needs opset 14")
+        said["allowzero"] = 1
+    return OnnxNode("Reshape", [data, target.integers(newshape)], said)
+
+
+def reshaped_to(shape: Sequence[Any]) -> list[int]:
+    """A shape as the codes of a reshape: one unknown dimension is what is left over."""
+    return [-1 if isinstance(dim, AnyDim) else int(dim) for dim in shape]
+
+
+@exports("dyn.reshape")
+def _to_dyn_reshape(call: Call, target: Target) -> OnnxNode:
+    allowzero = attributes(call).allowzero
+    return OnnxNode("Reshape", call.args, {"allowzero": 1} if allowzero else {})
+
+
+@exports("reshape_like", "contrib_reverse_reshape")
+def _to_static_reshape(call: Call, target: Target) -> OnnxNode:
+    newshape = reshaped_to(target.type(call).shape)
+    if newshape.count(-1) > 1:
+        raise target.unwritable(call, "more than one dimension is not known")
+    return _reshape_node(call.args[0], newshape, 0 in newshape, target)
+
+
+@imports("Flatten")
+def _flatten(source: Source) -> Result:
+    (data,) = source.arguments(1)
+    axis = source.int("axis", 1)
+    rank = source.rank(data)
+    axis = axis + rank if axis < 0 else axis
+    if axis == 1:
+        return build("nn.batch_flatten", data)
+    shape = source.type(data).shape
+    sizes = multiply_dims(*shape[:axis]), multiply_dims(*shape[axis:])
+    codes = reshape_codes(shape, sizes)
+    source.require(codes and (0 not in sizes or codes == sizes), "the shape of an input is not known")
+    return build("reshape", data, newshape=codes, allowzero=0 in sizes)
+
+
+@exports("nn.batch_flatten")
+def _to_flatten(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Flatten", call.args, {"axis": 1})
+
+
+@imports("Squeeze")
+def _squeeze(source: Source) -> Result:
+    data, _ = source.optional(1, 2)
+    axes = source.ints_of("axes", 1, since=13)
+    if axes is None:
+        source.static_shape(data)
+    return build("squeeze", data, axis=axes)
+
+
+@exports("squeeze")
+def _to_squeeze(call: Call, target: Target) -> OnnxNode:
+    axes, data = attributes(call).axis, call.args[0]
+    if axes is None:
+        return OnnxNode("Squeeze", [data])
+    if target.opset < 13:
+        return OnnxNode("Squeeze", [data], {"axes": target.axes(axes, data)})
+    return OnnxNode("Squeeze", [data, target.integers(axes)])
+
+
+@imports("Unsqueeze")
+def _unsqueeze(source: Source) -> Result:
+    data, _ = source.optional(1, 2)
+    axes = source.ints_of("axes", 1, since=13)
+    source.require(axes, "its axes are not given")
+    rank = source.rank(data)
+    places = sorted(axes_indices(axes, rank + len(axes)))
+    if places[-1] - places[0] == len(places) - 1:
+        return build("expand_dims", data, axis=places[0], num_newaxis=len(places))
+    dims = iter(source.static_shape(data))
+    shape = [1 if axis in places else next(dims) for axis in range(rank + len(axes))]
+    return build("reshape", data, newshape=shape, allowzero=0 in shape)
+
+
+@exports("expand_dims")
+def _to_unsqueeze(call: Call, target: Target) -> OnnxNode:
+    attrs, data = attributes(call), call.args[0]
+    axis = attrs.axis if attrs.axis >= 0 else attrs.axis + target.rank(data) + 1
+    return target.unsqueezed(data, range(axis, axis + attrs.num_newaxis))
+
+
+# ---- order
+
+
+@imports("Transpose")
+def _transpose(source: Source) -> Result:
+    return build("transpose", *source.arguments(1), axes=source.ints("perm"))
+
+
+@exports("transpose")
+def _to_transpose(call: Call, target: Target) -> OnnxNode:
+    axes, data = attributes(call).axes, call.args[0]
+    if axes is None:
+        return OnnxNode("Transpose", [data])
+    return OnnxNode("Transpose", [data], {"perm": list(axes_indices(axes, len(axes)))})
+
+
+# ---- joining and splitting
+
+
+@imports("Concat")
+def _concat(source: Source) -> Result:
+    fields = source.arguments(len(source.inputs))
+    axis = source.int("axis")
+    return fields[0] if len(fields) == 1 else build("concatenate", Tuple(fields), axis=axis)
+
+
+@exports("concatenate")
+def _to_concat(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Concat", target.fields(call.args[0]), {"axis": target.axis(attributes(call).axis, call)})
+
+
+@exports("stack")
+def _to_stack(call: Call, target: Target) -> OnnxNode:
+    axis = axis_index(attributes(call).axis, target.rank(call))
+    parts = [target.unsqueezed(field, [axis]) for field in target.fields(call.args[0])]
+    return OnnxNode("Concat", parts, {"axis": axis})
+
+
+@imports("Split")
+def _split(source: Source) -> Result:
+    data, _ = source.optional(1, 2)
+    axis = axis_index(source.int("axis", 0), source.rank(data))
+    sizes = source.ints_of("split", 1, since=13)
+    count = len(source.node.outputs)
+    if source.opset >= 18 and source.int("num_outputs", count) != count:  # ONNX's inference makes a shape for each
+        raise Declined("num_outputs is not their number", [UNKNOWN] * count)
+    dim = source.type(data).shape[axis]
+    if sizes is None and isinstance(dim, int) and dim % count:
+        size = -(-dim // count)
+        sizes = [size] * (count - 1) + [dim - size * (count - 1)]
+    if sizes is None:
+        source.require(source.opset < 18 or isinstance(dim, int), "the size of the parts is not known")
+        parts = build("split", data, indices_or_sections=count, axis=axis)
+    else:
+        parts = build("split", data, indices_or_sections=tuple(accumulate(sizes))[:-1], axis=axis)
+    return [TupleGetItem(parts, index) for index in range(count)]
+
+
+@exports("split")
+def _to_split(call: Call, target: Target) -> OnnxNode:
+    attrs, data = attributes(call), call.args[0]
+    types = target.types[call]
+    assert isinstance(types, TupleType)
+    axis = target.axis(attrs.axis, data)
+    place = axis_index(attrs.axis, target.rank(data))
+    count = len(types.fields)
+    sizes = [field.shape[place] for field in types.fields]  # type: ignore[attr-defined]
+    known = all(isinstance(size, int) for size in sizes)
+    if not known and not isinstance(attrs.indices_or_sections, int):
+        raise target.unwritable(call, "the size of a part is not known")
+    if not known:
+        said = {"axis": axis, "num_outputs": count if target.opset >= 18 else None}
+        return OnnxNode("Split", [data], said, outputs=count)
+    if target.opset < 13:
+        return OnnxNode("Split", [data], {"axis": axis, "split": sizes}, outputs=count)
+    return OnnxNode("Split", [data, target.integers(sizes)], {"axis": axis}, outputs=count)
+
+
+# ---- repeating
+
+
+@imports("Expand")
+def _expand(source: Source) -> Result:
+    data, shape = source.arguments(2)
+    if source.rank(data) == 0:
+        return build("dyn.broadcast_to", data, shape)
+    dims, wanted = source.type(data).shape, source.sizes(shape)
+    result = broadcast_shape(dims, wanted)
+    source.require(AnyDim() not in result, "a dimension is not known")
+    if result == dims:
+        return data
+    if all(isinstance(dim, int) for dim in result):
+        return build("broadcast_to", data, shape=result)
+    if result != wanted:  # ONNX broadcasts both ways
+        raise Declined("its data have dimensions that it does not name", [TensorType(result, source.type(data).dtype)])
+    return build("dyn.broadcast_to", data, shape)
+
+
+@exports("broadcast_to")
+def _to_expand(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Expand", [call.args[0], target.integers(attributes(call).shape)])
+
+
+@exports("dyn.broadcast_to")
+def _to_dynamic_expand(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Expand", call.args)
+
+
+@exports("broadcast_to_like")
+def _to_expand_like(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Expand", [call.args[0], OnnxNode("Shape", [call.args[1]])])
+
+
+@imports("Tile")
+def _tile(source: Source) -> Result:
+    data, repeats = source.arguments(2)
+    reps = source.integers(repeats)
+    source.require(len(reps) == source.rank(data), "its repeats are not one for each dimension")
+    return build("tile", data, reps=reps)
+
+
+@exports("tile")
+def _to_tile(call: Call, target: Target) -> OnnxNode:
+    data, reps = call.args[0], attributes(call).reps
+    rank = target.rank(data)
+    if len(reps) > rank:
+        raise target.unwritable(call, "it repeats along more dimensions than there are")
+    return OnnxNode("Tile", [data, target.integers((1,) * (rank - len(reps)) + reps)])

@@ -1,0 +1,1 @@
+"""Rewrite orders: what each order of the same rules ends at, beside saturation."""

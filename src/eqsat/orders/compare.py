@@ -1,0 +1,320 @@
+"""Rewriting in every order beside saturation: how much the order of the same rules matters."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from random import Random
+from typing import Any
+
+from eqsat.cost import CostFunction
+from eqsat.egraph.as_callback import as_callback
+from eqsat.egraph.report import Limits
+from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, flatten
+from eqsat.errors import ArgumentError
+from eqsat.orders.plot import draw
+from eqsat.orders.rewriter import Graphs, Rewriter, Rewritten, Step
+from eqsat.pipeline.extract import Extraction, extract
+from eqsat.pipeline.saturate import saturate
+from eqsat.relay.dataflow_pattern import DFPatternCallback
+from eqsat.relay.expr import Expr
+from eqsat.relay.module import IRModule
+
+ALL_LIMIT = 5040
+"""Most orders (those of 7 rules) that ``orders="all"`` tries."""
+
+SHOWN = 24
+"""Rows of the printed table; the middle ones of more are left out."""
+
+NAMES_SHOWN = 8
+"""Rules or rewrites of a row that the table names."""
+
+
+@dataclass(frozen=True)
+class OrderRow:
+    """One way to apply the rules.
+
+    Args:
+        kind: ``order`` of rules, ``phases`` of rule sets, ``random`` choices or ``saturation``.
+        order: names of the rules or rule sets in their order; of random choices those that changed the graph.
+        cost: of the final graph, equal computations once.
+        passes: of single rules; of saturation, iterations.
+        seconds: it took.
+        stop: ``settled`` or ``saturated``, ``loop``, or the limit that was reached.
+        expr: the final graph.
+    """
+
+    kind: str
+    order: tuple[str, ...]
+    cost: float
+    passes: int
+    seconds: float
+    stop: str
+    expr: Expr = field(repr=False)
+
+    @property
+    def looped(self) -> bool:
+        """Whether the rules undid each other for ever."""
+        return self.stop == "loop"
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as plain data, without the graph."""
+        names = ("kind", "order", "cost", "passes", "seconds", "stop")
+        return {name: getattr(self, name) for name in names} | {"order": list(self.order)}
+
+
+@dataclass(frozen=True)
+class OrderComparison:
+    """What every order of the same rules comes to, beside saturation.
+
+    Args:
+        input_cost: of the graph as given.
+        rows: one for each order and random run, in the order they were made.
+        saturation: all rules at once, then extraction.
+        extraction: its result.
+        skipped: rules that no order can apply, with the reason.
+    """
+
+    input_cost: float
+    rows: list[OrderRow]
+    saturation: OrderRow
+    extraction: Extraction = field(repr=False)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ranked(self) -> list[OrderRow]:
+        """The rows, cheapest first."""
+        return sorted(self.rows, key=lambda row: (row.cost, row.kind, row.order))
+
+    @property
+    def best(self) -> OrderRow:
+        """The cheapest of the orders, the first of equal ones."""
+        return min(self.rows, key=lambda row: row.cost)
+
+    @property
+    def worst(self) -> OrderRow:
+        """The dearest of the orders, the first of equal ones."""
+        return max(self.rows, key=lambda row: row.cost)
+
+    @property
+    def ties(self) -> list[OrderRow]:
+        """The orders that reach the cost of saturation."""
+        return [row for row in self.rows if _close(row.cost, self.saturation.cost)]
+
+    @property
+    def losses(self) -> list[OrderRow]:
+        """The orders that end dearer than saturation."""
+        least = self.saturation.cost
+        return [row for row in self.rows if row.cost > least and not _close(row.cost, least)]
+
+    @property
+    def looped(self) -> list[OrderRow]:
+        """The orders in which rules undo each other for ever."""
+        return [row for row in self.rows if row.looped]
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison as plain data, without the graphs."""
+        return {
+            "input_cost": self.input_cost,
+            "saturation": self.saturation.to_json(),
+            "rows": [row.to_json() for row in self.rows],
+            "ties": len(self.ties),
+            "skipped": dict(self.skipped),
+        }
+
+    def plot(self, path: Any) -> None:
+        """Write a picture of the costs, cheapest first, to ``path``: one self-contained SVG file."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(draw(self.ranked, self.saturation.cost, self.input_cost))
+
+    def __str__(self) -> str:
+        total = len(self.rows)
+        lines = [
+            f"input cost {self.input_cost:.6g}, saturation {self.saturation.cost:.6g};"
+            f" of {total} runs {len(self.ties)} tie, {len(self.losses)} lose, {len(self.looped)} loop",
+            f"{'cost':>12} {'passes':>7} {'seconds':>9}  {'stopped':<10} order",
+        ]
+        ranked, half = self.ranked, SHOWN // 2
+        lines.append(_line(self.saturation))
+        if total <= SHOWN:
+            lines += map(_line, ranked)
+        else:
+            lines += [*map(_line, ranked[:half]), f"{'':>12} ... {total - SHOWN} more", *map(_line, ranked[-half:])]
+        lines += [f"skipped {name}: {reason}" for name, reason in self.skipped.items()]
+        return "\n".join(lines)
+
+
+def compare_orders(
+    source: Expr | IRModule,
+    rules: Iterable[Any],
+    orders: str | int = "all",
+    seed: int = 0,
+    cost_model: CostFunction | None = None,
+    limits: Limits | None = None,
+    random_runs: int = 3,
+) -> OrderComparison:
+    """Rewrite a graph in place by the same rules in different orders, and saturate it, and compare the costs.
+
+    Constants are folded on both sides, whether a rule says so or not: after every pass, and in the e-graph.
+
+    Args:
+        source: an expression or function, or a module of one function.
+        rules: rules and Relay callbacks, whose orders are tried. When rule sets are among them their orders
+            are tried as phases: the rules of a set run until they settle, then those of the next set.
+        orders: ``"all"``, or how many different ones to draw.
+        seed: of the drawing and of the random runs.
+        cost_model: cost of one e-node, by default ``OpCount()``.
+        limits: of saturation; its nodes and seconds hold for each order as well.
+        random_runs: how often to rewrite by rules chosen at random at each turn.
+
+    Raises:
+        ArgumentError: an order count that is not positive, or "all" of more orders than 5040.
+        RuleError: as :func:`eqsat.saturate`.
+        TypeCheckError: the graph's types do not check.
+    """
+    expr, module = _single(source)
+    rules = list(rules)
+    limits = limits or Limits()
+    skipped: dict[str, str] = {}
+    units = _units(rules, skipped)
+    chosen = _orders(len(units), orders, seed)
+    saturation, extraction = _saturation(source, rules, limits, cost_model)
+    price = _Pricing(cost_model)
+    rewriter = Rewriter(expr, module, limits)
+    compare = _Comparing(rewriter, price)
+    if any(isinstance(rule, RuleSet) for rule in rules):
+        for order in chosen:
+            names = tuple(units[index][0] for index in order)
+            compare.phases("phases", names, [units[index][1] for index in order])
+    else:
+        steps = [step for _, unit in units for step in unit]
+        for order in chosen:
+            ordered = [steps[index] for index in order]
+            compare.phases("order", tuple(name for name, _ in ordered), [ordered])
+    for run in range(random_runs):
+        compare.random([step for _, unit in units for step in unit], Random(f"{seed} {run}"))
+    return OrderComparison(extraction.input_cost, compare.rows, saturation, extraction, skipped)
+
+
+class _Comparing:
+    def __init__(self, rewriter: Rewriter, price: _Pricing):
+        self.rewriter = rewriter
+        self.price = price
+        self.rows: list[OrderRow] = []
+
+    def phases(self, kind: str, names: tuple[str, ...], phases: Sequence[Sequence[Step]]) -> None:
+        start = time.perf_counter()
+        self._record(kind, names, self.rewriter.in_order(phases), start)
+
+    def random(self, steps: Sequence[Step], random: Random) -> None:
+        start = time.perf_counter()
+        result = self.rewriter.at_random(steps, random)
+        self._record("random", tuple(result.order), result, start)
+
+    def _record(self, kind: str, names: tuple[str, ...], result: Rewritten, start: float) -> None:
+        seconds = time.perf_counter() - start
+        cost = self.price(result.expr)
+        self.rows.append(OrderRow(kind, names, cost, result.passes, seconds, result.stop, result.expr))
+
+
+class _Pricing:
+    """Cost of graphs under a model, as extraction prices them; equal graphs are priced once."""
+
+    def __init__(self, model: CostFunction | None):
+        self.model = model
+        self.graphs = Graphs()
+        self.costs: dict[Expr, float] = {}
+
+    def __call__(self, expr: Expr) -> float:
+        known = self.graphs.find(expr)
+        if known not in self.costs:
+            self.costs[known] = extract(saturate(known, ()), self.model, "tree").input_cost
+        return self.costs[known]
+
+
+def _saturation(
+    source: Expr | IRModule, rules: list[Any], limits: Limits, model: CostFunction | None
+) -> tuple[OrderRow, Extraction]:
+    folding = [] if any(isinstance(rule, FoldConstants) for rule in flatten(rules)) else [FoldConstants()]
+    start = time.perf_counter()
+    extraction = extract(saturate(source, [*rules, *folding], limits), model)
+    report = extraction.report
+    seconds = time.perf_counter() - start
+    expr = _single(extraction.module)[0] if isinstance(source, IRModule) else extraction.expr
+    row = OrderRow("saturation", (), extraction.cost, len(report.iterations), seconds, report.stop_reason, expr)
+    return row, extraction
+
+
+def _single(source: Any) -> tuple[Expr, IRModule | None]:
+    if not isinstance(source, IRModule):
+        if not isinstance(source, Expr):
+            raise ArgumentError(f"compare_orders takes an expression, function or IRModule, not {source!r}")
+        return source, None
+    if len(source.functions) != 1:
+        names = [variable.name_hint for variable in source.functions]
+        raise ArgumentError(f"compare_orders takes one function: give one of mod[name], name in {names}")
+    (function,) = source.functions.values()
+    return function, source
+
+
+def _units(rules: list[Any], skipped: dict[str, str]) -> list[tuple[str, list[Step]]]:
+    """What is put in order: name and rules of each rule set or single rule."""
+    if not rules:
+        raise ArgumentError("compare_orders needs rules")
+    flatten(rules)  # names must be unique over all of them
+    units = []
+    for item in rules:
+        steps = _steps(item, skipped)
+        if isinstance(item, RuleSet):
+            units.append((item.name, steps))
+        else:
+            units += [(step[0], [step]) for step in steps]
+    return [unit for unit in units if unit[1]]
+
+
+def _steps(item: Any, skipped: dict[str, str]) -> list[Step]:
+    if isinstance(item, DFPatternCallback):
+        return [(type(item).__name__, item)]
+    steps: list[Step] = []
+    for rule in flatten(item):
+        if isinstance(rule, Rewrite) and len(rule.lhs) > 1:
+            skipped[rule.name] = f"it joins {len(rule.lhs)} patterns; rewriting in place replaces one match"
+        elif isinstance(rule, (Rewrite, PythonRule)):
+            steps.append((rule.name, as_callback(rule)))
+    return steps
+
+
+def _orders(count: int, wanted: str | int, seed: int) -> list[tuple[int, ...]]:
+    total = math.factorial(count)
+    if wanted == "all":
+        if total > ALL_LIMIT:
+            raise ArgumentError(f"{count} rules have {total} orders: give orders=20 or so to draw some of them")
+        return list(permutations(range(count)))
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
+        raise ArgumentError(f'orders={wanted!r}: give "all" or a number above 0')
+    if wanted >= total:
+        return list(permutations(range(count)))
+    random = Random(seed)
+    drawn: dict[tuple[int, ...], None] = {}
+    while len(drawn) < wanted:
+        drawn[tuple(random.sample(range(count), count))] = None
+    return list(drawn)
+
+
+def _close(left: float, right: float) -> bool:
+    return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-15)
+
+
+def _line(row: OrderRow) -> str:
+    return f"{row.cost:>12.6g} {row.passes:>7} {row.seconds:>9.4f}  {row.stop:<10} {_label(row)}"
+
+
+def _label(row: OrderRow) -> str:
+    if row.kind == "saturation":
+        return "all at once (saturation)"
+    shown, left_out = " > ".join(row.order[:NAMES_SHOWN]), len(row.order) - NAMES_SHOWN
+    label = shown + (f" > ... {left_out} more" if left_out > 0 else "")
+    return f"random: {label}" if row.kind == "random" else label

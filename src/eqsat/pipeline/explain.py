@@ -1,0 +1,252 @@
+"""Why a graph was chosen: which rule made each of its nodes, and the rewrites that lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.build import build_captured
+from eqsat.egraph.congruence import Congruence, Edge, closure
+from eqsat.egraph.derivation import Derivation
+from eqsat.egraph.journal import Journal
+from eqsat.egraph.lower import is_opaque, region_children
+from eqsat.egraph.snapshot import Snapshot
+from eqsat.errors import ArgumentError
+from eqsat.pipeline.saturate import Region
+from eqsat.relay.expr import Call, Constant, Expr, If, Op
+from eqsat.relay.structural import structural_equal
+from eqsat.relay.visitor import children_first
+
+INPUT = "input"
+"""Origin of a node that the graph had from the start."""
+
+Choice: TypeAlias = Sequence[int] | NDArray[np.int64]
+
+AGAIN = "again"
+"""Rule of a step that repeats, elsewhere, what earlier steps showed."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rewrite: ``before`` became ``after`` wherever the graph had it there.
+
+    ``eqsat.rules.verify.verify_equal(step.before, step.after)`` computes both on random inputs.
+
+    Args:
+        rule: the rule, read from right to left where ``forward`` is false; ``commute`` for operands that change
+            places, ``again`` for what earlier steps showed.
+        forward: in which direction the rule was used.
+        before: the part of the graph that the rule speaks of.
+        after: what it became.
+        removed: the nodes of ``before`` that ``after`` is without, outer ones first; variables and constants left out.
+        added: the nodes that ``after`` alone has.
+    """
+
+    rule: str
+    forward: bool
+    before: Expr
+    after: Expr
+    removed: tuple[Expr, ...]
+    added: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        arrow = "" if self.forward else ", from right to left"
+        return f"{self.rule}{arrow}:\n{self.before}\n  =\n{self.after}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Steps that did the same in different places.
+
+    Args:
+        rule: the rule.
+        forward: in which direction it was used.
+        removed: operators that went, outer ones first.
+        added: operators that took their place, or ``constant``; none where the value was there already.
+        places: where each step's first removed node of the given graph is from, for steps that have one.
+        count: how many steps.
+    """
+
+    rule: str
+    forward: bool
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    places: tuple[str, ...]
+    count: int
+
+    def __str__(self) -> str:
+        arrow = "" if self.forward else " from right to left"
+        place = f"  (at {self.places[0]})" if self.places else ""
+        return f"{self.count} x {self.rule}{arrow}: {_listed(self.removed)} -> {_listed(self.added)}{place}"
+
+
+class Explanation:
+    """How the chosen graph of one region follows from the graph that was given.
+
+    Args:
+        region: the region, saturated with ``explain=True``.
+        choice: class -> chosen e-node.
+        result: the graph that was made of the choice.
+
+    Raises:
+        ArgumentError: the region was saturated without ``explain=True``.
+    """
+
+    def __init__(self, region: Region, choice: Choice, result: Expr):
+        if region.runner.journal is None:
+            raise ArgumentError("nothing was kept to explain: saturate with explain=True")
+        self.region = region
+        self.result = result
+        self._journal: Journal = region.runner.journal
+        self._choice = choice
+        self._exprs: dict[int, Expr] = {}
+
+    @cached_property
+    def origins(self) -> dict[Expr, str]:
+        """``input`` or the name of the rule that made it, for each node of the result.
+
+        Left out are nodes inside composites that were carved out of the chosen graph.
+        """
+        makers, closed, terms, symbols = self._makers, self._closure, self._journal.terms, self._journal.egraph.symbols
+        found: dict[Expr, str] = {}
+        pairs = [(self._target, self.result)]
+        while pairs:
+            term, expr = pairs.pop()
+            symbol, atom, *children = terms[term]
+            if expr in found:
+                continue
+            found[expr] = makers.get((symbol, atom, *map(closed.find, children)), INPUT)
+            below = region_children(expr)
+            of = expr.op if isinstance(expr, Call) and isinstance(expr.op, Op) else None
+            if not is_opaque(expr) and symbols[symbol].op is of and len(below) == len(children):
+                pairs += zip(children, below, strict=True)
+        return found
+
+    def steps(self) -> list[Step]:
+        """The rewrites from the given graph to the chosen one, in order.
+
+        Constants are folded last: see :meth:`graphs`.
+        """
+        derivation = self._derivation()
+        return [self._step(edge, derivation) for edge in derivation]
+
+    def graphs(self) -> Iterator[Expr]:
+        """The given graph (lets dissolved), it after each step, and the result where constants were folded last."""
+        derivation = self._derivation()
+        yield self._expr(derivation.whole())
+        for _ in derivation:
+            yield self._expr(derivation.whole())
+        if not structural_equal(self._expr(self._target), self.result):
+            yield self.result
+
+    def changes(self) -> list[Change]:
+        """The steps in short: what the rules replaced by what, alike ones together, in order of first appearance."""
+        alike: dict[tuple[str, bool, tuple[str, ...], tuple[str, ...]], list[Step]] = {}
+        for step in self.steps():
+            added = ("constant",) if isinstance(step.after, Constant) else _operators(step.added)
+            key = (step.rule, step.forward, _operators(step.removed), added)
+            alike.setdefault(key, []).append(step)
+        return [Change(*key, tuple(filter(None, map(_place, steps))), len(steps)) for key, steps in alike.items()]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.changes()))
+
+    # ---- the proof
+
+    @cached_property
+    def _spans(self) -> dict[int, Any]:
+        """Where the nodes of the given graph are from."""
+        nodes = self.region.runner.lowered.handles.items()
+        return {self._journal.of_handle[handle]: node.span for node, handle in nodes if node.span is not None}
+
+    @cached_property
+    def _source(self) -> int:
+        return self._journal.of_handle[self.region.runner.lowered.root]
+
+    @cached_property
+    def _target(self) -> int:
+        """The chosen graph as a term."""
+        return _term(self._journal, self.region.snapshot, self._choice, self.region.root)
+
+    @cached_property
+    def _closure(self) -> Congruence:
+        return closure(self._journal.terms, self._journal.equations, self._source, self._target)
+
+    def _derivation(self) -> Derivation:
+        terms = self._journal.terms
+        return Derivation(self._closure, terms, lambda key: terms.intern(key, key), self._source, self._target)
+
+    @cached_property
+    def _makers(self) -> dict[tuple[int, ...], str]:
+        """Head and child classes of a node -> what made it first."""
+        journal, closed = self._journal, self._closure
+        made: dict[tuple[int, ...], str] = {}
+        entered: set[int] = set()
+
+        def new_children(term: int) -> list[int]:
+            return [child for child in journal.terms[term][2:] if child not in entered]
+
+        def enter(term: int, maker: str) -> None:
+            for one in children_first([term] if term not in entered else [], new_children):
+                entered.add(one)
+                symbol, atom, *children = journal.terms[one]
+                if all(map(closed.knows, children)):
+                    made.setdefault((symbol, atom, *map(closed.find, children)), maker)
+
+        enter(self._source, INPUT)
+        for equation in journal.equations:
+            enter(equation.left, INPUT)
+            enter(equation.right, equation.rule)
+        return made
+
+    # ---- terms as expressions
+
+    def _step(self, edge: Edge, derivation: Derivation) -> Step:
+        equation = edge.equation
+        rule = AGAIN if equation is None else equation.rule
+        forward = equation is None or equation.left == edge.source
+        before, after = self._expr(edge.source), self._expr(edge.target)
+        removed, added = (tuple(map(self._expr, terms)) for terms in derivation.difference(edge))
+        return Step(rule, forward, before, after, removed, added)
+
+    def _expr(self, term: int) -> Expr:
+        egraph, terms, exprs = self._journal.egraph, self._journal.terms, self._exprs
+        missing = [term] if term not in exprs else []
+        for one in children_first(missing, lambda one: [child for child in terms[one][2:] if child not in exprs]):
+            symbol, atom, *children = terms[one]
+            below = [exprs[child] for child in children]
+            exprs[one] = build_captured(egraph.symbols[symbol], egraph.atoms[atom], below, {})
+            exprs[one].span = self._spans.get(one)
+        return exprs[term]
+
+
+def _operators(nodes: Iterable[Expr]) -> tuple[str, ...]:
+    return tuple(_operator(node) for node in nodes if isinstance(node, (Call, If)))
+
+
+def _operator(node: Call | If) -> str:
+    if isinstance(node, If):
+        return "if"
+    return node.op.name if isinstance(node.op, Op) else "call"
+
+
+def _place(step: Step) -> str:
+    return next((str(node.span) for node in step.removed if node.span is not None), "")
+
+
+def _listed(operators: Sequence[str]) -> str:
+    return " ".join(operators) or "nothing"
+
+
+def _term(journal: Journal, snapshot: Snapshot, choice: Choice, root: int) -> int:
+    found: dict[int, int] = {}
+    for of in children_first([root], lambda of: snapshot.children(int(choice[of]))):
+        node = int(choice[of])
+        symbol, atom = int(snapshot.node_symbol[node]), int(snapshot.node_atom[node])
+        found[of] = journal.term(symbol, atom, [found[child] for child in snapshot.children(node)])
+    return found[root]

@@ -1,0 +1,193 @@
+"""Extraction from a saturation: the cheapest graph under a cost model."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.collector import paused_gc
+from eqsat.composites.cover import cover, share
+from eqsat.composites.rules import composites_among
+from eqsat.cost import CostFunction, OpCount
+from eqsat.cost.kernels import KernelPrices
+from eqsat.egraph.build import build_expr, input_spans
+from eqsat.egraph.report import Report
+from eqsat.errors import ExtractionError
+from eqsat.extraction import Result
+from eqsat.pipeline.explain import Explanation
+from eqsat.pipeline.problem import composite_costs, region_problem
+from eqsat.pipeline.saturate import Region, Saturation
+from eqsat.relay.expr import Call, Expr, Function
+from eqsat.relay.fold import fold_constants
+from eqsat.relay.module import IRModule
+from eqsat.relay.structural import structural_equal
+from eqsat.relay.visitor import rewrite_post_order, substitute
+
+
+@dataclass
+class Extraction:
+    """The chosen graph and what is known of its cost.
+
+    Args:
+        source: what was given to saturate.
+        results: one extractor's result for each region.
+        exprs: the chosen body of each region, constants folded.
+        input_cost: cost of the input graph under the same model.
+        report: the saturation's report with the times of extraction added.
+    """
+
+    source: Expr | IRModule
+    regions: list[Region]
+    results: list[Result]
+    exprs: list[Expr]
+    input_cost: float
+    report: Report = field(repr=False)
+
+    @property
+    def cost(self) -> float:
+        """DAG cost of the chosen graph, in the cost model's unit."""
+        return math.fsum(result.cost for result in self.results)
+
+    @property
+    def lower_bound(self) -> float:
+        """No graph in the e-graph costs less."""
+        return math.fsum(result.lower_bound for result in self.results)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the choice is proved cheapest."""
+        return all(result.optimal for result in self.results)
+
+    @property
+    def explanation(self) -> Explanation:
+        """How the chosen graph of the outermost region follows from the one that was given.
+
+        Raises:
+            ArgumentError: the graph was saturated without ``explain=True``.
+        """
+        return self.explanations[-1]
+
+    @cached_property
+    def explanations(self) -> list[Explanation]:
+        """One for each region: function literals before what they are in."""
+        parts = zip(self.regions, self.results, self.exprs, strict=True)
+        return [Explanation(region, result.choice, expr) for region, result, expr in parts]
+
+    @property
+    def expr(self) -> Expr:
+        """The chosen graph: an expression or function, as was given."""
+        if isinstance(self.source, IRModule):
+            raise ExtractionError("a module was saturated: its result is .module")
+        if not self.regions:
+            return self.source
+        function, expr = self.regions[-1].function, self.exprs[-1]
+        return expr if function is None else _rewrap(function, expr)
+
+    @property
+    def module(self) -> IRModule:
+        """The chosen module; a bare expression or function becomes ``main``."""
+        if not isinstance(self.source, IRModule):
+            return IRModule.from_expr(self.expr)
+        module = self.source.copy()
+        for region, expr in zip(self.regions, self.exprs, strict=True):
+            if region.name is not None and region.function is not None:
+                module[region.name] = _rewrap(region.function, expr)
+        return module
+
+
+@paused_gc()
+def extract(
+    saturation: Saturation, cost_model: CostFunction | None = None, method: str = "auto", seconds: float = 10.0
+) -> Extraction:
+    """Choose the cheapest graph that a saturation found.
+
+    Args:
+        saturation: the result of ``saturate``.
+        cost_model: cost of one e-node, by default ``OpCount()``; see :mod:`eqsat.cost.models`. E-nodes
+            computable from constants alone are costed with ``constant=True``.
+        method: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
+        seconds: time budget of the methods that have one, for each function.
+
+    Raises:
+        ExtractionError: an unknown method, or a cost model that fails or gives no number.
+    """
+    model = cost_model if cost_model is not None else OpCount()
+    regions, results, exprs, input_cost = [], [], [], 0.0
+    functions: dict[Expr, Function] = {}
+    report = saturation.report
+    for region in saturation.regions:
+        start = time.perf_counter()
+        posed = region_problem(region, model)
+        input_cost += posed.input_cost
+        result = posed.extract(method, seconds)
+        report.add_seconds("extract", time.perf_counter() - start)
+        start = time.perf_counter()
+        expr, result = _Builder(posed.region, functions, model, seconds).build(result, posed.incumbent)
+        if region.nested and region.function is not None:
+            functions[region.function] = _rewrap(region.function, expr)
+        regions.append(posed.region)
+        exprs.append(expr)
+        results.append(result)
+        report.add_seconds("build", time.perf_counter() - start)
+    return Extraction(saturation.source, regions, results, exprs, input_cost, report)
+
+
+@dataclass
+class _Builder:
+    """Makes graphs of choices in one region, with composites carved where the rules have any."""
+
+    region: Region
+    functions: dict[Expr, Function]
+    model: CostFunction
+    seconds: float
+
+    def build(self, result: Result, incumbent: NDArray[np.int64]) -> tuple[Expr, Result]:
+        """The graph of an extractor's result, and the result with what that graph costs.
+
+        In the e-graph composites may overlap. The graph that was chosen there, composites written out, and the
+        graph that was given are each covered anew by composites that do not, and the cheaper one is taken.
+        """
+        rules = composites_among(self.region.runner.schedule.rules)
+        if not rules:
+            return self._graph(result.choice), result
+        prices = KernelPrices(self.model, composite_costs(self.region))
+        made = frozenset(function for rule in rules for function in rule.composer.functions.values())
+        choices = [result.choice, incumbent]
+        graphs = [share(_written_out(self._graph(choice), made)) for choice in choices]
+        if structural_equal(graphs[0], graphs[1]):
+            graphs.pop()
+        covers = [cover(graph, rules, prices, self.seconds) for graph in graphs]
+        index = min(range(len(covers)), key=lambda each: covers[each][1])
+        expr, cost = covers[index]
+        bound = min(result.lower_bound, cost)
+        optimal = math.isclose(cost, bound, rel_tol=1e-9)
+        return expr, replace(result, choice=choices[index], cost=cost, lower_bound=bound, optimal=optimal)
+
+    def _graph(self, choice: NDArray[np.int64]) -> Expr:
+        region = self.region
+        spans = input_spans(region.snapshot, region.runner.lowered)
+        return fold_constants(build_expr(region.snapshot, choice, region.root, self.functions, spans))
+
+
+def _written_out(expr: Expr, functions: frozenset[Function]) -> Expr:
+    """``expr`` with calls of ``functions`` replaced by what they compute."""
+
+    def visit(old: Expr, new: Expr) -> Expr:
+        if isinstance(new, Call) and isinstance(new.op, Function) and new.op in functions:
+            body = substitute(new.op.body, dict(zip(new.op.params, new.args, strict=True)))
+            body.span = body.span or new.span
+            return body
+        return new
+
+    return rewrite_post_order(expr, visit)
+
+
+def _rewrap(function: Function, body: Expr) -> Function:
+    if body is function.body:
+        return function
+    return Function(function.params, body, function.ret_type, function.type_params, function.attrs)

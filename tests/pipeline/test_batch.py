@@ -1,0 +1,163 @@
+"""Many files at once: results, failures, taking up where a run was cut short, and a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eqsat.cli import batch
+from eqsat.cli.batch import attempt, facts_when_done, find_jobs, run_jobs
+from eqsat.errors import ArgumentError, FileError
+
+WORK = '''
+import os
+
+def shout(source, target, options):
+    """Write the source in capitals; some words go wrong."""
+    text = source.read_text()
+    if text == "crash":
+        os._exit(3)
+    if text == "raise":
+        raise ValueError("an odd word")
+    target.write_text(text.upper() * options["times"])
+    return {"letters": len(text)}
+'''
+
+
+@pytest.fixture
+def shout(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Work in a module that other processes can import."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "shouting_work.py").write_text(WORK)
+    monkeypatch.syspath_prepend(folder)
+    import shouting_work
+
+    return shouting_work.shout
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    folder = tmp_path / "in"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.txt").write_text("one")
+    (folder / "deep" / "b.txt").write_text("two")
+    (folder / "c.other").write_text("not meant")
+    return folder, tmp_path / "out"
+
+
+def test_every_file_has_its_result_at_its_place(shout: Any, folders: tuple[Path, Path]) -> None:
+    outcomes = list(run_jobs(find_jobs(*folders, ".txt"), shout, {"times": 2}))
+    assert {outcome.job.source.name: outcome.facts for outcome in outcomes} == {
+        "a.txt": {"letters": 3},
+        "b.txt": {"letters": 3},
+    }
+    assert (folders[1] / "deep" / "b.txt").read_text() == "TWOTWO"
+    assert not (folders[1] / "c.other").exists()
+
+
+def test_what_goes_wrong_takes_only_its_own_file_with_it(shout: Any, folders: tuple[Path, Path]) -> None:
+    for word in ("crash", "raise"):
+        (folders[0] / f"{word}.txt").write_text(word)
+    outcomes = {each.job.source.name: each for each in run_jobs(find_jobs(*folders, ".txt"), shout, {"times": 1}, 2)}
+    assert {name: each.status for name, each in outcomes.items()} == {
+        "a.txt": "done",
+        "b.txt": "done",
+        "crash.txt": "failed",
+        "raise.txt": "failed",
+    }
+    assert outcomes["raise.txt"].error == "ValueError: an odd word"
+    assert "its process ended" in outcomes["crash.txt"].error
+
+
+def test_what_is_done_is_not_done_again(shout: Any, folders: tuple[Path, Path]) -> None:
+    jobs = find_jobs(*folders, ".txt")
+    for job in jobs:
+        attempt(job, shout, {"times": 1})
+    again = list(run_jobs(jobs, shout, {"times": 1}))
+    assert {outcome.status for outcome in again} == {"skipped"}
+    assert [outcome.facts for outcome in again] == [{"letters": 3}] * 2
+
+
+def test_other_options_newer_sources_and_lost_results_are_done_again(shout: Any, folders: tuple[Path, Path]) -> None:
+    job, options = find_jobs(*folders, ".txt")[0], {"times": 2}
+    assert facts_when_done(job, options) is None
+    assert attempt(job, shout, options).status == "done"
+    assert facts_when_done(job, options) == {"letters": 3}
+    assert facts_when_done(job, {"times": 1}) is None
+    assert facts_when_done(job, {"times": 2, "more": 1}) is None
+    later = job.target.stat().st_mtime + 10
+    os.utime(job.source, (later, later))
+    assert facts_when_done(job, options) is None
+    os.utime(job.source, (0, 0))
+    assert facts_when_done(job, options) is not None
+    for torn in ("", "[]", '{"options"', json.dumps({"options": options})):
+        job.record.write_text(torn)
+        assert facts_when_done(job, options) is None
+    attempt(job, shout, options)
+    job.target.unlink()
+    assert facts_when_done(job, options) is None
+
+
+def test_a_failure_leaves_no_record_and_is_tried_again(shout: Any, folders: tuple[Path, Path]) -> None:
+    job, options = find_jobs(*folders, ".txt")[0], {"times": 1}
+    job.source.write_text("raise")
+    assert attempt(job, shout, options).status == "failed"
+    assert facts_when_done(job, options) is None
+    job.source.write_text("mended")
+    assert attempt(job, shout, options).status == "done"
+
+
+def test_results_inside_the_folder_are_no_sources(shout: Any, folders: tuple[Path, Path]) -> None:
+    inside = folders[0] / "out"
+    for job in find_jobs(folders[0], inside, ".txt"):
+        attempt(job, shout, {"times": 1})
+    assert [job.source.name for job in find_jobs(folders[0], inside, ".txt")] == ["a.txt", "b.txt"]
+
+
+def test_folders_that_cannot_be_used_are_errors_of_ours(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(FileError, match="is no folder"):
+        find_jobs(folders[0] / "missing", folders[1], ".txt")
+    with pytest.raises(ArgumentError, match="name another folder"):
+        find_jobs(folders[0], folders[0] / "deep" / "..", ".txt")
+
+
+def test_no_jobs_start_nothing(shout: Any) -> None:
+    assert list(run_jobs([], shout, {}, scheduler="tcp://127.0.0.1:1")) == []
+
+
+def test_less_than_one_process_is_an_error(shout: Any, folders: tuple[Path, Path]) -> None:
+    with pytest.raises(ArgumentError, match="workers=0"):
+        list(run_jobs(find_jobs(*folders, ".txt"), shout, {}, workers=0))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_does_the_same(shout: Any, folders: tuple[Path, Path]) -> None:
+    distributed = pytest.importorskip("distributed")
+    (folders[0] / "raise.txt").write_text("raise")
+    jobs = find_jobs(*folders, ".txt")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as cluster:
+        first, again = (
+            {each.job.source.name: each.status for each in run_jobs(jobs, shout, {"times": 1}, 1, address)}
+            for address in [cluster.scheduler_address] * 2
+        )
+    assert first == {"a.txt": "done", "b.txt": "done", "raise.txt": "failed"}
+    assert again == {"a.txt": "skipped", "b.txt": "skipped", "raise.txt": "failed"}
+    assert (folders[1] / "a.txt").read_text() == "ONE"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scheduler_that_does_not_answer_is_an_error_of_ours(
+    shout: Any, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(batch, "CONNECT_SECONDS", 0.2)
+    with pytest.raises(ArgumentError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
+        list(run_jobs(find_jobs(*folders, ".txt"), shout, {"times": 1}, scheduler="tcp://127.0.0.1:1"))
+    with pytest.raises(ArgumentError, match="no Dask scheduler"):
+        list(run_jobs(find_jobs(*folders, ".txt"), shout, {"times": 1}, scheduler="nonsense://"))
