@@ -73,7 +73,7 @@ def compare(name: str, function: Function, model: CostFunction, repeat: int) -> 
     layered, other = seconds(lambda: optimize_with_report(function, cost_model=model), repeat)
     same = np.isclose([one.input_cost, one.cost, one.lower_bound], [other.input_cost, other.cost, other.lower_bound])
     costs = f"{other.input_cost:g} -> {other.cost:g}{'' if same.all() else f', but {one.cost:g} as a whole'}"
-    lowered = [len(each.regions[-1].runner.lowered.nodes) for each in (one, other)]
+    lowered = [len(each.regions[-1].lowered.nodes) for each in (one, other)]
     print(
         f"{name:32} {lowered[0]:6} {lowered[1]:6}  {whole:7.3f} {layered:7.3f} {layered / whole:6.2f}  {costs}",
         flush=True,

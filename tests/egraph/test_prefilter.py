@@ -7,8 +7,11 @@ import pytest
 
 import eqsat
 from eqsat import relay, rules
+from eqsat.egraph.runner import Runner
+from eqsat.egraph.schedule import Schedule
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, wildcard
 from eqsat.relay.expr import Expr
+from eqsat.relay.infer import infer_types
 from eqsat.relay.structural import structural_equal
 from eqsat.rules import rewrite
 
@@ -22,8 +25,9 @@ APART = rewrite("apart", is_op("abs")(is_op("exp")(x)), x)
 
 def live(graph: Expr, *some: object) -> list[str]:
     """The rules that were compiled in the end."""
-    (region,) = eqsat.saturate(graph, some).regions
-    return [turn.name for turn in region.runner.turns.values() if turn.runner.is_live]
+    runner = Runner(graph, infer_types(graph), Schedule.of(some), eqsat.Limits())
+    runner.run()
+    return [turn.name for turn in runner.turns.values() if turn.runner.is_live]
 
 
 def test_operators_that_never_meet_wake_no_rule() -> None:

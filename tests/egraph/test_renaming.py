@@ -18,7 +18,7 @@ def saturated() -> EGraph:
     """The e-graph of a product with two vectors, whose own product was computed."""
     x = relay.var("x", shape=(4, 2))
     saturation = eqsat.saturate(x * FIRST * SECOND, rules.sets["algebra"] + rules.sets["fold"])
-    return saturation.regions[0].runner.egraph
+    return saturation.regions[0].egraph
 
 
 def renamed(egraph: EGraph, other: list[float]) -> dict[int, int] | None:

@@ -54,7 +54,7 @@ def whole(function: Function, **options: Any) -> Extraction:
 def was_reused(result: Extraction, function: Function) -> bool:
     """Whether fewer nodes were lowered than the graph has calls."""
     calls = sum(isinstance(node, Call) for node in relay.visitor.post_order(function))
-    return len(result.regions[-1].runner.lowered.nodes) < calls
+    return len(result.regions[-1].lowered.nodes) < calls
 
 
 def assert_same(one: Extraction, other: Extraction) -> None:
@@ -77,8 +77,8 @@ def test_most_layers_are_not_saturated(shared: bool, own: bool) -> None:
     result = few(function)
     assert was_reused(result, function)
     assert_same(result, whole(function))
-    assert len(result.regions[-1].runner.lowered.nodes) == len(
-        few(network(24, shared=shared, own=own)).regions[-1].runner.lowered.nodes
+    assert len(result.regions[-1].lowered.nodes) == len(
+        few(network(24, shared=shared, own=own)).regions[-1].lowered.nodes
     )
 
 

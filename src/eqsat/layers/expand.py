@@ -59,7 +59,7 @@ def expand(
     body = _Stretch(short, posed, result.choice, layers).body()
     if body is None:
         return None
-    handles = region.runner.lowered.handles
+    handles = region.lowered.handles
     cost, input_cost = [result.cost], [chosen.input_cost]
     for layer in layers:
         nodes = [again.given.get(handles[short.place[node]], 0.0) for node in layer.unit.chain.nodes[2]]
@@ -156,7 +156,7 @@ class _Stretch:
         self.short = short
         self.region = region
         self.snapshot = region.snapshot
-        self.atoms = region.runner.egraph.atoms  # those of the missing layers among them
+        self.atoms = region.egraph.atoms  # those of the missing layers among them
         self.choice: list[int] = choice.tolist()
         self.layers = layers
         self.built: dict[int, Expr] = {}
@@ -165,7 +165,7 @@ class _Stretch:
 
     def body(self) -> Expr | None:
         """The graph, None where a layer needs, beside it, what is above it, or results are not a tuple of their own."""
-        spans = input_spans(self.snapshot, self.region.runner.lowered)
+        spans = input_spans(self.snapshot, self.region.lowered)
         tops = {layer.unit.top: layer for layer in self.layers}
         beside = [of for layer in self.layers for of in layer.beside]
         wanted = [self.short.class_of(result, self.region) for result in self.short.results]

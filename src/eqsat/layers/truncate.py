@@ -67,7 +67,7 @@ class Truncated:
 
     def class_of(self, node: Expr, region: Region) -> int:
         """The class of what has the place of a node of ``whole``, ``function`` saturated."""
-        return int(region.snapshot.handle_class[region.runner.lowered.handles[self.place[node]]])
+        return int(region.snapshot.handle_class[region.lowered.handles[self.place[node]]])
 
     def _body(self) -> Expr:
         """The body without the results of missing layers."""
@@ -125,7 +125,7 @@ class _Finder:
 
     def __init__(self, short: Truncated, region: Region):
         self.short = short
-        self.egraph = region.runner.egraph
+        self.egraph = region.egraph
         self.graph = ClassGraph(region.snapshot)
         self.region = region
         self.taken = set(range(len(self.egraph.atoms)))
@@ -219,7 +219,7 @@ class _Finder:
         """Class -> place of the node of it that was lowered first among those with a span."""
         places: dict[int, int] = {}
         spanned = [place for place, node in enumerate(nodes) if node.span is not None]
-        handles = self.region.runner.lowered.handles
+        handles = self.region.lowered.handles
         for place in sorted(spanned, key=lambda place: handles[self.short.place[nodes[place]]]):
             places.setdefault(self._class(nodes[place]), place)
         return places

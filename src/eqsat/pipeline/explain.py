@@ -98,11 +98,11 @@ class Explanation:
     """
 
     def __init__(self, region: Region, choice: Choice, result: Expr):
-        if region.runner.journal is None:
+        if region.journal is None:
             raise ArgumentError("nothing was kept to explain: saturate with explain=True")
         self.region = region
         self.result = result
-        self._journal: Journal = region.runner.journal
+        self._journal: Journal = region.journal
         self._choice = choice
         self._exprs: dict[int, Expr] = {}
 
@@ -161,12 +161,12 @@ class Explanation:
     @cached_property
     def _spans(self) -> dict[int, Any]:
         """Where the nodes of the given graph are from."""
-        nodes = self.region.runner.lowered.handles.items()
+        nodes = self.region.lowered.handles.items()
         return {self._journal.of_handle[handle]: node.span for node, handle in nodes if node.span is not None}
 
     @cached_property
     def _source(self) -> int:
-        return self._journal.of_handle[self.region.runner.lowered.root]
+        return self._journal.of_handle[self.region.lowered.root]
 
     @cached_property
     def _target(self) -> int:

@@ -152,7 +152,7 @@ class _Builder:
         In the e-graph composites may overlap. The graph that was chosen there, composites written out, and the
         graph that was given are each covered anew by composites that do not, and the cheaper one is taken.
         """
-        rules = composites_among(self.region.runner.schedule.rules)
+        rules = composites_among(self.region.rules)
         if not rules:
             return self._graph(result.choice), result
         prices = KernelPrices(self.model, composite_costs(self.region))
@@ -170,7 +170,7 @@ class _Builder:
 
     def _graph(self, choice: NDArray[np.int64]) -> Expr:
         region = self.region
-        spans = input_spans(region.snapshot, region.runner.lowered)
+        spans = input_spans(region.snapshot, region.lowered)
         return fold_constants(build_expr(region.snapshot, choice, region.root, self.functions, spans))
 
 

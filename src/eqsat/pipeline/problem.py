@@ -148,7 +148,7 @@ def _problem(region: Region, costs: NDArray[np.float64]) -> Problem:
 
 def composite_costs(region: Region) -> dict[str, CompositeCost]:
     """What a call of each composite costs, as the rules of the region say."""
-    return {rule.composer.name: rule.cost for rule in composites_among(region.runner.schedule.rules)}
+    return {rule.composer.name: rule.cost for rule in composites_among(region.rules)}
 
 
 # ---- kernels
@@ -224,7 +224,7 @@ def _input_node_costs(region: Region, prices: Prices) -> dict[int, float]:
     same: dict[tuple[int, ...], int] = {}
     stands_for: dict[int, int] = {}
     nodes: dict[int, tuple[Row, list[int]]] = {}
-    for handle, symbol, atom, children in region.runner.lowered.nodes:
+    for handle, symbol, atom, children in region.lowered.nodes:
         below = [stands_for[child] for child in children]
         stands_for[handle] = first = same.setdefault((symbol, atom, *below), handle)
         if first == handle:
@@ -232,7 +232,7 @@ def _input_node_costs(region: Region, prices: Prices) -> dict[int, float]:
             nodes[handle] = row, below
     costs = {handle: prices(row.view) for handle, (row, _) in nodes.items()}
     if prices.fusing is not None:
-        _fuse_input(nodes, costs, prices, stands_for[region.runner.lowered.root])
+        _fuse_input(nodes, costs, prices, stands_for[region.lowered.root])
     return costs
 
 
@@ -252,7 +252,7 @@ def _fuse_input(nodes: dict[int, tuple[Row, list[int]]], costs: dict[int, float]
 
 def _incumbent(region: Region) -> NDArray[np.int64]:
     snapshot = region.snapshot
-    choice = input_choice(snapshot, region.runner.lowered)
+    choice = input_choice(snapshot, region.lowered)
     leaves = np.flatnonzero(_constant_leaves(snapshot))
     leaf = np.full(snapshot.class_count, -1, dtype=np.int64)
     leaf[snapshot.node_class[leaves]] = leaves

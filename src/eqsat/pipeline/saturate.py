@@ -10,8 +10,11 @@ from itertools import count
 from typing import Any
 
 from eqsat.collector import paused_gc
-from eqsat.egraph.lower import is_opaque
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.journal import Journal
+from eqsat.egraph.lower import Lowered, is_opaque
 from eqsat.egraph.report import Limits, Report
+from eqsat.egraph.rule import Rule
 from eqsat.egraph.runner import Runner
 from eqsat.egraph.schedule import Schedule
 from eqsat.egraph.snapshot import Snapshot
@@ -20,7 +23,6 @@ from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr, Function
 from eqsat.relay.infer import infer_module, infer_types
 from eqsat.relay.module import IRModule
-from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 
 CLAIMS = ("Compiler", "Composite", "Primitive", "Extern", "SkipOptimization")
@@ -31,46 +33,30 @@ CLAIMS = ("Compiler", "Composite", "Primitive", "Extern", "SkipOptimization")
 class Region:
     """One saturated function body (or bare expression).
 
-    Args:
-        name: the function's name in its module, None for a bare expression, function or function literal.
-        function: the function, None when a bare expression was given.
-        nested: whether it is a function literal inside the region that follows it (or one further on).
-        runner: the engine and what was lowered into it.
-        snapshot: the e-graph at the end.
+    Attributes:
+        name: The function's name in its module; None for a bare expression, function or function literal.
+        function: The function; None if a bare expression was given.
+        nested: Whether it is a function literal inside the region that follows it (or one further on).
+        snapshot: The e-graph at the end of the run.
+        lowered: Where the nodes of the given graph are in the e-graph.
+        rules: The rules that acted.
+        egraph: What the rules know of constants and inputs.
+        journal: What the rules equated; None unless the run is to be explained.
     """
 
     name: str | None
     function: Function | None
     nested: bool
-    runner: Runner
     snapshot: Snapshot
-
-    @staticmethod
-    def saturated(
-        name: str | None,
-        function: Function | None,
-        nested: bool,
-        body: Expr,
-        types: dict[Expr, Type],
-        schedule: Schedule,
-        limits: Limits,
-        on_iteration: Callable[[Report], None] | None,
-        explain: bool,
-        on_error: str,
-    ) -> Region:
-        """Saturate ``body`` and read the e-graph back."""
-        runner = Runner(body, types, schedule, limits, on_iteration, explain, on_error)
-        runner.run()
-        start = time.perf_counter()
-        snapshot = runner.snapshot()
-        check_types(snapshot, lambda: Runner(body, types, schedule, limits))
-        runner.report.add_seconds("snapshot", time.perf_counter() - start)
-        return Region(name, function, nested, runner, snapshot)
+    lowered: Lowered
+    rules: tuple[Rule, ...]
+    egraph: EGraph
+    journal: Journal | None
 
     @property
     def root(self) -> int:
-        """Class of the region's result."""
-        return int(self.snapshot.handle_class[self.runner.lowered.root])
+        """The e-class of the region's result."""
+        return int(self.snapshot.handle_class[self.lowered.root])
 
 
 @dataclass
@@ -137,20 +123,31 @@ def saturate(
     regions = []
     for name, function, root, module in _roots(source):
         types = infer_types(root, module, names=(f"#{index}" for index in count()))
-        run = partial(
-            Region.saturated,
-            types=types,
-            schedule=schedule,
-            limits=limits,
-            on_iteration=on_iteration,
-            explain=explain,
-            on_error=on_error,
-        )
-        regions += [run(None, nested, True, nested.body) for nested in _open_functions(root)]
-        regions.append(run(name, function, False, root if function is None else function.body))
-    for region in regions:
-        report.merge(region.runner.report)
+        parts = [(None, nested, True, nested.body) for nested in _open_functions(root)]
+        for title, each, nested, body in [*parts, (name, function, False, root if function is None else function.body)]:
+            runner = Runner(body, types, schedule, limits, on_iteration, explain, on_error)
+            snapshot = _run(runner, partial(Runner, body, types, schedule, limits))
+            region = Region(
+                title, each, nested, snapshot, runner.lowered, schedule.rules, runner.egraph, runner.journal
+            )
+            regions.append(region)
+            report.merge(runner.report)
     return Saturation(source, regions, report)
+
+
+def _run(runner: Runner, again: Callable[[], Runner]) -> Snapshot:
+    """Run a runner to its end and read the e-graph back.
+
+    Args:
+        runner: The runner.
+        again: Makes the same runner anew, to find the rule that joined classes of different types.
+    """
+    runner.run()
+    start = time.perf_counter()
+    snapshot = runner.snapshot()
+    check_types(snapshot, again)
+    runner.report.add_seconds("snapshot", time.perf_counter() - start)
+    return snapshot
 
 
 def schedule_of(rules: Iterable[Any] | Schedule | None) -> Schedule:

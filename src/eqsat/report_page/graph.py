@@ -114,7 +114,7 @@ def _costs(graph: Expr | IRModule, model: CostFunction) -> dict[Expr, float]:
     costs: dict[Expr, float] = {}
     for region in saturate(graph, ()).regions:
         of_handle = input_node_costs(region, model)
-        for expr, handle in region.runner.lowered.handles.items():
+        for expr, handle in region.lowered.handles.items():
             costs[expr] = of_handle.pop(handle, 0.0)
     return costs
 
