@@ -14,6 +14,8 @@ from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.infer import infer_type
 from eqsat.relay.interpreter import evaluate
+from eqsat.relay.structural import structural_equal, structural_hash
+from eqsat.relay.visitor import rewrite_post_order
 
 IMAGE = (1, 3, 5, 5)
 
@@ -112,3 +114,54 @@ def _constant(rng: Generator, shape: tuple[int, ...]) -> Expr:
 
 def _array(rng: Generator, shape: tuple[int, ...]) -> Any:
     return rng.uniform(-1, 1, shape).astype("float32")
+
+
+@st.composite
+def mixed_graphs(draw: st.DrawFn, size: int = 12) -> Expr:
+    """A graph of every kind of node but lets, in which no two nodes are equal and none is constant.
+
+    Operators with equal attributes occur beside each other, and the first dimension may be unknown.
+    """
+    rng = default_rng(draw(st.integers(0, 2**32 - 1)))
+    of = relay.TensorType((draw(st.sampled_from([4, relay.Any("n")])), 6), "float32")
+    inputs = [relay.Var(name, of) for name in "xy"]
+    pool: list[Expr] = [*inputs]
+    for _ in range(draw(st.integers(1, size))):
+        make = _MIXED[int(rng.integers(len(_MIXED)))]
+        pool.append(make(rng, *[pool[-1 - min(int(rng.integers(5)), len(pool) - 1)] for _ in range(2)]))
+    body = without_copies(Tuple(pool[-3:]) if draw(st.booleans()) else pool[-1])
+    return relay.Function(inputs, body) if draw(st.booleans()) else body
+
+
+def without_copies(root: Expr) -> Expr:
+    """``root`` with one node in place of all that are equal."""
+    alike: dict[int, list[Expr]] = {}
+
+    def first(old: Expr, new: Expr) -> Expr:
+        others = alike.setdefault(structural_hash(new), [])
+        others.append(new)
+        return next(other for other in others if structural_equal(other, new))
+
+    return rewrite_post_order(root, first)
+
+
+def _call_a_function(rng: Generator, x: Expr, y: Expr) -> Expr:
+    param = relay.var("p")
+    return relay.Function([param], relay.tanh(param) + y)(x)
+
+
+_MIXED: list[Any] = [
+    lambda rng, x, y: nn.relu(x),
+    lambda rng, x, y: x * y,
+    lambda rng, x, y: relay.clip(x, -1.0, float(rng.integers(3))),
+    lambda rng, x, y: nn.bias_add(x, relay.const(_array(rng, (6,))), axis=1),
+    lambda rng, x, y: nn.softmax(x, axis=1),
+    lambda rng, x, y: nn.log_softmax(x, axis=1),
+    lambda rng, x, y: relay.split(relay.concatenate([x, y], axis=1), 2, axis=1)[int(rng.integers(2))],
+    lambda rng, x, y: relay.squeeze(relay.expand_dims(x, axis=1), axis=[1]),
+    lambda rng, x, y: x - relay.sum(y, axis=1, keepdims=True),
+    lambda rng, x, y: relay.cast(relay.cast(x, "float64"), "float32"),
+    lambda rng, x, y: relay.TupleGetItem(Tuple([x, nn.relu(y)]), int(rng.integers(2))),
+    lambda rng, x, y: relay.If(relay.sum(x) > relay.const(np.float32(0)), nn.relu(x), y),
+    _call_a_function,
+]

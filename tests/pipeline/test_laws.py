@@ -15,10 +15,10 @@ from eqsat import extraction, relay, rules
 from eqsat.egraph import runner
 from eqsat.relay.dataflow_pattern import is_op, wildcard
 from eqsat.relay.expr import Expr
-from eqsat.relay.structural import structural_equal
+from eqsat.relay.structural import assert_structural_equal, structural_equal
 from eqsat.rules import rewrite
 
-from .graphs import assert_same_values, typed_graphs
+from .graphs import assert_same_values, mixed_graphs, typed_graphs, without_copies
 
 SETS = list(rules.sets.values())
 MODELS = [extraction.OpCount(), extraction.Roofline("cpu")]
@@ -62,6 +62,22 @@ def test_the_pass_computes_the_same_and_leaves_every_node_typed(graph: Expr) -> 
     better = relay.transform.EqualitySaturation()(module)
     assert_same_values(module["main"], better["main"])
     assert all(node.checked_type for node in nodes(better["main"].body))
+
+
+@settings(deadline=None)
+@given(graph=mixed_graphs())
+def test_without_rules_the_result_is_what_was_given(graph: Expr) -> None:
+    best = eqsat.optimize(graph, rules=[])
+    assert_structural_equal(without_copies(best), graph)
+    module = relay.transform.InferType()(eqsat.IRModule.from_expr(graph))
+    assert_structural_equal(without_copies(eqsat.optimize(module, rules=[])["main"]), without_copies(module["main"]))
+
+
+@settings(max_examples=50, deadline=None)
+@given(graph=mixed_graphs(), rule_set=st.sampled_from([rules.default, ()]))
+def test_the_text_of_every_result_parses_to_an_equal_module(graph: Expr, rule_set) -> None:
+    module = eqsat.optimize(relay.transform.InferType()(eqsat.IRModule.from_expr(graph)), rules=rule_set)
+    assert_structural_equal(relay.fromtext(module.astext()), module, map_free_vars=True)
 
 
 def nodes(root: Expr) -> list[Expr]:

@@ -20,7 +20,7 @@ from eqsat.egraph.journal import Journal, Log, Made
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import Head, Query, QueryCompiler
 from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
-from eqsat.egraph.symbols import Symbol, attrs_key
+from eqsat.egraph.symbols import Symbol
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
@@ -318,7 +318,7 @@ class _Action:
         """The atom of a new call's attributes: known now, or computed per match."""
         computed = {name: value for name, value in given.items() if isinstance(value, Compute)}
         if not computed and not refs:
-            return str(self.intern_attrs(make(given)))
+            return str(self.egraph.attributes(make(given)))
 
         def compute(values: dict[str, int]) -> Any:
             changes = dict(given)
@@ -326,12 +326,9 @@ class _Action:
                 changes[name] = self.run(template, values)
                 if isinstance(changes[name], Refusal):
                     return changes[name]
-            return self.intern_attrs(make(changes, *(self.value(ref, values) for ref in refs)))
+            return self.egraph.attributes(make(changes, *(self.value(ref, values) for ref in refs)))
 
         return self.site(compute, tuple(ref for template in computed.values() for ref in template.refs))
-
-    def intern_attrs(self, attrs: Attrs | None) -> int:
-        return self.egraph.atom("call", attrs_key(attrs), attrs)
 
     def computed_constant(self, template: Compute, values: dict[str, int]) -> Any:
         result = self.run(template, values)

@@ -31,6 +31,7 @@ from eqsat.egraph.nodes import NewNodes
 from eqsat.egraph.predicates import Predicates, Test
 from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol
 from eqsat.errors import ArgumentError
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op, Var
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
@@ -208,6 +209,10 @@ class EGraph:
         if index == known:
             self._predicates.add(kind, index, value)
         return index
+
+    def attributes(self, attrs: Attrs | None) -> int:
+        """The id of the atom of an operator call's attributes."""
+        return self.atom("call", ("call", None if attrs is None else attrs.key), attrs)
 
     def constant(self, constant: Constant) -> int:
         """The id of a constant's atom."""

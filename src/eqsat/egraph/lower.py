@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.nodes import Nodes
-from eqsat.egraph.symbols import Symbol, attrs_key
+from eqsat.egraph.symbols import Symbol
 from eqsat.errors import ArgumentError
 from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.analysis import free_vars
@@ -117,7 +117,7 @@ class _Ids:
         """The head of e-nodes of such calls."""
         key = (op, id(attrs), arity)
         if key not in self._calls:
-            atom = self.egraph.atom("call", attrs_key(attrs), attrs)
+            atom = self.egraph.attributes(attrs)
             self._calls[key] = (self.egraph.symbol(Symbol("call", op, arity)), atom)
         symbol, atom = self._calls[key]
         return self.egraph.new_nodes.head(symbol, arity, atom, self.type(ty))
@@ -134,7 +134,8 @@ class _Ids:
 def _head(egraph: EGraph, node: Expr) -> tuple[str, Op | None, int]:
     """Kind, operator and atom of the e-node for ``node``."""
     if isinstance(node, Call):
-        return "apply", None, egraph.atom("apply", ("apply", attrs_key(node.attrs)), node.attrs)
+        key = None if node.attrs is None else node.attrs.key
+        return "apply", None, egraph.atom("apply", ("apply", key, node.type_args), (node.attrs, node.type_args))
     if isinstance(node, Var):
         return "var", None, egraph.variable(node)
     if isinstance(node, Constant):

@@ -19,7 +19,6 @@ from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.egraph.symbols import Atom, Symbol
 from eqsat.errors import RuleError, TypeCheckError
-from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import CallPattern, ConstantPattern, DFPattern
 from eqsat.relay.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
 from eqsat.relay.infer import extend_types
@@ -125,8 +124,8 @@ def build_node(symbol: Symbol, atom: Atom, children: list[Expr]) -> Expr:
     if symbol.kind == "if":
         return If(*children)
     if symbol.kind == "apply":
-        attrs: Attrs | None = atom.value
-        return Call(children[0], children[1:], attrs)
+        attrs, type_args = atom.value
+        return Call(children[0], children[1:], attrs, type_args)
     expr: Any = symbol.op if symbol.kind == "operator" else atom.value
     return expr  # type: ignore[no-any-return]
 

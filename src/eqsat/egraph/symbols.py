@@ -12,7 +12,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from eqsat.nd import NDArray
-from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.fold import is_folded
 
@@ -79,11 +78,6 @@ class Atom(NamedTuple):
 
     kind: str
     value: Any
-
-
-def attrs_key(attrs: Attrs | None) -> Hashable:
-    """Equal for equal attributes."""
-    return ("call", None if attrs is None else attrs.key)
 
 
 class ConstantKeys:

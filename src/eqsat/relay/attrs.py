@@ -46,9 +46,9 @@ class Attrs(Mapping[str, Any]):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """A hashable value, equal for attributes of equal names, kinds and values."""
+        """A hashable value, equal for attributes of one schema with equal names, kinds and values."""
         if self._key is None:
-            self._key = tuple((name, freeze(self._values[name])) for name in sorted(self._values))
+            self._key = (self.type_key, *[(name, freeze(self._values[name])) for name in sorted(self._values)])
         return self._key
 
     def __eq__(self, other: object) -> bool:
@@ -85,19 +85,21 @@ def normalize(value: Any) -> Any:
 
 
 def freeze(value: Any) -> object:
-    """A hashable stand-in for an attribute value; kinds are kept apart (True, 1 and 1.0 differ)."""
+    """A hashable stand-in for an attribute value, different for values of different kinds (True, 1 and 1.0)."""
     if value is None or isinstance(value, str):
         return value
     if type(value) is int:
-        return ("int", value)
+        return (int, value)
     if isinstance(value, float):
-        return ("float", struct.pack("<d", value))
+        return (float, struct.pack("<d", value))
     if isinstance(value, int):
         return (getattr(value, "dtype", type(value).__name__), int(value))
     if isinstance(value, tuple):
         return tuple(map(freeze, value))
+    if isinstance(value, Attrs):
+        return (Attrs, value.key)
     if isinstance(value, Mapping):
-        return ("map", tuple((name, freeze(value[name])) for name in sorted(value)))
+        return (Mapping, *[(name, freeze(value[name])) for name in sorted(value)])
     if isinstance(value, np.ndarray):
         return (value.dtype.name, value.shape, value.tobytes())
     try:

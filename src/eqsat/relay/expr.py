@@ -211,7 +211,7 @@ class Call(Expr):
         self.op = op
         self.args = tuple(args)
         self.attrs = attrs if attrs is None or isinstance(attrs, Attrs) else Attrs(attrs)
-        self.type_args = type_args
+        self.type_args = None if type_args is None else tuple(type_args)
 
     def children(self) -> tuple[Expr, ...]:
         return (self.op, *self.args)

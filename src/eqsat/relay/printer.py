@@ -234,7 +234,7 @@ class _Printer:
         """The text of the call's attributes, made once for all calls that have them."""
         if call.attrs is None:
             return call_attributes(call, self.metadata)
-        key = (call.op, call.attrs.type_key, call.attrs.key)
+        key = (call.op, call.attrs.key)
         known = self.attributes.get(key)
         if known is None:
             known = call_attributes(call, self.metadata)
