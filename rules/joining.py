@@ -23,8 +23,8 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.egraph import is_exact
 from eqsat.egraph.rule import Ref, Refusal, RuleSet
+from eqsat.egraph.vocabulary import is_exact
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
 from eqsat.relay.expr import Expr, Tuple, Var, const

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.author import compute, constants, like, rewrite, type_of, variables, when
-from eqsat.egraph.egraph import is_exact
 from eqsat.egraph.rule import RuleSet
+from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_if, is_op, is_tuple_get_item
 from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import broadcast_to, cast, full

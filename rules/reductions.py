@@ -20,8 +20,8 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.egraph import is_exact
 from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import abs, exp, log, mean, reshape, sqrt, sum

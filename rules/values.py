@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.author import compute, refuse, type_of, when
-from eqsat.egraph.egraph import is_exact
 from eqsat.egraph.rule import Compute, Guard, Refusal
+from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.dataflow_pattern import ConstantPattern, DFPattern, is_constant
 from eqsat.relay.ty import Dim, TensorType
 

@@ -6,37 +6,37 @@ import numpy as np
 import pytest
 
 from eqsat import relay
-from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.symbols import SAMPLED
+from eqsat.egraph.vocabulary import Vocabulary
 
 
 @pytest.mark.parametrize("size", [3, SAMPLED, 100_003])
 def test_constants_are_one_where_all_their_bytes_are_equal(size: int) -> None:
-    egraph = EGraph()
+    vocabulary = Vocabulary()
     values = np.arange(size, dtype="float32")
     first, equal = relay.const(values), relay.const(values.copy())
-    assert egraph.constant(first) == egraph.constant(equal)
+    assert vocabulary.constant(first) == vocabulary.constant(equal)
     differs_anywhere = set()
     for place in [0, 1, size // 2 + 1, size - 1]:
         changed = values.copy()
         changed[place] = -1.0
-        assert egraph.constant(relay.const(changed)) == egraph.constant(relay.const(changed.copy()))
-        differs_anywhere.add(egraph.constant(relay.const(changed)))
-    assert egraph.constant(first) not in differs_anywhere
+        assert vocabulary.constant(relay.const(changed)) == vocabulary.constant(relay.const(changed.copy()))
+        differs_anywhere.add(vocabulary.constant(relay.const(changed)))
+    assert vocabulary.constant(first) not in differs_anywhere
     assert len(differs_anywhere) == len({0, 1, size // 2 + 1, size - 1})
 
 
 def test_constants_of_equal_bytes_but_other_types_differ() -> None:
-    egraph = EGraph()
+    vocabulary = Vocabulary()
     values = np.zeros(SAMPLED, dtype="float32")
     views = [values, values.view("int32"), values.reshape(-1, 2)]
-    assert len({egraph.constant(relay.const(view)) for view in views}) == len(views)
+    assert len({vocabulary.constant(relay.const(view)) for view in views}) == len(views)
 
 
 def test_a_large_constant_that_stands_alone_is_not_digested() -> None:
     constant = relay.const(np.ones((512, 512), "float32"))
-    egraph = EGraph()
-    egraph.constant(constant)
+    vocabulary = Vocabulary()
+    vocabulary.constant(constant)
     assert constant.data._digest is None
-    egraph.constant(relay.const(np.ones((512, 512), "float32")))
+    vocabulary.constant(relay.const(np.ones((512, 512), "float32")))
     assert constant.data._digest is not None

@@ -11,9 +11,9 @@ import pytest
 
 import eqsat
 from eqsat import relay
-from eqsat.egraph.egraph import MOST_ARGUMENTS
 from eqsat.egraph.report import Report, resident_bytes
 from eqsat.egraph.schedule import Backoff, Phase, Schedule
+from eqsat.egraph.vocabulary import MOST_ARGUMENTS
 from eqsat.errors import ArgumentError, LimitError
 from eqsat.ir import structural_equal
 from eqsat.relay.expr import Expr

@@ -7,30 +7,31 @@ import pytest
 
 import eqsat
 from eqsat import relay, rules
-from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.renaming import all_asked, asked_about, renaming
+from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.relay.expr import Constant
 
 FIRST, SECOND = (relay.const(np.asarray(values, "f4")) for values in ([0.3, 0.7], [1.1, 1.9]))
 
 
-def saturated() -> EGraph:
-    """The e-graph of a product with two vectors, whose own product was computed."""
+def saturated() -> Vocabulary:
+    """What is known in the e-graph of a product with two vectors, whose own product was computed."""
     x = relay.var("x", shape=(4, 2))
     saturation = eqsat.saturate(x * FIRST * SECOND, rules.sets["algebra"] + rules.sets["fold"])
-    return saturation.regions[0].egraph
+    return saturation.regions[0].vocabulary
 
 
-def renamed(egraph: EGraph, other: list[float]) -> dict[int, int] | None:
+def renamed(vocabulary: Vocabulary, other: list[float]) -> dict[int, int] | None:
     """What takes the place of the first vector, and of what was computed of it, for another vector."""
-    new = egraph.constant(Constant(np.asarray(other, "f4")))
-    return renaming(egraph, all_asked(egraph), {egraph.constant(FIRST): new})
+    new = vocabulary.constant(Constant(np.asarray(other, "f4")))
+    return renaming(vocabulary, all_asked(vocabulary), {vocabulary.constant(FIRST): new})
 
 
 def test_what_was_computed_of_a_constant_is_computed_of_its_like() -> None:
-    egraph = saturated()
+    vocabulary = saturated()
     values = {
-        index: np.asarray(egraph.atoms[index].value.data) for index in (renamed(egraph, [0.2, 0.4]) or {}).values()
+        index: np.asarray(vocabulary.atoms[index].value.data)
+        for index in (renamed(vocabulary, [0.2, 0.4]) or {}).values()
     }
     assert any(np.array_equal(value, np.asarray([0.2, 0.4], "f4")) for value in values.values())
     assert any(np.allclose(value, [0.22, 0.76]) for value in values.values())
@@ -42,7 +43,7 @@ def test_a_constant_that_passes_other_tests_is_not_alike(other: list[float]) -> 
 
 
 def test_questions_about_two_sorts_of_constants_at_once_are_told() -> None:
-    egraph = saturated()
-    first, second = egraph.constant(FIRST), egraph.constant(SECOND)
-    assert asked_about(egraph, {first})
-    assert asked_about(egraph, {first}, {second}) is None
+    vocabulary = saturated()
+    first, second = vocabulary.constant(FIRST), vocabulary.constant(SECOND)
+    assert asked_about(vocabulary, {first})
+    assert asked_about(vocabulary, {first}, {second}) is None

@@ -21,6 +21,7 @@ from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import Head, Query, QueryCompiler
 from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
 from eqsat.egraph.symbols import Symbol
+from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
@@ -94,8 +95,9 @@ class RewriteCompiler:
 
     def _add(self, query: Query, number: int) -> None:
         query = self._non_constant(self._distinct(query))
-        action = _Action(self.egraph, self.rule, query)
+        action = _Action(self.egraph.vocabulary, self.rule, query, self.refuse, self.fail)
         action.build()
+        self.egraph.declare_symbols()
         name = f"{self.ruleset}_{number}"
         log = self._log(f"{name}_log", query, action)
         premises = " ".join(_needed([*query.premises, *action.premises]))
@@ -103,7 +105,7 @@ class RewriteCompiler:
         declare = self.egraph.engine.declare
         self.growth = max(self.growth, len(action.made))
         if not action.asks:
-            action.tell_made()
+            self._tell_made(action)
             declare(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
             return
         self.asks = True
@@ -111,7 +113,9 @@ class RewriteCompiler:
         keys = " ".join(action.keys)
         kinds = [_KEYS[kind] for kind, _ in action.keys.values()]
         half: list[str] = []  # the second, until it is compiled
-        question = self.egraph.question(kinds, len(action.sites), "atom", self._answer(action, half))
+        question = self.egraph.question(
+            kinds, len(action.sites), "atom", action.answer, lambda keys, found: self._compile_half(action, half)
+        )
         columns = dict.fromkeys(action.used_classes(), "Expr") | dict.fromkeys(action.used_atoms(), "i64")
         columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
         self.egraph.engine.relation(f"{name}_match", *columns.values())
@@ -129,7 +133,8 @@ class RewriteCompiler:
         if self.journal is None:
             return None
         log = Log(self.rule.name, table, query, action.made, action.pairs)
-        self.journal.declare(log)
+        self.egraph.engine.relation(log.table, *["i64"] * (len(log.handles) + len(log.atoms)))
+        self.journal.logs.append(log)
         action.premises += log.premises
         action.actions.append(log.action)
         return log
@@ -149,48 +154,21 @@ class RewriteCompiler:
             query = query.where(f"(varies {query.classes[non_constant.pattern]})")
         return query
 
-    def _answer(self, action: _Action, half: list[str]) -> Callable[..., Sequence[int] | None]:
-        def answer(*ids: int) -> Sequence[int] | None:
-            values = dict(zip(action.keys, ids, strict=True))
-            try:
-                found = self._decide(action, values)
-                if half and found is not None:
-                    self._compile_half(action, half.pop())
-                return found
-            except EqsatError as error:
-                self.refuse(self.rule.name, str(error))
-            except Exception as error:
-                given = ", ".join(str(action.meaning(name, values)) for name in action.keys)
-                failure = RuleError(f"rule {self.rule.name}: its Python part failed on {given}: {error!r}")
-                failure.__cause__ = error
-                self.fail(self.rule.name, failure)
-            return None
-
-        return answer
-
-    def _compile_half(self, action: _Action, rule: str) -> None:
-        """Compile what is done with answers: most questions have none."""
+    def _compile_half(self, action: _Action, half: list[str]) -> None:
+        """Compile what is done with answers when the first has come: most questions have none."""
+        if not half:
+            return
         declare = self.egraph.engine.declare
         if not self.apply_ruleset:
             self.apply_ruleset = f"apply_{self.ruleset}"
             declare(f"(ruleset {self.apply_ruleset})")
-        action.tell_made()
-        declare(rule)
+        self._tell_made(action)
+        declare(half.pop())
 
-    def _decide(self, action: _Action, values: dict[str, int]) -> Sequence[int] | None:
-        for guard in self.rule.when:
-            verdict = guard.holds(*(action.value(ref, values) for ref in guard.refs))
-            if not verdict:
-                self.refuse(self.rule.name, verdict.reason if isinstance(verdict, Refusal) else "guard")
-                return None
-        atoms = []
-        for make in action.sites.values():
-            made = make(values)
-            if isinstance(made, Refusal):
-                self.refuse(self.rule.name, made.reason)
-                return None
-            atoms.append(made)
-        return atoms
+    def _tell_made(self, action: _Action) -> None:
+        """Have the types of what is made found, where they are not known from what it equals."""
+        for made in action.untyped.values():
+            self.egraph.made(len(made.children))
 
 
 def _needed(premises: Sequence[str]) -> list[str]:
@@ -207,9 +185,11 @@ _VALUE = re.compile(r"\(= val_\w+ \(val (\w+)\)\)")
 class _Action:
     """The right side of a rule for one query: engine actions, and what must be asked first."""
 
-    egraph: EGraph
+    vocabulary: Vocabulary
     rule: Rewrite
     query: Query
+    refuse: Refuse
+    fail: Fail
     premises: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
     keys: dict[str, tuple[str, DFPattern]] = field(default_factory=dict)
@@ -223,6 +203,39 @@ class _Action:
     @property
     def asks(self) -> bool:
         return bool(self.rule.when or self.sites)
+
+    def answer(self, *ids: int) -> Sequence[int] | None:
+        """The atoms that a match computes, None where the rule refuses it or its Python part fails.
+
+        Args:
+            ids: What :attr:`keys` stand for.
+        """
+        values = dict(zip(self.keys, ids, strict=True))
+        try:
+            return self.decide(values)
+        except EqsatError as error:
+            self.refuse(self.rule.name, str(error))
+        except Exception as error:
+            given = ", ".join(str(self.meaning(name, values)) for name in self.keys)
+            failure = RuleError(f"rule {self.rule.name}: its Python part failed on {given}: {error!r}")
+            failure.__cause__ = error
+            self.fail(self.rule.name, failure)
+        return None
+
+    def decide(self, values: dict[str, int]) -> Sequence[int] | None:
+        for guard in self.rule.when:
+            verdict = guard.holds(*(self.value(ref, values) for ref in guard.refs))
+            if not verdict:
+                self.refuse(self.rule.name, verdict.reason if isinstance(verdict, Refusal) else "guard")
+                return None
+        atoms = []
+        for make in self.sites.values():
+            made = make(values)
+            if isinstance(made, Refusal):
+                self.refuse(self.rule.name, made.reason)
+                return None
+            atoms.append(made)
+        return atoms
 
     def build(self) -> None:
         for guard in self.rule.when:
@@ -238,11 +251,6 @@ class _Action:
         for made in self.untyped.values():
             columns = " ".join([str(made.symbol), made.atom, *made.children, made.variable])
             self.actions.append(put(f"(made_{len(made.children)} {columns})"))
-
-    def tell_made(self) -> None:
-        """Have the types of what is made found, where they are not known from what it equals."""
-        for made in self.untyped.values():
-            self.egraph.made(len(made.children))
 
     def equate(self, root: str, result: str) -> None:
         """Union; a matched class needs proof that it has the root's very type, a new node is typed later."""
@@ -277,12 +285,12 @@ class _Action:
         if isinstance(template, CallPattern):
             return self.call(template, {})
         if isinstance(template, TuplePattern) and template.fields is not None:
-            atom = self.egraph.atom("tuple", "tuple", None)
+            atom = self.vocabulary.atom("tuple", "tuple", None)
             return self.make("tuple", None, str(atom), [self.template(item) for item in template.fields])
         if isinstance(template, TupleGetItemPattern) and template.index is not None:
             return self.project(self.template(template.tuple), template.index)
         if isinstance(template, ExprPattern) and isinstance(template.expr, Constant):
-            atom = self.egraph.constant(template.expr)
+            atom = self.vocabulary.constant(template.expr)
             return self.constant(str(atom))
         raise RuleError(
             f"rule {self.rule.name}: the right side uses a {type(template).__name__} that the left side"
@@ -298,7 +306,7 @@ class _Action:
 
     def like(self, template: Like) -> str:
         head = self.head(template.call)
-        op = self.egraph.symbols[head.symbol].op
+        op = self.vocabulary.symbols[head.symbol].op
         if op is None:
             raise RuleError(f"rule {self.rule.name}: like() needs a matched call")
         children = [self.template(arg) for arg in template.args]
@@ -318,7 +326,7 @@ class _Action:
         """The atom of a new call's attributes: known now, or computed per match."""
         computed = {name: value for name, value in given.items() if isinstance(value, Compute)}
         if not computed and not refs:
-            return str(self.egraph.attributes(make(given)))
+            return str(self.vocabulary.attributes(make(given)))
 
         def compute(values: dict[str, int]) -> Any:
             changes = dict(given)
@@ -326,7 +334,7 @@ class _Action:
                 changes[name] = self.run(template, values)
                 if isinstance(changes[name], Refusal):
                     return changes[name]
-            return self.egraph.attributes(make(changes, *(self.value(ref, values) for ref in refs)))
+            return self.vocabulary.attributes(make(changes, *(self.value(ref, values) for ref in refs)))
 
         return self.site(compute, tuple(ref for template in computed.values() for ref in template.refs))
 
@@ -335,7 +343,7 @@ class _Action:
         if isinstance(result, Refusal):
             return result
         constant = Constant(np.asarray(result))
-        return self.egraph.constant(constant)
+        return self.vocabulary.constant(constant)
 
     def run(self, template: Compute, values: dict[str, int]) -> Any:
         return template.function(*(self.value(ref, values) for ref in template.refs))
@@ -348,7 +356,7 @@ class _Action:
         return variable
 
     def make(self, kind: str, op: Op | None, atom: str, children: list[str]) -> str:
-        index = self.egraph.symbol(Symbol(kind, op, len(children)))
+        index = self.vocabulary.symbol(Symbol(kind, op, len(children)))
         variable = f"r{len(self.built)}_{len(self.actions)}"
         self.actions.append(f"(let {variable} (n{index} {' '.join((atom, *children))}))")
         self.made.append(Made(variable, index, atom, tuple(children)))
@@ -361,7 +369,7 @@ class _Action:
         return variable
 
     def project(self, of: str, index: int) -> str:
-        atom = self.egraph.atom("project", ("project", index), index)
+        atom = self.vocabulary.atom("project", ("project", index), index)
         return self.make("project", None, str(atom), [of])
 
     def head(self, pattern: DFPattern) -> Head:
@@ -394,8 +402,8 @@ class _Action:
         if kind == "uses":
             return values[key]
         if kind == "type":
-            return self.egraph.types[values[key]]
-        value = self.egraph.atoms[values[key]].value
+            return self.vocabulary.types[values[key]]
+        value = self.vocabulary.atoms[values[key]].value
         return value.data.numpy() if kind == "value" else value
 
     def used_classes(self) -> list[str]:

@@ -27,13 +27,13 @@ class Dependencies:
 
     def symbols(self, kind: str, op: Op | None = None) -> list[int]:
         """The indices of the symbols of a head."""
-        indices = self._egraph.symbols_of.get((kind, op), [])
+        indices = self._egraph.vocabulary.symbols_of.get((kind, op), [])
         self._symbols[kind, op] = len(indices)
         return indices
 
     def every(self) -> range:
         """The indices of all symbols."""
-        self._every = len(self._egraph.symbols)
+        self._every = len(self._egraph.vocabulary.symbols)
         return range(self._every)
 
     def may_match(self, pattern: DFPattern) -> bool:
@@ -52,10 +52,10 @@ class Dependencies:
 
     def has_come(self, prefilter: Prefilter) -> bool:
         """Whether something of it is in the e-graph now."""
-        symbols = self._egraph.symbols_of
+        symbols = self._egraph.vocabulary.symbols_of
         return (
             any(len(symbols.get(head, ())) > count for head, count in self._symbols.items())
-            or (self._every is not None and len(self._egraph.symbols) > self._every)
+            or (self._every is not None and len(self._egraph.vocabulary.symbols) > self._every)
             or not prefilter.has.isdisjoint(self._edges)
             or any(map(prefilter.may_match, self._patterns))
         )

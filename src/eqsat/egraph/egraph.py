@@ -20,26 +20,20 @@ Tables, all keyed by an engine class ``Expr`` or by integers:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.engine import Engine, put
 from eqsat.egraph.nodes import NewNodes
-from eqsat.egraph.predicates import Predicates, Test
-from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol
-from eqsat.errors import ArgumentError
-from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Constant, Op, Var
-from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
+from eqsat.egraph.predicates import Test
+from eqsat.egraph.symbols import Symbol
+from eqsat.egraph.vocabulary import Answer, Inquiry, Vocabulary
 
-Answer = Callable[..., Sequence[int] | None]
-
-MOST_ARGUMENTS = 2048
-"""Children up to which e-nodes are taken in: a table takes memory by the square of its width, this one 3 GB."""
+OnAnswer = Callable[[tuple[int, ...], tuple[int, ...]], None]
+"""Told of the keys of a question and the parts of its answer."""
 
 
 class Question(NamedTuple):
@@ -87,45 +81,19 @@ class Reach:
             self.engine.declare(f'(rule {body} :ruleset facts :name "{name}")')
 
 
-class TypeIds:
-    """Types by id: from 0 on those whose equality means that two values have one shape, below 0 the others."""
-
-    def __init__(self) -> None:
-        self._types: Interner[Type] = Interner()
-        self._ids: list[int] = []
-
-    def intern(self, ty: Type) -> int:
-        """The id of a type."""
-        index = self._types.intern(ty, ty)
-        if index == len(self._ids):
-            self._ids.append(index if is_exact(ty) else ~index)
-        return self._ids[index]
-
-    def __getitem__(self, index: int) -> Type:
-        return self._types[index if index >= 0 else ~index]
-
-    def all(self) -> list[Type]:
-        """Types in the order in which they were interned."""
-        return list(self._types)
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-
 class EGraph:
     """An e-graph that holds typed tensor expressions.
 
-    ``commutative`` names the operators whose operands a rule of the run swaps: queries need not. ``symbols_of``
-    has the indices of the symbols of a kind and operator. ``hides_known``: rules see no calls that equal constants.
+    Attributes:
+        engine: The engine that has the tables.
+        vocabulary: What the integers in the tables stand for.
+        commutative: Names of the operators whose operands a rule of the run swaps: queries need not.
+        hides_known: Whether rules see no calls that equal constants.
     """
 
     def __init__(self) -> None:
         self.engine = Engine()
-        self.symbols: Interner[Symbol] = Interner()
-        self.symbols_of: dict[tuple[str, Op | None], list[int]] = {}
-        self.atoms: Interner[Atom] = Interner()
-        self.types = TypeIds()
-        self._constant_keys = ConstantKeys()
+        self.vocabulary = Vocabulary()
         self.commutative: frozenset[str] = frozenset()
         self.hides_known = False
         self._rows: dict[str, list[tuple[int, ...]]] = {}
@@ -135,11 +103,10 @@ class EGraph:
         self._made: set[int] = set()
         self._on_make: list[Callable[[int], None]] = []
         self._on_constness: Callable[[], None] | None = None
-        self._predicates = Predicates()
         self._tables = 0  # of predicates
         self._non_constant = False  # whether it is derived what varies
-        self.answers: list[tuple[Sequence[str], str, Answer]] = []
-        self.asked: dict[tuple[int, ...], tuple[int, ...] | None] = {}
+        self._declared = 0  # symbols that have a table
+        self._on_answer: list[OnAnswer] = []
         self._ask_tables: dict[str, None] = {}
         self._is_tables: set[str] = set()
         self._either: dict[int, str] = {}
@@ -151,25 +118,24 @@ class EGraph:
         for command in _SCHEMA:
             self.engine.declare(command)
 
-    # ---- what e-nodes are made of
+    # ---- tables and facts
 
     def symbol(self, symbol: Symbol) -> int:
-        """The index k of a symbol; its table ``n<k>`` is declared when it is new.
+        """The index k of a symbol, whose table ``n<k>`` is declared.
 
         Raises:
-            ArgumentError: it has too many arguments.
+            ArgumentError: The symbol has too many arguments.
         """
-        if symbol.arity > MOST_ARGUMENTS:
-            raise ArgumentError(
-                f"a {symbol.name} of {symbol.arity} arguments is too wide for an e-graph, which takes"
-                f" {MOST_ARGUMENTS}: make it of several smaller ones"
-            )
-        known = len(self.symbols)
-        index = self.symbols.intern(symbol, symbol)
-        if index == known:
-            self._declare(index, symbol.arity)
-            self.symbols_of.setdefault((symbol.kind, symbol.op), []).append(index)
+        index = self.vocabulary.symbol(symbol)
+        self.declare_symbols()
         return index
+
+    def declare_symbols(self) -> None:
+        """Declare the tables of the symbols that are new in the vocabulary."""
+        for index in range(self._declared, len(self.vocabulary.symbols)):
+            columns = " Expr" * self.vocabulary.symbols[index].arity
+            self.engine.declare(f"(constructor n{index} (i64{columns}) Expr)")
+        self._declared = len(self.vocabulary.symbols)
 
     def on_constness(self, hook: Callable[[], None]) -> None:
         """Call ``hook()`` when :meth:`ask_constness` is called for the first time."""
@@ -202,45 +168,9 @@ class EGraph:
             for hook in self._on_make:
                 hook(arity)
 
-    def atom(self, kind: str, key: Hashable, value: Any) -> int:
-        """The id of an atom."""
-        known = len(self.atoms)
-        index = self.atoms.intern(key, Atom(kind, value))
-        if index == known:
-            self._predicates.add(kind, index, value)
-        return index
-
-    def attributes(self, attrs: Attrs | None) -> int:
-        """The id of the atom of an operator call's attributes."""
-        return self.atom("call", ("call", None if attrs is None else attrs.key), attrs)
-
-    def constant(self, constant: Constant) -> int:
-        """The id of a constant's atom."""
-        return self.atom("constant", self._constant_keys[constant], constant)
-
-    def variable(self, var: Var) -> int:
-        """The id of a variable's atom."""
-        return self.atom("var", ("var", var), var)
-
-    def type_id(self, ty: Type) -> int:
-        """The id of a type."""
-        known = len(self.types)
-        index = self.types.intern(ty)
-        if len(self.types) > known:
-            self._predicates.add("type", index, ty)
-        return index
-
-    def satisfying(self, test: Test) -> Container[int]:
-        """The ids of atoms or types that satisfy a test."""
-        return self._predicates.find(test).ids
-
-    def pass_alike(self, pairs: Mapping[int, int]) -> bool:
-        """Whether the atoms of each pair satisfy the same of all tests."""
-        return self._predicates.hold_alike(pairs)
-
     def predicate(self, test: Test) -> str:
         """The name of the engine's table of the ids that satisfy a test (after :meth:`flush`)."""
-        predicate = self._predicates.find(test)
+        predicate = self.vocabulary.predicates.find(test)
         if predicate.table is None:
             predicate.table = f"holds_{self._tables}"
             self._tables += 1
@@ -271,12 +201,13 @@ class EGraph:
 
     def flush(self) -> bool:
         """Put what was added into the engine; whether there was anything."""
-        self._rows |= self._predicates.news()
+        self.declare_symbols()
+        self._rows |= self.vocabulary.predicates.news()
         if not self._rows and not self.new_nodes:
             return False
         if self.new_nodes:
             nodes = self.new_nodes.since(0)
-            tables = nodes.tables(lambda index: self.symbols[index].arity)
+            tables = nodes.tables(lambda index: self.vocabulary.symbols[index].arity)
             for loader, columns in [(self._loader(symbol, typed), columns) for symbol, typed, columns in tables]:
                 self.engine.insert(loader, columns)
             self._told_types.append(nodes.type_id)
@@ -295,7 +226,7 @@ class EGraph:
     def counts(self) -> tuple[int, int]:
         """How many e-nodes and classes there are."""
         sizes = self.engine.sizes()
-        return sum([sizes[f"n{index}"] for index in range(len(self.symbols))]), sizes["ty"]
+        return sum([sizes[f"n{index}"] for index in range(self._declared)]), sizes["ty"]
 
     def either_order(self, symbol: int) -> str:
         """The table of the e-nodes of a commutative symbol with their operands in either order.
@@ -319,7 +250,9 @@ class EGraph:
 
     # ---- questions that Python answers, each distinct one once
 
-    def question(self, keys: Sequence[str], parts: int, kind: str, answer: Answer) -> Question:
+    def question(
+        self, keys: Sequence[str], parts: int, kind: str, answer: Answer, on_answer: OnAnswer = lambda keys, found: None
+    ) -> Question:
         """A question whose answer has so many parts; all keys and parts are i64.
 
         :meth:`settle_questions` calls ``answer(*keys)`` once for each distinct keys that a rule asked about;
@@ -329,7 +262,8 @@ class EGraph:
             keys: what each key is: ``atom``, ``type`` or ``number``.
             parts: of the answer.
             kind: what they are.
-            answer: answers.
+            answer: answers, from nothing but the keys and the vocabulary.
+            on_answer: told of the keys and parts of every answer before rules see it.
         """
         declare = self.engine.declare
         ask, answered = f"ask_{len(keys)}", f"is_{len(keys)}_{parts}"
@@ -341,38 +275,36 @@ class EGraph:
         if answered not in self._is_tables:
             self._is_tables.add(answered)
             self.engine.inbox(answered, 1 + len(keys) + parts)
-        self.answers.append((keys, kind, answer))
-        return Question(f"{ask} {len(self.answers) - 1}", f"{answered} {len(self.answers) - 1}")
+        number = len(self.vocabulary.inquiries)
+        self.vocabulary.inquiries.append(Inquiry(keys, kind, answer))
+        self._on_answer.append(on_answer)
+        return Question(f"{ask} {number}", f"{answered} {number}")
 
     def settle_questions(self) -> bool:
         """Answer every open question; whether there was a new one."""
         if not self._ask_tables:
             return False
-        sizes = self.engine.sizes()
+        sizes, asked = self.engine.sizes(), self.vocabulary.asked
         new = False
         open_tables = [table for table in self._ask_tables if sizes[table]]
         for table in open_tables:
             for row in self.engine.integers(table):
-                if row not in self.asked:
+                if row not in asked:
                     new = True
-                    question, *keys = row
-                    answers = self.answers[question][-1](*keys)
-                    self.asked[row] = None if answers is None else tuple(answers)
-                    if answers is not None:
-                        self._rows.setdefault(f"is_{len(keys)}_{len(answers)}", []).append((*row, *answers))
+                    asked[row] = found = self.vocabulary.answer(row)
+                    if found is not None:
+                        self._on_answer[row[0]](row[1:], found)
+                        self._rows.setdefault(f"is_{len(row) - 1}_{len(found)}", []).append((*row, *found))
         if not self.flush() and open_tables:
             self.engine.run("load")  # what was asked is deleted
         return new
-
-    def _declare(self, index: int, arity: int) -> None:
-        self.engine.declare(f"(constructor n{index} (i64{' Expr' * arity}) Expr)")
 
     def _loader(self, index: int, typed: bool) -> str:
         """The table that handles, atoms, types and children's handles of e-nodes go into to be loaded."""
         table = f"{'typed' if typed else 'untyped'}_{index}"
         if table not in self._loaders:
             self._loaders.add(table)
-            declare, symbol = self.engine.declare, self.symbols[index]
+            declare, symbol = self.engine.declare, self.vocabulary.symbols[index]
             children = [f"c{i}" for i in range(symbol.arity)]
             row = f"({table} i a{' t' if typed else ''} {' '.join(children)})"
             node = f"(n{index} a{''.join(f' (N {child})' for child in children)})"
@@ -401,12 +333,3 @@ _VARYING = (
     '(rule ((varies e) (isc e)) ((delete (varies e))) :ruleset facts :name "varies not")',
 )
 _LEAF_FACTS = {"constant": f"(set (val e) a) {put('(isc e)')}"}
-
-
-def is_exact(ty: Type) -> bool:
-    """Whether two values of this type surely have one shape: no dimension is unknown without a name."""
-    if isinstance(ty, TensorType):
-        return all(not isinstance(dim, AnyDim) or dim.name is not None for dim in ty.shape)
-    if isinstance(ty, TupleType):
-        return all(map(is_exact, ty.fields))
-    return not isinstance(ty, IncompleteType)

@@ -7,6 +7,7 @@ question to Python, asked once per distinct ``(operator, attributes, argument id
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from eqsat.egraph.engine import put
 from eqsat.egraph.predicates import Test
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.symbols import Symbol, is_foldable
+from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
@@ -64,10 +66,10 @@ class TypeFacts:
     def _cover(self, arity: int) -> None:
         if arity > MAX_ARITY:
             return
-        name, engine = f"ty{arity}", self.egraph.engine
+        name, engine, answer = f"ty{arity}", self.egraph.engine, partial(_type_found, self.egraph.vocabulary)
         children = [f"c{i}" for i in range(arity)]
         types = " ".join(f"t{i}" for i in range(arity))
-        question = self.egraph.question(["number", "atom", *["type"] * arity], 1, "type", self._answer)
+        question = self.egraph.question(["number", "atom", *["type"] * arity], 1, "type", answer)
         engine.relation(f"{name}_of", "Expr", *["i64"] * (2 + arity))
         known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
         row = f"({name}_of e s a {types})"
@@ -80,13 +82,15 @@ class TypeFacts:
             f' :ruleset facts :name "{name}")'
         )
 
-    def _answer(self, symbol: int, atom: int, *ids: int) -> Sequence[int] | None:
-        egraph = self.egraph
-        try:
-            ty = node_type(egraph.symbols[symbol], egraph.atoms[atom].value, [egraph.types[index] for index in ids])
-        except EqsatError:
-            return None  # the node is ill-typed: it stays without a type and no rule that asks for one sees it
-        return None if ty is None else (egraph.type_id(ty),)
+
+def _type_found(vocabulary: Vocabulary, symbol: int, atom: int, *ids: int) -> Sequence[int] | None:
+    """The type id of an e-node from its symbol, its atom and its children's types; None if it has no type."""
+    children = [vocabulary.types[index] for index in ids]
+    try:
+        ty = node_type(vocabulary.symbols[symbol], vocabulary.atoms[atom].value, children)
+    except EqsatError:
+        return None  # the node is ill-typed: it stays without a type and no rule that asks for one sees it
+    return None if ty is None else (vocabulary.type_id(ty),)
 
 
 def _vanishes(result: Any) -> bool:
@@ -122,6 +126,7 @@ class ConstantFacts:
     ):
         self.egraph = egraph
         self.limit = limit
+        self._folding = _Folding(egraph.vocabulary, limit)
         egraph.hides_known = limit > 0
         self.on_fold = on_fold
         self._covered: dict[int, Symbol] = {}
@@ -133,7 +138,7 @@ class ConstantFacts:
 
     def update(self, prefilter: Prefilter | None) -> bool:
         """See to the symbols whose e-nodes may be constant now (without ``prefilter``: ever); whether any is new."""
-        symbols = self.egraph.symbols
+        symbols = self.egraph.vocabulary.symbols
         found = range(len(symbols)) if prefilter is None else prefilter.constant_symbols()
         new = {index: symbols[index] for index in found if index not in self._covered}
         self._covered |= new
@@ -176,19 +181,21 @@ class ConstantFacts:
         values = " ".join(f"v{i}" for i in range(symbol.arity))
         known = "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
         question = egraph.question(
-            ["atom"] * (1 + symbol.arity), 1, "atom", lambda atom, *ids: self._fold(index, atom, ids)
+            ["atom"] * (1 + symbol.arity),
+            1,
+            "atom",
+            partial(self._folding.result, index),
+            lambda keys, found: self._tell(index, keys, found[0]),
         )
         ask = put(f"({question.ask} a {values})")
         egraph.engine.declare(f'(rule ({node}{known}) ({ask}) :ruleset facts :name "fold{index} ask")')
         self._answered[index] = f"{node}{known} ({question.answered} a {values} v)"
 
-    def _fold(self, index: int, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
-        answer = self._answer(self.egraph.symbols[index], atom, ids)
-        if answer is not None:
-            self._act(index, self.egraph.atoms[answer[0]].kind)
-            if self.on_fold is not None:
-                self.on_fold(index, atom, ids, answer[0])
-        return answer
+    def _tell(self, index: int, keys: Sequence[int], result: int) -> None:
+        """See to a value that was found for an e-node of a symbol."""
+        self._act(index, self.egraph.vocabulary.atoms[result].kind)
+        if self.on_fold is not None:
+            self.on_fold(index, keys[0], keys[1:], result)
 
     def _act(self, index: int, kind: str) -> None:
         """Compile what is done with values of a kind (``constant`` or ``tuple value``) when the first is found."""
@@ -203,11 +210,32 @@ class ConstantFacts:
         premises = f"{self._answered[index]} ({is_kind} v)"
         self.egraph.engine.declare(f'(rule ({premises}) ({actions}) :ruleset facts :name "fold{index} {kind}")')
 
-    def _answer(self, symbol: Symbol, atom: int, ids: Sequence[int]) -> Sequence[int] | None:
-        egraph = self.egraph
-        value, arguments = egraph.atoms[atom].value, [egraph.atoms[index] for index in ids]
+
+class _Folding:
+    """Computes e-nodes over constants.
+
+    Args:
+        vocabulary: Holds the atoms of the constants, and of the results.
+        limit: Most bytes of a result.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, limit: int):
+        self.vocabulary = vocabulary
+        self.limit = limit
+
+    def result(self, index: int, atom: int, *ids: int) -> Sequence[int] | None:
+        """The atom of the value of an e-node, None if it is too large or cannot be computed.
+
+        Args:
+            index: The e-node's symbol.
+            atom: Its atom.
+            ids: The atoms of its children's values.
+        """
+        vocabulary = self.vocabulary
+        symbol = vocabulary.symbols[index]
+        value, arguments = vocabulary.atoms[atom].value, [vocabulary.atoms[index] for index in ids]
         if symbol.kind == "tuple":
-            return (egraph.atom("tuple value", ("tuple value", *ids), tuple(ids)),)
+            return (vocabulary.atom("tuple value", ("tuple value", *ids), tuple(ids)),)
         if symbol.kind == "project":
             fields = arguments[0].value
             return (fields[value],) if isinstance(fields, tuple) and value < len(fields) else None
@@ -227,13 +255,13 @@ class ConstantFacts:
         return nbytes(ty) <= self.limit
 
     def _type(self, index: int) -> Type:
-        atom = self.egraph.atoms[index]
+        atom = self.vocabulary.atoms[index]
         if atom.kind == "tuple value":
             return TupleType([self._type(field) for field in atom.value])
         return TensorType(atom.value.data.shape, atom.value.data.dtype)
 
     def _array(self, index: int) -> Any:
-        atom = self.egraph.atoms[index]
+        atom = self.vocabulary.atoms[index]
         if atom.kind == "tuple value":
             return tuple(self._array(field) for field in atom.value)
         return atom.value.data.numpy()
@@ -241,6 +269,6 @@ class ConstantFacts:
     def _intern(self, result: Any) -> int:
         if isinstance(result, tuple):
             ids = tuple(self._intern(field) for field in result)
-            return self.egraph.atom("tuple value", ("tuple value", *ids), ids)
+            return self.vocabulary.atom("tuple value", ("tuple value", *ids), ids)
         constant = Constant(np.asarray(result))
-        return self.egraph.constant(constant)
+        return self.vocabulary.constant(constant)

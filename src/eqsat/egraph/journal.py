@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.engine import put
+from eqsat.egraph.engine import Engine, put
 from eqsat.egraph.query import Head, Query
 from eqsat.egraph.symbols import Interner, Symbol
+from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.relay.visitor import children_first
 
 Term: TypeAlias = tuple[int, ...]
@@ -97,21 +97,19 @@ class Journal:
     """The equations of a run, in the order of its iterations.
 
     Args:
-        egraph: whose; its handles have e-nodes that :meth:`name` is told of.
+        vocabulary: Of the e-graph, whose handles have e-nodes that :meth:`name` is told of.
+
+    Attributes:
+        logs: Of each alternative of a rule, where the engine puts its matches.
     """
 
-    def __init__(self, egraph: EGraph):
-        self.egraph = egraph
+    def __init__(self, vocabulary: Vocabulary):
+        self.vocabulary = vocabulary
         self.equations: dict[Equation, None] = {}
         self.terms: Terms = Interner()
         self.of_handle: dict[int, int] = {}
-        self._logs: list[Log] = []
+        self.logs: list[Log] = []
         self._seen: set[tuple[str, tuple[int, ...]]] = set()
-
-    def declare(self, log: Log) -> None:
-        """Make the table of a log."""
-        self._logs.append(log)
-        self.egraph.engine.relation(log.table, *["i64"] * (len(log.handles) + len(log.atoms)))
 
     def name(self, nodes: Iterable[tuple[int, int, int, Sequence[int]]]) -> None:
         """Learn the e-nodes of handles: handle, symbol, atom, children's handles; children first."""
@@ -129,14 +127,14 @@ class Journal:
 
     def fold(self, rule: str, symbol: int, atom: int, ids: Sequence[int], result: int) -> None:
         """An e-node over constants (ids of atoms) equals a constant."""
-        if self.egraph.atoms[result].kind == "constant":
+        if self.vocabulary.atoms[result].kind == "constant":
             left = self.term(symbol, atom, [self._constant(index) for index in ids])
             self.equate(rule, left, self._constant(result))
 
-    def collect(self) -> None:
+    def collect(self, engine: Engine) -> None:
         """Read the matches that are new."""
-        for log in self._logs:
-            for row in self.egraph.engine.integers(log.table):
+        for log in self.logs:
+            for row in engine.integers(log.table):
                 if (log.table, row) not in self._seen:
                     self._seen.add((log.table, row))
                     self._equate_match(log, row)
@@ -162,9 +160,9 @@ class Journal:
                     self.equate("commute", terms[variable], self.term(head.symbol, values[head.atom], children[::-1]))
 
     def _constant(self, index: int) -> int:
-        atom = self.egraph.atoms[index]
+        atom = self.vocabulary.atoms[index]
         if atom.kind == "tuple value":
             fields = [self._constant(field) for field in atom.value]
-            symbol = self.egraph.symbol(Symbol("tuple", None, len(fields)))
-            return self.term(symbol, self.egraph.atom("tuple", "tuple", None), fields)
-        return self.term(self.egraph.symbol(Symbol("constant", None, 0)), index)
+            symbol = self.vocabulary.symbol(Symbol("tuple", None, len(fields)))
+            return self.term(symbol, self.vocabulary.atom("tuple", "tuple", None), fields)
+        return self.term(self.vocabulary.symbol(Symbol("constant", None, 0)), index)

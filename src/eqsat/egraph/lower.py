@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.symbols import Symbol
+from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
 from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.analysis import free_vars
@@ -99,7 +100,7 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
             handles[node] = place(bound[node])
         else:
             children = [place(child) for child in region_children(node)]
-            kind, op, atom = _head(egraph, node)
+            kind, op, atom = _head(egraph.vocabulary, node)
             symbol = egraph.symbol(Symbol(kind, op, len(children)))
             handles[node] = egraph.add(symbol, atom, children, ids.type(type_of(node)))
     return Lowered(handles, handles[root], new.since(before))
@@ -117,7 +118,7 @@ class _Ids:
         """The head of e-nodes of such calls."""
         key = (op, id(attrs), arity)
         if key not in self._calls:
-            atom = self.egraph.attributes(attrs)
+            atom = self.egraph.vocabulary.attributes(attrs)
             self._calls[key] = (self.egraph.symbol(Symbol("call", op, arity)), atom)
         symbol, atom = self._calls[key]
         return self.egraph.new_nodes.head(symbol, arity, atom, self.type(ty))
@@ -127,31 +128,31 @@ class _Ids:
         key = id(ty)
         if key not in self._types:
             unknown = ty is None or isinstance(ty, IncompleteType)
-            self._types[key] = None if ty is None or unknown else self.egraph.type_id(ty)
+            self._types[key] = None if ty is None or unknown else self.egraph.vocabulary.type_id(ty)
         return self._types[key]
 
 
-def _head(egraph: EGraph, node: Expr) -> tuple[str, Op | None, int]:
+def _head(vocabulary: Vocabulary, node: Expr) -> tuple[str, Op | None, int]:
     """Kind, operator and atom of the e-node for ``node``."""
     if isinstance(node, Call):
         key = None if node.attrs is None else node.attrs.key
-        return "apply", None, egraph.atom("apply", ("apply", key, node.type_args), (node.attrs, node.type_args))
+        return "apply", None, vocabulary.atom("apply", ("apply", key, node.type_args), (node.attrs, node.type_args))
     if isinstance(node, Var):
-        return "var", None, egraph.variable(node)
+        return "var", None, vocabulary.variable(node)
     if isinstance(node, Constant):
-        return "constant", None, egraph.constant(node)
+        return "constant", None, vocabulary.constant(node)
     if isinstance(node, Tuple):
-        return "tuple", None, egraph.atom("tuple", "tuple", None)
+        return "tuple", None, vocabulary.atom("tuple", "tuple", None)
     if isinstance(node, TupleGetItem):
-        return "project", None, egraph.atom("project", ("project", node.index), node.index)
+        return "project", None, vocabulary.atom("project", ("project", node.index), node.index)
     if isinstance(node, If):
-        return "if", None, egraph.atom("if", "if", None)
+        return "if", None, vocabulary.atom("if", "if", None)
     if isinstance(node, (Function, Let, Match)):
-        return "function", None, egraph.atom("function", ("function", node), node)
+        return "function", None, vocabulary.atom("function", ("function", node), node)
     if isinstance(node, GlobalVar):
-        return "global", None, egraph.atom("global", ("global", node.name_hint), node)
+        return "global", None, vocabulary.atom("global", ("global", node.name_hint), node)
     if isinstance(node, Constructor):
-        return "global", None, egraph.atom("global", ("constructor", node), node)
+        return "global", None, vocabulary.atom("global", ("constructor", node), node)
     if isinstance(node, Op):
-        return "operator", node, egraph.atom("operator", "operator", None)
+        return "operator", node, vocabulary.atom("operator", "operator", None)
     raise ArgumentError(f"an e-graph cannot hold {type(node).__name__} nodes: effects have an order")

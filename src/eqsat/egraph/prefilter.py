@@ -147,7 +147,7 @@ class Prefilter:
         for index in self._indices.get((kind, op), ()):
             nodes = self._nodes_of[index] if below is None else self._over(index, below)
             if test is not None and len(nodes):
-                good = self.egraph.satisfying(test)
+                good = self.egraph.vocabulary.satisfying(test)
                 nodes = nodes[[atom in good for atom in self.snapshot.node_atom[nodes].tolist()]]
             found.append(nodes)
         return found
@@ -188,7 +188,7 @@ class Prefilter:
     def _expr(self, pattern: ExprPattern) -> Mask:
         expr: Expr = pattern.expr
         if isinstance(expr, Constant):
-            atom = self.egraph.constant(expr)
+            atom = self.egraph.vocabulary.constant(expr)
             return self._holding([some[self.snapshot.node_atom[some] == atom] for some in self._nodes("constant")])
         if isinstance(expr, Var):
             return self._holding(self._nodes("var", test=identity_test(expr)))
@@ -238,7 +238,7 @@ class Prefilter:
         test = type_test(pattern)
         for of in np.flatnonzero(found).tolist():
             ty = self.snapshot.class_type[of]
-            found[of] = ty is not None and self.egraph.type_id(ty) in self.egraph.satisfying(test)
+            found[of] = ty is not None and self.egraph.vocabulary.type_id(ty) in self.egraph.vocabulary.satisfying(test)
         return found
 
 

@@ -290,7 +290,7 @@ class PythonRuleRunner:
         return root, node_map
 
     def _node(self, symbol: int, atom: int, children: list[Expr]) -> Expr:
-        expr = build_node(self.egraph.symbols[symbol], self.egraph.atoms[atom], children)
+        expr = build_node(self.egraph.vocabulary.symbols[symbol], self.egraph.vocabulary.atoms[atom], children)
         try:
             extend_types(self.names.types, expr)
         except TypeCheckError:

@@ -177,7 +177,7 @@ class QueryCompiler:
     def _under(self, index: int | None, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
         """Match a child of an e-node of symbol ``index``, or of any."""
         outer = self._above
-        self._above = None if index is None else self.egraph.symbols[index][:2]
+        self._above = None if index is None else self.egraph.vocabulary.symbols[index][:2]
         found = self._match(pattern, variable, query)
         self._above = outer
         return found
@@ -192,7 +192,7 @@ class QueryCompiler:
     ) -> tuple[Head, Query]:
         """The premise that ``variable`` holds an e-node of symbol ``index``."""
         (atom,), query = query.fresh("a")
-        children, query = query.fresh("c", self.egraph.symbols[index].arity)
+        children, query = query.fresh("c", self.egraph.vocabulary.symbols[index].arity)
         head = Head(index, atom, tuple(children), either_order is not None)
         columns = " ".join((atom, *children))
         if either_order is None:
@@ -228,7 +228,7 @@ class QueryCompiler:
     def _expr(self, pattern: ExprPattern, variable: str, query: Query) -> list[Query]:
         expr: Expr = pattern.expr
         if isinstance(expr, Constant):
-            atom = self.egraph.constant(expr)
+            atom = self.egraph.vocabulary.constant(expr)
             return [query.where(f"(= {atom} (val {variable}))")]
         if isinstance(expr, Var):
             table = self.egraph.predicate(identity_test(expr))
@@ -256,7 +256,7 @@ class QueryCompiler:
         return found
 
     def _call_of(self, pattern: CallPattern, variable: str, index: int, query: Query) -> list[Query]:
-        if pattern.args is not None and len(pattern.args) != self.egraph.symbols[index].arity:
+        if pattern.args is not None and len(pattern.args) != self.egraph.vocabulary.symbols[index].arity:
             return []
         commutes = pattern.args is not None and operator_name(pattern) in self.commuted
         both = self.either_order if commutes else None
@@ -293,7 +293,7 @@ class QueryCompiler:
         if isinstance(pattern, AttrPattern):
             return [op for op in self._operators(pattern.pattern) if has_attributes(op, pattern.attrs)]
         if isinstance(pattern, WildcardPattern):
-            calls = [self.egraph.symbols[index].op for index in self.dependencies.every()]
+            calls = [self.egraph.vocabulary.symbols[index].op for index in self.dependencies.every()]
             return list(dict.fromkeys(op for op in calls if op is not None))
         raise RuleError(
             f"rule {self.rule}: a call of a {type(pattern).__name__} cannot be matched in an e-graph:"
@@ -344,7 +344,7 @@ class QueryCompiler:
             return [(matched[0].children, query.premises)]
         found = []
         for index in self.dependencies.every():
-            if self.egraph.symbols[index].arity:
+            if self.egraph.vocabulary.symbols[index].arity:
                 head, opened = self._node(WildcardPattern(), variable, index, query)
                 found.append((head.children, opened.premises))
         return found
@@ -357,7 +357,7 @@ class QueryCompiler:
             head = one.heads.get(untyped(pattern.pattern))
             if head is None:
                 raise RuleError(f"rule {self.rule}: has_attr needs a call pattern inside, not a leaf")
-            op = self.egraph.symbols[head.symbol].op
+            op = self.egraph.vocabulary.symbols[head.symbol].op
             if op is None:
                 continue
             table = self.egraph.predicate(attrs_test(op, pattern.attrs))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
-from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.vocabulary import Vocabulary
 
 
 class Asked(NamedTuple):
@@ -21,16 +21,16 @@ class Asked(NamedTuple):
     answer: tuple[int, ...] | None
 
 
-def all_asked(egraph: EGraph) -> list[Asked]:
+def all_asked(vocabulary: Vocabulary) -> list[Asked]:
     """Everything that Python was asked, in that order."""
-    return [Asked(question, tuple(keys), answer) for (question, *keys), answer in egraph.asked.items()]
+    return [Asked(question, tuple(keys), answer) for (question, *keys), answer in vocabulary.asked.items()]
 
 
-def asked_about(egraph: EGraph, atoms: Container[int], apart: Container[int] = ()) -> list[Asked] | None:
+def asked_about(vocabulary: Vocabulary, atoms: Container[int], apart: Container[int] = ()) -> list[Asked] | None:
     """What Python was asked about atoms, None if some question was about one of them and one of ``apart``."""
     found = []
-    for asked in all_asked(egraph):
-        kinds = egraph.answers[asked.question][0]
+    for asked in all_asked(vocabulary):
+        kinds = vocabulary.inquiries[asked.question].keys
         named = [key for key, kind in zip(asked.keys, kinds, strict=True) if kind == "atom"]
         if any(key in atoms for key in named):
             if any(key in apart for key in named):
@@ -39,11 +39,11 @@ def asked_about(egraph: EGraph, atoms: Container[int], apart: Container[int] = (
     return found
 
 
-def renaming(egraph: EGraph, asked: Sequence[Asked], atoms: Mapping[int, int]) -> dict[int, int] | None:
+def renaming(vocabulary: Vocabulary, asked: Sequence[Asked], atoms: Mapping[int, int]) -> dict[int, int] | None:
     """``atoms`` with what Python computed of them, None where something else is known of one than of its like.
 
     Args:
-        egraph: where they are.
+        vocabulary: Of the e-graph they are in.
         asked: what was asked about them and what was computed of them, in the order in which it was.
         atoms: atom -> atom that is to take its place.
     """
@@ -51,17 +51,16 @@ def renaming(egraph: EGraph, asked: Sequence[Asked], atoms: Mapping[int, int]) -
     answered: dict[tuple[int, ...], tuple[int, ...] | None] = {}
 
     def answer_to(row: tuple[int, ...]) -> tuple[int, ...] | None:
-        if row in egraph.asked:
-            return egraph.asked[row]  # to compute the same again might round in another way
+        if row in vocabulary.asked:
+            return vocabulary.asked[row]  # to compute the same again might round in another way
         if row not in answered:
-            found = egraph.answers[row[0]][-1](*row[1:])
-            answered[row] = None if found is None else tuple(found)
+            answered[row] = vocabulary.answer(row)
         return answered[row]
 
     while size < len(renamed):
         size = len(renamed)
         for question, keys, given in asked:
-            kinds, kind, _ = egraph.answers[question]
+            kinds, kind, _ = vocabulary.inquiries[question]
             others = tuple(
                 [renamed.get(key, key) if of == "atom" else key for key, of in zip(keys, kinds, strict=True)]
             )
@@ -74,4 +73,4 @@ def renaming(egraph: EGraph, asked: Sequence[Asked], atoms: Mapping[int, int]) -
             elif any(renamed.setdefault(*pair) != pair[1] for pair in zip(given, new, strict=True)):
                 return None
     changed = {old: new for old, new in renamed.items() if old != new}
-    return changed if egraph.pass_alike(changed) else None
+    return changed if vocabulary.pass_alike(changed) else None

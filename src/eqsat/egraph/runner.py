@@ -98,7 +98,7 @@ class Runner:
         self.types = types
         rules = schedule.rules
         folding = max((rule for rule in rules if isinstance(rule, FoldConstants)), key=lambda r: r.limit, default=None)
-        self.journal = Journal(self.egraph) if explain else None
+        self.journal = Journal(self.egraph.vocabulary) if explain else None
         self.egraph.commutative = frozenset(filter(None, map(swapped_operator, schedule.rules)))
         TypeFacts(self.egraph)
         limit, told = 0, None
@@ -126,7 +126,7 @@ class Runner:
         except KeyboardInterrupt:
             self.report.stop_reason = "interrupted"
         if self.journal is not None:
-            self.journal.collect()
+            self.journal.collect(self.egraph.engine)
         self.report.add_seconds("saturate", time.perf_counter() - start)
 
     def snapshot(self) -> Snapshot:
@@ -195,7 +195,7 @@ class Runner:
                 changed = True
                 self._settle()
         if self.journal is not None:
-            self.journal.collect()
+            self.journal.collect(self.egraph.engine)
         self._is_stale |= changed
         if not changed and self.names is None:  # names are handles, which a snapshot has too
             self._snapshot = snapshot
@@ -212,8 +212,8 @@ class Runner:
             self._snapshot = None if self._update(prefilter) else prefilter.snapshot
             self._is_stale = False
         elif not watched:
-            while len(self.egraph.symbols) > self._symbols:
-                self._symbols = len(self.egraph.symbols)
+            while len(self.egraph.vocabulary.symbols) > self._symbols:
+                self._symbols = len(self.egraph.vocabulary.symbols)
                 self._snapshot = None
                 self.constants.update(None)
                 self._settle()

@@ -73,7 +73,7 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
 
 def _read(egraph: EGraph) -> Snapshot:
     frozen = egraph.engine.freeze()
-    symbols = list(egraph.symbols)
+    symbols = list(egraph.vocabulary.symbols)
     _, handle, named = frozen.rows("N")
     _, found, _ = frozen.rows("found")
     found_class, found_type = found.reshape(-1, 2).T
@@ -95,7 +95,7 @@ def _read(egraph: EGraph) -> Snapshot:
     type_id = np.full(int(number.max(initial=-1)) + 1, NO_TYPE)
     np.maximum.at(type_id, handle_class[handle], egraph.told_types()[handle])
     np.maximum.at(type_id, number[found_class], found_type)
-    types = egraph.types.all()
+    types = egraph.vocabulary.types.all()
     class_type_index = np.where(type_id == NO_TYPE, -1, np.where(type_id < 0, ~type_id, type_id))
     return Snapshot(
         node_class,
@@ -104,7 +104,7 @@ def _read(egraph: EGraph) -> Snapshot:
         node_symbol,
         node_atom,
         symbols,
-        list(egraph.atoms),
+        list(egraph.vocabulary.atoms),
         types,
         class_type_index,
         _constant_classes(node_class, starts, child, node_symbol, symbols, len(type_id)),

@@ -156,7 +156,7 @@ class _Stretch:
         self.short = short
         self.region = region
         self.snapshot = region.snapshot
-        self.atoms = region.egraph.atoms  # those of the missing layers among them
+        self.atoms = region.vocabulary.atoms  # those of the missing layers among them
         self.choice: list[int] = choice.tolist()
         self.layers = layers
         self.built: dict[int, Expr] = {}

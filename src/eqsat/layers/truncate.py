@@ -125,10 +125,10 @@ class _Finder:
 
     def __init__(self, short: Truncated, region: Region):
         self.short = short
-        self.egraph = region.egraph
+        self.vocabulary = region.vocabulary
         self.graph = ClassGraph(region.snapshot)
         self.region = region
-        self.taken = set(range(len(self.egraph.atoms)))
+        self.taken = set(range(len(self.vocabulary.atoms)))
 
     def unit(self, chain: Layers) -> Unit | None:
         """The layer that the missing ones of a chain are copies of, None if they are not like it."""
@@ -142,7 +142,7 @@ class _Finder:
         neighbour = self._neighbour(_pairs(leaves[1], model, own), kept[0] | kept[2] | kept[3])
         if neighbour is None:
             return None
-        asked = asked_about(self.egraph, set(neighbour.values()), kept[0] | kept[1] | kept[3])
+        asked = asked_about(self.vocabulary, set(neighbour.values()), kept[0] | kept[1] | kept[3])
         renamed = []
         for leaf in leaves[KEPT - 1 : -1]:
             atoms = self._renamed(asked, _pairs(model, leaf, own))
@@ -156,19 +156,19 @@ class _Finder:
     def _leaves(self, nodes: Sequence[Expr]) -> dict[int, int]:
         """Place of each constant and input of a layer -> its atom."""
         return {
-            place: self.egraph.constant(node) if isinstance(node, Constant) else self.egraph.variable(node)
+            place: self.vocabulary.constant(node) if isinstance(node, Constant) else self.vocabulary.variable(node)
             for place, node in enumerate(nodes)
             if isinstance(node, (Constant, Var))
         }
 
     def _neighbour(self, pairs: dict[int, int] | None, others: set[int]) -> dict[int, int] | None:
         """Atoms of a layer -> those of the next, with what Python computed of them."""
-        found = None if pairs is None else renaming(self.egraph, all_asked(self.egraph), pairs)
-        return None if found is None or asked_about(self.egraph, found, others) is None else found
+        found = None if pairs is None else renaming(self.vocabulary, all_asked(self.vocabulary), pairs)
+        return None if found is None or asked_about(self.vocabulary, found, others) is None else found
 
     def _renamed(self, asked: Sequence[Asked] | None, pairs: dict[int, int] | None) -> dict[int, int] | None:
         """Atoms of a layer -> those of a missing one, which are found nowhere else."""
-        atoms = None if asked is None or pairs is None else renaming(self.egraph, asked, pairs)
+        atoms = None if asked is None or pairs is None else renaming(self.vocabulary, asked, pairs)
         if atoms is None or not self.taken.isdisjoint(atoms.values()) or len(set(atoms.values())) < len(atoms):
             return None
         self.taken.update(atoms.values())

@@ -112,7 +112,8 @@ class Explanation:
 
         Left out are nodes inside composites that were carved out of the chosen graph.
         """
-        makers, closed, terms, symbols = self._makers, self._closure, self._journal.terms, self._journal.egraph.symbols
+        makers, closed, terms = self._makers, self._closure, self._journal.terms
+        symbols = self._journal.vocabulary.symbols
         found: dict[Expr, str] = {}
         pairs = [(self._target, self.result)]
         while pairs:
@@ -215,12 +216,12 @@ class Explanation:
         return Step(rule, forward, before, after, removed, added)
 
     def _expr(self, term: int) -> Expr:
-        egraph, terms, exprs = self._journal.egraph, self._journal.terms, self._exprs
+        vocabulary, terms, exprs = self._journal.vocabulary, self._journal.terms, self._exprs
         missing = [term] if term not in exprs else []
         for one in children_first(missing, lambda one: [child for child in terms[one][2:] if child not in exprs]):
             symbol, atom, *children = terms[one]
             below = [exprs[child] for child in children]
-            exprs[one] = build_captured(egraph.symbols[symbol], egraph.atoms[atom], below, {})
+            exprs[one] = build_captured(vocabulary.symbols[symbol], vocabulary.atoms[atom], below, {})
             exprs[one].span = self._spans.get(one)
         return exprs[term]
 

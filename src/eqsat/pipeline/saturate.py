@@ -10,7 +10,6 @@ from itertools import count
 from typing import Any
 
 from eqsat.collector import paused_gc
-from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, is_opaque
 from eqsat.egraph.report import Limits, Report
@@ -19,6 +18,7 @@ from eqsat.egraph.runner import Runner
 from eqsat.egraph.schedule import Schedule
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.typecheck import check_types
+from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr, Function
 from eqsat.relay.infer import infer_module, infer_types
@@ -40,7 +40,7 @@ class Region:
         snapshot: The e-graph at the end of the run.
         lowered: Where the nodes of the given graph are in the e-graph.
         rules: The rules that acted.
-        egraph: What the rules know of constants and inputs.
+        vocabulary: What the integers in the snapshot stand for, and what the rules asked of them.
         journal: What the rules equated; None unless the run is to be explained.
     """
 
@@ -50,7 +50,7 @@ class Region:
     snapshot: Snapshot
     lowered: Lowered
     rules: tuple[Rule, ...]
-    egraph: EGraph
+    vocabulary: Vocabulary
     journal: Journal | None
 
     @property
@@ -128,7 +128,7 @@ def saturate(
             runner = Runner(body, types, schedule, limits, on_iteration, explain, on_error)
             snapshot = _run(runner, partial(Runner, body, types, schedule, limits))
             region = Region(
-                title, each, nested, snapshot, runner.lowered, schedule.rules, runner.egraph, runner.journal
+                title, each, nested, snapshot, runner.lowered, schedule.rules, runner.egraph.vocabulary, runner.journal
             )
             regions.append(region)
             report.merge(runner.report)

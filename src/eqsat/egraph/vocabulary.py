@@ -1,0 +1,149 @@
+"""What the integers in an e-graph stand for, and what Python said of them: plain data that outlives the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from eqsat.egraph.predicates import Predicates, Test
+from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol
+from eqsat.errors import ArgumentError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import Constant, Op, Var
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
+
+Answer = Callable[..., Sequence[int] | None]
+"""Answers a question about some keys; None if it has no answer."""
+
+MOST_ARGUMENTS = 2048
+"""Children up to which e-nodes are taken in: a table takes memory by the square of its width, this one 3 GB."""
+
+
+class Inquiry(NamedTuple):
+    """A question that rules may ask about any keys.
+
+    Attributes:
+        keys: What each key is: ``atom``, ``type`` or ``number``.
+        kind: What the parts of the answer are: one of these, too.
+        answer: Answers. It depends on nothing but the keys and holds no engine.
+    """
+
+    keys: Sequence[str]
+    kind: str
+    answer: Answer
+
+
+class TypeIds:
+    """Types by id: from 0 on those whose equality means that two values have one shape, below 0 the others."""
+
+    def __init__(self) -> None:
+        self._types: Interner[Type] = Interner()
+        self._ids: list[int] = []
+
+    def intern(self, ty: Type) -> int:
+        """The id of a type."""
+        index = self._types.intern(ty, ty)
+        if index == len(self._ids):
+            self._ids.append(index if is_exact(ty) else ~index)
+        return self._ids[index]
+
+    def __getitem__(self, index: int) -> Type:
+        return self._types[index if index >= 0 else ~index]
+
+    def all(self) -> list[Type]:
+        """Types in the order in which they were interned."""
+        return list(self._types)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+class Vocabulary:
+    """The symbols, atoms, types and questions of an e-graph.
+
+    Attributes:
+        symbols: Heads of e-nodes by index.
+        symbols_of: Kind and operator -> indices of the symbols that have them.
+        atoms: What e-nodes say beside their children, by id.
+        types: Types by id.
+        inquiries: What rules may ask Python, by number.
+        asked: Inquiry and keys -> the answer, of everything that was asked, in that order.
+    """
+
+    def __init__(self) -> None:
+        self.symbols: Interner[Symbol] = Interner()
+        self.symbols_of: dict[tuple[str, Op | None], list[int]] = {}
+        self.atoms: Interner[Atom] = Interner()
+        self.types = TypeIds()
+        self.predicates = Predicates()
+        self.inquiries: list[Inquiry] = []
+        self.asked: dict[tuple[int, ...], tuple[int, ...] | None] = {}
+        self._constant_keys = ConstantKeys()
+
+    def symbol(self, symbol: Symbol) -> int:
+        """The index of a symbol.
+
+        Raises:
+            ArgumentError: The symbol has more than :data:`MOST_ARGUMENTS` arguments.
+        """
+        if symbol.arity > MOST_ARGUMENTS:
+            raise ArgumentError(
+                f"a {symbol.name} of {symbol.arity} arguments is too wide for an e-graph, which takes"
+                f" {MOST_ARGUMENTS}: make it of several smaller ones"
+            )
+        known = len(self.symbols)
+        index = self.symbols.intern(symbol, symbol)
+        if index == known:
+            self.symbols_of.setdefault((symbol.kind, symbol.op), []).append(index)
+        return index
+
+    def atom(self, kind: str, key: Hashable, value: Any) -> int:
+        """The id of an atom."""
+        known = len(self.atoms)
+        index = self.atoms.intern(key, Atom(kind, value))
+        if index == known:
+            self.predicates.add(kind, index, value)
+        return index
+
+    def attributes(self, attrs: Attrs | None) -> int:
+        """The id of the atom of an operator call's attributes."""
+        return self.atom("call", ("call", None if attrs is None else attrs.key), attrs)
+
+    def constant(self, constant: Constant) -> int:
+        """The id of a constant's atom."""
+        return self.atom("constant", self._constant_keys[constant], constant)
+
+    def variable(self, var: Var) -> int:
+        """The id of a variable's atom."""
+        return self.atom("var", ("var", var), var)
+
+    def type_id(self, ty: Type) -> int:
+        """The id of a type."""
+        known = len(self.types)
+        index = self.types.intern(ty)
+        if len(self.types) > known:
+            self.predicates.add("type", index, ty)
+        return index
+
+    def satisfying(self, test: Test) -> Container[int]:
+        """The ids of atoms or types that satisfy a test."""
+        return self.predicates.find(test).ids
+
+    def pass_alike(self, pairs: Mapping[int, int]) -> bool:
+        """Whether the atoms of each pair satisfy the same tests."""
+        return self.predicates.hold_alike(pairs)
+
+    def answer(self, row: tuple[int, ...]) -> tuple[int, ...] | None:
+        """What the inquiry ``row[0]`` answers about the keys ``row[1:]``; it is not put down as asked."""
+        found = self.inquiries[row[0]].answer(*row[1:])
+        return None if found is None else tuple(found)
+
+
+def is_exact(ty: Type) -> bool:
+    """Whether two values of this type surely have one shape: no dimension is unknown without a name."""
+    if isinstance(ty, TensorType):
+        return all(not isinstance(dim, AnyDim) or dim.name is not None for dim in ty.shape)
+    if isinstance(ty, TupleType):
+        return all(map(is_exact, ty.fields))
+    return not isinstance(ty, IncompleteType)
