@@ -28,6 +28,13 @@ def typed(expr: relay.Expr) -> relay.Expr:
     return InferType()(eqsat.IRModule.from_expr(expr))["main"]
 
 
+@pytest.mark.parametrize("module", ["expr", "module", "printer", "printable", "visitor", "ty"])
+def test_everything_has_a_text_whichever_module_is_imported_first(module: str) -> None:
+    program = f"import eqsat.relay.{module}; from eqsat.relay.expr import const; print(const(1), const(2).astext())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == '1 #[version = "0.0.5"]\n2\n'
+
+
 class TestLines:
     def test_every_node_but_the_last_has_a_line(self) -> None:
         assert str(relay.add(relay.nn.relu(x()), relay.tanh(x("y")))) == (

@@ -1,6 +1,6 @@
 """The IR: a Relay-style graph of typed tensor operators."""
 
-from eqsat.relay import adt, analysis, build_module, dataflow_pattern, expr, op, transform, ty
+from eqsat.relay import adt, analysis, build_module, dataflow_pattern, expr, op, printer, transform, ty  # noqa: F401 - the printer registers itself
 from eqsat.relay.adt import (
     Clause,
     Constructor,

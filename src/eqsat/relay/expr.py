@@ -8,6 +8,7 @@ copy with other ones by ``with_children()``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ import numpy as np
 from eqsat.errors import ArgumentError, OperatorError, TypeCheckError
 from eqsat.nd import NDArray, array
 from eqsat.relay.attrs import Attrs
+from eqsat.relay.printable import Printable
 from eqsat.relay.ty import FuncType, TensorType, Type, TypeVar
 
 
-class Expr:
+class Expr(Printable):
     """Base class of all nodes.
 
     ``checked_type`` is what type inference found; ``span`` is where the node was written, if known.
@@ -83,17 +85,6 @@ class Expr:
 
     def __ge__(self, other: Any) -> Any:
         return call_op("greater_equal", self, other)
-
-    def astext(self, show_meta_data: bool = True, annotate: Callable[[Expr], str] | None = None) -> str:
-        """The text form with its version line; see :func:`eqsat.relay.printer.astext`."""
-        from eqsat.relay.printer import astext
-
-        return astext(self, show_meta_data, annotate)
-
-    def __str__(self) -> str:
-        from eqsat.relay.printer import pretty
-
-        return pretty(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {id(self):#x}>"
@@ -522,7 +513,5 @@ def const(value: Any, dtype: str | None = None) -> Constant:
 
 
 def _did_you_mean(name: str) -> str:
-    from difflib import get_close_matches
-
     close = get_close_matches(name, Op._registry, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -10,10 +10,11 @@ from eqsat.relay.adt import Constructor, TypeData
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Expr, Function, GlobalVar
+from eqsat.relay.printable import Printable
 from eqsat.relay.ty import GlobalTypeVar
 
 
-class IRModule:
+class IRModule(Printable):
     """Functions by name, and algebraic types by name.
 
     Args:
@@ -125,17 +126,6 @@ class IRModule:
         if key not in self._functions:
             raise ArgumentError(f"the module has no function {key!r}; it has {sorted(self._functions)}")
         return key
-
-    def astext(self, show_meta_data: bool = True) -> str:
-        """The text form with its version line; see :func:`eqsat.relay.printer.astext`."""
-        from eqsat.relay.printer import astext
-
-        return astext(self, show_meta_data)
-
-    def __str__(self) -> str:
-        from eqsat.relay.printer import pretty
-
-        return pretty(self)
 
 
 def _name(name: object) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from eqsat.collector import paused_gc
 from eqsat.errors import ArgumentError
+from eqsat.relay import printable
 from eqsat.relay.adt import Constructor, Match, TypeData
 from eqsat.relay.attrs import freeze
 from eqsat.relay.expr import (
@@ -73,6 +74,7 @@ VERSIONS = {
 }
 
 
+@printable.astext.register(printable.Printable)
 def astext(
     obj: Expr | IRModule,
     show_meta_data: bool = True,
@@ -91,6 +93,7 @@ def astext(
     return f'#[version = "{version}"]\n{_text(obj, show_meta_data, annotate, version)}'
 
 
+@printable.pretty.register(printable.Printable)
 def pretty(obj: Expr | IRModule, version: str = "0.0.5") -> str:
     """The text of ``obj`` without version line and metadata section; see :func:`astext`."""
     return _text(obj, False, None, version)
