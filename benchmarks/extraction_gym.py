@@ -1,9 +1,10 @@
 """Extractors on extraction-gym files: cost against the best known, time of the greedy ones against plain fixpoints.
 
-    python benchmarks/extraction_gym.py --data DIR [--seconds 5] [--exact-seconds 60] [FILTER]
+    python benchmarks/extraction_gym.py [--data DIR] [--seconds 5] [--exact-seconds 60] [FILTER]
 
-DIR holds `.json` or `.json.xz` files, at any depth. A `known_costs.tsv` there names, for each `file`, the `best_known`
-cost, whether it is `proven` to be optimal, and the microseconds of the published Rust extractors.
+DIR, by default the sample in `tests/data`, holds `.json` or `.json.xz` files, at any depth. A `known_costs.tsv` there
+names, for each `file`, the `best_known` cost, whether it is `proven` to be optimal, and the microseconds of the
+published Rust extractors.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import click
 
 from eqsat.extraction import Problem, Result, auto, dag, exact, read_gym, tree
 
+SAMPLE = Path(__file__).parents[1] / "tests" / "data" / "extraction-gym"
 T = TypeVar("T")
 
 
@@ -141,7 +143,7 @@ def summary(rows: list[Row]) -> Iterator[str]:
 
 
 @click.command()
-@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), default=SAMPLE)
 @click.option("--seconds", default=5.0, show_default=True, help="Budget of auto for each file.")
 @click.option("--exact-seconds", default=60.0, show_default=True, help="Budget of exact; 0 leaves it out.")
 @click.option("--limit", default=10.0, show_default=True, help="Seconds after which a plain fixpoint is given up.")

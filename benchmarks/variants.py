@@ -1,6 +1,6 @@
 """Ways of writing the same computation: how many tiny models reach the best known form.
 
-``python benchmarks/variants.py FOLDER [--family NAME]`` optimizes every model of a folder, whose ``ideal.tsv`` names
+``python benchmarks/variants.py [FOLDER] [--family NAME]`` optimizes every model of a folder, whose ``ideal.tsv`` names
 the goal of each, and compares the outputs with those of the model as it was, under onnxruntime.
 """
 
@@ -23,7 +23,7 @@ import onnxruntime
 import eqsat.onnx
 from eqsat import rules
 
-FOLDER = Path(__file__).parents[2] / "shared" / "data" / "variants"
+FOLDER = Path(__file__).parents[1] / "tests" / "data" / "variants"
 OPT_IN = {"algebra": rules.finite, "qkv_merge": rules.merge}
 """What the goals of a family need beyond the default rules: real numbers only; merging products."""
 COUNTED = {

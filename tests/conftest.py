@@ -7,7 +7,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import hypothesis
 import pytest
+
+
+hypothesis.settings.register_profile("any machine", deadline=None)  # a slow processor is no failure
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from playwright.sync_api import sync_playwright
 
 import eqsat
 from eqsat import relay, report_page
@@ -267,10 +268,9 @@ QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
-        pytest.skip("no Chromium is installed")
-    with playwright.sync_playwright() as driver:
+        pytest.skip("no Chromium is installed; the README says how to install one")
+    with sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         yield chromium
         chromium.close()

@@ -1,4 +1,10 @@
-"""What becomes of TENSAT's networks: siblings and gates are merged, values stay, limits hold."""
+"""TENSAT's networks: siblings and gates are merged, values stay, and the gains are at least the published ones.
+
+The limits (15 iterations, 50,000 e-nodes) and the published gains are those of the table in the paper (Yang et al.,
+"Equality Saturation for Tensor Graph Superoptimization", MLSys 2021, https://arxiv.org/abs/2101.01332), which
+``benchmarks/tensat.py`` holds as ``LIMITS`` and ``PUBLISHED``. Numbers of operators follow from the networks
+themselves, as each test says.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +40,7 @@ def operators(network: Any) -> Counter[str]:
 
 
 def test_the_gates_of_nasrnn_are_merged():
+    """Eight gates of a step multiply the same two vectors: 80 products, of which two a step, 10 in all, are needed."""
     _, network, best = optimized("NasRNN")
     assert operators(network)["nn.dense"] == 80
     assert operators(best)["nn.dense"] <= 20
@@ -44,6 +51,7 @@ def test_the_gates_of_nasrnn_are_merged():
 
 
 def test_the_fires_of_squeezenet_are_merged():
+    """A fire module joins two convolutions of the same input; merged into one, they spare the concatenation."""
     _, network, best = optimized("SqueezeNet")
     before, after = operators(network), operators(best)
     assert after["nn.conv2d"] < before["nn.conv2d"]
@@ -52,15 +60,18 @@ def test_the_fires_of_squeezenet_are_merged():
 
 
 def test_siblings_of_inception_are_merged():
+    """Convolutions with 1x1 kernels of one input: three in each of 3 + 4 + 2 blocks, two in a reduction; 19 go."""
     _, network, best = optimized("Inception-v3")
-    assert operators(best)["nn.conv2d"] <= operators(network)["nn.conv2d"] - 18
+    assert operators(best)["nn.conv2d"] <= operators(network)["nn.conv2d"] - (2 * (3 + 4 + 2) + 1)
 
 
 @pytest.mark.parametrize("name", list(TENSAT))
-def test_saturation_ends_within_the_limits_of_the_paper(name):
+def test_saturation_ends_within_a_tenth_of_the_papers_limit_and_gains_at_least_as_much(name):
     saturation = eqsat.saturate(TENSAT[name](), tensat.BOTH, tensat.LIMITS)
     assert saturation.stop_reason == "saturated"
-    assert saturation.node_count < 5_000
+    assert saturation.node_count < tensat.LIMITS.nodes / 10
+    _, gain, _ = tensat.extract(saturation, "exact")
+    assert gain >= tensat.PUBLISHED[name].tensat_gain
 
 
 def test_the_table_shows_published_figures_beside_ours():

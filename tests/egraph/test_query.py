@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -271,8 +272,11 @@ def test_types_are_not_joined() -> None:
         chain = x = relay.var("x", shape=(2, 3))
         for _ in range(count):
             chain = chain + x
-        start = time.process_time()
-        eqsat.saturate(chain, [commuted])
-        return time.process_time() - start
+        best = math.inf
+        for _ in range(3):  # what else the machine does only adds to the time
+            start = time.process_time()
+            eqsat.saturate(chain, [commuted])
+            best = min(best, time.process_time() - start)
+        return best
 
     assert seconds(4000) < 9 * seconds(1000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -14,10 +13,7 @@ from eqsat.extraction import Problem, cp_sat, dag_cost, exact, tree
 from .strategies import optimum, problems
 from .test_extractors import random_graph
 
-needs_ortools = pytest.mark.skipif(find_spec("ortools") is None, reason="OR-tools is not installed")
 
-
-@needs_ortools
 @settings(max_examples=6, deadline=None)
 @given(problem=problems() | problems(least_cost=-2))
 def test_it_finds_the_optimum_and_proves_it(problem: Problem) -> None:
@@ -26,13 +22,11 @@ def test_it_finds_the_optimum_and_proves_it(problem: Problem) -> None:
     assert bound == pytest.approx(optimum(problem))
 
 
-@needs_ortools
 def test_graphs_that_cost_nothing_are_no_exception() -> None:
     problem = Problem.from_lists([[(0.0, []), (0.0, [1])], [(0.0, [])]], roots=[0])
     assert cp_sat.solve(problem, tree(problem).choice.tolist(), 20.0, 0)[0] == 0.0
 
 
-@needs_ortools
 def test_nothing_is_proved_when_the_time_is_over_at_once() -> None:
     problem = Problem.from_lists([[(-3.0, [1]), (-1.0, [])], [(1.0, []), (-4.0, [])]], roots=[0])
     assert cp_sat.solve(problem, tree(problem).choice.tolist(), 1e-9, 0)[0] <= -7.0

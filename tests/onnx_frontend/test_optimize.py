@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -197,10 +197,7 @@ def test_small_networks(name: str) -> None:
 @pytest.fixture
 def magika() -> Any:
     """A trained network of 95 operators, which tells file types apart."""
-    spec = find_spec("magika")
-    if spec is None or spec.origin is None:
-        pytest.skip("magika is not installed")
-    return load(sorted(Path(spec.origin).parent.glob("models/*/model.onnx"))[-1])
+    return load(sorted(Path(str(files("magika"))).glob("models/*/model.onnx"))[-1])
 
 
 def test_a_trained_network(magika: Any) -> None:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
 
 from eqsat.cli import batch
@@ -136,7 +137,6 @@ def test_less_than_one_process_is_an_error(shout: Any, folders: tuple[Path, Path
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_does_the_same(shout: Any, folders: tuple[Path, Path]) -> None:
-    distributed = pytest.importorskip("distributed")
     (folders[0] / "raise.txt").write_text("raise")
     jobs = find_jobs(*folders, ".txt")
     with distributed.LocalCluster(
@@ -155,7 +155,6 @@ def test_a_cluster_does_the_same(shout: Any, folders: tuple[Path, Path]) -> None
 def test_a_scheduler_that_does_not_answer_is_an_error_of_ours(
     shout: Any, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("distributed")
     monkeypatch.setattr(batch, "CONNECT_SECONDS", 0.2)
     with pytest.raises(ArgumentError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         list(run_jobs(find_jobs(*folders, ".txt"), shout, {"times": 1}, scheduler="tcp://127.0.0.1:1"))

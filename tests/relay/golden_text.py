@@ -1,6 +1,6 @@
 """Results of Relay v0.18 with the text it printed for them, rebuilt as expressions.
 
-The folder with the records is optional; its README describes the canonical form that is read here.
+The README of the folder with the records describes the canonical form that is read here.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from eqsat import relay
 from eqsat.relay.op.op import make_attrs
 
-FOLDER = Path(__file__).parents[2] / ".." / "shared" / "data" / "relay_oracle"
+FOLDER = Path(__file__).parents[1] / "data" / "relay_oracle"
 
 
 def records(kind: str) -> Iterator[dict[str, Any]]:
     """The records of that kind that hold a text."""
-    with lzma.open(FOLDER / f"{kind}_dev.jsonl.xz", "rt", encoding="utf-8") as lines:
+    with lzma.open(FOLDER / f"{kind}.jsonl.xz", "rt", encoding="utf-8") as lines:
         for line in lines:
             record = json.loads(line)
             if record.get("text"):
