@@ -18,7 +18,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal, Log, Made
 from eqsat.egraph.prefilter import Prefilter
-from eqsat.egraph.query import Head, Query, QueryCompiler
+from eqsat.egraph.query import MatchedNode, Query, QueryCompiler
 from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
 from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.vocabulary import Vocabulary
@@ -372,7 +372,7 @@ class _Action:
         atom = self.vocabulary.atom("project", ("project", index), index)
         return self.make("project", None, str(atom), [of])
 
-    def head(self, pattern: DFPattern) -> Head:
+    def head(self, pattern: DFPattern) -> MatchedNode:
         head = self.query.heads.get(pattern)
         if head is None:
             raise RuleError(f"rule {self.rule.name}: it asks for the attributes of a pattern that matched no call")

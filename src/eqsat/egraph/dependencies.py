@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.prefilter import Prefilter
-from eqsat.egraph.required_heads import Head
+from eqsat.egraph.required_heads import SymbolHead
+from eqsat.egraph.symbols import Symbol
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Op
 
@@ -20,13 +21,20 @@ class Dependencies:
     def __init__(self, egraph: EGraph, prefilter: Prefilter | None = None):
         self._egraph = egraph
         self._presence = prefilter
-        self._symbols: dict[Head, int] = {}  # how many there were of each head
+        self._symbols: dict[SymbolHead, int] = {}  # how many there were of each head
+        self._missing: dict[Symbol, None] = {}
         self._every: int | None = None  # how many there were of all, where each new one counts
-        self._edges: dict[tuple[Head, Head], None] = {}
+        self._edges: dict[tuple[SymbolHead, SymbolHead], None] = {}
         self._patterns: dict[DFPattern, None] = {}
 
-    def symbols(self, kind: str, op: Op | None = None) -> list[int]:
-        """The indices of the symbols of a head."""
+    def symbols(self, kind: str, op: Op | None = None, arity: int | None = None) -> list[int]:
+        """The indices of the symbols of a head: that of an arity, or those of all arities for None."""
+        if arity is not None:
+            symbol = Symbol(kind, op, arity)
+            index = self._egraph.vocabulary.symbols.find(symbol)
+            if index is None:
+                self._missing[symbol] = None
+            return [] if index is None else [index]
         indices = self._egraph.vocabulary.symbols_of.get((kind, op), [])
         self._symbols[kind, op] = len(indices)
         return indices
@@ -43,7 +51,7 @@ class Dependencies:
             self._patterns[pattern] = None
         return found
 
-    def is_under(self, above: Head | None, op: Op) -> bool:
+    def is_under(self, above: SymbolHead | None, op: Op) -> bool:
         """Whether calls of ``op`` are in classes below e-nodes of a head; below any, for None."""
         if self._presence is None or above is None or (above, ("call", op)) in self._presence.has:
             return True
@@ -55,6 +63,7 @@ class Dependencies:
         symbols = self._egraph.vocabulary.symbols_of
         return (
             any(len(symbols.get(head, ())) > count for head, count in self._symbols.items())
+            or any(self._egraph.vocabulary.symbols.find(symbol) is not None for symbol in self._missing)
             or (self._every is not None and len(self._egraph.vocabulary.symbols) > self._every)
             or not prefilter.has.isdisjoint(self._edges)
             or any(map(prefilter.may_match, self._patterns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from eqsat.egraph.predicates import Test
 from eqsat.errors import PatternError
@@ -13,20 +13,18 @@ from eqsat.relay.dataflow_pattern import (
     AltPattern,
     AttrPattern,
     CallPattern,
-    DataTypePattern,
     DFPattern,
     ExprPattern,
     FunctionPattern,
-    ShapePattern,
+    IfPattern,
     TupleGetItemPattern,
     TuplePattern,
-    TypePattern,
+    TypedPattern,
+    VarPattern,
     WildcardPattern,
 )
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
 from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.structural import structural_equal
-from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 
 T = TypeVar("T")
@@ -44,7 +42,7 @@ def operator_name(pattern: DFPattern) -> str | None:
 
 def untyped(pattern: DFPattern) -> DFPattern:
     """What is inside of type, dtype and shape patterns."""
-    while isinstance(pattern, (TypePattern, DataTypePattern, ShapePattern)):
+    while isinstance(pattern, TypedPattern):
         pattern = pattern.pattern
     return pattern
 
@@ -98,7 +96,7 @@ def reassociations(pattern: CallPattern) -> list[CallPattern]:
     return found
 
 
-def as_pattern(expr: Expr) -> DFPattern:
+def pattern_of_expr(expr: Expr) -> DFPattern:
     """A compound expression as the pattern that matches exactly it."""
     made: dict[Expr, DFPattern] = {}
     for node in post_order(expr):
@@ -114,15 +112,9 @@ def as_pattern(expr: Expr) -> DFPattern:
     return made[expr]
 
 
-def type_test(pattern: TypePattern | DataTypePattern | ShapePattern) -> Test:
+def type_test(pattern: TypedPattern) -> Test:
     """What a pattern asks of a type."""
-    if isinstance(pattern, TypePattern):
-        return Test("type", ("is", pattern.type), lambda ty: bool(structural_equal(pattern.type, ty)))
-    if isinstance(pattern, DataTypePattern):
-        dtype = pattern.dtype
-        return Test("type", ("dtype", dtype), lambda ty: isinstance(ty, TensorType) and ty.dtype == dtype)
-    shape = tuple(pattern.shape)
-    return Test("type", ("shape", shape), lambda ty: isinstance(ty, TensorType) and tuple(ty.shape) == shape)
+    return Test("type", pattern.condition, pattern.accepts)
 
 
 def value_test(holds: Callable[[Any], bool]) -> Test:
@@ -155,3 +147,45 @@ def attrs_test(op: Op, wanted: Attrs) -> Test:
             return False
 
     return Test("call", ("attrs", op, wanted.key), holds)
+
+
+class NodeForm(NamedTuple):
+    """The e-nodes that a pattern matches, where these are of one kind.
+
+    Attributes:
+        kind: of their symbols.
+        below: what matches their children; None for any.
+        test: what their atoms satisfy; None for nothing.
+    """
+
+    kind: str
+    below: tuple[DFPattern, ...] | None = ()
+    test: Test | None = None
+
+
+def node_form(pattern: DFPattern) -> NodeForm | None:
+    """The e-nodes that ``pattern`` matches; None where that takes more than their kind to say."""
+    form = method_for(pattern, _NODE_FORMS)
+    return None if form is None else form(pattern)
+
+
+def function_form(pattern: DFPattern) -> NodeForm:
+    """A function matches as a whole, by Relay's matcher: what is inside belongs to another region."""
+    return NodeForm("function", None, Test("function", pattern, pattern.match))
+
+
+def _variable_form(pattern: VarPattern) -> NodeForm:
+    return NodeForm("var", (), name_test(pattern.name) if pattern.name else None)
+
+
+def _projection_form(pattern: TupleGetItemPattern) -> NodeForm:
+    return NodeForm("project", (pattern.tuple,), field_test(pattern.index) if pattern.index >= 0 else None)
+
+
+_NODE_FORMS: dict[type[DFPattern], Callable[[Any], NodeForm]] = {
+    VarPattern: _variable_form,
+    TuplePattern: lambda pattern: NodeForm("tuple", pattern.fields),
+    TupleGetItemPattern: _projection_form,
+    IfPattern: lambda pattern: NodeForm("if", pattern.children()),
+    FunctionPattern: function_form,
+}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from eqsat.egraph.engine import Engine, put
-from eqsat.egraph.query import Head, Query
+from eqsat.egraph.query import MatchedNode, Query
 from eqsat.egraph.symbols import Interner, Symbol
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.relay.visitor import children_first
@@ -67,7 +67,7 @@ class Log:
         return [variable for variable in found if variable not in heads]
 
     @property
-    def heads(self) -> dict[str, Head]:
+    def heads(self) -> dict[str, MatchedNode]:
         """Variable of a class -> the e-node that matched in it."""
         return {self.query.classes[pattern]: head for pattern, head in self.query.heads.items()}
 

@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.forms import (
-    as_pattern,
+    NodeForm,
     attrs_test,
-    field_test,
     identity_test,
     may_be_function,
     method_for,
-    name_test,
+    node_form,
+    pattern_of_expr,
     plain_operators,
     reassociations,
     type_test,
     value_test,
 )
 from eqsat.egraph.predicates import Test
-from eqsat.egraph.required_heads import Head, Need, needs
+from eqsat.egraph.required_heads import Need, SymbolHead, needs
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
@@ -32,16 +32,10 @@ from eqsat.relay.dataflow_pattern import (
     AttrPattern,
     CallPattern,
     ConstantPattern,
-    DataTypePattern,
     DFPattern,
     DominatorPattern,
     ExprPattern,
-    IfPattern,
-    ShapePattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    TypePattern,
-    VarPattern,
+    TypedPattern,
     WildcardPattern,
 )
 from eqsat.relay.expr import Constant, Expr, Op, Var
@@ -73,7 +67,7 @@ class Prefilter:
         starts = np.searchsorted(self.snapshot.node_symbol[seen], np.arange(1, len(self.snapshot.symbols)))
         self._nodes_of = np.split(seen, starts)
         self._children: dict[int, list[NDArray[np.int64]]] = {}
-        self._indices: dict[Head, list[int]] = {}
+        self._indices: dict[SymbolHead, list[int]] = {}
         for index, (symbol, nodes) in enumerate(zip(self.snapshot.symbols, self._nodes_of, strict=False)):
             if len(nodes):
                 self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
@@ -125,8 +119,11 @@ class Prefilter:
     def _classes(self, pattern: DFPattern) -> Mask:
         """The classes that a pattern may match."""
         if pattern not in self._found:
-            method = method_for(pattern, _METHODS)
-            self._found[pattern] = self._everywhere() if method is None else method(self, pattern)
+            method, form = method_for(pattern, _METHODS), node_form(pattern)
+            if method is not None:
+                self._found[pattern] = method(self, pattern)
+            else:
+                self._found[pattern] = self._everywhere() if form is None else self._of_form(form)
         return self._found[pattern]
 
     def _everywhere(self) -> Mask:
@@ -175,15 +172,15 @@ class Prefilter:
             self._children[symbol] = [self.snapshot.child[first + position] for position in range(arity)]
         return self._children[symbol]
 
-    # ---- one method per pattern class
+    def _of_form(self, form: NodeForm) -> Mask:
+        return self._holding(self._nodes(form.kind, below=form.below, test=form.test))
+
+    # ---- one method for each pattern class that is more than the e-nodes of one kind
 
     def _constant(self, pattern: ConstantPattern) -> Mask:
         if pattern.predicate is None:
             return self.snapshot.constant
         return self._holding(self._nodes("constant", test=value_test(pattern.predicate)))
-
-    def _var(self, pattern: VarPattern) -> Mask:
-        return self._holding(self._nodes("var", test=name_test(pattern.name) if pattern.name else None))
 
     def _expr(self, pattern: ExprPattern) -> Mask:
         expr: Expr = pattern.expr
@@ -191,8 +188,8 @@ class Prefilter:
             atom = self.egraph.vocabulary.constant(expr)
             return self._holding([some[self.snapshot.node_atom[some] == atom] for some in self._nodes("constant")])
         if isinstance(expr, Var):
-            return self._holding(self._nodes("var", test=identity_test(expr)))
-        return self._everywhere() if isinstance(expr, Op) else self._classes(as_pattern(expr))
+            return self._of_form(NodeForm("var", (), identity_test(expr)))
+        return self._everywhere() if isinstance(expr, Op) else self._classes(pattern_of_expr(expr))
 
     def _call(self, pattern: CallPattern) -> Mask:
         return self._holding(self._calls(pattern))
@@ -220,20 +217,10 @@ class Prefilter:
     def _alt(self, pattern: AltPattern) -> Mask:
         return self._classes(pattern.left) | self._classes(pattern.right)
 
-    def _tuple(self, pattern: TuplePattern) -> Mask:
-        return self._holding(self._nodes("tuple", below=pattern.fields))
-
-    def _project(self, pattern: TupleGetItemPattern) -> Mask:
-        test = None if pattern.index is None or pattern.index < 0 else field_test(pattern.index)
-        return self._holding(self._nodes("project", below=(pattern.tuple,), test=test))
-
-    def _if(self, pattern: IfPattern) -> Mask:
-        return self._holding(self._nodes("if", below=(pattern.cond, pattern.true_branch, pattern.false_branch)))
-
     def _dominator(self, pattern: DominatorPattern) -> Mask:
         return self._classes(pattern.child)
 
-    def _typed(self, pattern: TypePattern | DataTypePattern | ShapePattern) -> Mask:
+    def _typed(self, pattern: TypedPattern) -> Mask:
         found = self._classes(pattern.pattern).copy()
         test = type_test(pattern)
         for of in np.flatnonzero(found).tolist():
@@ -244,16 +231,10 @@ class Prefilter:
 
 _METHODS: dict[type[DFPattern], Callable[..., Mask]] = {
     ConstantPattern: Prefilter._constant,
-    VarPattern: Prefilter._var,
     ExprPattern: Prefilter._expr,
     CallPattern: Prefilter._call,
     AltPattern: Prefilter._alt,
     AttrPattern: Prefilter._attr,
-    TuplePattern: Prefilter._tuple,
-    TupleGetItemPattern: Prefilter._project,
-    IfPattern: Prefilter._if,
     DominatorPattern: Prefilter._dominator,
-    TypePattern: Prefilter._typed,
-    DataTypePattern: Prefilter._typed,
-    ShapePattern: Prefilter._typed,
+    TypedPattern: Prefilter._typed,
 }

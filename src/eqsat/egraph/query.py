@@ -13,21 +13,21 @@ from eqsat.egraph.check import subpatterns
 from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.forms import (
-    as_pattern,
+    NodeForm,
     attrs_test,
-    field_test,
+    function_form,
     identity_test,
     may_be_function,
     method_for,
-    name_test,
+    node_form,
     operator_name,
+    pattern_of_expr,
     plain_operators,
     reassociations,
     type_test,
     untyped,
     value_test,
 )
-from eqsat.egraph.predicates import Test
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import (
@@ -35,18 +35,12 @@ from eqsat.relay.dataflow_pattern import (
     AttrPattern,
     CallPattern,
     ConstantPattern,
-    DataTypePattern,
     DFPattern,
     DominatorPattern,
     ExprPattern,
     FunctionPattern,
-    IfPattern,
     LetPattern,
-    ShapePattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    TypePattern,
-    VarPattern,
+    TypedPattern,
     WildcardPattern,
 )
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
@@ -58,7 +52,7 @@ MAX_QUERIES = 1024
 _COMMUTATIVE = ("add", "multiply")
 
 
-class Head(NamedTuple):
+class MatchedNode(NamedTuple):
     """The e-node that a pattern matched: index of its symbol, variable of its atom, those of its children.
 
     ``swapped``: its children are in this order or the other.
@@ -84,7 +78,7 @@ class Query(NamedTuple):
 
     premises: tuple[str, ...] = ()
     classes: Mapping[DFPattern, str] = {}
-    heads: Mapping[DFPattern, Head] = {}
+    heads: Mapping[DFPattern, MatchedNode] = {}
     used: int = 0
     key: tuple[object, ...] = ()
 
@@ -97,7 +91,7 @@ class Query(NamedTuple):
         """This query with more premises."""
         return self._replace(premises=self.premises + premises) if premises else self
 
-    def bind(self, pattern: DFPattern, variable: str, head: Head | None = None) -> Query:
+    def bind(self, pattern: DFPattern, variable: str, head: MatchedNode | None = None) -> Query:
         """This query with what ``pattern`` matched."""
         heads = self.heads if head is None else {**self.heads, pattern: head}
         return self._replace(classes={**self.classes, pattern: variable}, heads=heads)
@@ -111,7 +105,7 @@ class QueryCompiler:
             not there cannot match yet.
         rule: its name, for messages.
         either_order: the table of a commutative symbol's e-nodes with operands in either order, which spares a
-            query for each order; the children in :class:`Head` are then in the order of the pattern. Without it
+            query for each order; the children in :class:`MatchedNode` are then in the order of the pattern. Without it
             they are as in the e-node.
         prefilter: what is in the e-graph: patterns that match nowhere in it are left out.
 
@@ -158,12 +152,14 @@ class QueryCompiler:
         if isinstance(pattern, LetPattern):
             raise RuleError(f"rule {self.rule}: an e-graph has no lets, they are dissolved: match the bound value")
         method = method_for(pattern, _METHODS)
-        if method is None:
+        form = node_form(pattern)
+        if method is not None:
+            matches = method(self, pattern, variable, query)
+        elif form is not None:
+            matches = self._one_node(pattern, form, variable, query)
+        else:
             raise RuleError(f"rule {self.rule}: a {type(pattern).__name__} cannot be matched in an e-graph")
-        return [
-            found if pattern in found.classes else found.bind(pattern, variable)
-            for found in method(self, pattern, variable, query)
-        ]
+        return [found if pattern in found.classes else found.bind(pattern, variable) for found in matches]
 
     def _all(self, patterns: Iterable[DFPattern], index: int, variables: Iterable[str], query: Query) -> list[Query]:
         """Match children of an e-node of symbol ``index``."""
@@ -189,11 +185,11 @@ class QueryCompiler:
         index: int,
         query: Query,
         either_order: Callable[[int], str] | None = None,
-    ) -> tuple[Head, Query]:
+    ) -> tuple[MatchedNode, Query]:
         """The premise that ``variable`` holds an e-node of symbol ``index``."""
         (atom,), query = query.fresh("a")
         children, query = query.fresh("c", self.egraph.vocabulary.symbols[index].arity)
-        head = Head(index, atom, tuple(children), either_order is not None)
+        head = MatchedNode(index, atom, tuple(children), either_order is not None)
         columns = " ".join((atom, *children))
         if either_order is None:
             query = query.where(f"(= {variable} (n{index} {columns}))")
@@ -201,7 +197,17 @@ class QueryCompiler:
             query = query.where(f"({either_order(index)} {columns} {variable})")
         return head, query.bind(pattern, variable, head)
 
-    # ---- one method per pattern class
+    def _one_node(self, pattern: DFPattern, form: NodeForm, variable: str, query: Query) -> list[Query]:
+        """A pattern of e-nodes of one kind."""
+        found = []
+        for index in self.dependencies.symbols(form.kind, arity=None if form.below is None else len(form.below)):
+            matched, one = self._node(pattern, variable, index, query)
+            if form.test is not None:
+                one = one.where(f"({self.egraph.predicate(form.test)} {matched.atom})")
+            found += [one] if form.below is None else self._all(form.below, index, matched.children, one)
+        return found
+
+    # ---- one method for each pattern class that is more than the e-nodes of one kind
 
     def _wildcard(self, pattern: WildcardPattern, variable: str, query: Query) -> list[Query]:
         if pattern.pattern is not None:
@@ -216,30 +222,16 @@ class QueryCompiler:
         table = self.egraph.predicate(value_test(holds))
         return [query.where(f"(= val_{variable} (val {variable}))", f"({table} val_{variable})")]
 
-    def _var(self, pattern: VarPattern, variable: str, query: Query) -> list[Query]:
-        found = []
-        for index in self.dependencies.symbols("var"):
-            head, one = self._node(pattern, variable, index, query)
-            if pattern.name:
-                one = one.where(f"({self.egraph.predicate(name_test(pattern.name))} {head.atom})")
-            found.append(one)
-        return found
-
     def _expr(self, pattern: ExprPattern, variable: str, query: Query) -> list[Query]:
         expr: Expr = pattern.expr
         if isinstance(expr, Constant):
             atom = self.egraph.vocabulary.constant(expr)
             return [query.where(f"(= {atom} (val {variable}))")]
         if isinstance(expr, Var):
-            table = self.egraph.predicate(identity_test(expr))
-            found = []
-            for index in self.dependencies.symbols("var"):
-                head, one = self._node(pattern, variable, index, query)
-                found.append(one.where(f"({table} {head.atom})"))
-            return found
+            return self._one_node(pattern, NodeForm("var", (), identity_test(expr)), variable, query)
         if isinstance(expr, Op):
             raise RuleError(f"rule {self.rule}: {expr.name} is matched as a value: call the pattern, is_op(..)(..)")
-        return self._match(as_pattern(expr), variable, query)
+        return self._match(pattern_of_expr(expr), variable, query)
 
     def _call(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
         found = self._as_written(pattern, variable, query)
@@ -251,13 +243,12 @@ class QueryCompiler:
         found = self._applied(pattern, variable, query) if may_be_function(pattern.op) else []
         for op in self._operators(pattern.op):
             if self.dependencies.is_under(self._above, op):
-                for index in self.dependencies.symbols("call", op):
+                arity = None if pattern.args is None else len(pattern.args)
+                for index in self.dependencies.symbols("call", op, arity):
                     found += self._call_of(pattern, variable, index, query)
         return found
 
     def _call_of(self, pattern: CallPattern, variable: str, index: int, query: Query) -> list[Query]:
-        if pattern.args is not None and len(pattern.args) != self.egraph.vocabulary.symbols[index].arity:
-            return []
         commutes = pattern.args is not None and operator_name(pattern) in self.commuted
         both = self.either_order if commutes else None
         head, opened = self._node(pattern, variable, index, query, both)
@@ -303,15 +294,6 @@ class QueryCompiler:
     def _alt(self, pattern: AltPattern, variable: str, query: Query) -> list[Query]:
         return self._match(pattern.left, variable, query) + self._match(pattern.right, variable, query)
 
-    def _function(self, pattern: FunctionPattern | AttrPattern, variable: str, query: Query) -> list[Query]:
-        """A function matches as a whole, by Relay's matcher: what is inside belongs to another region."""
-        table = self.egraph.predicate(Test("function", pattern, lambda function: bool(pattern.match(function))))
-        found = []
-        for index in self.dependencies.symbols("function"):
-            head, one = self._node(pattern, variable, index, query)
-            found.append(one.where(f"({table} {head.atom})"))
-        return found
-
     def _dominator(self, pattern: DominatorPattern, variable: str, query: Query) -> list[Query]:
         """``child``, and ``parent`` somewhere below it along ``path``: dominance itself speaks of one graph."""
         self.dependencies.every()  # new symbols may make new steps
@@ -351,7 +333,7 @@ class QueryCompiler:
 
     def _attr(self, pattern: AttrPattern, variable: str, query: Query) -> list[Query]:
         if isinstance(untyped(pattern.pattern), FunctionPattern):
-            return self._function(pattern, variable, query)
+            return self._one_node(pattern, function_form(pattern), variable, query)
         found = []
         for one in self._match(pattern.pattern, variable, query):
             head = one.heads.get(untyped(pattern.pattern))
@@ -364,33 +346,7 @@ class QueryCompiler:
             found.append(one.where(f"({table} {head.atom})").bind(pattern, variable, head))
         return found
 
-    def _tuple(self, pattern: TuplePattern, variable: str, query: Query) -> list[Query]:
-        found = []
-        for index in self.dependencies.symbols("tuple"):
-            head, opened = self._node(pattern, variable, index, query)
-            if pattern.fields is None:
-                found.append(opened)
-            elif len(pattern.fields) == len(head.children):
-                found += self._all(pattern.fields, index, head.children, opened)
-        return found
-
-    def _project(self, pattern: TupleGetItemPattern, variable: str, query: Query) -> list[Query]:
-        found = []
-        for index in self.dependencies.symbols("project"):
-            head, opened = self._node(pattern, variable, index, query)
-            if pattern.index is not None and pattern.index >= 0:
-                opened = opened.where(f"({self.egraph.predicate(field_test(pattern.index))} {head.atom})")
-            found += self._all([pattern.tuple], index, head.children, opened)
-        return found
-
-    def _if(self, pattern: IfPattern, variable: str, query: Query) -> list[Query]:
-        found = []
-        for index in self.dependencies.symbols("if"):
-            head, opened = self._node(pattern, variable, index, query)
-            found += self._all((pattern.cond, pattern.true_branch, pattern.false_branch), index, head.children, opened)
-        return found
-
-    def _typed(self, pattern: TypePattern | DataTypePattern | ShapePattern, variable: str, query: Query) -> list[Query]:
+    def _typed(self, pattern: TypedPattern, variable: str, query: Query) -> list[Query]:
         table = self.egraph.predicate(type_test(pattern))
         typed = f"(= ty_{variable} (ty {variable}))"
         return [one.where(typed, f"({table} ty_{variable})") for one in self._match(pattern.pattern, variable, query)]
@@ -399,19 +355,12 @@ class QueryCompiler:
 _METHODS: dict[type[DFPattern], Callable[..., list[Query]]] = {
     WildcardPattern: QueryCompiler._wildcard,
     ConstantPattern: QueryCompiler._constant,
-    VarPattern: QueryCompiler._var,
     ExprPattern: QueryCompiler._expr,
     CallPattern: QueryCompiler._call,
     AltPattern: QueryCompiler._alt,
     AttrPattern: QueryCompiler._attr,
-    TuplePattern: QueryCompiler._tuple,
-    TupleGetItemPattern: QueryCompiler._project,
-    IfPattern: QueryCompiler._if,
-    FunctionPattern: QueryCompiler._function,
     DominatorPattern: QueryCompiler._dominator,
-    TypePattern: QueryCompiler._typed,
-    DataTypePattern: QueryCompiler._typed,
-    ShapePattern: QueryCompiler._typed,
+    TypedPattern: QueryCompiler._typed,
 }
 
 
@@ -425,7 +374,9 @@ def _is_of_one_graph(pattern: DFPattern) -> bool:
         return pattern.pattern is not None
     if isinstance(pattern, CallPattern) and isinstance(pattern.op, CallPattern):
         return True
-    return isinstance(pattern, (DominatorPattern, FunctionPattern)) or method_for(pattern, _METHODS) is None
+    if isinstance(pattern, (DominatorPattern, FunctionPattern)):
+        return True
+    return method_for(pattern, _METHODS) is None and node_form(pattern) is None
 
 
 def _equate(query: Query, left: str, right: str) -> Query:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypeAlias
 
-from eqsat.egraph.forms import reassociations, untyped
+from eqsat.egraph.forms import node_form, reassociations, untyped
 from eqsat.relay.dataflow_pattern import (
     AttrPattern,
     CallPattern,
@@ -13,17 +13,14 @@ from eqsat.relay.dataflow_pattern import (
     DFPattern,
     DominatorPattern,
     ExprPattern,
-    IfPattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    VarPattern,
+    ManyPattern,
 )
 from eqsat.relay.expr import Constant, Op
 
-Head: TypeAlias = tuple[str, Op | None]
+SymbolHead: TypeAlias = tuple[str, Op | None]
 """Kind and operator of a symbol."""
 
-Need: TypeAlias = Head | tuple[Head, Head]
+Need: TypeAlias = SymbolHead | tuple[SymbolHead, SymbolHead]
 """An e-node of a head, or one above a class that holds one of another head."""
 
 
@@ -51,7 +48,7 @@ def _inside(pattern: DFPattern) -> DFPattern:
     return pattern
 
 
-def _head(pattern: DFPattern) -> Head | None:
+def _head(pattern: DFPattern) -> SymbolHead | None:
     """The head of an e-node that is surely in a class that ``pattern`` matches."""
     if isinstance(pattern, CallPattern) and pattern.named is not None and not reassociations(pattern):
         return "call", pattern.named
@@ -59,25 +56,25 @@ def _head(pattern: DFPattern) -> Head | None:
         return "constant", None
     if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Constant):
         return "constant", None
-    return _HEADS.get(type(pattern))
-
-
-_HEADS: dict[type[DFPattern], Head] = {
-    TuplePattern: ("tuple", None),
-    TupleGetItemPattern: ("project", None),
-    IfPattern: ("if", None),
-    VarPattern: ("var", None),
-}
+    form = node_form(pattern)
+    return None if form is None else (form.kind, None)
 
 
 def _below(pattern: DFPattern) -> tuple[DFPattern, ...]:
     """Patterns that all match, below, wherever ``pattern`` does."""
     if isinstance(pattern, CallPattern):
         return tuple(pattern.args or ())
-    if isinstance(pattern, TuplePattern):
-        return tuple(pattern.fields or ())
-    if isinstance(pattern, TupleGetItemPattern):
-        return (pattern.tuple,)
-    if isinstance(pattern, IfPattern):
-        return (pattern.cond, pattern.true_branch, pattern.false_branch)
-    return (pattern.child,) if isinstance(pattern, DominatorPattern) else ()
+    if isinstance(pattern, DominatorPattern):
+        return (pattern.child,)
+    form = node_form(pattern)
+    below = () if form is None else form.below or ()
+    return tuple([part for one in below for part in _surely(one, len(below) == 1)])
+
+
+def _surely(field: DFPattern, is_only: bool) -> tuple[DFPattern, ...]:
+    """What surely matches one of the children that ``field`` stands for: a repetition may stand for none."""
+    if not isinstance(field, ManyPattern):
+        return (field,)
+    if field.some is not None:
+        return (field.some,)
+    return (field.pattern,) if is_only else ()

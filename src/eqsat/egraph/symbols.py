@@ -63,6 +63,10 @@ class Interner(Generic[T]):
             self._objects.append(obj)
         return index
 
+    def find(self, key: Hashable) -> int | None:
+        """The id of ``key``, None where it has none."""
+        return self._ids.get(key)
+
     def __getitem__(self, index: int) -> T:
         return self._objects[index]
 

@@ -12,9 +12,11 @@ from eqsat.relay.dataflow_pattern.language import (
     FunctionPattern,
     IfPattern,
     LetPattern,
+    ManyPattern,
     ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
+    TypedPattern,
     TypePattern,
     VarPattern,
     WildcardPattern,
@@ -31,9 +33,10 @@ from eqsat.relay.dataflow_pattern.language import (
     is_tuple,
     is_tuple_get_item,
     is_var,
-    match,
+    many,
     wildcard,
 )
+from eqsat.relay.dataflow_pattern.matcher import match
 from eqsat.relay.dataflow_pattern.partitioner import partition
 from eqsat.relay.dataflow_pattern.rewriter import DFPatternCallback, rewrite
 from eqsat.relay.op.op import OpPattern
@@ -67,10 +70,12 @@ __all__ = [
     "FunctionPattern",
     "IfPattern",
     "LetPattern",
+    "ManyPattern",
     "ShapePattern",
     "TupleGetItemPattern",
     "TuplePattern",
     "TypePattern",
+    "TypedPattern",
     "VarPattern",
     "WildcardPattern",
     "dominates",
@@ -87,6 +92,7 @@ __all__ = [
     "is_tuple",
     "is_tuple_get_item",
     "is_var",
+    "many",
     "match",
     "partition",
     "rewrite",

@@ -4,37 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from eqsat.relay.dataflow_pattern.graph import AncestorTree
 from eqsat.relay.dataflow_pattern.language import (
-    AltPattern,
-    AttrPattern,
     CallPattern,
-    ConstantPattern,
-    DataTypePattern,
     DFPattern,
     DominatorPattern,
     ExprPattern,
     FunctionPattern,
-    IfPattern,
     LetPattern,
-    ShapePattern,
-    TupleGetItemPattern,
     TuplePattern,
-    TypePattern,
-    VarPattern,
     WildcardPattern,
     at_same_expression,
+    is_operator,
 )
-from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Expr, Op
+
+_analyses: WeakKeyDictionary[DFPattern, PatternAnalysis] = WeakKeyDictionary()
 
 
 def analyse(pattern: DFPattern) -> PatternAnalysis:
-    """The analysis of ``pattern``, kept on it until some wildcard is redirected."""
-    known: PatternAnalysis | None = pattern.__dict__.get("_analysis")
+    """The analysis of ``pattern``, which is kept until some wildcard is redirected."""
+    known = _analyses.get(pattern)
     if known is None or known.redirections != WildcardPattern.redirections:
-        known = PatternAnalysis(pattern)
-        pattern.__dict__["_analysis"] = known
+        known = _analyses[pattern] = PatternAnalysis(pattern)
     return known
 
 
@@ -121,30 +115,11 @@ class PatternAnalysis:
         return _head_test(self.root)
 
 
-def is_operator(pattern: DFPattern) -> bool:
-    """Whether ``pattern`` is a bare operator, which can only be bound in one way."""
-    return type(pattern) is ExprPattern and type(pattern.expr) is Op
-
-
 def is_fuzzy(pattern: DFPattern) -> bool:
     """Whether ``pattern`` is a call or tuple pattern that leaves number and kind of operands open."""
     return (isinstance(pattern, CallPattern) and pattern.args is None) or (
         isinstance(pattern, TuplePattern) and pattern.fields is None
     )
-
-
-_KIND_OF: dict[type[DFPattern], type[Expr]] = {
-    CallPattern: Call,
-    ConstantPattern: Constant,
-    FunctionPattern: Function,
-    IfPattern: If,
-    LetPattern: Let,
-    TupleGetItemPattern: TupleGetItem,
-    TuplePattern: Tuple,
-    VarPattern: Var,
-}
-
-_TRANSPARENT = (AltPattern, AttrPattern, TypePattern, DataTypePattern, ShapePattern, DominatorPattern)
 
 
 def _head_test(root: DFPattern) -> Callable[[Expr], bool]:
@@ -162,8 +137,8 @@ def _head_test(root: DFPattern) -> Callable[[Expr], bool]:
                 return lambda _: True
         elif isinstance(pattern, ExprPattern):
             kinds.add(type(pattern.expr))
-        elif not isinstance(pattern, _TRANSPARENT):
-            kinds.add(_KIND_OF[type(pattern)])
+        elif pattern.kind is not None:
+            kinds.add(pattern.kind)
     if Call in kinds or not operators:
         return lambda expr: type(expr) in kinds
     return lambda expr: expr.op in operators if type(expr) is Call else type(expr) in kinds

@@ -6,25 +6,84 @@ expression in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, TypeVar
 
 from eqsat.errors import PatternError
 from eqsat.relay.attrs import Attrs, normalize
-from eqsat.relay.expr import Expr, Op
-from eqsat.relay.ty import Type
+from eqsat.relay.dataflow_pattern.types import type_of
+from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.structural import values_equal
+from eqsat.relay.ty import TensorType, Type
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_implementations: dict[str, Callable[..., Any]] = {}
+
+
+def implements(method: str) -> Callable[[_F], _F]:
+    """Register a function as what a method of patterns does; a decorator.
+
+    The matcher and the partitioner are built on the pattern classes of this module, which cannot import them.
+
+    Args:
+        method: ``"match"`` or ``"partition"``.
+    """
+
+    def register(function: _F) -> _F:
+        _implementations[method] = function
+        return function
+
+    return register
 
 
 class DFPattern:
     """Base class of patterns.
 
-    ``label`` is a name that reports show for the pattern; it plays no part in matching.
+    A class says here all that graph and e-graph have in common. ``parts`` and ``kind`` with :meth:`operands`
+    are enough for the matcher wherever a pattern matches one node and its sub-patterns match operands of that node.
+
+    Attributes:
+        parts: names of the attributes that hold sub-patterns, in the order in which they are matched. Each
+            holds a pattern, a tuple of patterns, or None.
+        kind: the class of expressions that the pattern matches; None where sub-patterns decide.
+        label: a name that reports show for the pattern; it plays no part in matching.
     """
 
+    parts: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[type[Expr] | None] = None
     label: str | None = None
 
     def children(self) -> tuple[DFPattern, ...]:
         """The direct sub-patterns, in traversal order."""
+        found: list[DFPattern] = []
+        for part in map(self.__dict__.get, self.parts):
+            if isinstance(part, tuple):
+                found += part
+            elif part is not None:
+                found.append(part)
+        return tuple(found)
+
+    def with_children(self, children: Sequence[DFPattern]) -> DFPattern:
+        """A copy of this pattern over other sub-patterns, as many as :meth:`children` gives."""
+        clone, rest = copy(self), iter(children)
+        for name in self.parts:
+            part = self.__dict__.get(name)
+            if isinstance(part, tuple):
+                setattr(clone, name, tuple([next(rest) for _ in part]))
+            elif part is not None:
+                setattr(clone, name, next(rest))
+        return clone
+
+    def same_expression(self) -> tuple[DFPattern, ...]:
+        """The sub-patterns that are matched against the very expression that this pattern is matched against."""
+        return ()
+
+    def operands(self, expr: Any) -> Sequence[Expr] | None:
+        """What the sub-patterns must match where ``expr`` is of class :attr:`kind`; None where it does not match."""
         return ()
 
     def __call__(self, *args: Any) -> CallPattern:
@@ -72,15 +131,14 @@ class DFPattern:
 
     def match(self, expr: Expr) -> bool:
         """Whether this matches ``expr``; users of nodes outside of ``expr`` do not count."""
-        return match(self, expr)
+        return bool(_implementations["match"](self, expr))
 
     def partition(
         self, expr: Expr, attrs: Mapping[str, Any] | None = None, check: Callable[[Expr], Any] = lambda _: True
     ) -> Expr:
         """``expr`` with every match made a call of a new function; see :func:`partition`."""
-        from eqsat.relay.dataflow_pattern.partitioner import partition
-
-        return partition(self, expr, attrs, check)
+        result: Expr = _implementations["partition"](self, expr, attrs, check)
+        return result
 
     def build_call(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> DFPattern:
         """What an operator's builder gives when one of its arguments is a pattern.
@@ -112,20 +170,31 @@ class ExprPattern(DFPattern):
 class VarPattern(DFPattern):
     """Matches a local variable; only those of name ``name`` when it is not empty."""
 
+    kind = Var
+
     def __init__(self, name: str = ""):
         self.name = name
+
+    def operands(self, expr: Var) -> Sequence[Expr] | None:
+        return () if self.name in ("", expr.name_hint) else None
 
 
 class ConstantPattern(DFPattern):
     """Matches any constant, or those whose NumPy array ``predicate`` holds of."""
 
+    kind = Constant
+
     def __init__(self, predicate: Callable[[Any], bool] | None = None):
         self.predicate = predicate
+
+    def operands(self, expr: Constant) -> Sequence[Expr] | None:
+        return () if self.predicate is None or self.predicate(expr.data.numpy()) else None
 
 
 class WildcardPattern(DFPattern):
     """Matches anything; after :meth:`redirect_to`, what the target matches."""
 
+    parts = ("pattern",)
     pattern: DFPattern | None = None
     redirections = 0
 
@@ -135,7 +204,7 @@ class WildcardPattern(DFPattern):
         Raises:
             PatternError: ``pattern`` would match this wildcard against the very expression it starts with.
         """
-        if self in at_same_expression(_pattern(pattern)):
+        if self in at_same_expression(pattern_of(pattern)):
             raise PatternError(
                 "redirect_to makes a pattern that is defined by itself: its target must consume a node (a call, "
                 "tuple, ...) before it comes back to this wildcard"
@@ -143,8 +212,8 @@ class WildcardPattern(DFPattern):
         self.pattern = pattern
         WildcardPattern.redirections += 1
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return () if self.pattern is None else (self.pattern,)
+    def same_expression(self) -> tuple[DFPattern, ...]:
+        return self.children()
 
 
 class CallPattern(DFPattern):
@@ -153,35 +222,44 @@ class CallPattern(DFPattern):
     ``named`` is the operator when ``op`` is nothing but an operator, else None.
     """
 
+    parts = ("op", "args")
+    kind = Call
+
     def __init__(self, op: DFPattern, args: Sequence[Any] | None):
-        self.op = _pattern(op)
-        self.args = None if args is None else tuple(_pattern(arg) for arg in args)
+        self.op = pattern_of(op)
+        self.args = None if args is None else tuple(pattern_of(arg) for arg in args)
         callee = op.expr if type(op) is ExprPattern else None
         self.named = callee if type(callee) is Op else None
-
-    def children(self) -> tuple[DFPattern, ...]:
-        return (self.op, *(self.args or ()))
 
 
 class FunctionPattern(DFPattern):
     """Matches a function. ``params``: patterns of all parameters, or None for any parameters."""
 
-    def __init__(self, params: Sequence[DFPattern] | None, body: DFPattern):
-        self.params = None if params is None else tuple(_pattern(param) for param in params)
-        self.body = _pattern(body)
+    parts = ("params", "body")
+    kind = Function
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return (*(self.params or ()), self.body)
+    def __init__(self, params: Sequence[DFPattern] | None, body: DFPattern):
+        self.params = None if params is None else tuple(pattern_of(param) for param in params)
+        self.body = pattern_of(body)
+
+    def operands(self, expr: Function) -> Sequence[Expr] | None:
+        if self.params is None:
+            return (expr.body,)
+        return (*expr.params, expr.body) if len(self.params) == len(expr.params) else None
 
 
 class TuplePattern(DFPattern):
-    """Matches a tuple. ``fields``: patterns of all fields, or None for any fields."""
+    """Matches a tuple. ``fields``: patterns of all fields, among them :func:`many`, or None for any fields."""
+
+    parts = ("fields",)
+    kind = Tuple
 
     def __init__(self, fields: Sequence[DFPattern] | None):
-        self.fields = None if fields is None else tuple(_pattern(field) for field in fields)
-
-    def children(self) -> tuple[DFPattern, ...]:
-        return self.fields or ()
+        self.fields = (
+            None
+            if fields is None
+            else tuple(field if isinstance(field, ManyPattern) else pattern_of(field) for field in fields)
+        )
 
     def __getitem__(self, index: int) -> DFPattern:
         if self.fields is None or not -len(self.fields) <= index < len(self.fields):
@@ -194,50 +272,161 @@ class TuplePattern(DFPattern):
     def astype(self, _: str) -> DFPattern:
         raise TypeError("astype cannot be used on a tuple pattern")
 
+    @property
+    def repetitions(self) -> list[ManyPattern]:
+        """Those of the fields that stand for any number of fields."""
+        return [field for field in self.fields or () if isinstance(field, ManyPattern)]
+
+    def arrangements(self, count: int) -> Iterator[tuple[int, ...]]:
+        """The ways to match ``count`` fields: how many of them each of :attr:`repetitions` stands for.
+
+        The first repetitions take as few as possible first.
+        """
+        several = len(self.repetitions)
+        left = count - len(self) + several
+        if not several:
+            if not left:
+                yield ()
+        elif left >= 0:
+            cuts = [0] * (several - 1)  # where each repetition but the last one ends, if fixed fields are left out
+            while True:
+                ends = (0, *cuts, left)
+                yield tuple(after - before for before, after in pairwise(ends))
+                at = next((at for at in reversed(range(several - 1)) if cuts[at] < left), None)
+                if at is None:
+                    return
+                cuts[at:] = [cuts[at] + 1] * (several - 1 - at)
+
+    def arranged(self, counts: Sequence[int]) -> tuple[DFPattern | Copy, ...]:
+        """A pattern, or a copy of a repetition, for each field of an arrangement."""
+        rest = iter(counts)
+        found: list[DFPattern | Copy] = []
+        for field in self.fields or ():
+            found += [field.copy(at) for at in range(next(rest))] if isinstance(field, ManyPattern) else [field]
+        return tuple(found)
+
+
+class ManyPattern(DFPattern):
+    """Matches any number of fields of a tuple that follow each other; it stands among the fields of a tuple pattern.
+
+    Each field is matched by a copy of the patterns inside.
+
+    Args:
+        pattern: what each field matches.
+        shared: patterns inside that are not copied: they match the same expression in all fields.
+        some: what at least one field matches; only those that do not match it need to match ``pattern``.
+    """
+
+    parts = ("some", "pattern")
+
+    def __init__(self, pattern: DFPattern, shared: Sequence[DFPattern] = (), some: DFPattern | None = None):
+        self.pattern, self.some = pattern_of(pattern), None if some is None else pattern_of(some)
+        self.shared = tuple(shared)
+        self._copies: list[Copy] = []
+
+    @cached_property
+    def own(self) -> tuple[DFPattern, ...]:
+        """The patterns inside of which each field has a copy, children first."""
+        found: dict[DFPattern, None] = {}
+        stack = [(child, False) for child in reversed(self.children())]
+        while stack:
+            pattern, is_done = stack.pop()
+            if is_done:
+                found[pattern] = None
+            elif pattern not in found and pattern not in self.shared and not is_operator(pattern):
+                if isinstance(pattern, WildcardPattern) and pattern.pattern is not None:
+                    raise PatternError("many() cannot repeat a recursive pattern (redirect_to)")
+                stack.append((pattern, True))
+                stack += [(child, False) for child in reversed(pattern.children())]
+        return tuple(found)
+
+    def copy(self, index: int) -> Copy:
+        """The patterns that match field ``index`` of those that this stands for; always the same ones."""
+        while len(self._copies) <= index:
+            self._copies.append(Copy(self))
+        return self._copies[index]
+
+
+class Copy:
+    """What matches one of the fields that a :class:`ManyPattern` stands for.
+
+    Attributes:
+        many: the repetition.
+        of: pattern inside the repetition -> its copy for this field.
+        pattern: the copy of what each field matches.
+        some: the copy of what some fields match, if there is such a pattern.
+    """
+
+    def __init__(self, many: ManyPattern):
+        self.many = many
+        self.of: dict[DFPattern, DFPattern] = {}
+        for pattern in many.own:
+            children = [self.of.get(child, child) for child in pattern.children()]
+            clone = pattern.with_children(children)
+            if isinstance(pattern, ManyPattern):
+                shared = [self.of.get(child, child) for child in pattern.shared]
+                clone = ManyPattern(children[-1], shared, children[0] if len(children) > 1 else None)
+            self.of[pattern] = clone
+        self.pattern = self.of.get(many.pattern, many.pattern)
+        self.some = None if many.some is None else self.of.get(many.some, many.some)
+
 
 class TupleGetItemPattern(DFPattern):
     """Matches field ``index`` of a tuple, any field when it is None or -1."""
 
+    parts = ("tuple",)
+    kind = TupleGetItem
+
     def __init__(self, tuple: DFPattern, index: int | None = None):
-        self.tuple = _pattern(tuple)
+        self.tuple = pattern_of(tuple)
         self.index = -1 if index is None else index
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return (self.tuple,)
+    def operands(self, expr: TupleGetItem) -> Sequence[Expr] | None:
+        return (expr.tuple_value,) if self.index in (-1, expr.index) else None
 
 
 class IfPattern(DFPattern):
     """Matches an if."""
 
-    def __init__(self, cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern):
-        self.cond, self.true_branch, self.false_branch = map(_pattern, (cond, true_branch, false_branch))
+    parts = ("cond", "true_branch", "false_branch")
+    kind = If
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return (self.cond, self.true_branch, self.false_branch)
+    def __init__(self, cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern):
+        self.cond, self.true_branch, self.false_branch = map(pattern_of, (cond, true_branch, false_branch))
+
+    def operands(self, expr: If) -> Sequence[Expr] | None:
+        return expr.children()
 
 
 class LetPattern(DFPattern):
     """Matches a let; the variable is matched like any other expression."""
 
-    def __init__(self, var: DFPattern, value: DFPattern, body: DFPattern):
-        self.var, self.value, self.body = map(_pattern, (var, value, body))
+    parts = ("var", "value", "body")
+    kind = Let
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return (self.var, self.value, self.body)
+    def __init__(self, var: DFPattern, value: DFPattern, body: DFPattern):
+        self.var, self.value, self.body = map(pattern_of, (var, value, body))
+
+    def operands(self, expr: Let) -> Sequence[Expr] | None:
+        return (expr.var, expr.value, expr.body)
 
 
 class AltPattern(DFPattern):
     """Matches what ``left`` does, or else what ``right`` does."""
 
-    def __init__(self, left: DFPattern, right: DFPattern):
-        self.left, self.right = _pattern(left), _pattern(right)
+    parts = ("left", "right")
 
-    def children(self) -> tuple[DFPattern, ...]:
+    def __init__(self, left: DFPattern, right: DFPattern):
+        self.left, self.right = pattern_of(left), pattern_of(right)
+
+    def same_expression(self) -> tuple[DFPattern, ...]:
         return (self.left, self.right)
 
 
 class AttrPattern(DFPattern):
     """Matches what ``pattern`` does, if its attributes have the values ``attrs``."""
+
+    parts = ("pattern",)
 
     def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]):
         if not isinstance(attrs, Mapping):
@@ -245,43 +434,82 @@ class AttrPattern(DFPattern):
         for name, value in attrs.items():
             if _holds_none(normalize(value)):
                 raise PatternError(f"has_attr: {name}=None matches nothing; ask for a value, or test it in a check")
-        self.pattern = _pattern(pattern)
+        self.pattern = pattern_of(pattern)
         self.attrs = Attrs(attrs)
 
-    def children(self) -> tuple[DFPattern, ...]:
+    def same_expression(self) -> tuple[DFPattern, ...]:
         return (self.pattern,)
 
 
-class TypePattern(DFPattern):
+class TypedPattern(DFPattern):
+    """Matches what ``pattern`` does, if its type satisfies a condition; base class.
+
+    Attributes:
+        condition: equal for patterns that ask the same of a type.
+    """
+
+    parts = ("pattern",)
+    pattern: DFPattern
+    condition: tuple[Any, ...]
+
+    def accepts(self, ty: Type) -> bool:
+        """Whether a type satisfies the condition."""
+        raise NotImplementedError
+
+    def accepts_type_of(self, expr: Expr) -> bool:
+        """Whether the type of ``expr`` by itself satisfies the condition; an operator has none."""
+        return type(expr) is not Op and self.accepts(type_of(expr))
+
+    def fitted(self, ty: TensorType) -> Type:
+        """The type that satisfies the condition and is like ``ty`` in all that the condition leaves open."""
+        raise NotImplementedError
+
+    def same_expression(self) -> tuple[DFPattern, ...]:
+        return (self.pattern,)
+
+
+class TypePattern(TypedPattern):
     """Matches what ``pattern`` does, if it is of type ``type``."""
 
     def __init__(self, pattern: DFPattern, type: Type):
         if not isinstance(type, Type):
             raise PatternError(f"has_type needs a type, not {type!r}")
-        self.pattern, self.type = _pattern(pattern), type
+        self.pattern, self.type = pattern_of(pattern), type
+        self.condition = ("is", type)
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return (self.pattern,)
+    def accepts(self, ty: Type) -> bool:
+        return values_equal(self.type, ty)
+
+    def fitted(self, ty: TensorType) -> Type:
+        return self.type
 
 
-class DataTypePattern(DFPattern):
+class DataTypePattern(TypedPattern):
     """Matches what ``pattern`` does, if it is a tensor of element type ``dtype``."""
 
     def __init__(self, pattern: DFPattern, dtype: str):
-        self.pattern, self.dtype = _pattern(pattern), str(dtype)
+        self.pattern, self.dtype = pattern_of(pattern), str(dtype)
+        self.condition = ("dtype", self.dtype)
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return (self.pattern,)
+    def accepts(self, ty: Type) -> bool:
+        return isinstance(ty, TensorType) and ty.dtype == self.dtype
+
+    def fitted(self, ty: TensorType) -> Type:
+        return TensorType(ty.shape, self.dtype)
 
 
-class ShapePattern(DFPattern):
+class ShapePattern(TypedPattern):
     """Matches what ``pattern`` does, if it is a tensor of shape ``shape``."""
 
     def __init__(self, pattern: DFPattern, shape: Sequence[Any]):
-        self.pattern, self.shape = _pattern(pattern), tuple(shape)
+        self.pattern, self.shape = pattern_of(pattern), tuple(shape)
+        self.condition = ("shape", self.shape)
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return (self.pattern,)
+    def accepts(self, ty: Type) -> bool:
+        return isinstance(ty, TensorType) and values_equal(self.shape, ty.shape)
+
+    def fitted(self, ty: TensorType) -> Type:
+        return TensorType(self.shape, ty.dtype)
 
 
 class DominatorPattern(DFPattern):
@@ -290,18 +518,22 @@ class DominatorPattern(DFPattern):
     No node outside of the region may use the parent unless its result flows into the child as well.
     """
 
-    def __init__(self, parent: DFPattern, path: DFPattern | None, child: DFPattern):
-        self.parent, self.path, self.child = _pattern(parent), _or_wildcard(path), _pattern(child)
+    parts = ("parent", "path", "child")
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return (self.parent, self.path, self.child)
+    def __init__(self, parent: DFPattern, path: DFPattern | None, child: DFPattern):
+        self.parent, self.path, self.child = pattern_of(parent), _or_wildcard(path), pattern_of(child)
+
+    def same_expression(self) -> tuple[DFPattern, ...]:
+        return (self.child,)
 
 
 _P = TypeVar("_P", bound=DFPattern)
 
 
-def _pattern(value: Any) -> DFPattern:
+def pattern_of(value: Any) -> DFPattern:
     """``value`` as a pattern: an expression stands for itself."""
+    if isinstance(value, ManyPattern):
+        raise PatternError("many() stands for fields of a tuple: write it in the list that is_tuple() gets")
     if isinstance(value, DFPattern):
         return value
     if isinstance(value, Expr):
@@ -311,7 +543,7 @@ def _pattern(value: Any) -> DFPattern:
 
 
 def _or_wildcard(value: DFPattern | None) -> DFPattern:
-    return wildcard() if value is None else _pattern(value)
+    return wildcard() if value is None else pattern_of(value)
 
 
 def _labelled(pattern: _P, label: str | None) -> _P:
@@ -326,13 +558,6 @@ def _holds_none(value: Any) -> bool:
     return value is None or (isinstance(value, tuple) and any(_holds_none(item) for item in value))
 
 
-def same_expression_children(pattern: DFPattern) -> tuple[DFPattern, ...]:
-    """The sub-patterns that are matched against the same expression as ``pattern``, the first tried last."""
-    if isinstance(pattern, (AltPattern, AttrPattern, TypePattern, DataTypePattern, ShapePattern, WildcardPattern)):
-        return pattern.children()[::-1]
-    return (pattern.child,) if isinstance(pattern, DominatorPattern) else ()
-
-
 def at_same_expression(pattern: DFPattern) -> list[DFPattern]:
     """``pattern`` and all patterns that matching it tries against the same expression."""
     seen: dict[DFPattern, None] = {}
@@ -341,18 +566,13 @@ def at_same_expression(pattern: DFPattern) -> list[DFPattern]:
         top = stack.pop()
         if top not in seen:
             seen[top] = None
-            stack.extend(same_expression_children(top))
+            stack.extend(reversed(top.same_expression()))
     return list(seen)
 
 
-def match(pattern: DFPattern, expr: Expr) -> bool:
-    """Whether ``pattern`` matches ``expr``."""
-    from eqsat.relay.dataflow_pattern.graph import DataflowGraph
-    from eqsat.relay.dataflow_pattern.matcher import Matcher
-
-    if not isinstance(expr, Expr):
-        raise PatternError(f"a pattern matches expressions, not {expr!r}")
-    return Matcher(_pattern(pattern), DataflowGraph(expr)).match(expr)
+def is_operator(pattern: DFPattern) -> bool:
+    """Whether ``pattern`` is a bare operator, which can only be bound in one way."""
+    return type(pattern) is ExprPattern and type(pattern.expr) is Op
 
 
 def is_expr(expr: Expr) -> ExprPattern:
@@ -383,6 +603,17 @@ def wildcard(*, label: str | None = None) -> WildcardPattern:
 def is_tuple(fields: Sequence[DFPattern] | None) -> TuplePattern:
     """Matches a tuple of the given fields, or any tuple for None."""
     return TuplePattern(fields)
+
+
+def many(field: DFPattern, *, shared: Sequence[DFPattern] = (), some: DFPattern | None = None) -> ManyPattern:
+    """Any number of fields of a tuple, among those that :func:`is_tuple` gets: ``is_tuple([x, many(y), z])``.
+
+    Args:
+        field: matches each field, by a copy of its own: its parts may match something else in each field.
+        shared: the parts of ``field`` that match the same expression in all fields.
+        some: a pattern of fields that need not match ``field``; at least one field matches it.
+    """
+    return ManyPattern(field, shared, some)
 
 
 def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:

@@ -20,25 +20,18 @@ from eqsat.relay.dataflow_pattern.language import (
     AltPattern,
     AttrPattern,
     CallPattern,
-    ConstantPattern,
-    DataTypePattern,
+    Copy,
     DFPattern,
     DominatorPattern,
     ExprPattern,
-    FunctionPattern,
-    IfPattern,
-    LetPattern,
-    ShapePattern,
-    TupleGetItemPattern,
     TuplePattern,
-    TypePattern,
-    VarPattern,
+    TypedPattern,
     WildcardPattern,
+    implements,
+    pattern_of,
 )
-from eqsat.relay.dataflow_pattern.types import type_of
-from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.structural import structural_equal, values_equal
-from eqsat.relay.ty import TensorType
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+from eqsat.relay.structural import structural_equal
 
 Goals: TypeAlias = Any  # (action, x, y, rest) or None at the end; mypy has no recursive tuples of this kind
 FAIL: Any = object()
@@ -122,7 +115,7 @@ class Matcher:
 def _visit(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
     if m._binding and pattern in m.bound:
         return rest if m.bound_to(pattern) is expr else FAIL
-    return _RULES[type(pattern)](m, pattern, expr, rest)
+    return _action_of(type(pattern))(m, pattern, expr, rest)
 
 
 def _done(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
@@ -147,22 +140,23 @@ def _pairwise(patterns: Sequence[DFPattern], exprs: Sequence[Expr], rest: Goals)
     return rest
 
 
-def _leaf(test: Callable[[Any, Any], bool]) -> Callable[..., Goals]:
-    def rule(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
-        return _done(m, pattern, expr, rest) if test(pattern, expr) else FAIL
+def _node(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
+    """A pattern of one node whose sub-patterns match operands of the node."""
+    if pattern.kind is None or not isinstance(expr, pattern.kind):
+        return FAIL
+    operands = pattern.operands(expr)
+    if operands is None:
+        return FAIL
+    return _pairwise(pattern.children(), operands, (_done, pattern, expr, rest))
 
-    return rule
 
-
-def _expr_equal(pattern: ExprPattern, expr: Expr) -> bool:
+def _expr(m: Matcher, pattern: ExprPattern, expr: Expr, rest: Goals) -> Goals:
     wanted = pattern.expr
     if type(wanted) is Op or type(wanted) is not type(expr):
-        return wanted is expr
-    return structural_equal(wanted, expr)
-
-
-def _var_named(pattern: VarPattern, expr: Expr) -> bool:
-    return isinstance(expr, Var) and (pattern.name == "" or pattern.name == expr.name_hint)
+        found = wanted is expr
+    else:
+        found = structural_equal(wanted, expr)
+    return _done(m, pattern, expr, rest) if found else FAIL
 
 
 def _wildcard(m: Matcher, pattern: WildcardPattern, expr: Expr, rest: Goals) -> Goals:
@@ -254,41 +248,56 @@ def _uses(call: Call, name: str) -> bool:
     return any(_calls(arg, name) for arg in call.args)
 
 
-def _function(m: Matcher, pattern: FunctionPattern, expr: Expr, rest: Goals) -> Goals:
-    if not isinstance(expr, Function):
-        return FAIL
-    rest = (_visit, pattern.body, expr.body, (_done, pattern, expr, rest))
-    if pattern.params is None:
-        return rest
-    return _pairwise(pattern.params, expr.params, rest) if len(pattern.params) == len(expr.params) else FAIL
-
-
 def _tuple(m: Matcher, pattern: TuplePattern, expr: Expr, rest: Goals) -> Goals:
     if not isinstance(expr, Tuple):
         return FAIL
     if pattern.fields is None:
         return _done(m, pattern, expr, rest)
-    if len(pattern.fields) != len(expr.fields):
+    arrangements = pattern.arrangements(len(expr.fields))
+    return _arrange(m, pattern, (expr, arrangements), rest)
+
+
+def _arrange(m: Matcher, pattern: TuplePattern, matching: Any, rest: Goals) -> Goals:
+    """Try the next arrangement of the pattern's fields, and where it fails those after it."""
+    expr, arrangements = matching
+    counts = next(arrangements, None)
+    if counts is None:
         return FAIL
-    return _pairwise(pattern.fields, expr.fields, (_done, pattern, expr, rest))
+    if not counts:
+        return _pairwise(pattern.children(), expr.fields, (_done, pattern, expr, rest))
+    goals: Goals = (_gather, pattern, (expr, counts), rest)
+    for field, value in zip(reversed(pattern.arranged(counts)), reversed(expr.fields), strict=True):
+        goals = (_visit_copy if isinstance(field, Copy) else _visit, field, value, goals)
+    return m.choose(goals, (_arrange_again, pattern, matching, rest))
 
 
-def _tuple_get_item(m: Matcher, pattern: TupleGetItemPattern, expr: Expr, rest: Goals) -> Goals:
-    if not isinstance(expr, TupleGetItem) or pattern.index not in (-1, expr.index):
-        return FAIL
-    return (_visit, pattern.tuple, expr.tuple_value, (_done, pattern, expr, rest))
+def _arrange_again(m: Matcher, pattern: TuplePattern, matching: Any, rest: Goals) -> Goals:
+    m._choices.pop()
+    return _arrange(m, pattern, matching, rest)
 
 
-def _if(m: Matcher, pattern: IfPattern, expr: Expr, rest: Goals) -> Goals:
-    if not isinstance(expr, If):
-        return FAIL
-    return _pairwise(pattern.children(), expr.children(), (_done, pattern, expr, rest))
+def _visit_copy(m: Matcher, field: Copy, expr: Expr, rest: Goals) -> Goals:
+    if field.some is None:
+        return (_visit, field.pattern, expr, rest)
+    rest = (_pop_choice, None, None, rest)
+    return m.choose((_visit, field.some, expr, rest), (_visit, field.pattern, expr, rest))
 
 
-def _let(m: Matcher, pattern: LetPattern, expr: Expr, rest: Goals) -> Goals:
-    if not isinstance(expr, Let):
-        return FAIL
-    return _pairwise(pattern.children(), (expr.var, expr.value, expr.body), (_done, pattern, expr, rest))
+def _gather(m: Matcher, pattern: TuplePattern, matching: Any, rest: Goals) -> Goals:
+    """All fields matched: bind each pattern that is repeated to what its copies matched."""
+    expr, counts = matching
+    arranged = zip(pattern.arranged(counts), expr.fields, strict=True)
+    matched = [(field.many, field, value) for field, value in arranged if isinstance(field, Copy)]
+    for many in pattern.repetitions:
+        copies = [field for of, field, _ in matched if of is many]
+        if many.some is not None and not any(copy.some in m.bound for copy in copies):
+            return FAIL
+        found = {inner: [node for copy in copies for node in m.bound.get(copy.of[inner], ())] for inner in many.own}
+        found[many] = [value for of, _, value in matched if of is many]
+        found = {inner: nodes for inner, nodes in found.items() if nodes}
+        m.bound.update(found)
+        m._trail += found
+    return _commit(m, pattern, expr, rest)
 
 
 def _attr(m: Matcher, pattern: AttrPattern, expr: Expr, rest: Goals) -> Goals:
@@ -299,27 +308,10 @@ def _check_attr(m: Matcher, pattern: AttrPattern, expr: Expr, rest: Goals) -> Go
     return _done(m, pattern, expr, rest) if has_attributes(expr, pattern.attrs) else FAIL
 
 
-def _typed(test: Callable[[Any, Expr], bool]) -> Callable[..., Goals]:
-    def rule(m: Matcher, pattern: Any, expr: Expr, rest: Goals) -> Goals:
-        if type(expr) is Op or not test(pattern, expr):
-            return FAIL
-        return (_visit, pattern.pattern, expr, (_done, pattern, expr, rest))
-
-    return rule
-
-
-def _has_type(pattern: TypePattern, expr: Expr) -> bool:
-    return values_equal(pattern.type, type_of(expr))
-
-
-def _has_dtype(pattern: DataTypePattern, expr: Expr) -> bool:
-    found = type_of(expr)
-    return isinstance(found, TensorType) and found.dtype == pattern.dtype
-
-
-def _has_shape(pattern: ShapePattern, expr: Expr) -> bool:
-    found = type_of(expr)
-    return isinstance(found, TensorType) and values_equal(pattern.shape, found.shape)
+def _typed(m: Matcher, pattern: TypedPattern, expr: Expr, rest: Goals) -> Goals:
+    if not pattern.accepts_type_of(expr):
+        return FAIL
+    return (_visit, pattern.pattern, expr, (_done, pattern, expr, rest))
 
 
 class _Region:
@@ -374,10 +366,10 @@ def _branch(m: Matcher, region: _Region, node: Expr, rest: Goals) -> Goals:
     parent = region.pattern.parent
     if parent in m.bound:
         return rest if m.bound_to(parent) is node else _path(m, region, node, rest)
-    return m.choose((_visit, parent, node, (_met_parent, None, None, rest)), (_path_choice, region, node, rest))
+    return m.choose((_visit, parent, node, (_pop_choice, None, None, rest)), (_path_choice, region, node, rest))
 
 
-def _met_parent(m: Matcher, _: None, __: None, rest: Goals) -> Goals:
+def _pop_choice(m: Matcher, _: None, __: None, rest: Goals) -> Goals:
     m._choices.pop()
     return rest
 
@@ -410,25 +402,28 @@ def _leave_region(m: Matcher, region: _Region, expr: Expr, rest: Goals) -> Goals
     return _done(m, region.pattern, expr, rest)
 
 
-_RULES: dict[type[DFPattern], Callable[..., Goals]] = {
+_ACTIONS: dict[type[DFPattern], Callable[..., Goals]] = {
     AltPattern: _alternatives,
     AttrPattern: _attr,
     CallPattern: _call,
-    ConstantPattern: _leaf(
-        lambda pattern, expr: (
-            isinstance(expr, Constant) and (pattern.predicate is None or pattern.predicate(expr.data.numpy()))
-        )
-    ),
-    DataTypePattern: _typed(_has_dtype),
     DominatorPattern: _dominator,
-    ExprPattern: _leaf(_expr_equal),
-    FunctionPattern: _function,
-    IfPattern: _if,
-    LetPattern: _let,
-    ShapePattern: _typed(_has_shape),
-    TupleGetItemPattern: _tuple_get_item,
+    ExprPattern: _expr,
     TuplePattern: _tuple,
-    TypePattern: _typed(_has_type),
-    VarPattern: _leaf(_var_named),
+    TypedPattern: _typed,
     WildcardPattern: _wildcard,
 }
+
+
+def _action_of(cls: type[DFPattern]) -> Callable[..., Goals]:
+    """The action that visits patterns of a class: that of the nearest base class that has one."""
+    if cls not in _ACTIONS:
+        _ACTIONS[cls] = next((_ACTIONS[base] for base in cls.__mro__ if base in _ACTIONS), _node)
+    return _ACTIONS[cls]
+
+
+@implements("match")
+def match(pattern: DFPattern, expr: Expr) -> bool:
+    """Whether ``pattern`` matches ``expr``; users of nodes outside of ``expr`` do not count."""
+    if not isinstance(expr, Expr):
+        raise PatternError(f"a pattern matches expressions, not {expr!r}")
+    return Matcher(pattern_of(pattern), DataflowGraph(expr)).match(expr)

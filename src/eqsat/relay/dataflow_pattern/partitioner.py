@@ -14,11 +14,12 @@ from eqsat.relay.adt import Match
 from eqsat.relay.dataflow_pattern.analysis import analyse
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import PARTITIONED, Group, find_groups
-from eqsat.relay.dataflow_pattern.language import DFPattern, FunctionPattern
+from eqsat.relay.dataflow_pattern.language import DFPattern, FunctionPattern, implements
 from eqsat.relay.expr import Call, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.visitor import post_order
 
 
+@implements("partition")
 @paused_gc()
 def partition(
     pattern: DFPattern,
