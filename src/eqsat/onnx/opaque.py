@@ -17,7 +17,7 @@ from onnx import checker, defs, helper, numpy_helper, shape_inference
 
 from eqsat.errors import EqsatError, EvaluationError, ModelError
 from eqsat.onnx import contrib
-from eqsat.onnx.converters.target import OnnxNode, Target, attributes
+from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute
@@ -148,8 +148,8 @@ def _operator(node: ir.Node) -> Op:
             kernel=lambda attrs, *arrays: _computed(attrs.node, arrays),
             outputs=lambda attrs: len(attrs.node.types),
             kind=OpPattern.OPAQUE,
-            onnx=_to_node,
         )
+        exports(name)(_to_node)
         Op.get(name).attr_map["TOpaque"] = True
         Op.get(name).attr_map["TNonComputational"] = node.op_type.endswith("QuantizeLinear")
     return Op.get(name)

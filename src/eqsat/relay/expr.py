@@ -146,7 +146,7 @@ class Op(Expr):
     """
 
     __slots__ = (
-        "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "onnx", "outputs", "refine",
+        "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "outputs", "refine",
     )  # fmt: skip
 
     _registry: dict[str, Op] = {}  # noqa: RUF012 - the one table of operators
@@ -163,7 +163,6 @@ class Op(Expr):
         self.kernel: Callable[..., Any] | None = None
         self.flops: Callable[..., float] | None = None
         self.outputs: int | Callable[[Attrs], int | None] = 1
-        self.onnx: Any = None
 
     @staticmethod
     def get(name: str) -> Op:

@@ -1,16 +1,17 @@
 """How operators are spelled in ONNX, both ways.
 
-An operator whose registry entry says ``onnx="Elu"`` has the inputs of that ONNX operator, in order, and attributes of
-the same names, kinds and defaults: it needs nothing more. All others have an importer and an exporter in a module here:
+An operator that ONNX has too, with the same inputs and attributes, takes one line in a table of
+:mod:`eqsat.onnx.converters.alike`. All others have an importer and an exporter in a module here:
 
-* ``@imports("Conv")`` takes an :class:`~eqsat.onnx.converters.source.Source` and gives the expression of its
+* ``@imports("Conv")`` takes a :class:`~eqsat.onnx.converters.source.Source` and gives the expression of its
   first output (or a list, one for each output), or declines; a declined node passes through as it is.
-* ``@exports("nn.conv2d")`` takes a call and an :class:`~eqsat.onnx.converters.target.Target` and gives the
+* ``@exports("nn.conv2d")`` takes a call and a :class:`~eqsat.onnx.converters.target.Target` and gives the
   :class:`~eqsat.onnx.converters.target.OnnxNode` to write, or an expression of equal value.
 """
 
 from eqsat.onnx.converters import (
     activation,
+    alike,
     arithmetic,
     casts,
     convolution,
@@ -31,7 +32,7 @@ from eqsat.onnx.converters.source import Declined, Source, importer_of
 from eqsat.onnx.converters.target import OnnxNode, Target, exporter_of
 
 __all__ = [
-    "Declined", "OnnxNode", "Source", "Target", "activation", "arithmetic", "casts", "convolution", "creation",
+    "Declined", "OnnxNode", "Source", "Target", "activation", "alike", "arithmetic", "casts", "convolution", "creation",
     "exporter_of", "importer_of", "indexing", "matrix", "normalization", "ordering", "places", "pooling", "quantized",
     "reduction", "resizing", "sequences", "shape",
 ]  # fmt: skip

@@ -58,11 +58,6 @@ def _leaky_relu(source: Source) -> Result:
     return build("nn.leaky_relu", *source.arguments(1), alpha=source.float("alpha", 0.01))
 
 
-@exports("nn.leaky_relu")
-def _to_leaky_relu(call: Call, target: Target) -> OnnxNode:
-    return OnnxNode("LeakyRelu", call.args, {"alpha": attributes(call).alpha})
-
-
 @imports("PRelu")
 def _prelu(source: Source) -> Result:
     data, slope = source.arguments(2)
@@ -79,11 +74,6 @@ def _to_prelu(call: Call, target: Target) -> OnnxNode:
     rank = target.rank(data)
     axis = axis_index(attributes(call).axis, rank)
     return OnnxNode("PRelu", [data, target.along_axis(slope, axis, rank)])
-
-
-@imports("HardSwish")
-def _hardswish(source: Source) -> Result:
-    return build("hardswish", *source.arguments(1))
 
 
 @exports("hardswish")

@@ -14,11 +14,6 @@ from eqsat.relay.expr import Call, Constant, Expr
 # ---- the value itself
 
 
-@imports("Identity")
-def _identity(source: Source) -> Result:
-    return source.arguments(1)[0]
-
-
 @imports("Dropout")
 def _dropout(source: Source) -> Result:
     source.ignore("ratio", "seed")
@@ -77,21 +72,6 @@ def _to_rsqrt(call: Call, target: Target) -> OnnxNode:
 def _to_log(call: Call, target: Target) -> OnnxNode:
     base = math.log(2 if op_name(call) == "log2" else 10)
     return OnnxNode("Div", [OnnxNode("Log", call.args), _scalar(target, base, call.args[0])])
-
-
-@exports("fast_exp")
-def _to_exp(call: Call, target: Target) -> OnnxNode:
-    return OnnxNode("Exp", call.args)
-
-
-@exports("fast_tanh")
-def _to_tanh(call: Call, target: Target) -> OnnxNode:
-    return OnnxNode("Tanh", call.args)
-
-
-@exports("fast_erf")
-def _to_erf(call: Call, target: Target) -> OnnxNode:
-    return OnnxNode("Erf", call.args)
 
 
 def _scalar(target: Target, value: float, like: Expr) -> np.ndarray[Any, Any]:
@@ -175,8 +155,3 @@ def _isinf(source: Source) -> Result:
     both = source.int("detect_negative", 1) and source.int("detect_positive", 1)
     source.require(both, "it looks for one sign only")
     return build("isinf", *source.arguments(1))
-
-
-@exports("isinf")
-def _to_isinf(call: Call, target: Target) -> OnnxNode:
-    return OnnxNode("IsInf", call.args)

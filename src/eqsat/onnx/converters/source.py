@@ -51,31 +51,7 @@ def imports(*op_types: str) -> Callable[[Importer], Importer]:
 
 def importer_of(op_type: str) -> Importer | None:
     """The importer of an ONNX operator, None when it has none."""
-    if op_type in _IMPORTERS:
-        return _IMPORTERS[op_type]
-    name = _plainly_spelled().get(op_type)
-    return None if name is None else plain(name)
-
-
-@cache
-def _plainly_spelled() -> dict[str, str]:
-    """ONNX operator -> operator of the IR, of those that have the same inputs and attributes."""
-    return {op.onnx: name for name, op in Op._registry.items() if isinstance(op.onnx, str)}
-
-
-@cache
-def plain(name: str) -> Importer:
-    """The importer of an operator that has the inputs of ``name``, and attributes of the same names."""
-    op = Op.get(name)
-    count = len(op.arguments or ())
-
-    def importer(source: Source) -> Result:
-        if not is_standard(source.op_type, source.opset):
-            source.decline(f"opset {source.opset} does not have it")
-        attrs = {field.name: source.field(field) for field in op.fields}
-        return Call(op, source.arguments(count), make_attrs(op, attrs))
-
-    return importer
+    return _IMPORTERS.get(op_type)
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx import defs
 
 from eqsat.errors import ModelError
-from eqsat.onnx.converters.source import imports, is_standard, plain
+from eqsat.onnx.converters.source import is_standard
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op.types import axes_indices, axis_index
 from eqsat.relay.ty import Any as AnyDim
@@ -53,18 +53,19 @@ class OnnxNode:
 Exporter: TypeAlias = Callable[[Call, "Target"], OnnxNode | Expr]
 
 
-def exports(*names: str) -> Callable[[Exporter], Exporter]:
-    """Register the exporter of operators of the IR: their registry entries' ``onnx``.
+_EXPORTERS: dict[str, Exporter] = {}
 
-    Where the entry names an ONNX operator, that one is still imported as it says.
+
+def exports(*names: str) -> Callable[[Exporter], Exporter]:
+    """Register the exporter of operators of the IR.
+
+    Raises:
+        OperatorError: there is no operator of one of these names.
     """
 
     def register(exporter: Exporter) -> Exporter:
         for name in names:
-            op = Op.get(name)
-            if isinstance(op.onnx, str):
-                imports(op.onnx)(plain(name))
-            op.onnx = exporter
+            _EXPORTERS[Op.get(name).name] = exporter
         return exporter
 
     return register
@@ -72,18 +73,7 @@ def exports(*names: str) -> Callable[[Exporter], Exporter]:
 
 def exporter_of(op: Op) -> Exporter | None:
     """The exporter of an operator of the IR, None when it has none."""
-    spelling = op.onnx
-    if isinstance(spelling, str):
-        return partial(_plain_node, spelling)
-    exporter: Exporter | None = spelling
-    return exporter
-
-
-def _plain_node(op_type: str, call: Call, target: Target) -> OnnxNode:
-    if not target.has(op_type):
-        raise target.unwritable(call, f"{op_type} is newer")
-    said = {name: int(value) if isinstance(value, bool) else value for name, value in (call.attrs or {}).items()}
-    return OnnxNode(op_type, call.args, said)
+    return _EXPORTERS.get(op.name)
 
 
 class Target:

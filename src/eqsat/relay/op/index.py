@@ -30,7 +30,6 @@ where = define(
     infer=_where_type,
     kernel=lambda attrs, condition, x, y: np.where(condition.astype(bool, copy=False), x, y),
     kind=OpPattern.BROADCAST,
-    onnx="Where",
 )
 
 # ---- strided slices

@@ -108,7 +108,6 @@ def define(
     deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type | None]] | None = None,
     outputs: int | Callable[[Any], int | None] = 1,
     flops: Callable[[Any, Sequence[Type], Type], float] | None = None,
-    onnx: Any = None,
     stateful: bool = False,
     prepare: Callable[[dict[str, Any]], None] | None = None,
 ) -> Builder:
@@ -134,7 +133,6 @@ def define(
         flops: ``flops(attrs, arg_types, type)``: floating-point operations of one evaluation. By default
             one per element of the result for kinds up to BROADCAST and one per element of the arguments
             for COMM_REDUCE, else none.
-        onnx: its ONNX spelling, see :mod:`eqsat.onnx.converters`.
         stateful: whether two calls with equal arguments may differ (random numbers).
         prepare: may change what the builder was given, arguments and attributes in one dict by name, in
             place, e.g. make a tuple of a list.
@@ -143,7 +141,7 @@ def define(
         raise OperatorError(f"operator {name!r} is registered twice")
     op = Op(name, None if arguments is None else tuple(arguments.split()), fields)
     op.infer, op.refine, op.kernel, op.deduce = infer, refine, kernel, deduce
-    op.outputs, op.flops, op.onnx = outputs, flops, onnx
+    op.outputs, op.flops = outputs, flops
     if kind is not None:
         op.attr_map["TOpPattern"] = int(kind)
     if stateful:

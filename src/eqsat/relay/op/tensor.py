@@ -18,25 +18,25 @@ from eqsat.relay.op.types import broadcast, compare, predicate, same_type
 ELEMWISE, BROADCAST = OpPattern.ELEMWISE, OpPattern.BROADCAST
 
 
-def _unary(name: str, function: Callable[..., Any], onnx: str | None = None) -> Builder:
+def _unary(name: str, function: Callable[..., Any]) -> Builder:
     """An elementwise operator whose result has the argument's dtype, whatever NumPy promotes to."""
 
     def kernel(attrs: Any, data: Any) -> Any:
         return function(data).astype(data.dtype, copy=False)
 
-    return define(name, "data", infer=same_type, kernel=kernel, kind=ELEMWISE, onnx=onnx)
+    return define(name, "data", infer=same_type, kernel=kernel, kind=ELEMWISE)
 
 
-def _predicate(name: str, function: Callable[..., Any], onnx: str | None = None) -> Builder:
-    return define(name, "data", infer=predicate, kernel=_plain(function), kind=ELEMWISE, onnx=onnx)
+def _predicate(name: str, function: Callable[..., Any]) -> Builder:
+    return define(name, "data", infer=predicate, kernel=_plain(function), kind=ELEMWISE)
 
 
-def _binary(name: str, function: Callable[..., Any], onnx: str | None = None) -> Builder:
-    return define(name, "lhs rhs", infer=broadcast, kernel=_plain(function), kind=BROADCAST, onnx=onnx)
+def _binary(name: str, function: Callable[..., Any]) -> Builder:
+    return define(name, "lhs rhs", infer=broadcast, kernel=_plain(function), kind=BROADCAST)
 
 
-def _compare(name: str, function: Callable[..., Any], onnx: str | None = None) -> Builder:
-    return define(name, "lhs rhs", infer=compare, kernel=_plain(function), kind=BROADCAST, onnx=onnx)
+def _compare(name: str, function: Callable[..., Any]) -> Builder:
+    return define(name, "lhs rhs", infer=compare, kernel=_plain(function), kind=BROADCAST)
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,34 +77,34 @@ def _bitwise_not(data: Any) -> Any:
     return np.logical_not(data) if data.dtype == bool else np.bitwise_not(data)
 
 
-abs = _unary("abs", np.abs, "Abs")
-acos = _unary("acos", np.arccos, "Acos")
-acosh = _unary("acosh", np.arccosh, "Acosh")
-asin = _unary("asin", np.arcsin, "Asin")
-asinh = _unary("asinh", np.arcsinh, "Asinh")
-atan = _unary("atan", np.arctan, "Atan")
-atanh = _unary("atanh", np.arctanh, "Atanh")
-bitwise_not = _unary("bitwise_not", _bitwise_not, "BitwiseNot")
-ceil = _unary("ceil", np.ceil, "Ceil")
-copy = _unary("copy", np.copy, "Identity")
-cos = _unary("cos", np.cos, "Cos")
-cosh = _unary("cosh", np.cosh, "Cosh")
-erf = _unary("erf", _erf, "Erf")
-exp = _unary("exp", np.exp, "Exp")
-floor = _unary("floor", np.floor, "Floor")
-log = _unary("log", np.log, "Log")
+abs = _unary("abs", np.abs)
+acos = _unary("acos", np.arccos)
+acosh = _unary("acosh", np.arccosh)
+asin = _unary("asin", np.arcsin)
+asinh = _unary("asinh", np.arcsinh)
+atan = _unary("atan", np.arctan)
+atanh = _unary("atanh", np.arctanh)
+bitwise_not = _unary("bitwise_not", _bitwise_not)
+ceil = _unary("ceil", np.ceil)
+copy = _unary("copy", np.copy)
+cos = _unary("cos", np.cos)
+cosh = _unary("cosh", np.cosh)
+erf = _unary("erf", _erf)
+exp = _unary("exp", np.exp)
+floor = _unary("floor", np.floor)
+log = _unary("log", np.log)
 log2 = _unary("log2", np.log2)
 log10 = _unary("log10", np.log10)
-negative = _unary("negative", np.negative, "Neg")
-round = _unary("round", np.rint, "Round")
+negative = _unary("negative", np.negative)
+round = _unary("round", np.rint)
 rsqrt = _unary("rsqrt", lambda data: 1 / np.sqrt(data))
-sigmoid = _unary("sigmoid", sigmoid_of, "Sigmoid")
-sign = _unary("sign", np.sign, "Sign")
-sin = _unary("sin", np.sin, "Sin")
-sinh = _unary("sinh", np.sinh, "Sinh")
-sqrt = _unary("sqrt", np.sqrt, "Sqrt")
-tan = _unary("tan", np.tan, "Tan")
-tanh = _unary("tanh", np.tanh, "Tanh")
+sigmoid = _unary("sigmoid", sigmoid_of)
+sign = _unary("sign", np.sign)
+sin = _unary("sin", np.sin)
+sinh = _unary("sinh", np.sinh)
+sqrt = _unary("sqrt", np.sqrt)
+tan = _unary("tan", np.tan)
+tanh = _unary("tanh", np.tanh)
 trunc = _unary("trunc", np.trunc)
 
 fast_erf = _unary("fast_erf", _erf)
@@ -113,36 +113,36 @@ fast_tanh = _unary("fast_tanh", np.tanh)
 
 isfinite = _predicate("isfinite", np.isfinite)
 isinf = _predicate("isinf", np.isinf)
-isnan = _predicate("isnan", np.isnan, "IsNaN")
-logical_not = _predicate("logical_not", np.logical_not, "Not")
+isnan = _predicate("isnan", np.isnan)
+logical_not = _predicate("logical_not", np.logical_not)
 
-add = _binary("add", np.add, "Add")
-subtract = _binary("subtract", np.subtract, "Sub")
-multiply = _binary("multiply", np.multiply, "Mul")
-divide = _binary("divide", truncated_divide, "Div")
+add = _binary("add", np.add)
+subtract = _binary("subtract", np.subtract)
+multiply = _binary("multiply", np.multiply)
+divide = _binary("divide", truncated_divide)
 trunc_divide = _binary("trunc_divide", lambda lhs, rhs: np.trunc(truncated_divide(lhs, rhs)).astype(lhs.dtype))
 floor_divide = _binary("floor_divide", np.floor_divide)
 mod = _binary("mod", np.fmod)
 trunc_mod = _binary("trunc_mod", np.fmod)
 floor_mod = _binary("floor_mod", np.mod)
-power = _binary("power", _power, "Pow")
-maximum = _binary("maximum", np.maximum, "Max")
-minimum = _binary("minimum", np.minimum, "Min")
-bitwise_and = _binary("bitwise_and", np.bitwise_and, "BitwiseAnd")
-bitwise_or = _binary("bitwise_or", np.bitwise_or, "BitwiseOr")
-bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "BitwiseXor")
+power = _binary("power", _power)
+maximum = _binary("maximum", np.maximum)
+minimum = _binary("minimum", np.minimum)
+bitwise_and = _binary("bitwise_and", np.bitwise_and)
+bitwise_or = _binary("bitwise_or", np.bitwise_or)
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor)
 left_shift = _binary("left_shift", np.left_shift)
 right_shift = _binary("right_shift", np.right_shift)
 
-equal = _compare("equal", np.equal, "Equal")
+equal = _compare("equal", np.equal)
 not_equal = _compare("not_equal", np.not_equal)
-less = _compare("less", np.less, "Less")
-less_equal = _compare("less_equal", np.less_equal, "LessOrEqual")
-greater = _compare("greater", np.greater, "Greater")
-greater_equal = _compare("greater_equal", np.greater_equal, "GreaterOrEqual")
-logical_and = _compare("logical_and", np.logical_and, "And")
-logical_or = _compare("logical_or", np.logical_or, "Or")
-logical_xor = _compare("logical_xor", np.logical_xor, "Xor")
+less = _compare("less", np.less)
+less_equal = _compare("less_equal", np.less_equal)
+greater = _compare("greater", np.greater)
+greater_equal = _compare("greater_equal", np.greater_equal)
+logical_and = _compare("logical_and", np.logical_and)
+logical_or = _compare("logical_or", np.logical_or)
+logical_xor = _compare("logical_xor", np.logical_xor)
 
 
 def clip_to(data: Any, low: float, high: float) -> Any:

@@ -21,7 +21,6 @@ relu = define(
     infer=same_type,
     kernel=lambda attrs, data: np.maximum(data, data.dtype.type(0)),
     kind=OpPattern.ELEMWISE,
-    onnx="Relu",
 )
 leaky_relu = define(
     "nn.leaky_relu",

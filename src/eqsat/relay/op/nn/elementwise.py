@@ -16,7 +16,7 @@ from eqsat.relay.op.tensor import sigmoid_of
 from eqsat.relay.op.types import same_type, size
 
 
-def _activation(name: str, onnx: str, function: Callable[..., Any], **defaults: float) -> Builder:
+def _activation(name: str, function: Callable[..., Any], **defaults: float) -> Builder:
     """An elementwise operator; ``function`` takes the data and the values of its attributes, all of one dtype."""
 
     def kernel(attrs: Any, data: Any) -> Any:
@@ -32,7 +32,6 @@ def _activation(name: str, onnx: str, function: Callable[..., Any], **defaults: 
         kernel=kernel,
         kind=OpPattern.ELEMWISE,
         flops=lambda attrs, args, ty: 4 * size(ty),
-        onnx=onnx,
     )
 
 
@@ -48,22 +47,16 @@ def _shrink(x: Any, bias: Any, lambd: Any) -> Any:
     return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))
 
 
-celu = _activation(
-    "celu", "Celu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)), alpha=1.0
-)
-elu = _activation("elu", "Elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), alpha=1.0)
-hard_sigmoid = _activation(
-    "hard_sigmoid", "HardSigmoid", lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), alpha=0.2, beta=0.5
-)
-mish = _activation("mish", "Mish", lambda x: x * np.tanh(_softplus(x)))
-selu = _activation("selu", "Selu", _selu, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)
-shrink = _activation("shrink", "Shrink", _shrink, bias=0.0, lambd=0.5)
-softplus = _activation("softplus", "Softplus", _softplus)
-softsign = _activation("softsign", "Softsign", lambda x: x / (1 + np.abs(x)))
-swish = _activation("swish", "Swish", lambda x, alpha: x * sigmoid_of(alpha * x), alpha=1.0)
-thresholded_relu = _activation(
-    "thresholded_relu", "ThresholdedRelu", lambda x, alpha: np.where(x > alpha, x, 0), alpha=1.0
-)
+celu = _activation("celu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)), alpha=1.0)
+elu = _activation("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), alpha=1.0)
+hard_sigmoid = _activation("hard_sigmoid", lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), alpha=0.2, beta=0.5)
+mish = _activation("mish", lambda x: x * np.tanh(_softplus(x)))
+selu = _activation("selu", _selu, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)
+shrink = _activation("shrink", _shrink, bias=0.0, lambd=0.5)
+softplus = _activation("softplus", _softplus)
+softsign = _activation("softsign", lambda x: x / (1 + np.abs(x)))
+swish = _activation("swish", lambda x, alpha: x * sigmoid_of(alpha * x), alpha=1.0)
+thresholded_relu = _activation("thresholded_relu", lambda x, alpha: np.where(x > alpha, x, 0), alpha=1.0)
 
 __all__ = [
     "celu", "elu", "hard_sigmoid", "mish", "selu", "shrink", "softplus", "softsign", "swish", "thresholded_relu",
