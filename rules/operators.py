@@ -9,7 +9,9 @@ from typing import Any
 
 from eqsat.egraph.rule import Refusal
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
+from eqsat.relay.op.op import operators
 from eqsat.relay.op.types import axes_indices
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, Type, is_static
 
 
@@ -18,18 +20,16 @@ def one_of(*names: str) -> DFPattern:
     return reduce(or_, map(is_op, names))
 
 
-UNARY = (
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "cast", "ceil", "clip", "cos", "cosh",
-    "erf", "exp", "floor", "hardswish", "isnan", "log", "logical_not", "negative", "nn.celu", "nn.elu", "nn.gelu",
-    "nn.hard_sigmoid", "nn.leaky_relu", "nn.mish", "nn.relu", "nn.selu", "nn.shrink", "nn.softplus", "nn.softsign",
-    "nn.swish", "nn.thresholded_relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
-)  # fmt: skip
+def _names(traits: Trait, arguments: int) -> list[str]:
+    return [op.name for op in operators(traits, arguments)]
+
+
+unary = one_of(*_names(Trait.ELEMENTWISE, 1))
 """Operators whose every element depends on the same element of their one argument."""
 
-unary = one_of(*UNARY)
-
-commutative = one_of("add", "multiply", "maximum", "minimum", "equal", "logical_and", "logical_or")
-ordered = one_of("subtract", "divide", "power", "less", "less_equal", "greater", "greater_equal", "mod", "floor_mod")
+_COMMUTATIVE = _names(Trait.ELEMENTWISE | Trait.COMMUTATIVE, 2)
+commutative = one_of(*_COMMUTATIVE)
+ordered = one_of(*(name for name in _names(Trait.ELEMENTWISE, 2) if name not in _COMMUTATIVE))
 binary = commutative | ordered
 """Elementwise operators of two arguments that broadcast."""
 
@@ -39,7 +39,7 @@ reduction = one_of("sum", "mean", "max", "min", "prod", "all", "any")
 any_reduction = reduction | one_of("norm_l1", "norm_l2", "sum_of_squares", "log_sum", "log_sum_exp")
 """These, and functions of sums with the same attributes."""
 
-view = one_of("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape")
+view = one_of(*_names(Trait.VIEW, 1))
 """Operators that give another shape to the same elements in the same order."""
 
 

@@ -16,6 +16,7 @@ from eqsat.relay.expr import Op
 from eqsat.relay.infer import call_type
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.op.op import make_attrs
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
 
@@ -26,7 +27,7 @@ NEEDS_SIZES = ["collapse_sum_to", "gather_nd", "scatter_nd", "squeeze"]
 NEEDS_SIZES += [f"dyn.{name}" for name in ("broadcast_to", "full", "ones", "reshape", "squeeze", "tile", "zeros")]
 NEEDS_SIZES += ["dyn.strided_slice"]
 
-OURS = sorted(name for name, op in Op._registry.items() if op.kernel is not None and not op.get_attr("TOpaque"))
+OURS = sorted(name for name, op in Op._registry.items() if op.kernel is not None and not op.has(Trait.FOREIGN))
 
 
 # ---- the laws

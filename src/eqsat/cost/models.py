@@ -18,13 +18,11 @@ from eqsat.relay.expr import Op
 from eqsat.relay.fold import nbytes
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.op.types import size
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, TupleType, Type
 
 FREE = frozenset({"var", "constant", "tuple", "project", "function", "global"})
 """Heads of e-nodes that compute nothing."""
-
-VIEWS = frozenset({"reshape", "squeeze", "expand_dims", "nn.batch_flatten", "reshape_like", "contrib_reverse_reshape"})
-"""Operators that give another shape to the same bytes."""
 
 PARTS = frozenset({"split"})
 """Operators that name parts of the same bytes: some devices copy them, those of the profiles here do not."""
@@ -160,7 +158,7 @@ class Roofline(CostModel):
         if not node.runs:
             return 0.0
         parts = [part for part in node.body or (node,) if part.runs]
-        if all(part.op in VIEWS | PARTS for part in parts):
+        if all(_is_view(part.op) or part.op in PARTS for part in parts):
             return self.device.view
         busy = math.fsum(map(self._busy, parts))
         return self.device.launch + max(busy, moved_bytes(node) / self.device.bandwidth)
@@ -191,7 +189,7 @@ def flops(node: CostNode) -> float:
 
 def moved_bytes(node: CostNode) -> float:
     """Bytes of all arguments and the result; none for operators that only give another shape."""
-    if node.op in VIEWS:
+    if _is_view(node.op):
         return 0.0
     inside = sum(byte_count(part.type) for part in node.body if part.op == "constant")
     return byte_count(node.type) + sum(map(byte_count, node.arg_types)) + inside
@@ -209,6 +207,11 @@ def byte_count(ty: Type | None) -> float:
     if isinstance(ty, TupleType):
         return sum(map(byte_count, ty.fields))
     return size(ty) * nbytes(TensorType((), ty.dtype)) if isinstance(ty, TensorType) else 0.0
+
+
+def _is_view(op: str) -> bool:
+    entry = Op._registry.get(op)
+    return entry is not None and entry.has(Trait.VIEW)
 
 
 def _is_dense(op: str) -> bool:

@@ -38,6 +38,7 @@ from eqsat.relay.dataflow_pattern import (
     TypedPattern,
     WildcardPattern,
 )
+from eqsat.relay.dataflow_pattern.analysis import SWAPPED
 from eqsat.relay.expr import Constant, Expr, Op, Var
 
 Mask = NDArray[np.bool_]
@@ -204,7 +205,7 @@ class Prefilter:
             for op in self._operators if plain is None else plain:
                 nodes = partial(self._nodes, "call", op, test=None if wanted is None else attrs_test(op, wanted))
                 found += nodes(below=form.args)
-                if form.args is not None and op.name in ("add", "multiply"):
+                if form.args is not None and op.name in SWAPPED:
                     found += nodes(below=form.args[::-1])
         return found
 

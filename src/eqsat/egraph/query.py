@@ -43,13 +43,12 @@ from eqsat.relay.dataflow_pattern import (
     TypedPattern,
     WildcardPattern,
 )
+from eqsat.relay.dataflow_pattern.analysis import SWAPPED
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
 from eqsat.relay.expr import Constant, Expr, Op, Var
 
 MAX_QUERIES = 1024
 """Most alternatives that one rule may have."""
-
-_COMMUTATIVE = ("add", "multiply")
 
 
 class MatchedNode(NamedTuple):
@@ -125,7 +124,7 @@ class QueryCompiler:
         self._above: tuple[str, Op | None] | None = None  # head of the e-node whose children are being matched
         self.either_order = either_order
         self.rule = rule
-        self.commuted = [name for name in _COMMUTATIVE if name not in egraph.commutative]
+        self.commuted = [name for name in SWAPPED if name not in egraph.commutative]
 
     def queries(self, roots: Sequence[DFPattern]) -> list[Query]:
         """All ways to match the root patterns together; the variable of root ``i`` is in ``classes``."""

@@ -16,6 +16,7 @@ from eqsat.nd import NDArray
 from eqsat.onnx.converters import OnnxNode, Target, exporter_of
 from eqsat.onnx.converters.target import Operand, expressions
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TupleType, Type, is_static
 
 UNSPELLED = 1e6
@@ -88,7 +89,7 @@ class _Written(NamedTuple):
 
 def _written(node: CostNode, opset: int, index: int = -1, inner: CostNode | None = None) -> _Written:
     """What becomes of ``node``, perhaps together with ``inner``, which computes its argument ``index``."""
-    if Op.get(node.op).get_attr("TOpaque"):  # its attributes hold whole graphs: they are not kept
+    if Op.get(node.op).has(Trait.FOREIGN):  # its attributes hold whole graphs: they are not kept
         return _Written(1, {}, takes_inner=False)
     return _written_once(node, opset, index, inner)
 

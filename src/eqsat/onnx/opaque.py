@@ -26,6 +26,7 @@ from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.fold import is_folded
 from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Type
 
 T = TypeVar("T")
@@ -140,6 +141,7 @@ def opaque_call(
 def _operator(node: ir.Node) -> Op:
     name = ".".join(filter(None, ("onnx", node.domain, node.op_type, node.overload)))
     if name not in Op._registry:
+        is_quantization = node.op_type.endswith("QuantizeLinear")
         define(
             name,
             None,
@@ -148,10 +150,9 @@ def _operator(node: ir.Node) -> Op:
             kernel=lambda attrs, *arrays: _computed(attrs.node, arrays),
             outputs=lambda attrs: len(attrs.node.types),
             kind=OpPattern.OPAQUE,
+            traits=Trait.FOREIGN | (Trait.NON_COMPUTATIONAL if is_quantization else Trait.NONE),
         )
         exports(name)(_to_node)
-        Op.get(name).attr_map["TOpaque"] = True
-        Op.get(name).attr_map["TNonComputational"] = node.op_type.endswith("QuantizeLinear")
     return Op.get(name)
 
 

@@ -13,7 +13,7 @@ from eqsat.onnx.importer import import_model
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.infer import infer_types
-from eqsat.relay.op.op import OpPattern
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Terms, Type
 from eqsat.relay.visitor import post_order
@@ -67,7 +67,7 @@ def _of_weights(name: str, attrs: Any, shapes: Sequence[Sequence[Dim]]) -> Deman
         yield data[1], multiply_dims(weight[1], attrs.groups)
     elif name in _RECURRENT and len(data) == len(weight) == 3:
         yield data[2], weight[2]
-    elif not attrs and Op.get(name).attr_map.get("TOpPattern") == OpPattern.BROADCAST:
+    elif not attrs and Op.get(name).has(Trait.ELEMENTWISE):
         for left, right in zip(reversed(data), reversed(weight), strict=False):
             if 1 not in (left, right):
                 yield left, right

@@ -24,6 +24,7 @@ from eqsat.relay.dims import (
 )
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.interpreter import evaluate_op
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type, is_static
 
@@ -32,15 +33,6 @@ Known = np.ndarray[Any, np.dtype[np.object_]]
 
 MOST_ELEMENTS = 1024
 """Elements up to which tensors are looked into: they are mostly shapes."""
-
-MOVES = frozenset(
-    (
-        "broadcast_to", "concatenate", "copy", "dyn.broadcast_to", "dyn.reshape", "dyn.strided_slice", "dyn.tile",
-        "expand_dims", "repeat", "reshape", "reverse", "split", "squeeze", "stack", "strided_slice", "take", "tile",
-        "transpose",
-    )
-)  # fmt: skip
-"""Operators whose elements are elements of their first argument, by place alone."""
 
 
 class Elements:
@@ -80,7 +72,7 @@ class Elements:
 
     def _note(self, call: Call, ty: Type | None) -> None:
         if isinstance(call.op, Op) and _is_small(ty.fields[0] if isinstance(ty, TupleType) and ty.fields else ty):
-            self._known[call] = self._computed(call, call.op.name, ty)
+            self._known[call] = self._computed(call, call.op, ty)
 
     def is_size(self, dim: Dim) -> bool:
         """Whether an element is surely not negative."""
@@ -94,11 +86,12 @@ class Elements:
         dims: list[Dim] = found.reshape(-1).tolist()
         return tuple(dim if isinstance(dim, int) or self.is_size(dim) else AnyDim() for dim in dims)
 
-    def _computed(self, call: Call, op: str, ty: Type | None) -> Any:
+    def _computed(self, call: Call, operator: Op, ty: Type | None) -> Any:
+        op = operator.name
         if op in ("shape_of", "ndarray_size"):
             return self._measured(self._types.get(call.args[0]), op)
-        if op in MOVES:
-            return self._moved(call, call.op)
+        if operator.has(Trait.MOVES):
+            return self._moved(call, operator)
         if op == "where":
             return self._elementwise(call.args, _choose)
         if op == "cast":
@@ -149,7 +142,7 @@ class Elements:
         except ValueError:  # they do not broadcast
             return None
 
-    def _moved(self, call: Call, op: Any) -> Any:
+    def _moved(self, call: Call, op: Op) -> Any:
         """The elements in their new places: the kernel moves the numbers of their old ones."""
         data, *others = call.args
         fields = list(data.fields) if isinstance(data, Tuple) else [data]

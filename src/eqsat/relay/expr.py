@@ -17,6 +17,7 @@ from eqsat.errors import ArgumentError, OperatorError, TypeCheckError
 from eqsat.nd import NDArray, array
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.printable import Printable
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import FuncType, TensorType, Type, TypeVar
 
 
@@ -146,7 +147,7 @@ class Op(Expr):
     """
 
     __slots__ = (
-        "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "outputs", "refine",
+        "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "outputs", "refine", "traits",
     )  # fmt: skip
 
     _registry: dict[str, Op] = {}  # noqa: RUF012 - the one table of operators
@@ -163,6 +164,7 @@ class Op(Expr):
         self.kernel: Callable[..., Any] | None = None
         self.flops: Callable[..., float] | None = None
         self.outputs: int | Callable[[Attrs], int | None] = 1
+        self.traits = Trait.NONE
 
     @staticmethod
     def get(name: str) -> Op:
@@ -175,6 +177,10 @@ class Op(Expr):
     def get_attr(self, key: str) -> Any:
         """The operator attribute ``key`` such as ``"TOpPattern"``, None when it has none."""
         return self.attr_map.get(key)
+
+    def has(self, traits: Trait) -> bool:
+        """Whether all of some traits hold of the operator."""
+        return traits in self.traits
 
     def __reduce__(self) -> Any:
         return Op.get, (self.name,)

@@ -33,6 +33,7 @@ from eqsat.relay.expr import (
 from eqsat.relay.generics import UNKNOWN, compatible, join, solve, substitute_types
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import make_attrs
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import (
     Dim,
@@ -112,12 +113,12 @@ def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
 
 def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
     """The type of a call of ``op``; raises TypeCheckError naming the operator and the types."""
-    if any(isinstance(ty, IncompleteType) for ty in arg_types) and not op.get_attr("TOpaque"):
+    if any(isinstance(ty, IncompleteType) for ty in arg_types) and not op.has(Trait.FOREIGN):
         return UNKNOWN
     if op.arguments is not None and len(arg_types) != len(op.arguments):
         raise TypeCheckError(f"{op.name} takes {len(op.arguments)} arguments {op.arguments}, not {len(arg_types)}")
     try:
-        relation = _related if op.get_attr("TOpaque") else _related_once
+        relation = _related if op.has(Trait.FOREIGN) else _related_once
         return relation(op, attrs, tuple(arg_types))
     except TypeCheckError as error:
         types = ", ".join(map(str, arg_types))

@@ -122,6 +122,11 @@ def is_fuzzy(pattern: DFPattern) -> bool:
     )
 
 
+SWAPPED = ("add", "multiply")
+"""The operators that Relay's patterns name whose two operands are matched in either order: these, and no others that
+commute."""
+
+
 def _head_test(root: DFPattern) -> Callable[[Expr], bool]:
     operators: set[Op] = set()
     kinds: set[type[Expr]] = set()

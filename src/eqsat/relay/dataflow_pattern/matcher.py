@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from eqsat.errors import PatternError
-from eqsat.relay.dataflow_pattern.analysis import analyse
+from eqsat.relay.dataflow_pattern.analysis import SWAPPED, analyse
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.language import (
@@ -191,7 +191,7 @@ def _arguments(m: Matcher, pattern: CallPattern, expr: Call, rest: Goals) -> Goa
         return _done(m, pattern, expr, rest)
     if len(wanted) != len(expr.args):
         return FAIL
-    if pattern.named is None or pattern.named.name not in ("add", "multiply"):
+    if pattern.named is None or pattern.named.name not in SWAPPED:
         return _pairwise(wanted, expr.args, (_done, pattern, expr, rest))
     key = m.failure_key(pattern, expr)
     if key in m._failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Type
 
 
@@ -14,7 +15,7 @@ def _identity_type(attrs: Any, args: Any) -> Type:
 
 
 def _mark(name: str, *fields: Field) -> Builder:
-    builder = define(
+    return define(
         f"annotation.{name}",
         "data",
         *fields,
@@ -22,9 +23,8 @@ def _mark(name: str, *fields: Field) -> Builder:
         kernel=lambda attrs, data: data,
         kind=OpPattern.OPAQUE,
         flops=lambda attrs, args, ty: 0.0,
+        traits=Trait.NON_COMPUTATIONAL,
     )
-    builder.op.attr_map["TNonComputational"] = True
-    return builder
 
 
 compiler_begin = _mark("compiler_begin", Field("compiler", "str"))

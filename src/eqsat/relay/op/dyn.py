@@ -17,6 +17,7 @@ from eqsat.relay.expr import const
 from eqsat.relay.op.op import Builder, Field, OpPattern, define, is_operand
 from eqsat.relay.op.shape import FARTHEST, clamp_slice, resolve_reshape
 from eqsat.relay.op.types import axis_index, ranked, tensor
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
 
@@ -105,6 +106,7 @@ reshape = define(
     refine=_reshaped,
     kernel=lambda attrs, data, newshape: data.reshape(resolve_reshape(data.shape, _sizes(newshape), attrs.allowzero)),
     kind=INJECTIVE,
+    traits=Trait.VIEW,
 )
 broadcast_to = define(
     "dyn.broadcast_to",
@@ -113,6 +115,7 @@ broadcast_to = define(
     refine=_sized(1, _dtype_of_data),
     kernel=lambda attrs, data, shape: np.broadcast_to(data, _sizes(shape)),
     kind=BROADCAST,
+    traits=Trait.MOVES,
 )
 
 
@@ -164,6 +167,7 @@ expand_dims = define(
     infer=_expand_dims_type,
     kernel=_expand_dims,
     kind=INJECTIVE,
+    traits=Trait.VIEW,
 )
 
 
@@ -181,6 +185,7 @@ squeeze = define(
     infer=_squeeze_type,
     kernel=lambda attrs, data, axis: np.squeeze(data, _sizes(axis)),
     kind=INJECTIVE,
+    traits=Trait.VIEW,
 )
 
 
@@ -195,6 +200,7 @@ tile = define(
     infer=_tile_type,
     kernel=lambda attrs, data, reps: np.tile(data, _sizes(reps)),
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 
@@ -247,6 +253,7 @@ strided_slice = define(
     refine=_sliced,
     kernel=_slice,
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 __all__ = [

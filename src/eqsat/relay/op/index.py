@@ -12,6 +12,7 @@ from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.shape import FARTHEST, clamp_slice
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, tensor, unify
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
 
@@ -30,6 +31,7 @@ where = define(
     infer=_where_type,
     kernel=lambda attrs, condition, x, y: np.where(condition.astype(bool, copy=False), x, y),
     kind=OpPattern.BROADCAST,
+    traits=Trait.ELEMENTWISE,
 )
 
 # ---- strided slices
@@ -93,6 +95,7 @@ _strided_slice = define(
     infer=_strided_slice_type,
     kernel=lambda attrs, data: data[slices(attrs, data.shape)],
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 strided_slice = dyn.either(_strided_slice, dyn.strided_slice)
@@ -153,6 +156,7 @@ take = define(
     infer=_take_type,
     kernel=_take,
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 __all__ = ["strided_slice", "take", "where"]

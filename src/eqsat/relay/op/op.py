@@ -18,6 +18,7 @@ import numpy as np
 from eqsat.errors import ArgumentError, OperatorError
 from eqsat.relay.attrs import Attrs, normalize
 from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleWrapper, build_foreign
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Dim, Type
 
 get = Op.get
@@ -108,7 +109,7 @@ def define(
     deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type | None]] | None = None,
     outputs: int | Callable[[Any], int | None] = 1,
     flops: Callable[[Any, Sequence[Type], Type], float] | None = None,
-    stateful: bool = False,
+    traits: Trait = Trait.NONE,
     prepare: Callable[[dict[str, Any]], None] | None = None,
 ) -> Builder:
     """Enter an operator into the registry and give the function that builds calls of it.
@@ -123,6 +124,7 @@ def define(
         kernel: ``kernel(attrs, *arrays)`` computes the result with NumPy; a tuple for several outputs;
             tuple arguments arrive as Python tuples.
         kind: its ``TOpPattern``, None when Relay registers none.
+        traits: what holds of all its calls.
         refine: ``refine(attrs, arg_types, elements)`` gives a better type, or None, where elements of arguments
             that are lists of integers are known: sizes as dimensions, other numbers as ints, unnamed dimensions for
             what is not known; None for the other arguments.
@@ -133,7 +135,6 @@ def define(
         flops: ``flops(attrs, arg_types, type)``: floating-point operations of one evaluation. By default
             one per element of the result for kinds up to BROADCAST and one per element of the arguments
             for COMM_REDUCE, else none.
-        stateful: whether two calls with equal arguments may differ (random numbers).
         prepare: may change what the builder was given, arguments and attributes in one dict by name, in
             place, e.g. make a tuple of a list.
     """
@@ -141,13 +142,27 @@ def define(
         raise OperatorError(f"operator {name!r} is registered twice")
     op = Op(name, None if arguments is None else tuple(arguments.split()), fields)
     op.infer, op.refine, op.kernel, op.deduce = infer, refine, kernel, deduce
-    op.outputs, op.flops = outputs, flops
+    op.outputs, op.flops, op.traits = outputs, flops, traits
     if kind is not None:
         op.attr_map["TOpPattern"] = int(kind)
-    if stateful:
-        op.attr_map["TOpIsStateful"] = True
+    op.attr_map.update({name: True for trait, name in _RELAY_NAMES.items() if trait in traits})
     Op._registry[name] = op
     return Builder(op, prepare)
+
+
+_RELAY_NAMES = {Trait.STATEFUL: "TOpIsStateful", Trait.NON_COMPUTATIONAL: "TNonComputational"}
+"""Traits that Relay has too, as operator attributes."""
+
+
+def operators(traits: Trait, arguments: int | None = None) -> list[Op]:
+    """The operators that have all of some traits, in the order of their names.
+
+    Args:
+        traits: what must hold of them.
+        arguments: how many tensor arguments they take; None for any number.
+    """
+    found = [Op._registry[name] for name in sorted(Op._registry)]
+    return [op for op in found if op.has(traits) and arguments in (None, len(op.arguments or ()))]
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:

@@ -14,6 +14,7 @@ from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.op import Field, OpPattern, define, tuple_of
 from eqsat.relay.op.shape import clamp_slice
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, ranked, size, tensor, tensors
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 
@@ -59,6 +60,7 @@ layout_transform = define(
     infer=_layout_type,
     kernel=lambda attrs, data: layout_change(attrs.src_layout, attrs.dst_layout)(data),
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 # ---- sums down to a shape: the adjoint of broadcasting
@@ -276,6 +278,7 @@ reverse_sequence = define(
     infer=_reverse_sequence_type,
     kernel=_reverse_sequence,
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 
@@ -304,6 +307,7 @@ slice_like = define(
     infer=_slice_like_type,
     kernel=_slice_like,
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 

@@ -16,6 +16,7 @@ from eqsat.relay.op import dyn
 from eqsat.relay.op.index import bounded
 from eqsat.relay.op.op import Field, OpPattern, define, tuple_of
 from eqsat.relay.op.types import axis_index, broadcast_shape, check_dtype, ranked, tensor, tensors, unify
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
 
@@ -57,6 +58,7 @@ _gather = define(
     infer=_gather_type,
     kernel=lambda attrs, data, indices: data[_places(data, indices, attrs.axis)],
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 
@@ -146,6 +148,7 @@ gather_nd = define(
     infer=_gather_nd_type,
     kernel=_gather_nd,
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 

@@ -6,37 +6,46 @@ Integers: ``divide``, ``trunc_divide``, ``mod`` and ``trunc_mod`` truncate towar
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from eqsat.relay.op.error_function import erf as _erf
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.types import broadcast, compare, predicate, same_type
+from eqsat.relay.traits import Trait
+from eqsat.relay.ty import Type
 
 ELEMWISE, BROADCAST = OpPattern.ELEMWISE, OpPattern.BROADCAST
+COMMUTATIVE, ASSOCIATIVE = Trait.COMMUTATIVE, Trait.ASSOCIATIVE
+Relation: TypeAlias = Callable[[Any, Sequence[Type]], Type]
 
 
-def _unary(name: str, function: Callable[..., Any]) -> Builder:
+def _unary(name: str, function: Callable[..., Any], traits: Trait = Trait.NONE) -> Builder:
     """An elementwise operator whose result has the argument's dtype, whatever NumPy promotes to."""
 
     def kernel(attrs: Any, data: Any) -> Any:
         return function(data).astype(data.dtype, copy=False)
 
-    return define(name, "data", infer=same_type, kernel=kernel, kind=ELEMWISE)
+    return define(name, "data", infer=same_type, kernel=kernel, kind=ELEMWISE, traits=Trait.ELEMENTWISE | traits)
 
 
 def _predicate(name: str, function: Callable[..., Any]) -> Builder:
-    return define(name, "data", infer=predicate, kernel=_plain(function), kind=ELEMWISE)
+    kernel = _plain(function)
+    return define(name, "data", infer=predicate, kernel=kernel, kind=ELEMWISE, traits=Trait.ELEMENTWISE)
 
 
-def _binary(name: str, function: Callable[..., Any]) -> Builder:
-    return define(name, "lhs rhs", infer=broadcast, kernel=_plain(function), kind=BROADCAST)
+def _binary(
+    name: str, function: Callable[..., Any], traits: Trait = Trait.NONE, infer: Relation = broadcast
+) -> Builder:
+    """An elementwise operator of two arguments that broadcast."""
+    kernel = _plain(function)
+    return define(name, "lhs rhs", infer=infer, kernel=kernel, kind=BROADCAST, traits=Trait.ELEMENTWISE | traits)
 
 
-def _compare(name: str, function: Callable[..., Any]) -> Builder:
-    return define(name, "lhs rhs", infer=compare, kernel=_plain(function), kind=BROADCAST)
+_compare = partial(_binary, infer=compare)
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,7 +95,7 @@ atan = _unary("atan", np.arctan)
 atanh = _unary("atanh", np.arctanh)
 bitwise_not = _unary("bitwise_not", _bitwise_not)
 ceil = _unary("ceil", np.ceil)
-copy = _unary("copy", np.copy)
+copy = _unary("copy", np.copy, Trait.MOVES)
 cos = _unary("cos", np.cos)
 cosh = _unary("cosh", np.cosh)
 erf = _unary("erf", _erf)
@@ -116,9 +125,9 @@ isinf = _predicate("isinf", np.isinf)
 isnan = _predicate("isnan", np.isnan)
 logical_not = _predicate("logical_not", np.logical_not)
 
-add = _binary("add", np.add)
+add = _binary("add", np.add, COMMUTATIVE | ASSOCIATIVE)
 subtract = _binary("subtract", np.subtract)
-multiply = _binary("multiply", np.multiply)
+multiply = _binary("multiply", np.multiply, COMMUTATIVE | ASSOCIATIVE)
 divide = _binary("divide", truncated_divide)
 trunc_divide = _binary("trunc_divide", lambda lhs, rhs: np.trunc(truncated_divide(lhs, rhs)).astype(lhs.dtype))
 floor_divide = _binary("floor_divide", np.floor_divide)
@@ -126,23 +135,23 @@ mod = _binary("mod", np.fmod)
 trunc_mod = _binary("trunc_mod", np.fmod)
 floor_mod = _binary("floor_mod", np.mod)
 power = _binary("power", _power)
-maximum = _binary("maximum", np.maximum)
-minimum = _binary("minimum", np.minimum)
-bitwise_and = _binary("bitwise_and", np.bitwise_and)
-bitwise_or = _binary("bitwise_or", np.bitwise_or)
-bitwise_xor = _binary("bitwise_xor", np.bitwise_xor)
+maximum = _binary("maximum", np.maximum, COMMUTATIVE | ASSOCIATIVE)
+minimum = _binary("minimum", np.minimum, COMMUTATIVE | ASSOCIATIVE)
+bitwise_and = _binary("bitwise_and", np.bitwise_and, COMMUTATIVE | ASSOCIATIVE)
+bitwise_or = _binary("bitwise_or", np.bitwise_or, COMMUTATIVE | ASSOCIATIVE)
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, COMMUTATIVE | ASSOCIATIVE)
 left_shift = _binary("left_shift", np.left_shift)
 right_shift = _binary("right_shift", np.right_shift)
 
-equal = _compare("equal", np.equal)
-not_equal = _compare("not_equal", np.not_equal)
+equal = _compare("equal", np.equal, COMMUTATIVE)
+not_equal = _compare("not_equal", np.not_equal, COMMUTATIVE)
 less = _compare("less", np.less)
 less_equal = _compare("less_equal", np.less_equal)
 greater = _compare("greater", np.greater)
 greater_equal = _compare("greater_equal", np.greater_equal)
-logical_and = _compare("logical_and", np.logical_and)
-logical_or = _compare("logical_or", np.logical_or)
-logical_xor = _compare("logical_xor", np.logical_xor)
+logical_and = _compare("logical_and", np.logical_and, COMMUTATIVE | ASSOCIATIVE)
+logical_or = _compare("logical_or", np.logical_or, COMMUTATIVE | ASSOCIATIVE)
+logical_xor = _compare("logical_xor", np.logical_xor, COMMUTATIVE | ASSOCIATIVE)
 
 
 def clip_to(data: Any, low: float, high: float) -> Any:
@@ -161,6 +170,7 @@ clip = define(
     infer=same_type,
     kernel=lambda attrs, data: clip_to(data, attrs.a_min, attrs.a_max),
     kind=ELEMWISE,
+    traits=Trait.ELEMENTWISE,
 )
 
 __all__ = [

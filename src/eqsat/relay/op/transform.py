@@ -22,6 +22,7 @@ from eqsat.relay.op.types import (
     tensors,
     unify,
 )
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 
@@ -47,6 +48,7 @@ cast = define(
     infer=lambda attrs, args: TensorType(tensor(args[0]).shape, attrs.dtype),
     kernel=lambda attrs, data: data.astype(attrs.dtype, copy=False),
     kind=OpPattern.ELEMWISE,
+    traits=Trait.ELEMENTWISE,
 )
 cast_like = define(
     "cast_like",
@@ -112,6 +114,7 @@ _reshape = define(
     infer=_reshape_type,
     kernel=_reshaped(_reshape_type),
     kind=INJECTIVE,
+    traits=Trait.VIEW,
 )
 reverse_reshape = define(
     "contrib_reverse_reshape",
@@ -120,6 +123,7 @@ reverse_reshape = define(
     infer=_reverse_reshape_type,
     kernel=_reshaped(_reverse_reshape_type),
     kind=INJECTIVE,
+    traits=Trait.VIEW,
 )
 reshape_like = define(
     "reshape_like",
@@ -131,6 +135,7 @@ reshape_like = define(
     infer=_reshape_like_type,
     kernel=_reshaped(_reshape_like_type),
     kind=INJECTIVE,
+    traits=Trait.VIEW,
 )
 
 
@@ -163,9 +168,16 @@ expand_dims = define(
     infer=_expand_dims_type,
     kernel=_reshaped(_expand_dims_type),
     kind=BROADCAST,
+    traits=Trait.VIEW,
 )
 _squeeze = define(
-    "squeeze", "data", Field("axis", "ints", None), infer=_squeeze_type, kernel=_reshaped(_squeeze_type), kind=INJECTIVE
+    "squeeze",
+    "data",
+    Field("axis", "ints", None),
+    infer=_squeeze_type,
+    kernel=_reshaped(_squeeze_type),
+    kind=INJECTIVE,
+    traits=Trait.VIEW,
 )
 
 # ---- order
@@ -193,6 +205,7 @@ transpose = define(
     infer=_transpose_type,
     kernel=lambda attrs, data: np.transpose(data, attrs.axes),
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 reverse = define(
     "reverse",
@@ -201,6 +214,7 @@ reverse = define(
     infer=_reverse_type,
     kernel=lambda attrs, data: np.flip(data, attrs.axis),
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 # ---- joining and splitting
@@ -247,6 +261,7 @@ concatenate = define(
     infer=_concatenate_type,
     kernel=lambda attrs, fields: np.concatenate(fields, attrs.axis),
     kind=INJECTIVE,
+    traits=Trait.MOVES,
     prepare=_tuple_argument,
 )
 stack = define(
@@ -256,6 +271,7 @@ stack = define(
     infer=_stack_type,
     kernel=lambda attrs, fields: np.stack(fields, attrs.axis),
     kind=INJECTIVE,
+    traits=Trait.MOVES,
     prepare=_tuple_argument,
 )
 
@@ -295,6 +311,7 @@ split = define(
     infer=_split_type,
     kernel=lambda attrs, data: tuple(np.split(data, attrs.indices_or_sections, attrs.axis)),
     kind=INJECTIVE,
+    traits=Trait.MOVES,
     outputs=_sections,
 )
 
@@ -327,6 +344,7 @@ _broadcast_to = define(
     infer=_broadcast_to_type,
     kernel=lambda attrs, data: np.broadcast_to(data, attrs.shape),
     kind=BROADCAST,
+    traits=Trait.MOVES,
 )
 broadcast_to_like = define(
     "broadcast_to_like",
@@ -334,6 +352,7 @@ broadcast_to_like = define(
     infer=_broadcast_to_like_type,
     kernel=lambda attrs, data, like: np.broadcast_to(data, like.shape),
     kind=BROADCAST,
+    traits=Trait.MOVES,
 )
 
 
@@ -361,6 +380,7 @@ repeat = define(
     infer=_repeat_type,
     kernel=lambda attrs, data: np.repeat(data, attrs.repeats, attrs.axis),
     kind=BROADCAST,
+    traits=Trait.MOVES,
 )
 _tile = define(
     "tile",
@@ -369,6 +389,7 @@ _tile = define(
     infer=_tile_type,
     kernel=lambda attrs, data: np.tile(data, attrs.reps),
     kind=BROADCAST,
+    traits=Trait.MOVES,
 )
 
 # ---- with parameters that may be tensors

@@ -9,6 +9,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGet
 from eqsat.relay.infer import infer_module
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import OpPattern
+from eqsat.relay.traits import Trait
 from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo, register_config_option
 from eqsat.relay.transform.fusion_graph import FusionGraph, stays
 from eqsat.relay.visitor import post_order, rebuild
@@ -18,8 +19,6 @@ MAX_FUSED = 256
 
 register_config_option("relay.FuseOps.max_depth", int)
 register_config_option("relay.FuseOps.link_params", bool)
-
-_RESHAPES = ("contrib_reverse_reshape", "expand_dims", "nn.batch_flatten", "reshape", "squeeze")
 
 
 def FuseOps(fuse_opt_level: int = -1) -> Pass:
@@ -205,6 +204,11 @@ class _Fuser:
         inputs = self.inputs.pop(group, {})
         calls = [inner for inner in post_order(body) if isinstance(inner, Call)]
         attrs = {"Primitive": int(bool(calls))}
-        if calls and all(isinstance(call.op, Op) and call.op.name in _RESHAPES for call in calls):
+        if calls and all(map(_is_reshape, calls)):
             attrs["relay.reshape_only"] = 1
         return Call(Function(list(inputs.values()), body, node.checked_type, attrs=attrs), list(inputs))
+
+
+def _is_reshape(call: Call) -> bool:
+    """Whether a call is what Relay counts as a reshape: a view whose shape is in its attributes."""
+    return isinstance(call.op, Op) and call.op.has(Trait.VIEW) and len(call.args) == 1

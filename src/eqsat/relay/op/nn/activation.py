@@ -13,6 +13,7 @@ from eqsat.relay.op.nn.norm import deduce_per_channel
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.reduce import accumulator
 from eqsat.relay.op.types import axis_index, ranked, same_type, size, tensor, unify
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Type
 
 relu = define(
@@ -21,6 +22,7 @@ relu = define(
     infer=same_type,
     kernel=lambda attrs, data: np.maximum(data, data.dtype.type(0)),
     kind=OpPattern.ELEMWISE,
+    traits=Trait.ELEMENTWISE,
 )
 leaky_relu = define(
     "nn.leaky_relu",
@@ -29,6 +31,7 @@ leaky_relu = define(
     infer=same_type,
     kernel=lambda attrs, data: np.where(data >= 0, data, data * data.dtype.type(attrs.alpha)),
     kind=OpPattern.ELEMWISE,
+    traits=Trait.ELEMENTWISE,
 )
 
 
@@ -62,7 +65,14 @@ def _hardswish(attrs: Any, data: Any) -> Any:
     return data * (gate / data.dtype.type(6))
 
 
-hardswish = define("hardswish", "data", infer=same_type, kernel=_hardswish, flops=lambda attrs, args, ty: 4 * size(ty))
+hardswish = define(
+    "hardswish",
+    "data",
+    infer=same_type,
+    kernel=_hardswish,
+    traits=Trait.ELEMENTWISE,
+    flops=lambda attrs, args, ty: 4 * size(ty),
+)
 
 
 def _gelu(attrs: Any, data: Any) -> Any:
@@ -84,6 +94,7 @@ gelu = define(
     infer=same_type,
     kernel=_gelu,
     kind=OpPattern.ELEMWISE,
+    traits=Trait.ELEMENTWISE,
     flops=lambda attrs, args, ty: 8 * size(ty),
 )
 """Beyond Relay; ``approximate`` is ``none`` or ``tanh``."""

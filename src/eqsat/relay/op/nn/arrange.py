@@ -12,6 +12,7 @@ from eqsat.relay.dims import add_dims, multiply_dims
 from eqsat.relay.expr import const
 from eqsat.relay.op.op import Field, OpPattern, define, is_operand
 from eqsat.relay.op.types import ranked, tensor, unify
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
 
@@ -29,6 +30,7 @@ batch_flatten = define(
     infer=_batch_flatten_type,
     kernel=lambda attrs, data: data.reshape(len(data), int(np.prod(data.shape[1:], dtype=np.int64))),
     kind=OpPattern.INJECTIVE,
+    traits=Trait.VIEW,
 )
 
 # ---- padding
@@ -128,6 +130,7 @@ mirror_pad = define(
     infer=_mirror_pad_type,
     kernel=lambda attrs, data: padded(data, attrs.pad_width, None, attrs.mode.lower()),
     kind=OpPattern.INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 # ---- dropout

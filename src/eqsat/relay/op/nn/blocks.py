@@ -15,6 +15,7 @@ from eqsat.relay.op.nn.window import channels_first
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.resize import resize_array
 from eqsat.relay.op.types import divided, tensor
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Dim, TensorType, Type
 
 INJECTIVE = OpPattern.INJECTIVE
@@ -68,6 +69,7 @@ depth_to_space = define(
     infer=_depth_to_space_type,
     kernel=_depth_to_space,
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 space_to_depth = define(
     "nn.space_to_depth",
@@ -77,6 +79,7 @@ space_to_depth = define(
     infer=_space_to_depth_type,
     kernel=_space_to_depth,
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 # ---- batch and space
@@ -150,6 +153,7 @@ batch_to_space_nd = define(
     infer=_batch_to_space_type,
     kernel=_batch_to_space,
     kind=INJECTIVE,
+    traits=Trait.MOVES,
 )
 
 # ---- spreading

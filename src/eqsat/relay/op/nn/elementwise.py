@@ -14,6 +14,7 @@ from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.reduce import accumulator
 from eqsat.relay.op.tensor import sigmoid_of
 from eqsat.relay.op.types import same_type, size
+from eqsat.relay.traits import Trait
 
 
 def _activation(name: str, function: Callable[..., Any], **defaults: float) -> Builder:
@@ -31,6 +32,7 @@ def _activation(name: str, function: Callable[..., Any], **defaults: float) -> B
         infer=same_type,
         kernel=kernel,
         kind=OpPattern.ELEMWISE,
+        traits=Trait.ELEMENTWISE,
         flops=lambda attrs, args, ty: 4 * size(ty),
     )
 

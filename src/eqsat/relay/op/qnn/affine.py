@@ -10,14 +10,13 @@ from eqsat.errors import TypeCheckError
 from eqsat.relay.op.op import Builder, define
 from eqsat.relay.op.tensor import clip_to
 from eqsat.relay.op.types import axis_index, tensor, unify
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, Type
 
 
 def define_quantized(name: str, *args: Any, **kwargs: Any) -> Builder:
     """:func:`define` for ``qnn.`` operators: Relay calls them non-computational, so constants of them stay."""
-    builder = define(f"qnn.{name}", *args, **kwargs)
-    builder.op.attr_map["TNonComputational"] = True
-    return builder
+    return define(f"qnn.{name}", *args, **kwargs, traits=Trait.NON_COMPUTATIONAL)
 
 
 def check_parameters(data: TensorType, scale: Type, zero_point: Type, axis: int) -> None:
