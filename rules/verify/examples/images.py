@@ -99,13 +99,13 @@ def quantized_conv_of_padded(draw: Draw) -> Any:
     return call("qnn.conv2d", data, weight, *parameters, **attrs)
 
 
-def enlarged_convs(draw: Draw, activation: Any, biased: bool) -> tuple[Expr, ...]:
-    """Two or three convolutions of one image with kernels of one or three rows and columns."""
+def sibling_convs(draw: Draw, activation: Any, biased: bool, sizes: tuple[int, int]) -> tuple[Expr, ...]:
+    """Two or three convolutions of one image, with kernels that mostly are of one size and the other in turn."""
     channels, side, stride = draw.rng.randint(1, 3), draw.rng.randint(3, 6), draw.rng.choice((1, 1, 2))
     data = Var("x", TensorType((draw.rng.choice((1, 1, 2)), channels, side, side)))
     roots = []
     for index in range(draw.rng.randint(2, 3)):
-        size, length = (1, 3)[index % 2] if draw.chance(0.8) else 3, draw.rng.randint(1, 4)
+        size, length = sizes[index % 2] if draw.chance(0.8) else 3, draw.rng.randint(1, 4)
         weight = Var(f"w{index}", TensorType((length, channels, size, size)))
         value = nn.conv2d(data, weight, padding=size // 2, strides=stride)
         roots.append(activation(nn.bias_add(value, Var(f"b{index}", TensorType((length,)))) if biased else value))
@@ -137,6 +137,8 @@ for _rank in (1, 2, 3):
     EXAMPLES[f"atrous-conv{_rank}d"] = partial(conv_of_blocks, rank=_rank)
     EXAMPLES[f"pad-into-max-pool{_rank}d"] = partial(maximum_of_padded, rank=_rank)
 for _suffix, _activation in ACTIVATIONS.items():
-    for _biased in (False, True):
-        _name = f"enlarged-convs{'-bias' * _biased}{_suffix}"
-        EXAMPLES[_name] = partial(enlarged_convs, activation=_activation, biased=_biased)
+    for _kind, _sizes in (("sibling", (1, 1)), ("enlarged", (1, 3))):
+        for _biased in (False, True):
+            EXAMPLES[f"{_kind}-convs{'-bias' * _biased}{_suffix}"] = partial(
+                sibling_convs, activation=_activation, biased=_biased, sizes=_sizes
+            )
