@@ -15,6 +15,7 @@ from rich.table import Table
 from eqsat.errors import EqsatError
 
 from .anytime import EXTRACTORS, extract
+from .costs import Cost, as_tuple
 from .gym import read_gym
 from .problem import Problem
 from .solution import Result
@@ -55,12 +56,16 @@ def _row(file: str, problem: Problem, method: str, result: Result) -> dict[str, 
         "classes": problem.num_classes,
         "method": method,
         "cost": result.cost,
-        "lower bound": result.lower_bound if isfinite(result.lower_bound) else None,
+        "lower bound": _finite(result.lower_bound),
         "optimal": result.optimal,
-        "tree cost": result.tree_cost if isfinite(result.tree_cost) else None,
+        "tree cost": _finite(result.tree_cost),
         "seconds": result.seconds,
         "remark": result.message,
     }
+
+
+def _finite(cost: Cost) -> Cost | None:
+    return cost if all(map(isfinite, as_tuple(cost))) else None
 
 
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:

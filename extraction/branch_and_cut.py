@@ -11,6 +11,7 @@ from eqsat.errors import ExtractionError
 
 from . import cp_sat
 from .contract import contracted
+from .costs import as_tuple
 from .cuts import Cuts
 from .deadline import Deadline
 from .frontier import decide
@@ -74,19 +75,24 @@ def prove(
         solver.best,
         method=method,
         started=deadline.started,
-        lower_bound=solver.bound,
+        lower_bound=tuple(solver.bound),
         message=message,
     )
 
 
 class BranchAndCut:
-    """The state of a proof: the best choice and its cost, the lower bound, and the chain of simplified problems."""
+    """The state of a proof: the best choice and its cost, the lower bound, and the chain of simplified problems.
+
+    Objectives are proved one after another: `level` is the number of the one at hand. `cost` and `bound` have one
+    number for each; those before `level` agree.
+    """
 
     def __init__(self, problem: Problem, start: Result, seed: int, patience: int, share: float) -> None:
         self.problem = problem
         self.best = start.choice
-        self.cost = start.cost
-        self.bound = -math.inf
+        self.cost = as_tuple(start.cost)
+        self.level = 0
+        self.bound = [-math.inf] * len(self.cost)
         self.seed = seed
         self.patience = patience
         self.share = share
@@ -100,18 +106,18 @@ class BranchAndCut:
             try:
                 stage = simplify(current, keep, deadline.within(SIMPLIFYING * deadline.left()))
             except ExtractionError:
-                self.bound = self.cost
+                self.bound = [*self.cost]
                 return ""
             self.stages.append(stage)
             if stage.problem is None:
                 self._offer([])
-                self.bound = self.cost
+                self.bound = [*self.cost]
                 return ""
             current = stage.problem
             choice = decide(current, deadline)
             if choice is not None:
                 self._offer(choice)
-                self.bound = self.cost
+                self.bound = [*self.cost]
                 return ""
             if deadline.passed():
                 break
@@ -119,27 +125,48 @@ class BranchAndCut:
             self._kick(search, deadline, _FEW if current.num_nodes <= _SMALL else self.patience)
             if deadline.passed():
                 break
-            relaxation, cuts = Relaxation(current, self.seed), Cuts(current, deadline)
+            relaxation, cuts = Relaxation(current, self.seed, self._limits()), Cuts(current, deadline)
             if not self._tighten(relaxation, cuts, search, deadline):
                 return self._stopped(relaxation)
-            if self._closed():
-                return ""
             keep = self._worth_keeping(relaxation)
-            if keep.mean() > _SHRINK:
-                return self._branch(relaxation, cuts, search, deadline)
+            if not self._closed() and keep.mean() > _SHRINK:
+                message = self._branch(relaxation, cuts, search, deadline)
+                if not self._closed():
+                    return message
+                keep = self._worth_keeping(relaxation)
+            if self._closed():
+                if self.level + 1 == len(self.cost):
+                    return ""
+                self.level += 1
         return _TIME_OVER
 
-    @property
-    def constant(self) -> float:
-        return sum(stage.constant for stage in self.stages)
+    def _constant(self, objective: int) -> float:
+        """What the problem costs beyond the smallest one."""
+        return math.fsum(as_tuple(stage.constant)[objective] for stage in self.stages)
+
+    def _limits(self) -> list[float]:
+        """What the smallest problem may cost under the objectives that are proved."""
+        return [
+            cost + self.problem.tolerance(cost, objective) / 2 - self._constant(objective)
+            for objective, cost in enumerate(self.cost[: self.level])
+        ]
 
     def improve(self, offered: Result) -> None:
         """Take an extraction if it is cheaper."""
-        if offered.cost < self.cost:
-            self.best, self.cost = offered.choice, offered.cost
+        cost = as_tuple(offered.cost)
+        if self.problem.is_less(cost, self.cost):
+            self.best, self.cost = offered.choice, cost
+
+    def _tolerance(self) -> float:
+        return self.problem.tolerance(self.cost[self.level], self.level)
 
     def _closed(self) -> bool:
-        return self.cost - self.bound <= self.problem.tolerance(self.cost)
+        """Whether the objective at hand is proved."""
+        return self.cost[self.level] - self.bound[self.level] <= self._tolerance()
+
+    def _room(self, small_bound: float) -> float:
+        """How much the best choice is above a bound for the smallest problem."""
+        return self.cost[self.level] - self._constant(self.level) - small_bound
 
     def _offer(self, choice: list[int] | Ints) -> None:
         """Take a choice in the smallest problem if it is cheaper."""
@@ -151,7 +178,8 @@ class BranchAndCut:
     def _raise_bound(self, small_bound: float, step: float) -> None:
         if step and math.isfinite(small_bound):
             small_bound = math.ceil(small_bound / step - 1e-6) * step
-        self.bound = max(self.bound, min(self.cost, self.constant + small_bound))
+        bound = min(self.cost[self.level], self._constant(self.level) + small_bound)
+        self.bound[self.level] = max(self.bound[self.level], bound)
 
     def _kick(self, search: Search, deadline: Deadline, patience: int) -> None:
         """Search on, and take what is found."""
@@ -163,7 +191,7 @@ class BranchAndCut:
 
     def _tighten(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> bool:
         """Solve the relaxation and cut until nothing is violated; whether it could be solved."""
-        step = granularity(relaxation.problem.cost)
+        step = granularity(relaxation.cost)
         bounds: list[float] = []
         while True:
             if not relaxation.solve(deadline.left()):
@@ -181,8 +209,7 @@ class BranchAndCut:
 
     def _stalled(self, bounds: list[float]) -> bool:
         """Whether the last rounds of cuts closed too little of the gap to go on."""
-        gap = self.cost - self.constant - bounds[-1]
-        return len(bounds) > _ROUNDS and bounds[-1] - bounds[-1 - _ROUNDS] < _PROGRESS * gap
+        return len(bounds) > _ROUNDS and bounds[-1] - bounds[-1 - _ROUNDS] < _PROGRESS * self._room(bounds[-1])
 
     def _round(self, x: Floats, search: Search, deadline: Deadline) -> None:
         """Derive a choice from a fractional solution: what the relaxation uses is cheap."""
@@ -191,9 +218,12 @@ class BranchAndCut:
             self._offer(search.choice)
 
     def _worth_keeping(self, relaxation: Relaxation) -> NDArray[np.bool_]:
-        room = self.cost - self.constant - relaxation.bound
-        step = granularity(relaxation.problem.cost)
-        margin = 0.999 * step if step else self.problem.tolerance(self.cost)
+        """Which nodes may be in a better choice; before the last objective, in one that is as good."""
+        room = self._room(relaxation.relaxed)
+        step = granularity(relaxation.cost)
+        margin = 0.999 * step if step else self._tolerance()
+        if self.level + 1 < len(self.cost):
+            margin = -self._tolerance()
         return ~((relaxation.x < 0.5) & (relaxation.reduced > room - margin))
 
     def _branch(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> str:
@@ -202,20 +232,20 @@ class BranchAndCut:
         if not self._closed() and not deadline.passed():
             self._kick(search, deadline, self.patience)
             if cp_sat.available():
-                self._ask_cp_sat(relaxation.problem, search, deadline)
+                self._ask_cp_sat(relaxation, search, deadline)
         if self._closed():
             return ""
         return self._branch_until(deadline, relaxation, cuts, search)
 
-    def _ask_cp_sat(self, current: Problem, search: Search, deadline: Deadline) -> None:
+    def _ask_cp_sat(self, relaxation: Relaxation, search: Search, deadline: Deadline) -> None:
         seconds = min(_SECOND_OPINION, _SECOND_SHARE * deadline.left())
-        bound, choice = cp_sat.solve(current, search.used(), seconds, self.seed)
-        self._raise_bound(bound, granularity(current.cost))
+        bound, choice = cp_sat.solve(relaxation.problem, search.used(), seconds, self.seed, self._limits())
+        self._raise_bound(bound, granularity(relaxation.cost))
         if choice:
             self._offer(choice)
 
     def _branch_until(self, deadline: Deadline, relaxation: Relaxation, cuts: Cuts, search: Search) -> str:
-        step = granularity(relaxation.problem.cost)
+        step = granularity(relaxation.cost)
         restarts = 0
         while not deadline.passed():
             found = relaxation.branch(deadline.left(), search.used(), step)

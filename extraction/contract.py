@@ -6,15 +6,15 @@ E-graphs of tensor programs consist mostly of such classes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .costs import as_tuple
 from .deadline import Deadline
 from .problem import Ints, Problem
-from .solution import Result, dag_cost, finish
+from .solution import Result, finish
 
 _WORTH = 0.02  # a round that dissolves no more than this share of the classes is the last
 
@@ -25,7 +25,7 @@ Solve = Callable[[Problem, Deadline, Ints | None], Result]
 def contracted(problem: Problem, seconds: float, incumbent: ArrayLike | None, solve: Solve) -> Result:
     """What `solve` finds on the contraction of the problem, as a result for the problem."""
     deadline = Deadline(seconds)
-    known = math.inf if incumbent is None else dag_cost(problem, incumbent)  # raises where it is no extraction
+    given = None if incumbent is None else finish(problem, incumbent, method="", started=deadline.started)
     small = Contraction(problem)
     result = solve(small.problem, deadline, None if incumbent is None else small.restrict(incumbent))
 
@@ -36,7 +36,11 @@ def contracted(problem: Problem, seconds: float, incumbent: ArrayLike | None, so
         )
 
     best = finished(small.expand(result.choice))
-    return best if incumbent is None or best.cost <= known else finished(incumbent)
+    return (
+        best
+        if given is None or not problem.is_less(as_tuple(given.cost), as_tuple(best.cost))
+        else finished(given.choice)
+    )
 
 
 class Contraction:
@@ -89,7 +93,7 @@ class Contraction:
         lone = np.bincount(owner[nodes], minlength=classes) == 1
         lone[self.original.roots] = False
         leaf = np.bincount(self._user, minlength=len(owner)) == 0
-        free = lone & leaf[only] & (self._cost[only] == 0)
+        free = lone & leaf[only] & ~self._cost.reshape(len(owner), -1)[only].any(axis=1)
         merged = lone & ~free & (np.bincount(self._child, minlength=classes) == 1)
         into = self._ends(merged)
         merged &= into >= 0

@@ -22,9 +22,12 @@ def available() -> bool:
     return find_spec("ortools") is not None
 
 
-def solve(problem: Problem, start: Sequence[int], seconds: float, seed: int) -> tuple[float, list[int]]:
+def solve(
+    problem: Problem, start: Sequence[int], seconds: float, seed: int, limits: Sequence[float] = ()
+) -> tuple[float, list[int]]:
     """A lower bound and a choice (empty where none was found), starting from a choice.
 
+    With several objectives, number `len(limits)` is minimised; costs under those before it keep within the limits.
     Works in a process of its own, which does not outlive an exception here. Where that fails, nothing is known:
     (-inf, []).
     """
@@ -34,7 +37,9 @@ def solve(problem: Problem, start: Sequence[int], seconds: float, seed: int) -> 
         node_class=problem.node_class,
         child_ptr=problem.child_ptr,
         child=problem.child,
-        cost=problem.cost,
+        cost=problem.objectives[len(limits)],
+        limited=np.reshape(problem.objectives[: len(limits)], (len(limits), problem.num_nodes)),
+        limits=limits,
         roots=problem.roots,
         component=components(problem),
         start=start,

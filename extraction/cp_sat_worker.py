@@ -4,7 +4,8 @@ OR-tools and highspy bring different builds of HiGHS, which do not go together i
 nothing of ours.
 
 Input: `node_class` (N,), `child_ptr` (N + 1,), `child`, `cost` (N,), `roots`, `component` (C,) of each class,
-`start` (C,) node of each class or -1, `seconds`, `seed`. Output: `bound` and, where one was found, `choice` (C,).
+`start` (C,) node of each class or -1, `seconds`, `seed`; `limited` (L, N), other costs that must not exceed `limits`
+(L,) in all. Output: `bound` and, where one was found, `choice` (C,).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def solve(data: dict[str, Any]) -> dict[str, Any]:
     cost, component = data["cost"], data["component"].tolist()
     owner, roots, start = data["node_class"].tolist(), set(data["roots"].tolist()), data["start"].tolist()
     kids = [set(part.tolist()) for part in np.split(data["child"], data["child_ptr"][1:-1])]
-    scale = _RESOLUTION / (float(np.abs(cost).max()) or 1.0)
+    scale = _scale(cost)
     model, size = cp_model.CpModel(), Counter(component)
     x = [model.new_bool_var("") for _ in owner]
     y = [model.new_bool_var("") for _ in component]
@@ -47,11 +48,13 @@ def solve(data: dict[str, Any]) -> dict[str, Any]:
         model.add(sum(nodes[index]) == chosen)
         if index in roots:
             model.add(chosen == 1)
-        elif cost.min() < 0:
+        elif min(cost.min(), data["limited"].min(initial=0.0)) < 0:
             model.add_bool_or([*users[index], chosen.negated()])
     for node, index in enumerate(owner):
         model.add_hint(x[node], start[index] == node)
-    model.minimize(sum(int(price) * chosen for price, chosen in zip(np.floor(cost * scale), x, strict=True)))
+    model.minimize(_sum(cost * scale, x))
+    for other, limit in zip(data["limited"], data["limits"].tolist(), strict=True):
+        model.add(_sum(other * _scale(other), x) <= math.ceil(limit * _scale(other)))
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = float(data["seconds"])
     solver.parameters.num_workers = 8
@@ -64,6 +67,14 @@ def solve(data: dict[str, Any]) -> dict[str, Any]:
         if solver.boolean_value(x[node]):
             choice[index] = node
     return {"bound": solver.best_objective_bound / scale, "choice": choice}
+
+
+def _scale(cost: Any) -> float:
+    return _RESOLUTION / (float(np.abs(cost).max()) or 1.0)
+
+
+def _sum(cost: Any, x: list[Any]) -> Any:
+    return sum(int(price) * chosen for price, chosen in zip(np.floor(cost), x, strict=True))
 
 
 if __name__ == "__main__":

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from .components import strongly_connected
+from .costs import Term
 from .deadline import NEVER, Deadline
 from .problem import Problem
 
 _STEPS, _SPARE = 32, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
 _RING = 4096  # ways to choose a node for each class of a ring, up to which all are tried
 
-Way = tuple[float, int, Sequence[int]]
+Way = tuple[Term, int, Sequence[int]]
 """How to choose for classes of a ring: the cost, the classes needed further on as bits, and the nodes."""
 
 Trail = tuple[Sequence[int], "Trail"] | None
 """The nodes chosen so far, the last ones first."""
+
+Front = list[tuple[Term, Trail]]
+"""Trails that lead to one set of needed classes, with their costs: the cheapest, or with several objectives all those
+of which each may be the beginning of an optimum."""
 
 
 def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
@@ -31,33 +37,64 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
         return None
     place = {index: number for number, index in enumerate([index for ring in rings for index in ring])}
     roots = {*problem.roots.tolist()}
-    states: dict[int, tuple[float, Trail]] = {0: (0.0, None)}  # by needed classes, the next to decide as lowest bit
+    enter = _enter if len(problem.objectives) == 1 else partial(_enter_several, _tolerances(problem))
+    states: dict[int, Front] = {0: [(problem.zero, None)]}  # by needed classes, the next to decide as lowest bit
     end, room = 0, _SPARE
     for ring in rings:
         size = len(ring)
         end += size
         inside = (1 << size) - 1
         always = _bits([number for number, index in enumerate(ring) if index in roots])
-        known: dict[int, list[Way]] = {0: [(0.0, 0, ())]}
-        later: dict[int, tuple[float, Trail]] = {}
-        for needed, (cost, trail) in states.items():
+        known: dict[int, list[Way]] = {0: [(problem.zero, 0, ())]}
+        later: dict[int, Front] = {}
+        for needed, front in states.items():
             here, rest = needed & inside | always, needed >> size
             ways = known.get(here)
             if ways is None:
                 wanted = [index for number, index in enumerate(ring) if here >> number & 1]
                 ways = known[here] = _ways(problem, ring, wanted, place, end)
-            room -= len(ways)
+            room -= len(ways) * len(front)
             if room < 0:
                 return None
-            for price, below, nodes in ways:
-                total, then = cost + price, rest | below
-                if then not in later or total < later[then][0]:
-                    later[then] = (total, (nodes, trail))
+            for cost, trail in front:
+                for price, below, nodes in ways:
+                    then = rest | below
+                    if then in later:
+                        enter(later[then], cost + price, nodes, trail)
+                    else:
+                        later[then] = [(cost + price, (nodes, trail))]
         if deadline.passed():
             return None
         room += _STEPS * sum([len(problem.class_nodes[index]) for index in ring])
         states = later
-    return _choice(problem, states[0][1])
+    return _choice(problem, _best(problem, states[0]))
+
+
+def _enter(front: Front, cost: Term, nodes: Sequence[int], trail: Trail) -> None:
+    """Keep the cheaper of what is known and what is new."""
+    if cost < front[0][0]:
+        front[0] = (cost, (nodes, trail))
+
+
+def _enter_several(tolerances: Sequence[float], front: Front, cost: Term, nodes: Sequence[int], trail: Trail) -> None:
+    """Keep all that may be part of an optimum."""
+    if not any(known.covers(cost, tolerances) for known, _ in front):
+        front[:] = [each for each in front if not cost.covers(each[0], tolerances)]
+        front.append((cost, (nodes, trail)))
+
+
+def _tolerances(problem: Problem) -> list[float]:
+    return [problem.tolerance(objective=objective) for objective in range(len(problem.objectives))]
+
+
+def _best(problem: Problem, front: Front) -> Trail:
+    """The trail of least cost, objectives compared in order."""
+    if len(front) > 1:
+        for objective in range(len(problem.objectives)):
+            least = min(cost[objective] for cost, _ in front)
+            limit = least + problem.tolerance(least, objective)
+            front = [each for each in front if each[0][objective] <= limit]
+    return front[0][1]
 
 
 def _rings(problem: Problem) -> list[list[int]]:
@@ -96,7 +133,8 @@ def _ways(problem: Problem, ring: list[int], wanted: list[int], place: Mapping[i
                 pending.append(([c for c in near if c in ring and c not in then], then))
         elif _is_acyclic(chosen, children):
             below = _bits([place[c] - end for node in chosen.values() for c in children[node] if c not in chosen])
-            found.append((sum([costs[node] for node in chosen.values()]), below, [*chosen.values()]))
+            cost = sum([costs[node] for node in chosen.values()], problem.zero)
+            found.append((cost, below, [*chosen.values()]))
     return found
 
 

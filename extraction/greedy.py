@@ -46,7 +46,7 @@ def cheapest_dag(problem: Problem, incumbent: ArrayLike | None = None, deadline:
     sets = CheapestSets(problem, choice, order, deadline)
     sets.settle(order)
     first = finish(problem, sets.choice, method="dag", started=started, incumbent=incumbent)
-    if min(problem.costs) < 0:
+    if problem.signed:
         return first  # the order of costs need not put children before parents
     order.sort(key=sets.cost.__getitem__)
     if not sets.settle(order) or deadline.passed():
@@ -60,15 +60,15 @@ def cheapest_trees(problem: Problem) -> tuple[list[int], list[int]]:
     With negative costs the strongly connected components are settled one after another, so the result is exact
     for graphs without cycles and still free of cycles otherwise.
     """
-    parents, costs = problem.parents, problem.costs
+    parents = problem.parents
     owner = problem.node_class.tolist()
-    rank = components(problem) if min(costs) < 0 else [0] * problem.num_classes
+    rank = components(problem) if problem.signed else [0] * problem.num_classes
     missing = np.diff(problem.child_ptr).tolist()
     for node in np.flatnonzero(problem.excluded).tolist():
         missing[node] = -1
-    total = problem.cost.tolist()
+    total = [*problem.costs]
     choice = [-1] * problem.num_classes
-    best = [math.inf] * problem.num_classes
+    best = [problem.infinity] * problem.num_classes
     order: list[int] = []
     heap = [(rank[owner[n]], total[n], n) for n, count in enumerate(missing) if not count]
     heap.sort()
@@ -154,7 +154,7 @@ class CheapestSets:
 
     def _choose(self, index: int, nodes: list[int]) -> int:
         """The cheapest of the nodes; its set becomes that of the class."""
-        children, costs = self.problem.children, self.problem.costs
+        children, costs = self.problem.children, self.problem.scalars
         best, needs = -1, [0]
         for node in nodes if len(nodes) <= _MANY else self._without_twins(nodes):
             candidate = self._union(children[node])
@@ -164,7 +164,7 @@ class CheapestSets:
         return best
 
     def _enter(self, index: int, node: int, needs: Words) -> None:
-        kids, cost = self.problem.children[node], self.problem.costs[node]
+        kids, cost = self.problem.children[node], float(self.problem.scalars[node])
         self.cost[index] = cost
         if kids:
             base = kids[0] if len(kids) == 1 else max(kids, key=self.cost.__getitem__)
@@ -177,7 +177,7 @@ class CheapestSets:
 
     def _without_twins(self, nodes: list[int]) -> list[int]:
         """Of nodes with the same children only the cheapest."""
-        children, costs = self.problem.children, self.problem.costs
+        children, costs = self.problem.children, self.problem.scalars
         cheapest: dict[tuple[int, ...], int] = {}
         for node in nodes:
             key = tuple(sorted(children[node]))

@@ -32,7 +32,12 @@ def read_gym(path: str | os.PathLike[str]) -> Problem:
 
 
 def write_gym(problem: Problem, path: str | os.PathLike[str]) -> None:
-    """Write the problem as an extraction-gym file, compressed where the name ends in `.xz`."""
+    """Write the problem as an extraction-gym file, compressed where the name ends in `.xz`.
+
+    Raises ExtractionError where the format cannot say it: several objectives, or a child class without nodes.
+    """
+    if len(problem.objectives) > 1:
+        raise ExtractionError(f"{path}: the format has one cost for a node, the problem {len(problem.objectives)}")
     target = Path(path)
     text = json.dumps({"nodes": _nodes(problem), "root_eclasses": [_class(problem, r) for r in problem.roots]})
     data = text.encode()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from eqsat.errors import ExtractionError
 
+from .costs import Cost, Costs, Term
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -23,14 +25,15 @@ class Problem:
     """E-nodes, their e-classes, child classes and costs, and the classes wanted.
 
     An extraction chooses one node for every class it reaches from the roots, without a cycle. Its *DAG cost*
-    counts each reached class once, its *tree cost* once for every path that leads to it.
+    counts each reached class once, its *tree cost* once for every path that leads to it. With several objectives,
+    extractions are compared by the first, and by the next where they agree up to `tolerance`.
 
     Parameters (N nodes, C classes, E child edges; node and class numbers start at 0)
     ----------
     node_class : int (N,), the class of each node
     child_ptr : int (N + 1,), node ``n`` has the children ``child[child_ptr[n]:child_ptr[n + 1]]``
     child : int (E,), class numbers; a class may occur several times among one node's children
-    cost : float (N,), finite, may be negative
+    cost : float (N,), or (N, K) for K objectives that are compared in order; finite, may be negative
     roots : int (R,), the classes to extract; duplicates count once
     subsumed : bool (N,), nodes that must not be chosen; none by default
     num_classes : C; by default one more than the largest class number in use
@@ -61,7 +64,7 @@ class Problem:
         put("child_ptr", _integers("child_ptr", self.child_ptr))
         put("child", _integers("child", self.child))
         put("roots", np.asarray(sorted({*_integers("roots", self.roots).tolist()}), np.int64))
-        put("cost", _vector("cost", self.cost, np.float64))
+        put("cost", _cost_array(self.cost))
         if self.subsumed is not None:
             put("subsumed", _vector("subsumed", self.subsumed, np.bool_))
         if self.num_classes < 0:
@@ -71,10 +74,10 @@ class Problem:
         self._check_roots()
 
     @classmethod
-    def from_lists(cls, classes: Sequence[Iterable[tuple[float, Iterable[int]]]], roots: ArrayLike) -> Problem:
+    def from_lists(cls, classes: Sequence[Iterable[tuple[Cost, Iterable[int]]]], roots: ArrayLike) -> Problem:
         """The problem whose class ``i`` holds the nodes ``classes[i]``, each a (cost, child classes) pair."""
         node_class: list[int] = []
-        cost: list[float] = []
+        cost: list[Cost] = []
         child: list[int] = []
         ptr = [0]
         for index, nodes in enumerate(classes):
@@ -91,18 +94,6 @@ class Problem:
             np.asarray(roots, np.int64),
             num_classes=len(classes),
         )
-
-    def repriced(self, cost: Floats) -> Problem:
-        """The same choices at other costs; what was found of them is kept.
-
-        Raises ExtractionError as for a new problem.
-        """
-        other = copy(self)
-        object.__setattr__(other, "cost", _vector("cost", cost, np.float64))
-        other.__dict__.pop("costs", None)
-        other._check_shapes()
-        other._check_costs()
-        return other
 
     @property
     def num_nodes(self) -> int:
@@ -127,19 +118,68 @@ class Problem:
         return group(self.child, owner, self.num_classes)
 
     @cached_property
-    def costs(self) -> list[float]:
+    def objectives(self) -> list[Floats]:
+        """The node costs under each objective, each float (N,)."""
+        return [self.cost] if self.cost.ndim == 1 else [*np.ascontiguousarray(self.cost.T)]
+
+    @cached_property
+    def signed(self) -> bool:
+        """Whether some cost is negative."""
+        return bool(self.cost.min(initial=0.0) < 0)
+
+    @cached_property
+    def costs(self) -> list[Term]:
         """The costs as a list: single items of a list are read several times faster than those of an array."""
-        costs: list[float] = self.cost.tolist()
-        return costs
+        costs: list[Term] = self.cost.tolist()
+        return costs if self.cost.ndim == 1 else [Costs(each) for each in costs]
+
+    @property
+    def zero(self) -> Term:
+        """The cost of nothing, as an item of `costs`."""
+        return 0.0 if self.cost.ndim == 1 else Costs([0.0] * len(self.objectives))
+
+    @property
+    def infinity(self) -> Term:
+        """A cost above all others, as an item of `costs`."""
+        return math.inf if self.cost.ndim == 1 else Costs([math.inf] * len(self.objectives))
+
+    @cached_property
+    def scalars(self) -> list[float]:
+        """One number for each node, whose sums over classes compare as those of the costs do.
+
+        With several objectives these are integers: the later an objective, the lower its digits. Costs are rounded
+        there to 48 bits of the largest.
+        """
+        if self.cost.ndim == 1:
+            return self.costs
+        scalars: list[int] = [0] * self.num_nodes
+        for column in self.objectives:
+            unit = math.ldexp(1.0, math.frexp(float(np.abs(column).max(initial=0.0)))[1] - 48)
+            digits = [round(cost / unit) for cost in column.tolist()]
+            shift = 1 + sum(map(abs, digits)).bit_length()
+            scalars = [(high << shift) + low for high, low in zip(scalars, digits, strict=True)]
+        return scalars  # type: ignore[return-value]
+
+    @property
+    def scalar_tolerance(self) -> float:
+        """Sums of `scalars` closer than this are taken as equal."""
+        return self.tolerance() if self.cost.ndim == 1 else 0
 
     @property
     def excluded(self) -> NDArray[np.bool_]:
         """Nodes that must not be chosen; bool (N,)."""
         return self.subsumed if self.subsumed is not None else np.zeros(self.num_nodes, bool)
 
-    def tolerance(self, cost: float = 0.0) -> float:
+    def tolerance(self, cost: float = 0.0, objective: int = 0) -> float:
         """Costs closer than this are taken as equal: sums of floats in another order differ by less."""
-        return 1e-9 * max(abs(cost), float(np.abs(self.cost).max()))
+        return 1e-9 * max(abs(cost), float(np.abs(self.objectives[objective]).max()))
+
+    def is_less(self, left: Sequence[float], right: Sequence[float]) -> bool:
+        """Whether costs of extractions, one for each objective, come before others."""
+        for objective, (mine, theirs) in enumerate(zip(left[:-1], right[:-1], strict=True)):
+            if abs(mine - theirs) > self.tolerance(theirs, objective):
+                return mine < theirs
+        return left[-1] < right[-1]
 
     def node_name(self, node: int) -> str:
         """The node's id (or number) and, where known, its operator."""
@@ -177,14 +217,14 @@ class Problem:
                 raise ExtractionError(f"{name} has {len(ids)} entries, {size} are needed")
 
     def _check_costs(self) -> None:
-        bad = np.flatnonzero(~np.isfinite(self.cost))
+        bad = np.nonzero(~np.isfinite(self.cost))[0]
         if len(bad):
             raise ExtractionError(
                 f"{self.node_name(int(bad[0]))} costs {self.cost[bad[0]]}: costs must be finite; "
                 "leave out a node that must not be chosen, or mark it subsumed"
             )
         with np.errstate(over="ignore"):
-            if not np.isfinite(np.abs(self.cost).sum()):
+            if not np.isfinite(np.abs(self.cost).sum(axis=0)).all():
                 raise ExtractionError("the costs add up to more than a float can hold: scale them down")
 
     def _check_roots(self) -> None:
@@ -236,6 +276,17 @@ def group(keys: Ints, values: Ints, size: int) -> list[list[int]]:
     ends = np.cumsum(np.bincount(keys, minlength=size)).tolist()
     flat = values[order].tolist()
     return [flat[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def _cost_array(value: ArrayLike) -> Floats:
+    """The costs, without the axis of objectives where there is one only."""
+    array = np.asarray(value)
+    if array.ndim != 2:
+        return _vector("cost", array, np.float64)
+    if not array.shape[1]:
+        raise ExtractionError("cost has no objective: its second axis is empty")
+    flat = _vector("cost", array.reshape(-1), np.float64)
+    return flat if array.shape[1] == 1 else flat.reshape(array.shape)
 
 
 def _vector(name: str, value: ArrayLike, dtype: Any) -> NDArray[Any]:

@@ -5,6 +5,7 @@ Columns: x_n, node n is chosen, and y_c, class c is used. Rows:
     y_c = sum of x_n over the nodes of c;  y_root = 1
     sum of x_n over the nodes of class p with child c <= y_c          for all classes p, c
     y_c <= sum of x_n over the nodes with child c                     only where costs are negative
+    sum of cost_n x_n <= limit                                        for each objective before the one minimised
 """
 
 from __future__ import annotations
@@ -30,14 +31,18 @@ class SolverFailure(ExtractionError):
 class Relaxation:
     """The program and its last solution.
 
-    Attributes: `x` (N,) and `y` (C,) values, `reduced` (N,) reduced costs of x, `bound`, which no integer solution
-    is below, `status` as HiGHS words it.
+    With several objectives it minimises number `len(limits)`; costs under those before it keep within the limits.
+
+    Attributes: `cost` (N,) to minimise, `x` (N,) and `y` (C,) values, `reduced` (N,) reduced costs of x, `relaxed`,
+    the value without integers that these belong to, `bound`, which no integer solution is below, `status` as HiGHS
+    words it.
     """
 
-    def __init__(self, problem: Problem, seed: int) -> None:
+    def __init__(self, problem: Problem, seed: int, limits: Sequence[float] = ()) -> None:
         self.problem = problem
-        self.scale = 1000.0 / max(1e-300, float(np.abs(problem.cost).max()))
-        self.bound = -np.inf
+        self.cost = problem.objectives[len(limits)]
+        self.scale = _scale(self.cost)
+        self.bound = self.relaxed = -np.inf
         self.status = ""
         self.x: Floats = np.zeros(problem.num_nodes)
         self.y: Floats = np.zeros(problem.num_classes)
@@ -48,6 +53,10 @@ class Relaxation:
             self._highs.setOptionValue(option, value)
         self._highs.HandleUserInterrupt = True
         self._pass_model()
+        for cost, limit in zip(problem.objectives, limits, strict=False):
+            scale, used = _scale(cost), np.flatnonzero(cost).astype(np.int32)
+            self._highs.addRow(-highspy.kHighsInf, limit * scale, len(used), used, cost[used] * scale)
+            self._rows += 1
 
     def y_column(self, index: int) -> int:
         return self.problem.num_nodes + index
@@ -61,7 +70,7 @@ class Relaxation:
         lp = highspy.HighsLp()
         self._rows = int(row.max()) + 1
         lp.num_col_, lp.num_row_ = n + c, self._rows
-        lp.col_cost_ = np.concatenate([problem.cost * self.scale, np.zeros(c)])
+        lp.col_cost_ = np.concatenate([self.cost * self.scale, np.zeros(c)])
         lp.col_lower_, lp.col_upper_ = lower, np.ones(n + c)
         lp.row_lower_ = np.where(np.arange(lp.num_row_) < equal, 0.0, -highspy.kHighsInf)
         lp.row_upper_ = np.zeros(lp.num_row_)
@@ -81,7 +90,7 @@ class Relaxation:
         rows = [problem.node_class, classes, c + pair_row, c + np.arange(len(pair))]
         columns = [np.arange(n), n + classes, user, n + pair % c]
         values = [np.ones(n), -np.ones(c), np.ones(len(user)), -np.ones(len(pair))]
-        if problem.cost.min() < 0:
+        if problem.signed:
             below = np.setdiff1d(classes, problem.roots)
             number = np.full(c, -1)
             number[below] = c + len(pair) + np.arange(len(below))
@@ -111,7 +120,7 @@ class Relaxation:
         """Solve the relaxation; whether that succeeded in the time given."""
         solved: bool = self._run(seconds) == highspy.HighsModelStatus.kOptimal
         if solved:
-            self.bound = self._highs.getInfo().objective_function_value / self.scale
+            self.bound = self.relaxed = self._highs.getInfo().objective_function_value / self.scale
             solution = self._highs.getSolution()
             self._read(solution)
             self.reduced = np.array(solution.col_dual[: self.problem.num_nodes]) / self.scale
@@ -200,3 +209,8 @@ class Relaxation:
         n, c = self.problem.num_nodes, self.problem.num_classes
         values = np.array(solution.col_value)
         self.x, self.y = values[:n], values[n : n + c]
+
+
+def _scale(cost: Floats) -> float:
+    """What costs are multiplied by for HiGHS, whose tolerances are absolute."""
+    return 1000.0 / max(1e-300, float(np.abs(cost).max()))

@@ -16,9 +16,9 @@ from .uses import Uses
 
 def cost_above_least(problem: Problem) -> Floats:
     """Costs as non-negative prices: where a class has negative ones, what a node costs above the least of them."""
-    least = np.zeros(problem.num_classes)
-    np.minimum.at(least, problem.node_class, problem.cost)
-    return problem.cost - least[problem.node_class]
+    cost, least = np.array(problem.scalars, np.float64), np.zeros(problem.num_classes)
+    np.minimum.at(least, problem.node_class, cost)
+    return cost - least[problem.node_class]
 
 
 class Search(Uses):
@@ -29,7 +29,7 @@ class Search(Uses):
     """
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        super().__init__([list(dict.fromkeys(children)) for children in problem.children], problem.costs, [], [])
+        super().__init__([list(dict.fromkeys(children)) for children in problem.children], problem.scalars, [], [])
         self.problem = problem
         self.users: list[list[int]] = [[] for _ in range(problem.num_classes)]
         for node, children in enumerate(self.children):
@@ -42,7 +42,7 @@ class Search(Uses):
         self.random = Random(seed)
         self.cost = math.inf
         self.base = cost_above_least(problem)
-        self.slack = problem.tolerance()
+        self.slack = problem.scalar_tolerance
 
     def start(self, choice: Sequence[int]) -> None:
         """Take over a complete choice."""

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,8 +14,11 @@ from eqsat.collector import paused_gc
 from eqsat.errors import ExtractionError
 
 from .components import strongly_connected
+from .costs import Cost, Costs, Term
 from .deadline import NEVER, Deadline
 from .problem import Ints, Problem
+
+T = TypeVar("T")
 
 Origin = int | tuple["Origin", "Origin"]
 """A node of the original problem, or two that are chosen together."""
@@ -34,11 +38,11 @@ class Simplified:
     Attributes
     ----------
     problem : the small problem, or None where nothing is left to choose
-    constant : what the large problem costs beyond the small one
+    constant : what the large problem costs beyond the small one, under each objective
     """
 
     problem: Problem | None
-    constant: float
+    constant: Cost
     _original: Problem
     _origins: list[Origin]
     _settled: list[Origin]
@@ -63,7 +67,8 @@ def simplify(problem: Problem, keep: Iterable[bool] | None = None, deadline: Dea
 
     - nodes that cannot be derived, are not reached, or need their own class are dropped;
     - a node goes if a sibling is no dearer and needs only classes that the node needs too, directly or at the end of
-      every derivation (with negative costs: only if both need the same);
+      every derivation (with negative costs: only if both need the same); with several objectives no dearer means
+      that `Costs.covers` it;
     - classes needed by every extraction become roots; a root is no longer a need of others, except within its
       own cycle; a root with one node is paid for and its needs become roots;
     - a class needed by nodes of one class only passes its least cost up to them;
@@ -73,7 +78,7 @@ def simplify(problem: Problem, keep: Iterable[bool] | None = None, deadline: Dea
     `keep` may exclude nodes (bool per node) that are known not to be in any better extraction. Raises
     ExtractionError where no extraction remains without them.
     """
-    reducer = _Reducer(problem, keep, deadline)
+    reducer = (_Reducer if len(problem.objectives) == 1 else _SeveralReducer)(problem, keep, deadline)
     reducer.run()
     return reducer.result()
 
@@ -115,15 +120,16 @@ class _Reducer:
         self.original = problem
         self.deadline = deadline
         self.owner = problem.node_class.tolist()
-        self.cost = problem.cost.tolist()
+        self.cost = [*problem.costs]
+        self.zero = problem.zero
         self.kids = [set(children) for children in problem.children]
         self.nodes: list[dict[int, None]] = [dict.fromkeys(nodes) for nodes in problem.class_nodes]
         self.users: list[set[int]] = [set() for _ in self.nodes]
         self.roots = dict.fromkeys(problem.roots.tolist())
         self.origin: list[Origin] = list(range(problem.num_nodes))
         self.settled: list[Origin] = []
-        self.constant = 0.0
-        self.signed = min(self.cost) < 0
+        self.constant = problem.zero
+        self.signed = problem.signed
         self.changed: dict[int, None] = {}  # classes whose nodes or users changed
         if keep is not None:
             for node, kept in enumerate(keep):
@@ -174,7 +180,7 @@ class _Reducer:
             self.changed[kid] = None
         self.changed[self.owner[node]] = None
 
-    def _add(self, index: int, cost: float, kids: set[int], origin: Origin) -> None:
+    def _add(self, index: int, cost: Term, kids: set[int], origin: Origin) -> None:
         node = len(self.cost)
         self.owner.append(index)
         self.cost.append(cost)
@@ -251,7 +257,7 @@ class _Reducer:
                 continue
             (node,) = self.nodes[index]
             self.constant += self.cost[node]
-            self.cost[node] = 0.0
+            self.cost[node] = self.zero
             for kid in self.kids[node]:
                 if kid not in self.roots:
                     self.roots[kid] = None
@@ -292,21 +298,23 @@ class _Reducer:
                 self._drop_dearer(index)
                 continue
             own = 1 << self.number[index]
-            kept: list[tuple[int, int]] = []
+            names: list[int] = []
+            kept: list[int] = []
             closures = {node: self._closure(node, must) for node in self.nodes[index]}
-            for node in sorted(closures, key=lambda n: (self.cost[n], len(self.kids[n]), n)):
+            for node in self._by_cost(index):
                 closure = closures[node]
-                if closure & own or self._is_dominated(node, closure, kept):
+                if closure & own or self._is_dominated(node, closure, self._no_dearer(node, names, kept)):
                     self._remove(node)
                 else:
-                    kept.append((sum([1 << self.number[k] for k in self.kids[node]]), closure))
+                    names.append(node)
+                    kept.append(sum([1 << self.number[k] for k in self.kids[node]]))
 
-    def _is_dominated(self, node: int, closure: int, kept: list[tuple[int, int]]) -> bool:
+    def _is_dominated(self, node: int, closure: int, rivals: list[int]) -> bool:
+        """Whether one of the sets of needed classes is within what the node needs at any depth."""
         if self.signed:
-            direct = sum([1 << self.number[k] for k in self.kids[node]])
-            return any(needs == direct for needs, _ in kept)
+            return sum([1 << self.number[k] for k in self.kids[node]]) in rivals
         outside = ~closure
-        return any(not needs & outside for needs, _ in kept)
+        return any(not needs & outside for needs in rivals)
 
     def _force_must(self, must: list[int]) -> None:
         if not must:
@@ -340,26 +348,28 @@ class _Reducer:
 
     def _drop_dearer(self, index: int) -> None:
         """Drop nodes that need what a sibling needs, or more, and are no cheaper."""
+        names: list[int] = []
         kept: list[set[int]] = []
         for node in self._by_cost(index):
             kids = self.kids[node]
-            if self._needs_one_of(kept, kids):
+            if self._needs_one_of(self._no_dearer(node, names, kept), kids):
                 self._remove(node)
             else:
+                names.append(node)
                 kept.append(kids)
 
     def _drop_dearer_of_many(self, index: int) -> None:
         """The same where comparing all pairs would take long."""
         nodes = self._by_cost(index)
         frequency = Counter([kid for node in nodes for kid in self.kids[node]])
-        kept: dict[int, list[set[int]]] = {-1: []}  # by the need that the fewest siblings have, -1 for no need
+        kept: dict[int, list[int]] = {}  # by the need that the fewest siblings have, -1 for no need
         for node in nodes:
             kids = self.kids[node]
-            rivals = [needs for kid in (-1, *kids) for needs in kept.get(kid, ())]
-            if self._needs_one_of(rivals, kids):
+            names = [other for kid in (-1, *kids) for other in kept.get(kid, ())]
+            if self._needs_one_of(self._no_dearer(node, names, [self.kids[n] for n in names]), kids):
                 self._remove(node)
             else:
-                kept.setdefault(min(kids, key=frequency.__getitem__, default=-1), []).append(kids)
+                kept.setdefault(min(kids, key=frequency.__getitem__, default=-1), []).append(node)
 
     def _needs_one_of(self, rivals: list[set[int]], kids: set[int]) -> bool:
         return kids in rivals if self.signed else any(map(kids.issuperset, rivals))
@@ -367,9 +377,17 @@ class _Reducer:
     def _by_cost(self, index: int) -> list[int]:
         return sorted(self.nodes[index], key=lambda n: (self.cost[n], len(self.kids[n]), n))
 
+    def _no_dearer(self, node: int, names: list[int], needs: list[T]) -> list[T]:
+        """The needs of those siblings, named in order of cost and before the node, that are no dearer than it."""
+        return needs
+
+    def _least(self, costs: list[Term]) -> Term:
+        """The cost that can be taken off all of these."""
+        return min(costs)
+
     def _pull_up(self, index: int) -> None:
-        least = min([self.cost[n] for n in self.nodes[index]])
-        if least == 0:
+        least = self._least([self.cost[n] for n in self.nodes[index]])
+        if least == self.zero:
             return
         for node in self.nodes[index]:
             self.cost[node] -= least
@@ -380,7 +398,7 @@ class _Reducer:
     def _inline(self, index: int) -> None:
         (node,) = self.nodes[index]
         users, kids = self.users[index], self.kids[node]
-        if self.cost[node] != 0 or (len(users) - 1) * (len(kids) - 1) > _GROWTH:
+        if self.cost[node] != self.zero or (len(users) - 1) * (len(kids) - 1) > _GROWTH:
             return
         self.settled.append(self.origin[node])
         for user in sorted(users):
@@ -406,15 +424,16 @@ class _Reducer:
         alive = [index for index, nodes in enumerate(self.nodes) if nodes]
         number = {index: i for i, index in enumerate(alive)}
         nodes = [node for index in alive for node in self.nodes[index]]
-        slack = 1e-13 * max([abs(self.cost[n]) for n in nodes], default=0.0)  # what is left of a - a after rounding
-        cost = [0.0 if abs(self.cost[n]) < slack else self.cost[n] for n in nodes]
+        cost = np.array([self.cost[n] for n in nodes], np.float64)
+        slack = 1e-13 * np.abs(cost).max(axis=0, initial=0.0)  # what is left of a - a after rounding
+        cost[np.abs(cost) < slack] = 0.0
         kids = [sorted([number[k] for k in self.kids[n]]) for n in nodes]
         small = (
             Problem(
                 np.array([number[self.owner[n]] for n in nodes], np.int64),
                 np.cumsum([0, *map(len, kids)]),
                 np.array([k for ks in kids for k in ks], np.int64),
-                np.array(cost, np.float64),
+                cost,
                 np.array([number[r] for r in self.roots], np.int64),
                 num_classes=len(alive),
             )
@@ -422,3 +441,20 @@ class _Reducer:
             else None
         )
         return Simplified(small, self.constant, self.original, [self.origin[n] for n in nodes], self.settled)
+
+
+class _SeveralReducer(_Reducer):
+    """The same for costs under several objectives."""
+
+    def __init__(self, problem: Problem, keep: Iterable[bool] | None, deadline: Deadline) -> None:
+        super().__init__(problem, keep, deadline)
+        self.tolerances = [problem.tolerance(objective=each) for each in range(len(problem.objectives))]
+
+    def _no_dearer(self, node: int, names: list[int], needs: list[T]) -> list[T]:
+        cost = self.cost[node]
+        return [
+            need for other, need in zip(names, needs, strict=True) if self.cost[other].covers(cost, self.tolerances)
+        ]
+
+    def _least(self, costs: list[Term]) -> Term:
+        return Costs(map(min, *costs)) if len(costs) > 1 else costs[0]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from eqsat.errors import ExtractionError
 
+from .costs import Cost
 from .problem import Ints, Problem
 
 
@@ -22,19 +23,20 @@ class Result:
     Attributes
     ----------
     choice : int (C,), the chosen node of every class reached from the roots, -1 elsewhere
-    cost : DAG cost, each reached class once
-    tree_cost : cost of the expression written out as a tree (may overflow to infinity)
-    lower_bound : no extraction has a smaller DAG cost (-inf where nothing is known)
-    optimal : the cost is proved to be the smallest
+    cost : DAG cost, each reached class once; a float for one objective, a tuple of K floats for K > 1
+    tree_cost : cost of the expression written out as a tree (may overflow to infinity); as `cost`
+    lower_bound : no extraction has a smaller DAG cost (-inf where nothing is known); as `cost`, and a bound for one
+        objective holds of the extractions that are optimal under those before it
+    optimal : the cost is proved to be the smallest, objectives compared in order
     seconds : wall time spent
     method : the extractor's name
     message : what the caller should know (a solver that failed, a time limit reached); often empty
     """
 
     choice: Ints
-    cost: float
-    tree_cost: float
-    lower_bound: float
+    cost: Cost
+    tree_cost: Cost
+    lower_bound: Cost
     optimal: bool
     seconds: float
     method: str
@@ -105,7 +107,7 @@ def finish(
     *,
     method: str,
     started: float,
-    lower_bound: float = -math.inf,
+    lower_bound: Cost = -math.inf,
     incumbent: ArrayLike | None = None,
     message: str = "",
 ) -> Result:
@@ -116,36 +118,61 @@ def finish(
     best, cost, tree_cost = _price(problem, choice)
     if incumbent is not None:
         kept, kept_cost, kept_tree = _price(problem, incumbent)
-        if kept_cost < cost:
+        if problem.is_less(kept_cost, cost):
             best, cost, tree_cost = kept, kept_cost, kept_tree
-    bound = min(max(lower_bound, trivial_bound(problem)), cost)
-    optimal = cost - bound <= problem.tolerance(cost)
+    bound, optimal = _bound(problem, cost, lower_bound)
     seconds = time.perf_counter() - started
-    return Result(best, cost, tree_cost, cost if optimal else bound, optimal, seconds, method, message)
+    return Result(best, _shown(cost), _shown(tree_cost), _shown(bound), optimal, seconds, method, message)
 
 
-def trivial_bound(problem: Problem) -> float:
+def _shown(costs: tuple[float, ...]) -> Cost:
+    return costs if len(costs) > 1 else costs[0]
+
+
+def _bound(problem: Problem, costs: tuple[float, ...], known: Cost) -> tuple[tuple[float, ...], bool]:
+    """The bound under each objective, and whether all of them are reached.
+
+    A bound for one objective says nothing unless the one before is reached.
+    """
+    bounds: list[float] = []
+    optimal = True
+    knowns = np.broadcast_to(known, len(costs)).tolist()
+    for objective, (cost, least) in enumerate(zip(costs, knowns, strict=True)):
+        bound = min(max(least if optimal else -math.inf, _trivial_bound(problem, objective)), cost)
+        optimal = optimal and cost - bound <= problem.tolerance(cost, objective)
+        bounds.append(cost if optimal else bound)
+    return tuple(bounds), optimal
+
+
+def _trivial_bound(problem: Problem, objective: int) -> float:
     """Cheapest node of every root, and of every other class where that is negative."""
     cheapest = np.full(problem.num_classes, np.inf)
-    np.minimum.at(cheapest, problem.node_class, problem.cost)
+    np.minimum.at(cheapest, problem.node_class, problem.objectives[objective])
     must = np.zeros(problem.num_classes, bool)
     must[problem.roots] = True
     return math.fsum(cheapest[must | (cheapest < 0)].tolist())
 
 
-def dag_cost(problem: Problem, choice: ArrayLike) -> float:
-    """DAG cost of a choice; raises ExtractionError where it is not an extraction."""
-    return _price(problem, choice)[1]
+def dag_cost(problem: Problem, choice: ArrayLike) -> Cost:
+    """DAG cost of a choice, as in `Result.cost`; raises ExtractionError where it is not an extraction."""
+    return _shown(_price(problem, choice)[1])
 
 
-def _price(problem: Problem, choice: ArrayLike) -> tuple[Ints, float, float]:
+def _price(problem: Problem, choice: ArrayLike) -> tuple[Ints, tuple[float, ...], tuple[float, ...]]:
+    """The choice for the classes it reaches, and its DAG and tree costs under each objective."""
     order = walk(problem, choice)
     picked = np.asarray(choice).astype(np.int64)
     used = np.full(problem.num_classes, -1, np.int64)
     used[order] = picked[order]
-    cost, children, nodes = problem.costs, problem.children, used.tolist()
+    dag = tuple(math.fsum(cost[used[order]].tolist()) for cost in problem.objectives)
+    return used, dag, tuple(_tree_cost(problem, cost.tolist(), order, used.tolist()) for cost in problem.objectives)
+
+
+def _tree_cost(problem: Problem, cost: list[float], order: list[int], nodes: list[int]) -> float:
+    children = problem.children
     tree = [0.0] * problem.num_classes
     for index in order:
         node = nodes[index]
         tree[index] = cost[node] + sum([tree[c] for c in children[node]])
-    return used, math.fsum(problem.cost[used[order]].tolist()), sum(tree[r] for r in problem.roots.tolist())
+    total: float = sum([tree[r] for r in problem.roots.tolist()])
+    return total

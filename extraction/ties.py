@@ -36,12 +36,12 @@ class _Nearing(Uses):
         nodes: list[int] = choice.tolist()
         # node -1, of classes that `wanted` says nothing of, needs nothing and is never cheap enough
         super().__init__(
-            [*problem.children, []], [*problem.costs, math.inf], nodes, use_counts(problem, nodes, self.order)
+            [*problem.children, []], [*problem.scalars, math.inf], nodes, use_counts(problem, nodes, self.order)
         )
         self.problem = problem
         self.wanted: list[int] = np.asarray(wanted).tolist()
         self.effort = _EFFORT * problem.num_classes
-        self.slack = problem.tolerance()
+        self.slack = problem.scalar_tolerance
 
     def run(self) -> Ints:
         for index in reversed(self.order):

@@ -10,7 +10,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-
 hypothesis.settings.register_profile("any machine", deadline=None)  # a slow processor is no failure
 hypothesis.settings.load_profile("any machine")
 

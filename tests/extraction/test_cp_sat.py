@@ -48,7 +48,7 @@ def test_what_it_says_is_taken_after_a_first_try(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cp_sat, "available", lambda: True)
     asked: list[Any] = []
 
-    def prove(current: Problem, start: list[int], seconds: float, seed: int) -> tuple[float, list[int]]:
+    def prove(current: Problem, start: list[int], seconds: float, *seed_and_limits: Any) -> tuple[float, list[int]]:
         asked.append(current)
         return math.inf, []
 

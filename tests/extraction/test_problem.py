@@ -25,7 +25,7 @@ ARRAYS = {
     [
         ({"cost": np.array([1.0])}, "1 costs need 1 entries"),
         ({"cost": np.array([1.0, np.nan])}, "node 1 costs nan"),
-        ({"cost": np.array([[1.0, 2.0]])}, "one dimension"),
+        ({"cost": np.array([[[1.0, 2.0]]])}, "one dimension"),
         ({"cost": ["a", "b"]}, "cost is not an array of float64"),
         ({"child": np.array([5]), "num_classes": 2}, r"child\[0\] is 5: there are the classes 0 to 1"),
         ({"child": np.array([-1])}, r"child\[0\] is -1"),

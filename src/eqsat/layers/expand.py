@@ -22,6 +22,7 @@ from eqsat.egraph.build import input_spans
 from eqsat.egraph.python_rules import build_node
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Problem
+from eqsat.extraction.costs import Cost, as_tuple
 from eqsat.layers.truncate import KEPT, Truncated, Unit
 from eqsat.pipeline.extract import Extraction
 from eqsat.pipeline.problem import region_problem
@@ -60,10 +61,10 @@ def expand(
     if body is None:
         return None
     handles = region.lowered.handles
-    cost, input_cost = [result.cost], [chosen.input_cost]
+    cost, input_cost = [*as_tuple(result.cost)], [chosen.input_cost]
     for layer in layers:
         nodes = [again.given.get(handles[short.place[node]], 0.0) for node in layer.unit.chain.nodes[2]]
-        cost.append(layer.cost * len(layer.unit.renamed))
+        cost.append(layer.costs[0] * len(layer.unit.renamed))
         input_cost.append(math.fsum(nodes) * len(layer.unit.renamed))
     whole = replace(result, cost=math.fsum(cost), lower_bound=math.fsum(cost))
     regions = [replace(posed, function=short.whole)]
@@ -82,6 +83,7 @@ class _Layer:
     Attributes:
         classes: the classes of the layer that the choice uses, children first.
         beside: those that they are computed of.
+        costs: what was chosen for them costs under each objective.
     """
 
     def __init__(self, problem: Problem, choice: NDArray[np.int64], region: Region, unit: Unit):
@@ -97,7 +99,8 @@ class _Layer:
         used = children_first(self.roots, chosen)
         self.classes = [of for of in used if self._is_inside(of)]
         self.beside = [of for of in used if not self._is_inside(of)]
-        self.cost = math.fsum(problem.costs[int(choice[of])] for of in self.classes)
+        nodes = choice[self.classes]
+        self.costs = [math.fsum(costs[nodes].tolist()) for costs in problem.objectives]
 
     def _is_inside(self, of: int) -> bool:
         return of in self.unit.classes or of >= self.kernels
@@ -108,12 +111,12 @@ class _Layer:
         Every graph of the whole has the value above the layer, every graph of that the value below, and none of the
         layer alone, with all beside it for nothing, is cheaper.
         """
-        if self.problem.cost.min(initial=0.0) < 0 or not self._needs(self.root, self.unit.top):
+        if self.problem.signed or not self._needs(self.root, self.unit.top):
             return False
         if not self._needs(self.unit.top, self.unit.bottom):
             return False
         found = extraction.extract(self._alone(), "exact", seconds=_SECONDS)
-        return found.optimal and math.isclose(found.cost, self.cost, rel_tol=1e-9, abs_tol=1e-12)
+        return found.optimal and np.allclose(as_tuple(found.cost), self.costs, rtol=1e-9, atol=1e-12)
 
     def _needs(self, root: int, part: int) -> bool:
         """Whether no graph of one class is without another."""
@@ -128,7 +131,7 @@ class _Layer:
         """The extraction problem of the layer, with all beside it for nothing."""
         problem, excluded = self.problem, self.problem.excluded.tolist()
         number: dict[int, int] = {}
-        classes: list[list[tuple[float, list[int]]]] = []
+        classes: list[list[tuple[Cost, list[int]]]] = []
         todo = [*self.roots]
         while todo:
             of = todo.pop()
@@ -136,7 +139,7 @@ class _Layer:
                 continue
             number[of] = len(number)
             inside = [node for node in problem.class_nodes[of] if not excluded[node]] if self._is_inside(of) else []
-            classes.append([(problem.costs[node], problem.children[node]) for node in inside] or [(0.0, [])])
+            classes.append([(problem.costs[node], problem.children[node]) for node in inside] or [(problem.zero, [])])
             todo += [child for node in inside for child in problem.children[node]]
         numbered = [[(cost, [number[child] for child in below]) for cost, below in nodes] for nodes in classes]
         return Problem.from_lists(numbered, [number[of] for of in self.roots])

@@ -19,6 +19,7 @@ from eqsat.egraph.build import build_expr, input_spans
 from eqsat.egraph.report import Report
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Result
+from eqsat.extraction.costs import as_tuple
 from eqsat.pipeline.explain import Explanation
 from eqsat.pipeline.problem import composite_costs, region_problem
 from eqsat.pipeline.saturate import Region, Saturation
@@ -51,12 +52,12 @@ class Extraction:
     @property
     def cost(self) -> float:
         """DAG cost of the chosen graph, in the cost model's unit."""
-        return math.fsum(result.cost for result in self.results)
+        return math.fsum(as_tuple(result.cost)[0] for result in self.results)
 
     @property
     def lower_bound(self) -> float:
         """No graph in the e-graph costs less."""
-        return math.fsum(result.lower_bound for result in self.results)
+        return math.fsum(as_tuple(result.lower_bound)[0] for result in self.results)
 
     @property
     def optimal(self) -> bool:
@@ -164,7 +165,7 @@ class _Builder:
         covers = [cover(graph, rules, prices, self.seconds) for graph in graphs]
         index = min(range(len(covers)), key=lambda each: covers[each][1])
         expr, cost = covers[index]
-        bound = min(result.lower_bound, cost)
+        bound = min(as_tuple(result.lower_bound)[0], cost)
         optimal = math.isclose(cost, bound, rel_tol=1e-9)
         return expr, replace(result, choice=choices[index], cost=cost, lower_bound=bound, optimal=optimal)
 

@@ -24,6 +24,7 @@ from eqsat.cost.prices import Prices, Row, Views
 from eqsat.egraph.build import input_choice
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.extraction import Problem
+from eqsat.extraction.costs import as_tuple
 from eqsat.extraction.problem import group
 from eqsat.extraction.solution import use_counts, walk
 from eqsat.pipeline.saturate import Region
@@ -35,17 +36,15 @@ class RegionProblem:
 
     Args:
         region: the region, its snapshot with kernels of two e-nodes.
-        problem: the choices and their costs.
+        problem: the choices and their costs; where the model has one, what decides between graphs of equal cost is
+            the second objective.
         incumbent: the choice that describes the input graph, with constants instead of what computes them.
-        decided: the same problem, its costs changed by what decides between graphs of equal cost: in all by less than
-            half of what costs differ by, where they are multiples of a number.
         given: cost of each node of the input graph, as of :func:`input_node_costs`.
     """
 
     region: Region
     problem: Problem
     incumbent: NDArray[np.int64]
-    decided: Problem
     given: Mapping[int, float]
 
     @property
@@ -56,17 +55,14 @@ class RegionProblem:
     def extract(self, method: str, seconds: float) -> extraction.Result:
         """The cheapest choice; of equally cheap ones the best otherwise, and of these one near the input.
 
+        The costs in the result are those under the first objective.
+
         Args and errors: as :func:`eqsat.extraction.extract`.
         """
-        found = extraction.extract(self.decided, method, incumbent=self.incumbent, seconds=seconds)
-        choice = extraction.nearer(self.decided, found.choice, self.incumbent)
-        if self.decided is self.problem:
-            return replace(found, choice=choice)
-        cost = extraction.dag_cost(self.problem, choice)
-        step = _step(self.problem)
-        below = found.lower_bound - step / 2 - self.decided.tolerance(cost)
-        bound = cost if found.optimal else min(cost, math.ceil(below / step) * step)
-        return replace(found, choice=choice, cost=cost, lower_bound=bound, optimal=bound == cost)
+        found = extraction.extract(self.problem, method, incumbent=self.incumbent, seconds=seconds)
+        choice = extraction.nearer(self.problem, found.choice, self.incumbent)
+        cost, bound, tree = (as_tuple(each)[0] for each in (found.cost, found.lower_bound, found.tree_cost))
+        return replace(found, choice=choice, cost=cost, lower_bound=bound, tree_cost=tree, optimal=bound == cost)
 
 
 class _Kernel(NamedTuple):
@@ -87,17 +83,15 @@ def region_problem(region: Region, model: CostFunction) -> RegionProblem:
     prices = Prices(snapshot, model, composite_costs(region))
     rows = _rows(snapshot, prices.views)
     kernels = _kernels(snapshot, rows, prices)
-    incumbent, costs = _incumbent(region), _costs(rows, kernels, prices)
+    incumbent, costs = _incumbent(region), [_costs(rows, kernels, prices)]
     ties = ties_of(model)
-    second = (
-        None if ties is None else _costs(rows, kernels, Prices(snapshot, ties, composite_costs(region), prices.views))
-    )
+    if ties is not None:
+        costs.append(_costs(rows, kernels, Prices(snapshot, ties, composite_costs(region), prices.views)))
     given = _input_node_costs(region, prices)
     if kernels:
         region = replace(region, snapshot=_with_kernels(snapshot, rows, kernels))
-    problem = _problem(region, costs)
-    decided = problem if second is None else _decided(problem, second)
-    return RegionProblem(region, problem, _fused(incumbent, kernels, snapshot, problem), decided, given)
+    problem = _problem(region, np.column_stack(costs))
+    return RegionProblem(region, problem, _fused(incumbent, kernels, snapshot, problem), given)
 
 
 def _costs(rows: Sequence[Row], kernels: Sequence[_Kernel], prices: Prices) -> NDArray[np.float64]:
@@ -106,22 +100,6 @@ def _costs(rows: Sequence[Row], kernels: Sequence[_Kernel], prices: Prices) -> N
     for outer, place, inner in kernels:
         costs += [prices.together(rows[outer].view, place, rows[inner].view), 0.0]
     return np.asarray(costs, dtype=np.float64)
-
-
-def _decided(problem: Problem, second: NDArray[np.float64]) -> Problem:
-    """The problem with that share of other costs added which cannot outweigh a difference of its own."""
-    dearest = np.zeros(problem.num_classes)
-    np.maximum.at(dearest, problem.node_class, second)
-    whole = math.fsum(dearest.tolist())
-    step = _step(problem)
-    if not whole or not step:
-        return problem
-    return problem.repriced(problem.cost + second * (step / (2 * whole)))
-
-
-def _step(problem: Problem) -> float:
-    """The number that all costs are multiples of, 0 where it is neither 1 nor 1/2."""
-    return next((step for step in (1.0, 0.5) if not np.any(problem.cost % step)), 0.0)
 
 
 def _rows(snapshot: Snapshot, views: Views) -> list[Row]:
