@@ -1,6 +1,9 @@
 """The IR: a Relay-style graph of typed tensor operators."""
 
-from eqsat.relay import adt, analysis, build_module, dataflow_pattern, expr, op, printer, transform, ty  # noqa: F401 - the printer registers itself
+import builtins
+
+from eqsat.relay import adt, analysis, build_module, dataflow_pattern, expr, interpreter, op, transform, ty
+from eqsat.relay import printer as printer  # it registers itself
 from eqsat.relay.adt import (
     Clause,
     Constructor,
@@ -32,7 +35,6 @@ from eqsat.relay.expr import (
 )
 from eqsat.relay.module import IRModule
 from eqsat.relay.op import *  # noqa: F403 - relay.add is relay.op.add
-from eqsat.relay.op import nn
 from eqsat.relay.op.contrib import dnnl, tensorrt  # noqa: F401 - registers their pattern tables
 from eqsat.relay.parser import Span, fromtext, parse, parse_expr
 from eqsat.relay.ty import (
@@ -51,56 +53,17 @@ from eqsat.relay.visitor import ExprMutator, ExprVisitor
 from eqsat.relay.viz import viz
 
 __all__ = [
-    "Any",
-    "Call",
-    "Clause",
-    "Constant",
-    "Constructor",
-    "Expr",
-    "ExprMutator",
-    "ExprVisitor",
-    "FuncType",
-    "Function",
-    "GlobalTypeVar",
-    "GlobalVar",
-    "IRModule",
-    "If",
-    "IncompleteType",
-    "Let",
-    "Match",
-    "Op",
-    "PatternConstructor",
-    "PatternTuple",
-    "PatternVar",
-    "PatternWildcard",
-    "RefCreate",
-    "RefRead",
-    "RefType",
-    "RefWrite",
-    "Span",
-    "TensorType",
-    "Tuple",
-    "TupleGetItem",
-    "TupleType",
-    "TupleWrapper",
-    "Type",
-    "TypeCall",
-    "TypeData",
-    "TypeVar",
-    "Var",
-    "adt",
-    "analysis",
-    "build_module",
-    "const",
-    "dataflow_pattern",
-    "expr",
-    "fromtext",
-    "nn",
-    "op",
-    "parse",
-    "parse_expr",
-    "transform",
-    "ty",
-    "var",
-    "viz",
-]
+    "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprMutator", "ExprVisitor", "FuncType", "Function",
+    "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "Let", "Match", "Op", "PatternConstructor",
+    "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefType", "RefWrite", "Span",
+    "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeData", "TypeVar",
+    "Var", "adt", "analysis", "build_module", "const", "dataflow_pattern", "expr", "fromtext", "interpreter", "op",
+    "parse", "parse_expr", "transform", "ty", "var", "viz",
+]  # fmt: skip
+# ``from eqsat.relay import *`` leaves Python's own ``abs``, ``max`` and so on as they are
+__all__ += sorted(set(op.__all__) - set(dir(builtins)))
+
+
+def __dir__() -> list[str]:
+    """What is meant for users: the operators, and not every module of the package that happens to be loaded."""
+    return sorted({*__all__, *op.__all__})

@@ -1,4 +1,7 @@
-"""Operators: ``relay.op.add``, ``relay.op.nn.conv2d`` and so on build calls."""
+"""Operators: ``relay.op.add``, ``relay.op.nn.conv2d`` and so on build calls.
+
+``__all__`` lists the operators and the packages of more of them: what :mod:`eqsat.relay` offers as ``relay.add``.
+"""
 
 from eqsat.relay.op import annotation as annotation
 from eqsat.relay.op import contrib as contrib
@@ -10,7 +13,8 @@ from eqsat.relay.op import op as op
 from eqsat.relay.op import qnn as qnn
 from eqsat.relay.op.create import *  # noqa: F403 - each module lists its operators
 from eqsat.relay.op.index import *  # noqa: F403
-from eqsat.relay.op.op import get, register_op_attr
+from eqsat.relay.op.op import get as get
+from eqsat.relay.op.op import register_op_attr as register_op_attr
 from eqsat.relay.op.order import *  # noqa: F403
 from eqsat.relay.op.rearrange import *  # noqa: F403
 from eqsat.relay.op.reduce import *  # noqa: F403
@@ -18,7 +22,7 @@ from eqsat.relay.op.scatter import *  # noqa: F403
 from eqsat.relay.op.tensor import *  # noqa: F403
 from eqsat.relay.op.transform import *  # noqa: F403
 
-__all__ = ["annotation", "get", "image", "nn", "qnn", "register_op_attr"]
+__all__ = ["annotation", "image", "nn", "qnn"]
 __all__ += create.__all__
 __all__ += index.__all__
 __all__ += order.__all__

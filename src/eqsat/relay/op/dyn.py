@@ -258,7 +258,6 @@ strided_slice = define(
 
 __all__ = [
     "broadcast_to",
-    "either",
     "expand_dims",
     "full",
     "ones",
