@@ -367,7 +367,7 @@ def test_visitors() -> None:
     function = read(PROGRAM)["map"]
     renamed = Renaming().visit(function)
     assert_structural_equal(renamed, function)
-    assert [variable.name_hint for variable in first_match_of(renamed).variables] == ["new_h", "new_t1"]
+    assert [variable.name_hint for variable in first_match_of(renamed).binds] == ["new_h", "new_t1"]
 
 
 def first_match_of(function: relay.Function) -> relay.Match:

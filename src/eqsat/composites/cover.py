@@ -18,7 +18,7 @@ from eqsat.relay.dataflow_pattern.analysis import analyse
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import Group, all_groups
 from eqsat.relay.dataflow_pattern.partitioner import carve, close_binders, passes
-from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem
+from eqsat.relay.expr import Call, Constant, Expr, Function, Op
 from eqsat.relay.infer import extend_types
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
@@ -228,13 +228,6 @@ def share(root: Expr) -> Expr:
         below = [new[child] for child in node.children()] if not isinstance(node, Function) else []
         same = all(a is b for a, b in zip(below, node.children(), strict=False))
         made = node if same else node.with_children(below)
-        new[node] = first.setdefault((_kind(made), *below), made) if below else node
+        alone = not below or made.has_effects
+        new[node] = made if alone else first.setdefault((made.kind, made.payload, *below), made)
     return new[root]
-
-
-def _kind(node: Expr) -> Hashable:
-    if isinstance(node, Call):
-        return ("call", None if node.attrs is None else node.attrs.key)
-    if isinstance(node, TupleGetItem):
-        return ("project", node.index)
-    return "tuple" if isinstance(node, Tuple) else node

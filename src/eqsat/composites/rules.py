@@ -18,7 +18,7 @@ from eqsat.relay.dataflow_pattern.groups import Group, match_group
 from eqsat.relay.dataflow_pattern.language import DFPattern
 from eqsat.relay.dataflow_pattern.matcher import Matcher
 from eqsat.relay.dataflow_pattern.partitioner import group_function, passes
-from eqsat.relay.expr import Call, Constant, Expr, Function, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Function, Var
 from eqsat.relay.infer import infer_type
 from eqsat.relay.transform.merge_composite import PatternTable, checked_table
 
@@ -119,14 +119,7 @@ def _signature(group: Group) -> Hashable:
     parts = []
     for node in group.interior:
         children = [places.get(child, child) for child in node.children()]
-        parts.append((type(node), _payload(node), *children))
+        payload = constant_key(node) if isinstance(node, Constant) else node.payload
+        parts.append((node.kind, payload, *children))
         places[node] = len(parts)
     return (*[node._checked_type for node in group.inputs], *parts)
-
-
-def _payload(node: Expr) -> Hashable:
-    if isinstance(node, Call):
-        return None if node.attrs is None else node.attrs.key
-    if isinstance(node, Constant):
-        return constant_key(node)
-    return node.index if isinstance(node, TupleGetItem) else None if node.children() else node

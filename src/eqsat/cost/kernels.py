@@ -9,7 +9,7 @@ from typing import TypeAlias
 from eqsat.cost import CostFunction, CostModel, CostNode
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.errors import ExtractionError
-from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Expr, Function, Op
 from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
@@ -110,19 +110,7 @@ def operands(node: Expr) -> tuple[Expr, ...]:
     return node.args if isinstance(node, Call) and isinstance(node.op, Op) else node.children()
 
 
-_KINDS: dict[type[Expr], str] = {
-    Var: "var",
-    Constant: "constant",
-    Tuple: "tuple",
-    TupleGetItem: "project",
-    If: "if",
-    Function: "function",
-    Call: "apply",
-    GlobalVar: "global",
-}
-
-
 def _symbol(node: Expr) -> Symbol:
     if isinstance(node, Call) and isinstance(node.op, Op):
         return Symbol("call", node.op, len(node.args))
-    return Symbol(_KINDS.get(type(node), type(node).__name__.lower()), None, len(operands(node)))
+    return Symbol(node.kind, None, len(operands(node)))

@@ -14,10 +14,10 @@ from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
-from eqsat.relay.adt import Constructor, Match
+from eqsat.relay.adt import Match
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Function, Let, Op, TupleGetItem, Var
 from eqsat.relay.ty import IncompleteType, Type
 from eqsat.relay.visitor import post_order
 
@@ -134,25 +134,12 @@ class _Ids:
 
 def _head(vocabulary: Vocabulary, node: Expr) -> tuple[str, Op | None, int]:
     """Kind, operator and atom of the e-node for ``node``."""
-    if isinstance(node, Call):
-        key = None if node.attrs is None else node.attrs.key
-        return "apply", None, vocabulary.atom("apply", ("apply", key, node.type_args), (node.attrs, node.type_args))
-    if isinstance(node, Var):
-        return "var", None, vocabulary.variable(node)
-    if isinstance(node, Constant):
-        return "constant", None, vocabulary.constant(node)
-    if isinstance(node, Tuple):
-        return "tuple", None, vocabulary.atom("tuple", "tuple", None)
-    if isinstance(node, TupleGetItem):
-        return "project", None, vocabulary.atom("project", ("project", node.index), node.index)
-    if isinstance(node, If):
-        return "if", None, vocabulary.atom("if", "if", None)
-    if isinstance(node, (Function, Let, Match)):
+    if node.has_effects:
+        raise ArgumentError(f"an e-graph cannot hold {type(node).__name__} nodes: effects have an order")
+    if is_opaque(node):
         return "function", None, vocabulary.atom("function", ("function", node), node)
-    if isinstance(node, GlobalVar):
-        return "global", None, vocabulary.atom("global", ("global", node.name_hint), node)
-    if isinstance(node, Constructor):
-        return "global", None, vocabulary.atom("global", ("constructor", node), node)
-    if isinstance(node, Op):
-        return "operator", node, vocabulary.atom("operator", "operator", None)
-    raise ArgumentError(f"an e-graph cannot hold {type(node).__name__} nodes: effects have an order")
+    if isinstance(node, Constant):
+        return node.kind, None, vocabulary.constant(node)
+    value = node.index if isinstance(node, TupleGetItem) else node
+    atom = vocabulary.atom(node.kind, (node.kind, node.payload), value)
+    return node.kind, node if isinstance(node, Op) else None, atom

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from eqsat.egraph.compile import Fail, Refuse
 from eqsat.egraph.dependencies import Dependencies
@@ -20,7 +19,7 @@ from eqsat.egraph.snapshot import take_snapshot
 from eqsat.egraph.symbols import Atom, Symbol
 from eqsat.errors import RuleError, TypeCheckError
 from eqsat.relay.dataflow_pattern import CallPattern, ConstantPattern, DFPattern
-from eqsat.relay.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
+from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from eqsat.relay.infer import extend_types
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.ty import Type
@@ -114,20 +113,24 @@ class Names:
 
 
 def build_node(symbol: Symbol, atom: Atom, children: list[Expr]) -> Expr:
-    """The expression of an e-node over expressions for its children."""
+    """The expression of an e-node.
+
+    Args:
+        symbol, atom: What it is beside its children.
+        children: Expressions for its children. What an opaque function captures is left as it is.
+    """
     if symbol.kind == "call" and symbol.op is not None:
         return Call(symbol.op, children, atom.value)
     if symbol.kind == "tuple":
         return Tuple(children)
     if symbol.kind == "project":
         return TupleGetItem(children[0], atom.value)
-    if symbol.kind == "if":
-        return If(*children)
-    if symbol.kind == "apply":
-        attrs, type_args = atom.value
-        return Call(children[0], children[1:], attrs, type_args)
-    expr: Any = symbol.op if symbol.kind == "operator" else atom.value
-    return expr  # type: ignore[no-any-return]
+    example: Expr = atom.value
+    if symbol.kind == "function" or not children:
+        return example
+    copy = example.with_children(children)
+    copy._checked_type = copy.span = None
+    return copy
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.lower import is_opaque, region_children
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 
@@ -265,10 +265,7 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _head(node: Expr) -> object:
     """What a node is beside its children and its type; equal for what may correspond."""
-    if isinstance(node, Call):
-        return ("call", node.op if isinstance(node.op, Op) else None, None if node.attrs is None else node.attrs.key)
-    if isinstance(node, TupleGetItem):
-        return ("project", node.index)
-    if isinstance(node, (Constant, Tuple, Var)):
-        return (type(node), len(node.children()))
-    return node
+    if is_opaque(node):
+        return node
+    op = node.op if isinstance(node, Call) and isinstance(node.op, Op) else None
+    return (node.kind, op, None if isinstance(node, (Constant, Var)) else node.payload)

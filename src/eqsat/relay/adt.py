@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from eqsat.errors import ArgumentError
-from eqsat.relay.expr import Expr, Var
+from eqsat.relay.expr import Expr, Scope, Var
 from eqsat.relay.ty import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar
 
 
@@ -22,6 +22,7 @@ class Constructor(Expr):
     """
 
     __slots__ = ("belong_to", "inputs", "name_hint", "tag", "type_vars")
+    kind = "global"
 
     def __init__(self, name_hint: str, inputs: Sequence[Type], belong_to: GlobalTypeVar):
         self._init()
@@ -32,6 +33,10 @@ class Constructor(Expr):
         self.belong_to = belong_to
         self.tag = -1
         self.type_vars: tuple[TypeVar, ...] = ()
+
+    @property
+    def payload(self) -> Hashable:
+        return (self.name_hint, self.belong_to)
 
     @property
     def type(self) -> FuncType:
@@ -157,6 +162,7 @@ class Match(Expr):
     """
 
     __slots__ = ("_children", "clauses", "complete", "data")
+    kind = "match"
 
     def __init__(self, data: Expr, clauses: Sequence[Clause], complete: bool = True):
         self._init()
@@ -169,9 +175,12 @@ class Match(Expr):
         self._children = tuple(below)
 
     @property
-    def variables(self) -> tuple[Var, ...]:
-        """The variables that the clauses bind."""
-        return tuple(variable for clause in self.clauses for variable in clause.lhs.variables)
+    def payload(self) -> Hashable:
+        return (self.complete, tuple([clause.lhs.text(lambda variable: "%") for clause in self.clauses]))
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        return tuple([Scope(clause.lhs.variables, clause.rhs) for clause in self.clauses])
 
     def children(self) -> tuple[Expr, ...]:
         return self._children

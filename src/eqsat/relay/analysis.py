@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.relay.adt import Match
-from eqsat.relay.expr import Expr, Function, Let, Var
+from eqsat.relay.expr import Expr, Var
 from eqsat.relay.regions import AnnotatedRegion as AnnotatedRegion
 from eqsat.relay.regions import AnnotatedRegionSet as AnnotatedRegionSet
 from eqsat.relay.visitor import post_order
@@ -19,12 +18,7 @@ def bound_vars(expr: Expr) -> list[Var]:
     """The variables bound by functions, lets and clauses of ``expr``, in post-order of their binders."""
     bound: dict[Var, None] = {}
     for node in post_order(expr):
-        if isinstance(node, Function):
-            bound.update(dict.fromkeys(node.params))
-        elif isinstance(node, Let):
-            bound[node.var] = None
-        elif isinstance(node, Match):
-            bound.update(dict.fromkeys(node.variables))
+        bound.update(dict.fromkeys(node.binds))
     return list(bound)
 
 

@@ -1,15 +1,21 @@
-"""The nodes of the IR. A graph is a DAG of immutable nodes; a node used twice is one computation.
+"""The nodes of the IR. A graph is a DAG of immutable nodes; a node that is used twice is one computation.
 
-Nodes are compared and hashed by identity; structural comparison is in :mod:`eqsat.relay.structural`.
-Each class gives its sub-expressions by ``children()``, in the order every traversal follows, and a
-copy with other ones by ``with_children()``.
+Nodes are compared and hashed by identity; structural comparison is in :mod:`eqsat.relay.structural`. Each class of
+nodes says the following of itself once, and traversals, structural equality, the e-graph, costs and pictures ask it:
+
+* ``kind``: the name of the class there;
+* ``children()``: the sub-expressions, in the order that every traversal follows;
+* ``with_children()``: a copy with other sub-expressions;
+* ``payload``: what else there is to a node, as a hashable value;
+* ``scopes``: the variables that a node binds, and where;
+* ``has_effects``: whether the evaluation of a node does more than give a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,10 +30,15 @@ from eqsat.relay.ty import FuncType, TensorType, Type, TypeVar
 class Expr(Printable):
     """Base class of all nodes.
 
-    ``checked_type`` is what type inference found; ``span`` is where the node was written, if known.
+    Attributes:
+        kind: The name of the class in e-nodes, costs and pictures.
+        has_effects: Whether the evaluation of a node does more than give a value, so that the order counts.
+        span: Where the node was written, if that is known.
     """
 
     __slots__ = ("__weakref__", "_checked_type", "span")
+    kind: ClassVar[str]
+    has_effects: ClassVar[bool] = False
     _checked_type: Type | None
     span: Any
 
@@ -51,6 +62,31 @@ class Expr(Printable):
     def with_children(self, children: Sequence[Expr]) -> Expr:
         """This node over other sub-expressions (same order and number); type and span are carried over."""
         return self
+
+    @property
+    def payload(self) -> Hashable:
+        """What the node says beside its children: nodes of one class with equal payloads over the same children
+        compute the same value."""
+        return None
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The parts that are evaluated apart from the node's other children, if they are evaluated at all.
+
+        Their variables and bodies are the last children, in this order.
+        """
+        return ()
+
+    @property
+    def outside(self) -> tuple[Expr, ...]:
+        """The children that are not in the node's scopes."""
+        children = self.children()
+        return children[: len(children) - sum([len(scope.variables) + 1 for scope in self.scopes])]
+
+    @property
+    def binds(self) -> tuple[Var, ...]:
+        """The variables that the node binds."""
+        return tuple([variable for scope in self.scopes for variable in scope.variables])
 
     def _carry(self, old: Expr) -> Any:
         self._checked_type = old._checked_type
@@ -91,6 +127,18 @@ class Expr(Printable):
         return f"<{type(self).__name__} at {id(self):#x}>"
 
 
+class Scope(NamedTuple):
+    """A part of a node that is evaluated apart from it.
+
+    Attributes:
+        variables: The variables that the node binds in the part, in order.
+        body: The part.
+    """
+
+    variables: tuple[Var, ...]
+    body: Expr
+
+
 class Id:
     """Identity of a variable, shared by the copies that passes make of it."""
 
@@ -109,6 +157,7 @@ class Var(Expr):
     """
 
     __slots__ = ("type_annotation", "vid")
+    kind = "var"
 
     def __init__(self, name_hint: str | Id, type_annotation: Type | None = None):
         self._init()
@@ -119,25 +168,39 @@ class Var(Expr):
     def name_hint(self) -> str:
         return self.vid.name_hint
 
+    @property
+    def payload(self) -> Hashable:
+        return self
+
 
 class GlobalVar(Expr):
     """A reference to a function of the module."""
 
     __slots__ = ("name_hint",)
+    kind = "global"
 
     def __init__(self, name_hint: str):
         self._init()
         self.name_hint = name_hint
+
+    @property
+    def payload(self) -> Hashable:
+        return self.name_hint
 
 
 class Constant(Expr):
     """A tensor value known at compile time. ``data``: an NDArray, or anything NumPy makes an array of."""
 
     __slots__ = ("data",)
+    kind = "constant"
 
     def __init__(self, data: Any):
         self._init()
         self.data: NDArray = array(data)
+
+    @property
+    def payload(self) -> Hashable:
+        return self.data.digest()
 
 
 class Op(Expr):
@@ -149,6 +212,7 @@ class Op(Expr):
     __slots__ = (
         "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "outputs", "refine", "traits",
     )  # fmt: skip
+    kind = "operator"
 
     _registry: dict[str, Op] = {}  # noqa: RUF012 - the one table of operators
 
@@ -165,6 +229,10 @@ class Op(Expr):
         self.flops: Callable[..., float] | None = None
         self.outputs: int | Callable[[Attrs], int | None] = 1
         self.traits = Trait.NONE
+
+    @property
+    def payload(self) -> Hashable:
+        return self.name
 
     @staticmethod
     def get(name: str) -> Op:
@@ -193,6 +261,7 @@ class Call(Expr):
     """``op`` applied to ``args``. ``op`` is an Op, or any expression that evaluates to a function."""
 
     __slots__ = ("args", "attrs", "op", "type_args")
+    kind = "apply"  # of a function: calls of operators have kind "call" in e-graphs
 
     def __init__(
         self,
@@ -216,11 +285,16 @@ class Call(Expr):
         new: Call = Call(children[0], children[1:], self.attrs, self.type_args)._carry(self)
         return new
 
+    @property
+    def payload(self) -> Hashable:
+        return (None if self.attrs is None else self.attrs.key, self.type_args)
+
 
 class Tuple(Expr):
     """A tuple of values; ``t[i]`` is the field itself."""
 
     __slots__ = ("fields",)
+    kind = "tuple"
 
     def __init__(self, fields: Sequence[Expr], span: Any = None):
         self._init()
@@ -247,6 +321,7 @@ class TupleGetItem(Expr):
     """Field ``index`` (from 0) of the tuple that ``tuple_value`` evaluates to."""
 
     __slots__ = ("index", "tuple_value")
+    kind = "project"
 
     def __init__(self, tuple_value: Expr, index: int, span: Any = None):
         self._init()
@@ -261,6 +336,10 @@ class TupleGetItem(Expr):
         new: TupleGetItem = TupleGetItem(children[0], self.index)._carry(self)
         return new
 
+    @property
+    def payload(self) -> Hashable:
+        return self.index
+
 
 class Function(Expr):
     """A function value.
@@ -274,6 +353,7 @@ class Function(Expr):
     """
 
     __slots__ = ("attrs", "body", "params", "ret_type", "type_params")
+    kind = "function"
 
     def __init__(
         self,
@@ -305,6 +385,14 @@ class Function(Expr):
         new: Function = Function(params, children[-1], self.ret_type, self.type_params, self.attrs)._carry(self)
         return new
 
+    @property
+    def payload(self) -> Hashable:
+        return (self.attrs.key, self.ret_type, self.type_params)
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        return (Scope(self.params, self.body),)
+
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> Function:
         """A copy with attribute ``key`` set to ``value``, or with all of a mapping's."""
         changes = {key: value} if isinstance(key, str) else dict(key)
@@ -331,6 +419,7 @@ class Let(Expr):
     """``let var = value; body``. Traversed as value, var, body."""
 
     __slots__ = ("body", "value", "var")
+    kind = "let"
 
     def __init__(self, variable: Var, value: Expr, body: Expr, span: Any = None):
         self._init()
@@ -349,11 +438,16 @@ class Let(Expr):
         new: Let = Let(variable, value, body)._carry(self)
         return new
 
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        return (Scope((self.var,), self.body),)
+
 
 class If(Expr):
     """``true_branch`` where the boolean scalar ``cond`` holds, else ``false_branch``."""
 
     __slots__ = ("cond", "false_branch", "true_branch")
+    kind = "if"
 
     def __init__(self, cond: Expr, true_branch: Expr, false_branch: Expr, span: Any = None):
         self._init()
@@ -369,11 +463,17 @@ class If(Expr):
         new: If = If(*children)._carry(self)
         return new
 
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        return (Scope((), self.true_branch), Scope((), self.false_branch))
+
 
 class RefCreate(Expr):
     """A new mutable cell holding ``value``."""
 
     __slots__ = ("value",)
+    kind = "ref"
+    has_effects = True
 
     def __init__(self, value: Expr):
         self._init()
@@ -391,6 +491,8 @@ class RefRead(Expr):
     """The value in the cell ``ref``."""
 
     __slots__ = ("ref",)
+    kind = "ref_read"
+    has_effects = True
 
     def __init__(self, ref: Expr):
         self._init()
@@ -408,6 +510,8 @@ class RefWrite(Expr):
     """Puts ``value`` into the cell ``ref``; gives the empty tuple."""
 
     __slots__ = ("ref", "value")
+    kind = "ref_write"
+    has_effects = True
 
     def __init__(self, ref: Expr, value: Expr):
         self._init()

@@ -412,11 +412,9 @@ def _scope_children(node: Expr) -> Sequence[Expr]:
     """The nodes whose values ``node`` uses itself: not those inside a function, nor an operator called."""
     if type(node) is Call:
         return node.args if type(node.op) is Op else (node.op, *node.args)
-    if type(node) is Let:
-        return (node.value, node.body)
-    if type(node) is Match:
-        return (node.data, *(clause.rhs for clause in node.clauses))
-    return () if type(node) is Function else node.children()
+    if type(node) is Function:
+        return ()
+    return (*node.outside, *[scope.body for scope in node.scopes])
 
 
 def _unknown(machine: _Machine, frame: _Frame, node: Expr) -> None:

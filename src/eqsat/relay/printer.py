@@ -1,7 +1,7 @@
 """The text form of expressions and modules, as Relay prints it; :mod:`eqsat.relay.parser` reads it back.
 
-A node has a line of its own, ``%N = ...;``, unless it is the last expression of a scope and used once.
-Lines go where :mod:`eqsat.relay.scopes` says. Nothing is lost but the attributes of modules, spans'
+A node has a line of its own, ``%N = ...;``, unless it is the last expression of a block and used once.
+Lines go where :mod:`eqsat.relay.blocks` says. Nothing is lost but the attributes of modules, spans'
 extents and the sharing of constants that print as literals.
 """
 
@@ -18,6 +18,7 @@ from eqsat.errors import ArgumentError
 from eqsat.relay import printable
 from eqsat.relay.adt import Constructor, Match, TypeData
 from eqsat.relay.attrs import freeze
+from eqsat.relay.blocks import Block, Layout, Rope
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -38,7 +39,6 @@ from eqsat.relay.literal import key_text, name_text, scalar_text
 from eqsat.relay.metadata import MetadataWriter
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import REQUIRED
-from eqsat.relay.scopes import Layout, Rope, Scope
 from eqsat.relay.trampoline import Step, run
 from eqsat.relay.ty import Type, type_params_text
 
@@ -153,7 +153,7 @@ class _Printer:
         return rule(self, node)
 
     def _use(self, node: Expr, last: bool = False) -> Any:
-        """What stands for ``node`` where it is used; a string unless it is there as the ``last`` of a scope."""
+        """What stands for ``node`` where it is used; a string unless it is there as the ``last`` of a block."""
         text = self.text[node]
         kind = type(node)
         if kind is Var:
@@ -259,8 +259,7 @@ class _Printer:
 
     def _ref(self, node: Expr) -> Step:
         yield from self._children(node.children())
-        keyword = {RefCreate: "ref", RefRead: "ref_read", RefWrite: "ref_write"}[type(node)]
-        self.text[node] = f"{keyword}({', '.join([self._use(child) for child in node.children()])})"
+        self.text[node] = f"{node.kind}({', '.join([self._use(child) for child in node.children()])})"
 
     def _if(self, node: If) -> Step:
         yield from self._children((node.cond,))
@@ -283,25 +282,25 @@ class _Printer:
         yield from self._children((node.data,))
         data = self._use(node.data)
         text: list[Rope] = [f"match{'' if node.complete else '?'} ({data}) {{"]
-        for clause, scope in zip(node.clauses, self.layout.inner[node], strict=True):
+        for clause, block in zip(node.clauses, self.layout.inner.get(node, ()), strict=True):
             head = clause.lhs.text(self._define)
-            newline = scope.newline[:-2]
-            text += [newline, f"{head} => ", (yield self._body(clause.rhs, scope)), ","]
+            newline = block.newline[:-2]
+            text += [newline, f"{head} => ", (yield self._body(clause.rhs, block)), ","]
         self.text[node] = [*text, "\n" + " " * self.layout.place[node].indent, "}"]
 
     def _constructor(self, node: Constructor) -> Step:
         self.text[node] = node.name_hint
         yield from ()
 
-    def _body(self, last: Expr, scope: Scope) -> Step:
-        """A scope in braces."""
+    def _body(self, last: Expr, block: Block) -> Step:
+        """A block in braces."""
         yield from self._children((last,))
         result = self._use(last, last=True)
-        newline = scope.newline
-        return ["{", newline, *_lines([*scope.lines, result], newline), newline[:-2], "}"]
+        newline = block.newline
+        return ["{", newline, *_lines([*block.lines, result], newline), newline[:-2], "}"]
 
     def _let(self, let: Let) -> Step:
-        """A chain of lets; in parentheses unless it ends a scope."""
+        """A chain of lets; in parentheses unless it ends a block."""
         in_place = self.layout.is_last(let)
         outer = self.layout.inner[let][0]
         parts: list[list[Rope]] = [] if in_place else [outer.lines]

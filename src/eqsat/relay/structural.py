@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import StructuralMismatchError
-from eqsat.relay.adt import Constructor, Match, Pattern, TypeData
+from eqsat.relay.adt import Constructor, Match, TypeData
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Id, Let, Op, Tuple, TupleGetItem, Var
@@ -101,7 +101,7 @@ class _Comparison:
         kind = type(left)
         if kind is not type(right):
             return f"{_brief(left)} and {_brief(right)}"
-        reason = _FIELDS.get(kind, _Comparison._children)(self, left, right)
+        reason = _FIELDS.get(kind, _Comparison._others)(self, left, right)
         if reason is None and kind not in _BY_VALUE and not (kind is Tuple and not left.children()):
             self._pair(left, right)
         return reason
@@ -117,6 +117,11 @@ class _Comparison:
         self.tasks.extend(zip(reversed(lefts), reversed(rights), strict=True))
         return None
 
+    def _others(self, left: Expr, right: Expr) -> str | None:
+        if left.payload != right.payload:
+            return f"{_brief(left)} with {left.payload} and one with {right.payload}"
+        return self._children(left, right)
+
     def _call(self, left: Call, right: Call) -> str | None:
         if not (left.attrs is right.attrs or values_equal(left.attrs, right.attrs, self._nested)):
             return f"{_brief(left)}: attributes {left.attrs} and {right.attrs}"
@@ -129,19 +134,11 @@ class _Comparison:
             return f"{_brief(left)} and {_brief(right)}"
         return self._children(left, right)
 
-    def _op(self, left: Op, right: Op) -> str | None:
-        return None if left is right else f"operators {left.name} and {right.name}"
-
     def _constant(self, left: Constant, right: Constant) -> str | None:
         if left is right or left.data is right.data:
             return None
         same = (left.data.dtype, left.data.shape) == (right.data.dtype, right.data.shape)
         return None if same and left.data.digest() == right.data.digest() else "constants of different value"
-
-    def _tuple_get_item(self, left: TupleGetItem, right: TupleGetItem) -> str | None:
-        if left.index != right.index:
-            return f"projections .{left.index} and .{right.index}"
-        return self._children(left, right)
 
     def _var(self, left: Var, right: Var) -> str | None:
         return self._variables(left, right, self.map_free_vars)
@@ -197,33 +194,22 @@ class _Comparison:
         return self.right_of.get(left) is right or structural_equal(left, right, self.map_free_vars)
 
     def _match(self, left: Match, right: Match) -> str | None:
-        if len(left.clauses) != len(right.clauses) or left.complete != right.complete:
+        if left.payload != right.payload:
             return "matches of different clauses"
         sides: list[tuple[Expr, Expr]] = [(left.data, right.data)]
-        for clause, other in zip(left.clauses, right.clauses, strict=True):
-            if _shape(clause.lhs) != _shape(other.lhs):
-                return f"clauses for {_shape(clause.lhs)} and {_shape(other.lhs)}"
-            for variable, counterpart in zip(clause.lhs.variables, other.lhs.variables, strict=True):
+        for scope, other in zip(left.scopes, right.scopes, strict=True):
+            for variable, counterpart in zip(scope.variables, other.variables, strict=True):
                 reason = self._bind(variable, counterpart)
                 if reason is not None:
                     return reason
-            sides.append((clause.rhs, other.rhs))
+            sides.append((scope.body, other.body))
         self.tasks.extend(reversed(sides))
         return None
-
-    def _constructor(self, left: Constructor, right: Constructor) -> str | None:
-        same = left is right or (left.name_hint, left.belong_to) == (right.name_hint, right.belong_to)
-        return None if same else f"constructors {left.name_hint} and {right.name_hint}"
 
     def _let(self, left: Let, right: Let) -> str | None:
         reason = self._bind(left.var, right.var)
         self.tasks += [(left.body, right.body), (left.value, right.value)]
         return reason
-
-
-def _shape(pattern: Pattern) -> str:
-    """What a pattern asks for, apart from the variables that it binds."""
-    return pattern.text(lambda variable: "%")
 
 
 def _same_definition(left: TypeData, right: TypeData) -> bool:
@@ -238,13 +224,10 @@ _BY_VALUE = frozenset({Constant, Constructor, TupleGetItem, Op})
 _FIELDS: dict[type[Expr], Callable[[_Comparison, Any, Any], str | None]] = {
     Call: _Comparison._call,
     Constant: _Comparison._constant,
-    Constructor: _Comparison._constructor,
     Function: _Comparison._function,
     GlobalVar: _Comparison._global_var,
     Let: _Comparison._let,
     Match: _Comparison._match,
-    Op: _Comparison._op,
-    TupleGetItem: _Comparison._tuple_get_item,
     Var: _Comparison._var,
 }
 
@@ -359,19 +342,12 @@ def _hash_graph(root: Expr, map_free_vars: bool) -> int:
 
 
 def _payload(node: Expr) -> object:
-    if isinstance(node, (Op, GlobalVar, Constructor)):
-        return node.name if isinstance(node, Op) else node.name_hint
-    if isinstance(node, Match):
-        return (node.complete, [_shape(clause.lhs) for clause in node.clauses])
-    if isinstance(node, Constant):
-        return node.data.digest()
-    if isinstance(node, TupleGetItem):
-        return node.index
+    """A form of the node's payload that is equal for values which are equal within the tolerance."""
     if isinstance(node, Call):
         return _hashable(node.attrs)
     if isinstance(node, Function):
         return (_hashable(node.attrs), _hashable(node.ret_type))
-    return None
+    return node.payload
 
 
 def _hashable(value: Any) -> object:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from eqsat.errors import ArgumentError
 from eqsat.relay.adt import Constructor, Match
+from eqsat.relay.blocks import Block, Layout
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -23,10 +24,6 @@ from eqsat.relay.expr import (
     If,
     Let,
     Op,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
     TupleGetItem,
     Var,
 )
@@ -35,7 +32,6 @@ from eqsat.relay.literal import scalar_text
 from eqsat.relay.metadata import MetadataWriter
 from eqsat.relay.module import IRModule
 from eqsat.relay.printer import call_attributes
-from eqsat.relay.scopes import Layout, Scope
 from eqsat.relay.visitor import post_order
 
 _COLOURS = {
@@ -48,7 +44,6 @@ _COLOURS = {
 }
 _LONGEST = 48
 _TITLES = ("Composite", "Compiler", "PartitionedFromPattern")
-_WORDS: dict[type[Expr], str] = {Tuple: "tuple", RefCreate: "ref", RefRead: "ref_read", RefWrite: "ref_write"}
 
 
 def viz(graph: Expr | IRModule) -> Picture:
@@ -146,7 +141,7 @@ class _Scene:
         self.layout = Layout(root)
         self.outputs: dict[Expr, Box] = {}
         order = post_order(root)
-        self.frames: dict[Scope, Box] = {self.layout.top: self.root}
+        self.frames: dict[Block, Box] = {self.layout.top: self.root}
         self.drawn = {root, *chain.from_iterable(map(_operands, order))}
         self.inlined = {
             node.op: node
@@ -166,18 +161,18 @@ class _Scene:
 
     def _frame(self, node: Expr, title: str) -> None:
         around = self.frames[self.layout.place[node]]
-        scopes = self.layout.inner.get(node, ())
+        blocks = self.layout.inner.get(node, ())
         if isinstance(node, Function):
             titles = [node.attrs[key] for key in _TITLES if key in node.attrs]
-            self.frames[scopes[0]] = Box([_short(str(titles[0] if titles else title))], "frame", around)
+            self.frames[blocks[0]] = Box([_short(str(titles[0] if titles else title))], "frame", around)
         elif isinstance(node, If):
-            for scope, word in zip(scopes, ("then", "else"), strict=True):
-                self.frames[scope] = Box([word], "branch", around)
+            for block, word in zip(blocks, ("then", "else"), strict=True):
+                self.frames[block] = Box([word], "branch", around)
         elif isinstance(node, Match):
-            for scope, clause in zip(scopes, node.clauses, strict=True):
-                self.frames[scope] = Box([_short(clause.lhs.text(lambda var: var.name_hint))], "branch", around)
+            for block, clause in zip(blocks, node.clauses, strict=True):
+                self.frames[block] = Box([_short(clause.lhs.text(lambda var: var.name_hint))], "branch", around)
         else:
-            self.frames.update(dict.fromkeys(scopes, around))
+            self.frames.update(dict.fromkeys(blocks, around))
 
     def _draw(self, node: Expr, root: Expr) -> None:
         outputs = self.outputs
@@ -186,7 +181,7 @@ class _Scene:
             outputs[node] = outputs[node.body]
         elif isinstance(node, Match):
             box = outputs[node] = self._box(node)
-            for variable in node.variables:
+            for variable in node.binds:
                 self._connect(node.data, outputs[variable])
             for clause in node.clauses:
                 self._connect(clause.rhs, box)
@@ -242,7 +237,7 @@ def _label(node: Expr) -> tuple[list[str], str]:
         return [node.name], "operator"
     if isinstance(node, TupleGetItem):
         return [f".{node.index}"], "other"
-    return [_WORDS.get(type(node), type(node).__name__.lower())], "other"
+    return [node.kind], "other"
 
 
 def _short(text: str) -> str:

@@ -101,7 +101,7 @@ class DataflowGraph:
                 users.setdefault(node.body, []).append(node)
                 continue
             if type(node) is Match:
-                users.setdefault(node.data, []).extend(node.variables)
+                users.setdefault(node.data, []).extend(node.binds)
                 for clause in node.clauses:
                     users.setdefault(clause.rhs, []).append(node)
                 continue
@@ -152,7 +152,7 @@ class DataflowGraph:
         values: dict[Expr, Expr] = {let.var: let.value for let in self._lets}
         for node in self.order:
             if type(node) is Match:
-                values.update(dict.fromkeys(node.variables, node.data))
+                values.update(dict.fromkeys(node.binds, node.data))
         return values
 
     @cached_property

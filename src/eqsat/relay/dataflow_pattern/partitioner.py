@@ -100,7 +100,7 @@ def close_binders(group: Group, entering: Sequence[DFPattern], graph: DataflowGr
     inside = set(group.interior)
     if not inside.issuperset(lets):
         return None
-    bound = {variable for node in group.interior for variable in _variables(node)}
+    bound = {variable for node in group.interior for variable in node.binds}
     inputs = [node for node in group.inputs if node not in bound]
     inside |= bound
     if any(user not in inside for variable in bound for user in graph.users.get(variable, ())):
@@ -109,14 +109,6 @@ def close_binders(group: Group, entering: Sequence[DFPattern], graph: DataflowGr
 
 
 _BINDERS = frozenset({Function, Let, Match})
-
-
-def _variables(binder: Expr) -> tuple[Var, ...]:
-    if isinstance(binder, Function):
-        return binder.params
-    if isinstance(binder, Match):
-        return binder.variables
-    return (binder.var,) if isinstance(binder, Let) else ()
 
 
 def group_function(group: Group, attrs: Mapping[str, Any]) -> Function:

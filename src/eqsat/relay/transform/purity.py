@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.relay.expr import Call, Expr, Function, GlobalVar, Let, Op, RefCreate, RefRead, RefWrite, Var
+from eqsat.relay.expr import Call, Expr, Function, GlobalVar, Let, Op, Var
 from eqsat.relay.module import IRModule
 from eqsat.relay.visitor import post_order
 
@@ -48,7 +48,7 @@ def impure_nodes(nodes: list[Expr], globals_: set[str]) -> set[Expr]:
 
 
 def _acts(node: Expr, values: dict[Var, Expr], impure: set[Expr], globals_: set[str]) -> bool:
-    if isinstance(node, (RefCreate, RefRead, RefWrite)):
+    if node.has_effects:
         return True
     if not isinstance(node, Call):
         return False
