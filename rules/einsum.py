@@ -15,11 +15,10 @@ from eqsat.egraph.rule import Refusal, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op, is_tuple
 from eqsat.relay.dims import multiply_dims
-from eqsat.relay.expr import Expr, Tuple, Var
-from eqsat.relay.op import einsum, reshape, transpose
+from eqsat.relay.op import reshape, transpose
 from eqsat.relay.op.rearrange import einsum_terms
+from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.values import is_float
 
 x, y = variables("x y")
@@ -57,7 +56,7 @@ class Letters:
     def reshaped(self, before: Sequence[str], after: Sequence[str]) -> Any:
         """How a reshape makes of one dimension for each kind of letters before one for each kind after."""
         given, wanted = self.dims(before), self.dims(after)
-        kept = [given[at : at + 1] == [dim] for at, dim in enumerate(wanted)]
+        kept = [given[at : at + 1] == [dim] and dim != AnyDim() for at, dim in enumerate(wanted)]
         codes = [dim if isinstance(dim, int) else 0 if same else -1 for dim, same in zip(wanted, kept, strict=True)]
         if codes.count(-1) > 1 or (0 in wanted and not all(isinstance(dim, int) for dim in wanted)):
             return refuse("more than one dimension is not known")
@@ -70,7 +69,10 @@ def letters_of(attrs: Any, left: TensorType, right: TensorType) -> Any:
     if any("." in term or len(set(term)) < len(term) for term in (first, second, result)):
         return refuse("it has an ellipsis or a diagonal")
     sizes: dict[str, Any] = dict(zip(first, left.shape, strict=True))
-    if any(sizes.setdefault(letter, dim) != dim for letter, dim in zip(second, right.shape, strict=True)):
+    if any(
+        sizes.setdefault(letter, dim) != dim or (dim == AnyDim() and letter in first)
+        for letter, dim in zip(second, right.shape, strict=True)
+    ):
         return refuse("it broadcasts, or a dimension is not known")
     alone = [letter for letter in first + second if letter not in result and (letter in first) != (letter in second)]
     if alone:
@@ -153,20 +155,6 @@ flat_product = reshape(
 about = (attrs_of(notation), type_of(x), type_of(y))
 
 
-def _examples(equations: Sequence[str]) -> Any:
-    def drawn(draw: Draw) -> Expr:
-        equation, dtype = draw.rng.choice(equations), draw.rng.choice(FLOATS)
-        terms, _ = einsum_terms(equation, 2)
-        sizes = {letter: draw.dim() for letter in "".join(terms)}
-        operands = [
-            Var(f"x{at}", TensorType([sizes[letter] for letter in term], dtype)) for at, term in enumerate(terms)
-        ]
-        whole: Expr = einsum(Tuple(operands), equation)
-        return whole
-
-    return drawn
-
-
 notations = RuleSet(
     "index-notation",
     [
@@ -177,9 +165,6 @@ notations = RuleSet(
             when(is_plain, *about),
             when(is_float, type_of(x)),
             soundness=Soundness.ROUNDING,
-            examples=_examples(
-                ("ij,jk->ik", "bhid,bhjd->bhij", "bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd", "ij,kj->ki", "abi,ic->cab")
-            ),
         ),
         rewrite(
             "einsum-is-flat-matmul",
@@ -188,7 +173,6 @@ notations = RuleSet(
             when(is_flattened, *about),
             when(is_float, type_of(x)),
             soundness=Soundness.ROUNDING,
-            examples=_examples(("bqd,dhk->bqhk", "bqhk,hkd->bqd", "i,i->", "ij,j->i", "bij,bkij->bk")),
         ),
     ],
 )

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import clip, exp, log, multiply, sigmoid, tanh
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.values import Filled, is_float, is_scalar, one, same_floats
 
 x, y = variables("x y")
@@ -51,30 +49,11 @@ def beside(*numbers: Any) -> list[Any]:
 
 def ends_at_one(attrs: Any, factor: NDArray[Any]) -> bool:
     """Guard: what is clipped from 0 on ends, multiplied by ``factor``, at 1."""
-    return attrs.a_min == 0 and 0 < attrs.a_max < np.inf and Filled(1.0)(factor * factor.dtype.type(attrs.a_max))
+    return attrs.a_min == 0 and 0 < attrs.a_max < np.inf and Filled(1.0)(factor * float(attrs.a_max))
 
 
 def is_unit(attrs: Any) -> bool:
     return (attrs.a_min, attrs.a_max) == (0, 1)
-
-
-def _ramp(draw: Draw) -> Expr:
-    data = Var("x", draw.tensor(dtype=draw.rng.choice(FLOATS)))
-    ty = data.type_annotation
-    assert isinstance(ty, TensorType)
-    shift, end = (const(np.asarray(draw.rng.choice((0.5, 1.0, 3.0)), ty.dtype)) for _ in range(2))
-    high = float(end.data.numpy())
-    whole: Expr = clip(data + shift, 0.0, high) * const(np.asarray(1 / high, ty.dtype))
-    return whole
-
-
-def _unit_ramp(draw: Draw) -> Expr:
-    data = Var("x", draw.tensor(dtype=draw.rng.choice(FLOATS)))
-    ty = data.type_annotation
-    assert isinstance(ty, TensorType)
-    slope, shift = (const(np.asarray(draw.rng.choice((-0.25, 0.2, 0.5)), ty.dtype)) for _ in range(2))
-    whole: Expr = clip(data * slope + shift, 0.0, 1.0)
-    return whole
 
 
 shifted = clip(x + a)
@@ -91,7 +70,6 @@ ramps = RuleSet(
             when(is_unit, attrs_of(inside)),
             *beside(a, b),
             soundness=ROUNDING,
-            examples=_unit_ramp,
         ),
         # clip(x + a, 0, 1 / c) c
         rewrite(
@@ -101,7 +79,6 @@ ramps = RuleSet(
             when(ends_at_one, attrs_of(shifted), value_of(c)),
             *beside(a, c),
             soundness=ROUNDING,
-            examples=_ramp,
         ),
     ],
 )
@@ -133,7 +110,6 @@ self_gated = RuleSet(
             when(is_usual_ramp, attrs_of(ramp)),
             when(is_float, type_of(x)),
             soundness=ROUNDING,
-            examples=lambda draw: _times(draw, lambda data: nn.hard_sigmoid(data, 1 / 6, 0.5)),
         ),
         rewrite("mish", times(tanh(soft)), nn.mish(x), when(is_float, type_of(x)), soundness=ROUNDING),
         rewrite("silu", times(sigmoid(x)), nn.swish(x), when(is_float, type_of(x)), soundness=ROUNDING),
@@ -147,12 +123,6 @@ self_gated = RuleSet(
         ),
     ],
 )
-
-
-def _times(draw: Draw, function: Any) -> Expr:
-    data = Var("x", draw.tensor(dtype=draw.rng.choice(FLOATS)))
-    whole: Expr = data * function(data)
-    return whole
 
 
 gates = RuleSet("gates", [ramps, self_gated])

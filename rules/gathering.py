@@ -18,10 +18,8 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import Guard, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant
-from eqsat.relay.expr import Constant, Expr, Var, const
 from eqsat.relay.op import cast, clip, equal, gather_nd, one_hot, reshape, squeeze, take, transpose
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.draw import Draw
 from eqsat.rules.operators import commutative, ordered, permutation, rank_of, unary
 from eqsat.rules.shape import codes, reshaped
 from eqsat.rules.values import is_float, is_integer, one, scalar, zero
@@ -43,7 +41,7 @@ class CountingUp:
         return bool(is_row and np.array_equal(row, np.arange(len(row))))
 
     def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-        return np.arange(5, dtype=dtype)
+        return np.arange(5).astype(dtype)
 
 
 steps = is_constant(label="steps", predicate=CountingUp())
@@ -56,13 +54,6 @@ def without_last(ty: TensorType, row: TensorType) -> Any:
     if not ty.shape or ty.shape[-1] != 1 or rank_of(row) > rank_of(ty) or 0 in ty.shape:
         return refuse("the indices have no axis of one for the row")
     return codes(TensorType(ty.shape[:-1], ty.dtype))
-
-
-def _compared(draw: Draw) -> Expr:
-    shape = (*draw.tensor(draw.rng.randrange(3)).shape, 1 if draw.chance(0.8) else 5)
-    dtype = draw.rng.choice(("int32", "int64", "uint8"))
-    row = np.arange(5 if draw.chance(0.8) else 1, dtype=dtype)
-    return cast(equal(Var("x", TensorType(shape, dtype)), Constant(row)), dtype="float32")  # type: ignore[no-any-return]
 
 
 # ---- products with one-hot rows
@@ -98,27 +89,17 @@ def is_index(ty: TensorType) -> bool:
     return is_integer(ty)
 
 
-def one_hot_products(
-    name: str, index: DFPattern, in_range: Callable[[DFPattern], Guard], draw_index: Callable[[Draw, int], Expr]
-) -> list[Any]:
+def one_hot_products(name: str, index: DFPattern, in_range: Callable[[DFPattern], Guard]) -> list[Any]:
     """one_hot(i) @ table = table[i]
 
     Args:
         name: why the index is in range.
         index: its pattern.
         in_range: the guard that says so, given the pattern of the one-hot rows.
-        draw_index: for the verifier; draws an index into an axis of a given length.
     """
     hot = one_hot(index, one, zero)
 
     def law(kind: str, call: DFPattern, rows: Any) -> Any:
-        def examples(draw: Draw) -> Expr:
-            depth, units = draw.rng.choice((3, 5, 256)), draw.rng.randint(1, 4)
-            shape = (units, depth) if kind == "dense" else (depth, units)
-            matrix = Constant(draw.array(TensorType(shape, "float32")))
-            places = one_hot(draw_index(draw, depth), const(1.0), const(0.0), depth, -1, "float32")
-            return nn.dense(places, matrix) if kind == "dense" else nn.matmul(places, matrix)  # type: ignore[no-any-return]
-
         return rewrite(
             f"{name}-one-hot-{kind}",
             call,
@@ -127,22 +108,12 @@ def one_hot_products(
             when(is_finite, value_of(table)),
             in_range(hot),
             soundness=ROUNDING,
-            examples=examples,
         )
 
     return [
         law("dense", nn.dense(hot, table), transpose(table, axes=(1, 0))),
         law("matmul", nn.matmul(hot, table), table),
     ]
-
-
-def _index(draw: Draw, dtype: str) -> Var:
-    return Var("i", TensorType([draw.rng.randint(1, 3) for _ in range(draw.rng.randrange(1, 3))], dtype))
-
-
-def _clipped(draw: Draw, depth: int) -> Expr:
-    low = draw.rng.choice((0, 0, 0, 1, -1))
-    return clip(_index(draw, "int32"), low, depth - 1 + draw.chance(0.1))  # type: ignore[no-any-return]
 
 
 clipped, widened = clip(x), cast(x)
@@ -163,25 +134,21 @@ hot_rows = RuleSet(
                 dtype=compute(lambda ty: ty.dtype, type_of(rows)),
             ),
             when(lambda index, result: is_integer(index) and is_float(result), type_of(x), type_of(rows)),
-            examples=_compared,
         ),
         *one_hot_products(
             "bytes",
             i,
             lambda hot: when(holds_type, attrs_of(hot), type_of(i)),
-            lambda draw, depth: _index(draw, "uint8"),
         ),
         *one_hot_products(
             "widened",
             widened,
             lambda hot: when(holds_type, attrs_of(hot), type_of(x), type_of(widened)),
-            lambda draw, depth: cast(_index(draw, "uint8"), dtype=draw.rng.choice(("int32", "int64", "int8"))),
         ),
         *one_hot_products(
             "clipped",
             clipped,
             lambda hot: when(holds_clip, attrs_of(hot), attrs_of(clipped), type_of(x)),
-            _clipped,
         ),
     ],
 )
@@ -192,7 +159,6 @@ in_range = RuleSet(
         "in-range",
         i,
         lambda hot: when(is_index, type_of(i)),
-        lambda draw, depth: clip(_index(draw, "int64"), 0, depth - 1),
     ),
 )
 """Opt-in: the user says that all indices of one-hot rows are in range."""
@@ -284,14 +250,6 @@ def takes_in_order(attrs: Any, indices: NDArray[Any], ty: TensorType) -> Any:
     return np.array_equal(np.ravel_multi_index(list(rows), leading), np.arange(rows.shape[1]))
 
 
-def _in_order(draw: Draw) -> Expr:
-    ty = draw.tensor(draw.rng.choice((1, 2, 3)), "float32")
-    depth = draw.rng.randint(1, rank_of(ty))
-    leading = ty.concrete_shape[:depth]
-    indices = np.indices(leading if draw.chance(0.8) else leading[::-1]).reshape(depth, -1, *[1] * draw.chance(0.5))
-    return gather_nd(Var("x", ty), Constant(indices))  # type: ignore[no-any-return]
-
-
 gathered = take(x, places)
 
 
@@ -300,13 +258,6 @@ def takes_every(attrs: Any, indices: NDArray[Any], ty: TensorType) -> bool:
     if attrs.axis is None or attrs.batch_dims:
         return False
     return indices.size == ty.shape[attrs.axis] and np.array_equal(indices.ravel(), np.arange(indices.size))
-
-
-def _every(draw: Draw) -> Expr:
-    ty = draw.tensor(draw.rng.choice((1, 2, 3)), "float32")
-    axis = draw.rng.randrange(-rank_of(ty), rank_of(ty))
-    indices = np.arange(ty.concrete_shape[axis])[:: 1 if draw.chance(0.8) else -1]
-    return take(Var("x", ty), Constant(indices.reshape(draw.rng.choice(((-1,), (1, -1), (-1, 1))))), axis=axis)  # type: ignore[no-any-return]
 
 
 turned = transpose(x)
@@ -325,23 +276,9 @@ def left_order(pick: Any, turn: Any, ty: TensorType) -> tuple[int, ...]:
     return tuple(axis - (axis > gone) for axis in order if axis != gone)
 
 
-def _picked(draw: Draw) -> Expr:
-    ty = draw.tensor(draw.rng.choice((1, 2, 3)), "float32")
-    axes = draw.rng.sample(range(rank_of(ty)), rank_of(ty))
-    place = Constant(np.asarray(draw.rng.choice((0, -1)))) if draw.chance(0.9) else Constant(np.asarray([0]))
-    axis = draw.rng.randrange(-rank_of(ty), rank_of(ty))
-    return take(transpose(Var("x", ty), axes), place, axis=axis, mode="clip")  # type: ignore[no-any-return]
-
-
 def has_one_axis(attrs: Any, indices: TensorType) -> bool:
     """Guard: the tuples of indices are of one."""
     return not attrs.batch_dims and indices.shape[0] == 1
-
-
-def _of_rows(draw: Draw) -> Expr:
-    ty = TensorType([draw.rng.randint(1, 4) for _ in range(draw.rng.randint(2, 3))], "float32")
-    depth, places = 1 if draw.chance(0.9) else 2, [draw.rng.randint(1, 3) for _ in range(draw.rng.randint(0, 2))]
-    return gather_nd(Var("x", ty), Var("i", TensorType((depth, *places), "int64")))  # type: ignore[no-any-return]
 
 
 by_tuples = gather_nd(x, i)
@@ -362,28 +299,24 @@ orders = RuleSet(
                 attrs_of(picked),
                 type_of(i),
             ),
-            examples=_picked,
         ),
         rewrite(
             "gather-nd-of-rows",
             by_tuples,
             take(x, squeeze(i, axis=[0]), axis=0, mode="fast"),
             when(has_one_axis, attrs_of(by_tuples), type_of(i)),
-            examples=_of_rows,
         ),
         rewrite(
             "gather-nd-in-order",
             collected,
             reshaped(x, collected),
             when(takes_in_order, attrs_of(collected), value_of(places), type_of(x)),
-            examples=_in_order,
         ),
         rewrite(
             "gather-every-place",
             gathered,
             reshaped(x, gathered),
             when(takes_every, attrs_of(gathered), value_of(places), type_of(x)),
-            examples=_every,
         ),
     ],
 )

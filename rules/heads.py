@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.expr import Constant, Expr, Var, const
 from eqsat.relay.op import mean, rsqrt, transpose
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.normalization import is_vector, number
 from eqsat.rules.operators import is_last, permutation, rank_of, reduced_axes
 from eqsat.rules.values import is_float, is_scalar, one, vector
@@ -41,15 +39,6 @@ def ones(ty: TensorType) -> Any:
     return vector(1.0, ty.shape[-1] if ty.shape else None, ty.dtype)
 
 
-def _normalized(draw: Draw) -> Expr:
-    data = Var("x", draw.tensor(max(draw.rank, 1), draw.rng.choice(FLOATS)))
-    ty = data.type_annotation
-    assert isinstance(ty, TensorType)
-    axis = draw.rng.choice((-1, -1, 0))
-    whole: Expr = data * rsqrt(mean(data * data, axis=axis, keepdims=True) + const(np.asarray(1e-3, ty.dtype)))
-    return whole
-
-
 rms_norms = RuleSet(
     "rms-norms",
     [
@@ -60,7 +49,6 @@ rms_norms = RuleSet(
             when(over_last_axis, type_of(x), attrs_of(squares)),
             when(lambda ty: is_float(ty) and ty.dtype != "float16", type_of(x)),  # squares of float16 overflow
             soundness=ROUNDING,
-            examples=_normalized,
         ),
         rewrite(
             "rms-norm-scale",
@@ -117,23 +105,7 @@ def of_heads(name: str, weighted_by: Any, result: Any, *guards: Any, soundness: 
         when(are_heads, *query_key_value),
         *guards,
         soundness=soundness,
-        examples=lambda draw: _of_heads(draw, "scaled" in name, "masked" in name, constant="constant" in name),
     )
-
-
-def _of_heads(draw: Draw, scaled: bool, masked: bool, constant: bool) -> Expr:
-    batch, count, queries, keys, width, out = (draw.rng.randint(1, 3) for _ in range(6))
-    dtype = draw.rng.choice(("float32", "float64"))
-    shapes = [(batch, count, queries, width), (batch, count, keys, width), (batch, count, keys, out)]
-    query, key, value = (Var(name, TensorType(shape, dtype)) for name, shape in zip("qkv", shapes, strict=True))
-    whole: Any = nn.matmul(query, key, transpose_b=draw.chance(0.9) or width == keys)
-    if scaled:
-        whole = whole * const(np.asarray(draw.rng.choice((0.5, 0.125)), dtype))
-    if masked:
-        ty = TensorType((draw.rng.choice((1, batch)), 1, queries, keys), dtype)
-        whole = whole + (Constant(draw.array(ty)) if constant else Var("mask", ty))
-    result: Expr = nn.matmul(nn.softmax(whole), value)
-    return result
 
 
 scaled = scores * c
@@ -163,13 +135,6 @@ def puts_heads_and_elements_first(attrs: Any, product: Any, ty: TensorType) -> b
     return plain and rank_of(ty) == 4 and permutation(attrs, 4) == (0, 2, 3, 1)
 
 
-def _over_columns(draw: Draw) -> Expr:
-    batch, count, queries, keys, width = (draw.rng.randint(1, 3) for _ in range(5))
-    query, key = Var("q", TensorType((batch, count, queries, width))), Var("k", TensorType((batch, keys, count, width)))
-    whole: Expr = nn.matmul(query, transpose(key, axes=(0, 2, 3, 1) if draw.chance(0.9) else (0, 2, 1, 3)))
-    return whole
-
-
 attention = RuleSet(
     "attention",
     [
@@ -178,7 +143,6 @@ attention = RuleSet(
             over_columns,
             like(over_columns, q, transpose(k, axes=(0, 2, 1, 3)), transpose_b=True),
             when(puts_heads_and_elements_first, attrs_of(turned_keys), attrs_of(over_columns), type_of(k)),
-            examples=_over_columns,
         ),
         of_heads("attention", scores, nn.attention(q, k, v, scale=1.0)),
         of_heads("scaled-attention", scaled, nn.attention(q, k, v, scale=factor), is_factor),

@@ -15,10 +15,8 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, typ
 from eqsat.egraph.rule import Rewrite, RuleSet
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import reshape, take, transpose
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.operators import permutation, rank_of
 
 q, k, v, mask = variables("q k v mask")
@@ -75,7 +73,6 @@ def joined(name: str, operator: Any, *masks: DFPattern) -> Rewrite:
         apart,
         heads_first(whole, q),
         *[when(puts_heads_first, attrs_of(each), type_of(part)) for each, part in zip(turned, (q, k, v), strict=True)],
-        examples=lambda draw: _drawn(draw, bool(masks), turned=True),
     )
 
 
@@ -88,31 +85,7 @@ def grouped(name: str, operator: Any, *masks: DFPattern) -> Rewrite:
         apart,
         like(apart, q, k, v, *masks),
         when(repeats_heads, attrs_of(keys), attrs_of(values), type_of(k), type_of(v), value_of(indices)),
-        examples=lambda draw: _drawn(draw, bool(masks), turned=False),
     )
-
-
-def _drawn(draw: Draw, masked: bool, turned: bool) -> Expr:
-    """Groups of heads, behind transposes or repeated."""
-    batch, keys, times, queries, places, width, out = (draw.rng.randint(1, 3) for _ in range(7))
-    dtype = draw.rng.choice(FLOATS)
-    shapes = [(batch, keys * times, queries, width), (batch, keys, places, width), (batch, keys, places, out)]
-    parts: list[Expr] = []
-    for name, (first, heads, length, size) in zip("qkv", shapes, strict=True):
-        shape = (first, length, heads, size) if turned else (first, heads, length, size)
-        part: Expr = Var(name, TensorType(shape, dtype))
-        if turned:
-            part = transpose(part, axes=(0, 2, 1, 3))
-        elif name != "q":
-            rows = np.repeat if draw.chance(0.8) else np.tile
-            part = take(part, const(rows(np.arange(heads), times)), axis=1, mode="fast")
-        parts.append(part)
-    if masked:
-        ty = TensorType((draw.rng.choice((1, batch)), 1, queries, places), dtype)
-        parts.append(Var("mask", ty))
-    operator = nn.masked_attention if masked else nn.attention
-    whole: Expr = operator(*parts, scale=draw.rng.choice((0.5, 1.0)), causal=draw.chance(0.3))
-    return whole
 
 
 joined_heads = RuleSet(

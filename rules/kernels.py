@@ -18,11 +18,8 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op
-from eqsat.relay.expr import Call, Constant, Expr, Op, Var
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
-from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.values import Filled, same_floats
 
 x, weight = variables("x weight")
@@ -65,15 +62,6 @@ def by_identity(rank: int) -> Any:
     """conv(x, identity) = x"""
     conv = is_op(f"nn.conv{rank}d")(x, w)
 
-    def examples(draw: Draw) -> Expr:
-        data, channels = _image(draw, rank)
-        kernel = [draw.rng.choice((1, 3)) for _ in range(rank)]
-        value = np.zeros((channels, channels, *kernel), draw.dtype)
-        padding = [size // 2 for size in kernel]
-        places: list[Any] = [range(channels), range(channels), *padding]
-        value[tuple(places)] = 1
-        return _call(rank, data, value, padding=(*padding, *padding))
-
     return rewrite(
         f"conv{rank}d-by-identity",
         conv,
@@ -81,7 +69,6 @@ def by_identity(rank: int) -> Any:
         when(may_be_identity, attrs_of(conv), type_of(x), type_of(conv)),
         when(is_identity, value_of(w)),
         soundness=Soundness.FINITE,
-        examples=examples,
     )
 
 
@@ -93,13 +80,6 @@ def is_unit(value: NDArray[Any]) -> bool:
 def by_unit(name: str, product: Any, flag: str | None) -> Any:
     """x I = x; ``flag`` is the attribute that transposes x"""
 
-    def examples(draw: Draw) -> Expr:
-        size, dtype = draw.rng.randint(1, 4), draw.rng.choice(FLOATS)
-        data, unit = Var("x", TensorType((3, size), dtype)), Constant(np.eye(size, dtype=dtype))
-        args = [unit, Var("x", TensorType((size, 3), dtype))] if name == "unit-by-matmul" else [data, unit]
-        op = Op.get("nn.dense" if name == "dense-by-unit" else "nn.matmul")
-        return Call(op, args, make_attrs(op, {}))
-
     return rewrite(
         name,
         product,
@@ -108,7 +88,6 @@ def by_unit(name: str, product: Any, flag: str | None) -> Any:
         when(same_floats, type_of(product), type_of(x)),
         when(is_unit, value_of(w)),
         soundness=Soundness.FINITE,
-        examples=examples,
     )
 
 
@@ -139,14 +118,6 @@ def by_average(rank: int) -> Any:
     """conv(x, 1/k) = avg_pool(x)"""
     conv = is_op(f"nn.conv{rank}d")(x, w)
 
-    def examples(draw: Draw) -> Expr:
-        data, channels = _image(draw, rank)
-        kernel = [draw.rng.choice((1, 2, 3)) for _ in range(rank)]
-        value = np.full((channels, 1, *kernel), 1 / prod(kernel), draw.dtype)
-        return _call(
-            rank, data, value, groups=channels, padding=draw.rng.choice((0, 1)), strides=draw.rng.choice((1, 2))
-        )
-
     return rewrite(
         f"conv{rank}d-by-average",
         conv,
@@ -162,7 +133,6 @@ def by_average(rank: int) -> Any:
         when(is_average, value_of(w)),
         when(lambda *types: len({ty.dtype for ty in types}) == 1, type_of(x), type_of(w), type_of(conv)),
         soundness=Soundness.ROUNDING,
-        examples=examples,
     )
 
 
@@ -204,40 +174,7 @@ def atrous(rank: int) -> Any:
         whole,
         like(conv, x, weight, padding=compute(atrous_padding, *parts), dilation=compute(atrous_dilation, *parts[:2])),
         soundness=Soundness.ROUNDING,
-        examples=lambda draw: _in_blocks(draw, rank),
     )
-
-
-def _in_blocks(draw: Draw, rank: int) -> Expr:
-    draw.dtype = draw.rng.choice(FLOATS)
-    block = [draw.rng.choice((1, 2)) for _ in range(rank)]
-    before = [draw.rng.randrange(3) for _ in block]
-    sizes = [draw.rng.randint(4, 6) * each for each in block]
-    after = [-first % each for first, each in zip(before, block, strict=True)]
-    data = Var("x", TensorType((1, *sizes, 2), draw.dtype))
-    kernel = [draw.rng.choice((1, 2, 3)) for _ in block]
-    value = draw.array(TensorType((*kernel, 2, 2), draw.dtype))
-    attrs = {"block_shape": block, "paddings": tuple(zip(before, after, strict=True))}
-    blocks = Call(Op.get("nn.space_to_batch_nd"), [data], make_attrs(Op.get("nn.space_to_batch_nd"), attrs))
-    layouts = {"data_layout": f"N{SPATIAL[rank]}C", "kernel_layout": f"{SPATIAL[rank]}IO"}
-    conv = _call(rank, blocks, value, padding=draw.rng.choice((0, 1)), **layouts)
-    crops = tuple((draw.rng.randint(0, 1), draw.rng.randint(0, 1)) for _ in block)
-    join = Op.get("nn.batch_to_space_nd")
-    return Call(join, [conv], make_attrs(join, {"block_shape": block, "crops": crops}))
-
-
-# ---- for the verifier
-
-
-def _image(draw: Draw, rank: int) -> tuple[Var, int]:
-    draw.dtype = draw.rng.choice(FLOATS)
-    channels = draw.rng.randint(1, 3)
-    return Var("x", TensorType((1, channels, *[draw.rng.randint(3, 5)] * rank), draw.dtype)), channels
-
-
-def _call(rank: int, data: Expr, value: NDArray[Any], **attrs: Any) -> Call:
-    conv = Op.get(f"nn.conv{rank}d")
-    return Call(conv, [data, Constant(value)], make_attrs(conv, attrs))
 
 
 kernels = RuleSet(

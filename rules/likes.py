@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,8 @@ from eqsat.egraph.author import compute, constants, like, rewrite, type_of, vari
 from eqsat.egraph.rule import RuleSet
 from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_if, is_op, is_tuple_get_item
-from eqsat.relay.expr import Expr, Var, const
-from eqsat.relay.op import broadcast_to, cast, full
-from eqsat.relay.op import shape_of as shape_tensor
+from eqsat.relay.op import broadcast_to, cast
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import Draw
 from eqsat.rules.operators import binary, shape_of
 from eqsat.rules.shape import reshaped
 from eqsat.rules.values import same_type, scalar
@@ -89,18 +85,6 @@ its_shape = is_op("shape_of")(by_shape)
 filled_by_shape = {"first": binary(by_shape, x), "second": binary(x, by_shape)}
 
 
-def _fill(draw: Draw, ty: TensorType) -> Any:
-    shape = const(np.asarray(ty.concrete_shape, "int64"))
-    return full(const(draw.rng.choice((0.0, 2.0))), shape, "float32")
-
-
-def _filled(draw: Draw, form: str) -> Expr:
-    ty = draw.tensor(dtype="float32")
-    filled = _fill(draw, ty)
-    other = Var("x", ty if draw.chance(0.8) else TensorType((), "float32"))
-    return filled + other if form == "first" else other * filled  # type: ignore[no-any-return]
-
-
 fills = RuleSet(
     "fills",
     [
@@ -115,7 +99,6 @@ fills = RuleSet(
                 when(same_type, type_of(by_shape), type_of(x)),
                 when(is_exact, type_of(x)),
                 when(is_same_dtype, type_of(x), type_of(number)),
-                examples=partial(_filled, form=form),
             )
             for form, call in filled_by_shape.items()
         ],
@@ -124,7 +107,6 @@ fills = RuleSet(
             its_shape,
             y,
             when(same_type, type_of(its_shape), type_of(y)),
-            examples=lambda draw: shape_tensor(_fill(draw, draw.tensor()), draw.rng.choice(("int64", "int32"))),
         ),
     ],
 )

@@ -29,13 +29,9 @@ from eqsat.egraph.author import (
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
-from eqsat.relay.expr import Call, Constant, Expr, Op, Var
-from eqsat.relay.infer import extend_types
-from eqsat.relay.op import broadcast_to, reshape, reverse, tanh
+from eqsat.relay.op import broadcast_to, reshape
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
-from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import TensorType, Type, is_static
-from eqsat.rules.draw import FLOATS, Draw, complete
 from eqsat.rules.operators import rank_of, shape_of
 from eqsat.rules.values import is_float
 
@@ -185,43 +181,6 @@ def as_bias(shift: DFPattern, of: DFPattern, axis: int) -> Any:
     )
 
 
-# ---- instances for the verifier
-
-
-def along_channels(draw: Draw, of: TensorType, axis: int) -> Constant:
-    """A constant that mostly varies along the channels of a type only."""
-    rank = rank_of(of)
-    if rank and draw.chance(0.9):
-        ones = [1] * (rank - axis % rank - 1)
-        shape = draw.rng.choice(((of.shape[axis % rank], *ones), (of.shape[axis % rank], *ones), ()))
-    else:
-        shape = draw.against(of.shape)
-    return Constant(draw.array(TensorType(shape, of.dtype)))
-
-
-def drawn(product: Product, build: Callable[[Draw, Callable[..., Expr], Expr, Expr, Any], Expr]) -> Any:
-    """Draws what ``build`` makes of calls of the product, its data, a weight, and a function that draws constants."""
-
-    def examples(draw: Draw) -> Expr:
-        op = Op.get(product.name)
-        draw.dtype = draw.rng.choice(FLOATS) if draw.chance(0.8) else draw.dtype
-        (data, weight), attrs = complete(draw, op, [None, None], {})
-
-        def call(first: Expr, second: Expr) -> Expr:
-            return Call(op, [first, second], make_attrs(op, attrs))
-
-        def constant(of: Expr) -> Constant:
-            types: dict[Expr, Type] = {}
-            extend_types(types, of)
-            found = types[of]
-            assert isinstance(found, TensorType)
-            return along_channels(draw, found, product.axis)
-
-        return build(draw, call, Var("x", data), Constant(draw.array(weight)), constant)
-
-    return examples
-
-
 def absorbing(product: Product) -> list[Any]:
     """What a product takes in of scales and shifts around it."""
     plain, scaled = product(x, w), product(x * s, w)
@@ -236,7 +195,6 @@ def absorbing(product: Product) -> list[Any]:
             like(plain, x, w * reshape(s, newshape=compute(laid_over(product, "outputs"), *after))),
             floats,
             soundness=ROUNDING,
-            examples=drawn(product, lambda draw, call, x, w, of: call(x, w) * of(call(x, w))),
         ),
         # (x s) (*) w = x (*) (s w)
         rewrite(
@@ -245,7 +203,6 @@ def absorbing(product: Product) -> list[Any]:
             like(scaled, x, w * reshape(s, newshape=compute(laid_over(product, "inputs"), *before))),
             when(same_floats, type_of(x), type_of(w), type_of(s), type_of(scaled)),
             soundness=ROUNDING,
-            examples=drawn(product, lambda draw, call, x, w, of: call(x * of(x), w)),
         ),
         # y + c = bias(y, c) where c varies along the channels only
         rewrite(
@@ -253,7 +210,6 @@ def absorbing(product: Product) -> list[Any]:
             plain + c,
             nn.bias_add(plain, as_bias(c, plain, product.axis), axis=product.axis),
             when(lambda attrs, weight: bool(product.weight(attrs, weight)), attrs_of(plain), type_of(w)),
-            examples=drawn(product, lambda draw, call, x, w, of: call(x, w) + of(call(x, w))),
         ),
     ]
 
@@ -440,13 +396,7 @@ def forward(product: Product, name: str, activation: Callable[[Any], DFPattern])
         positive,
         when(same_floats, type_of(x), type_of(w), type_of(s), type_of(whole)),
         soundness=ROUNDING,
-        examples=drawn(product, lambda draw, call, x, w, of: call(activation(x * _positive(of(x))), w)),
     )
-
-
-def _positive(scale: Constant) -> Constant:
-    array = scale.data.numpy()
-    return Constant(np.abs(array) + np.asarray(0.5, array.dtype))
 
 
 through = RuleSet(
@@ -475,7 +425,6 @@ def common_weight(product: Product) -> list[Any]:
             when(lambda *attrs: attrs[0] == attrs[1], attrs_of(one), attrs_of(other)),
             when(lambda *types: types[0] == types[1] and is_float(*types), type_of(w), type_of(v)),
             soundness=FINITE,
-            examples=drawn(product, lambda draw, call, x, w, of: call(x, w) + call(x, reverse(w, axis=0))),
         ),
         # x w + y w = (x + y) w
         rewrite(
@@ -489,7 +438,6 @@ def common_weight(product: Product) -> list[Any]:
                 type_of(y),
             ),
             soundness=FINITE,
-            examples=drawn(product, lambda draw, call, x, w, of: call(x, w) + call(tanh(x), w)),
         ),
     ]
 

@@ -18,10 +18,8 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op, is_tuple_get_item
-from eqsat.relay.expr import Var, const
 from eqsat.relay.op import clip, mean, negative, reshape, rsqrt, sqrt, sum, transpose
 from eqsat.relay.ty import TensorType, Type
-from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.gates import is_single
 from eqsat.rules.linear import along
 from eqsat.rules.operators import inverse as inverse_order
@@ -113,18 +111,6 @@ def channel_axis(*types: Any) -> Any:
     return found[1] if isinstance(found, tuple) else found
 
 
-def statistics_drawn(draw: Draw) -> Any:
-    """Batch normalization written out, in a random association, of parameters that mostly lie along one axis."""
-    ty = draw.tensor(draw.rng.choice((2, 3, 4)), draw.rng.choice(FLOATS))
-    axis = draw.rng.randrange(1, rank_of(ty))
-    shape = (ty.shape[axis], *[1] * (rank_of(ty) - axis - 1))
-    data = Var("x", ty)
-    scale_, shift_, mean_, variance = (Var(name, TensorType(shape, ty.dtype)) for name in ("g", "b", "m", "v"))
-    root, moved = rsqrt(variance + const(np.asarray(1e-3, ty.dtype))), data - mean_
-    ways = ((scale_ * moved) * root, scale_ * (moved * root), moved * (scale_ * root))
-    return draw.rng.choice(ways) + shift_
-
-
 typed = (type_of(x), *map(type_of, parameters))
 vectors = [reshape(parameter, newshape=compute(channel_shape, *typed)) for parameter in parameters]
 
@@ -141,7 +127,6 @@ batch_norms = RuleSet(
                 0,
             ),
             soundness=FINITE,
-            examples=statistics_drawn,
         ),
     ],
 )
@@ -362,15 +347,7 @@ def of_length_one(name: str, lhs: Any, bound: Any, eps_of: Any) -> Any:
         when(lambda attrs: bool(attrs.keepdims), attrs_of(squares)),
         keeps_floats(lhs, x),
         soundness=ROUNDING,
-        examples=lambda draw: _normalized_rows(draw, name),
     )
-
-
-def _normalized_rows(draw: Draw, name: str) -> Any:
-    data = Var("x", draw.tensor(max(draw.rank, 1), draw.rng.choice(FLOATS)))
-    total = sum(data * data, axis=draw.rng.choice((-1, 0)), keepdims=draw.chance(0.9))
-    low = draw.rng.choice((0.125, 0.5))
-    return data * rsqrt(clip(total, low, np.inf)) if name == "l2-normalize" else data / clip(sqrt(total), low, np.inf)
 
 
 others = RuleSet(
@@ -383,22 +360,11 @@ others = RuleSet(
             when(over_space, type_of(x), attrs_of(average), attrs_of(variance)),
             when(is_single, type_of(x)),
             soundness=ROUNDING,
-            examples=lambda draw: _written_out(draw),
         ),
         of_length_one("l2-normalize", by_squares, at_least, lambda attrs: attrs.a_min),
         of_length_one("l2-normalize-by-length", by_length, length, lambda attrs: attrs.a_min**2),
     ],
 )
-
-
-def _written_out(draw: Draw) -> Any:
-    """Data less their mean over space, divided by their deviation."""
-    ty = draw.tensor(draw.rng.choice((3, 4)), draw.rng.choice(FLOATS))
-    axes = tuple(range(draw.rng.choice((2, 2, 2, 1)), rank_of(ty)))
-    data = Var("x", ty)
-    centered = data - mean(data, axis=axes, keepdims=True)
-    spread = mean(centered * centered, axis=axes, keepdims=True)
-    return centered * rsqrt(spread + const(np.asarray(1e-3, ty.dtype)))
 
 
 normalization = RuleSet(

@@ -7,10 +7,8 @@ from typing import Any
 from eqsat.egraph.author import attrs_of, compute, refuse, rewrite, type_of, variables
 from eqsat.egraph.rule import RuleSet
 from eqsat.relay.dataflow_pattern import is_tuple_get_item
-from eqsat.relay.expr import Expr, Var
 from eqsat.relay.op import split, strided_slice
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import Draw
 from eqsat.rules.joining import ranges
 
 (x,) = variables("x")
@@ -49,19 +47,6 @@ def end_of_first(first: Any, second: Any, ty: TensorType) -> Any:
     return found[1:] if isinstance(found, tuple) else found
 
 
-def _drawn(draw: Draw) -> tuple[Expr, ...]:
-    """Two slices of one axis that divide it, mostly."""
-    length, axis = draw.rng.randint(2, 6), draw.rng.randrange(3)
-    shape = [2, 3, 2]
-    shape[axis] = length
-    data = Var("x", TensorType(shape, draw.dtype))
-    at = draw.rng.randrange(1, length)
-    begin = at if draw.chance(0.8) else draw.rng.randrange(1, length)
-    of = axis - draw.rng.choice((0, 3))
-    low = strided_slice(data, begin=[0], end=[at], axes=[of])
-    return low, strided_slice(data, begin=[begin], end=[length], axes=[of])
-
-
 taken = (attrs_of(head), attrs_of(tail), type_of(x))
 parts = split(x, indices_or_sections=compute(end_of_first, *taken), axis=compute(axis_of_halves, *taken))
 
@@ -72,7 +57,6 @@ partitions = RuleSet(
             "halves-are-split",
             (head.has_attr({"begin": (0,)}), tail),
             (is_tuple_get_item(parts, 0), is_tuple_get_item(parts, 1)),
-            examples=_drawn,
         ),
     ],
 )

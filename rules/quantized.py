@@ -10,13 +10,9 @@ from numpy.typing import NDArray
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet
 from eqsat.relay.dataflow_pattern import is_op, is_tuple
-from eqsat.relay.expr import Call, Constant, Expr, Op, Var
 from eqsat.relay.op import argmax, argmin, argsort, concatenate
-from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.qnn.affine import clamp, on_axis
-from eqsat.relay.op.qnn.convert import dequantize, quantize
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import Draw, complete
 
 x, y, z = variables("x y z")
 weight, scale, point = constants("weight scale point")
@@ -45,27 +41,9 @@ def is_one(value: NDArray[Any]) -> bool:
     return value.size == 1
 
 
-def quantized(draw: Draw) -> tuple[Expr, Constant, Constant]:
-    """Bytes, a scale and a zero point; for the verifier."""
-    dtype = draw.rng.choice(BYTES)
-    scales, points = draw.rng.choice((0.02, 0.5, 3.0)), draw.rng.choice((0, 3, 100))
-    data = Var("x", TensorType(draw.tensor(max(draw.rank, 1)).shape, dtype))
-    return data, Constant(np.float32(scales)), Constant(np.int32(points))
-
-
-def _there_and_back(draw: Draw) -> Expr:
-    data, scales, points = quantized(draw)
-    dtype = data.type_annotation.dtype if draw.chance(0.9) else "int8"  # type: ignore[attr-defined]
-    return quantize(dequantize(data, scales, points), scales, points, out_dtype=dtype)  # type: ignore[no-any-return]
-
-
 def order_of(name: str, search: Any) -> Any:
     """argmax(dequantize(x)) = argmax(x)"""
     found = is_op(name)(real)
-
-    def examples(draw: Draw) -> Expr:
-        values = dequantize(*quantized(draw))
-        return search(values, axis=-1)  # type: ignore[no-any-return]
 
     return rewrite(
         f"{name}-of-dequantized",
@@ -75,7 +53,6 @@ def order_of(name: str, search: Any) -> Any:
         when(is_one, value_of(scale)),
         when(is_one, value_of(point)),
         when(is_byte, type_of(x)),
-        examples=examples,
     )
 
 
@@ -95,17 +72,6 @@ def bytes_moved(move: str) -> Any:
     moved = is_op(move)(real)
     whole = is_op("qnn.quantize")(moved, scale, point)
 
-    def examples(draw: Draw) -> Expr:
-        data, scales, points = quantized(draw)
-        ty = data.type_annotation  # type: ignore[attr-defined]
-        _, attrs = complete(draw, Op.get(move), [TensorType(ty.shape, "float32")], {})
-        return quantize(  # type: ignore[no-any-return]
-            Call(Op.get(move), [dequantize(data, scales, points)], make_attrs(Op.get(move), attrs)),
-            scales,
-            points,
-            out_dtype=ty.dtype if draw.chance(0.9) else "int8",
-        )
-
     return rewrite(
         f"bytes-moved-by-{move}",
         whole,
@@ -114,7 +80,6 @@ def bytes_moved(move: str) -> Any:
         when(is_of_tensor, value_of(scale), value_of(point)),
         when(is_byte, type_of(x)),
         when(are_alike, attrs_of(real), attrs_of(whole), type_of(x), type_of(whole)),
-        examples=examples,
     )
 
 
@@ -123,12 +88,6 @@ def bytes_joined(count: int) -> Any:
     parts = [is_op("qnn.dequantize")(each, scale, point) for each in (x, y, z)[:count]]
     joined = concatenate(is_tuple(parts))
     whole = is_op("qnn.quantize")(joined, scale, point)
-
-    def examples(draw: Draw) -> Expr:
-        data, scales, points = quantized(draw)
-        ty = data.type_annotation  # type: ignore[attr-defined]
-        fields = [dequantize(Var(name, ty), scales, points) for name in "xyz"[:count]]
-        return quantize(concatenate(fields, axis=0), scales, points, out_dtype=ty.dtype)  # type: ignore[no-any-return]
 
     return rewrite(
         f"bytes-joined-{count}",
@@ -141,7 +100,6 @@ def bytes_joined(count: int) -> Any:
             when(are_alike, attrs_of(part), attrs_of(whole), type_of(each), type_of(whole))
             for part, each in zip(parts, (x, y, z), strict=False)
         ],
-        examples=examples,
     )
 
 
@@ -151,12 +109,6 @@ def bytes_of(attrs: Any, values: NDArray[Any], scales: NDArray[Any], points: NDA
         return refuse("it is not quantized as usual")
     steps = np.rint(values / on_axis(scales, values.ndim, attrs.axis).astype(np.float32))
     return clamp(steps + on_axis(points, values.ndim, attrs.axis), attrs.out_dtype)
-
-
-def _constant(draw: Draw) -> Expr:
-    values = draw.array(TensorType(draw.tensor(max(draw.rank, 1)).shape, "float32"))
-    _, scales, points = quantized(draw)
-    return quantize(Constant(values), scales, points, out_dtype=draw.rng.choice(BYTES))  # type: ignore[no-any-return]
 
 
 of_constant = is_op("qnn.quantize")(weight, scale, point)
@@ -169,7 +121,6 @@ quantization = RuleSet(
             "quantize-constant",
             of_constant,
             compute(bytes_of, attrs_of(of_constant), value_of(weight), value_of(scale), value_of(point)),
-            examples=_constant,
         ),
         *map(bytes_moved, MOVES),
         *map(bytes_joined, (2, 3)),
@@ -181,7 +132,6 @@ quantization = RuleSet(
             when(is_usual, value_of(scale)),
             when(is_byte, type_of(x)),
             when(are_alike, attrs_of(real), attrs_of(again), type_of(x), type_of(again)),
-            examples=_there_and_back,
         ),
         *[order_of(name, search) for name, search in (("argmax", argmax), ("argmin", argmin), ("argsort", argsort))],
     ],

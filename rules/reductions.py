@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.author import (
@@ -23,10 +22,8 @@ from eqsat.egraph.author import (
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.dataflow_pattern import is_op
-from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import abs, exp, log, mean, reshape, sqrt, sum
 from eqsat.relay.ty import TensorType, Type
-from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.operators import any_reduction, rank_of, reduced_axes, reduction, view
 from eqsat.rules.shape import codes, has_zero
 from eqsat.rules.values import Filled, is_float
@@ -79,16 +76,6 @@ def is_share(value: NDArray[Any], attrs: Any, ty: TensorType) -> bool:
     """Whether a factor is one divided by the number of summands."""
     count = prod(dim if isinstance(dim, int) else 0 for dim in (ty.shape[axis] for axis in reduced_axes(attrs, ty)))
     return count > 0 and value.size == 1 and value.ndim == 0 and Filled(1 / count)(value)
-
-
-def _mean(draw: Draw) -> Expr:
-    """A sum times a number, most often the share of one summand."""
-    ty = draw.tensor(max(1, draw.rank), draw.rng.choice(FLOATS))
-    axis = draw.rng.randrange(rank_of(ty))
-    count = ty.concrete_shape[axis] if draw.chance(0.8) else 7
-    share = const(np.asarray(1 / max(1, count)).astype(ty.dtype))
-    total = sum(Var("x", ty), axis=axis - draw.rng.choice((0, rank_of(ty))), keepdims=draw.chance(0.5))
-    return total * share  # type: ignore[no-any-return]
 
 
 def of_sum(name: str, lhs: Any, summed: Any, soundness: Soundness = ROUNDING) -> Any:
@@ -152,7 +139,6 @@ reductions = RuleSet(
             when(is_float, type_of(x)),
             when(is_share, value_of(a), attrs_of(total), type_of(x)),
             soundness=ROUNDING,
-            examples=_mean,
         ),
         # one summand
         rewrite(

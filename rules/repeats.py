@@ -5,7 +5,6 @@ As attention repeats the heads of keys and values for groups of queries. The siz
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,8 @@ import numpy as np
 from eqsat.egraph.author import compute, refuse, rewrite, type_of, variables
 from eqsat.egraph.rule import RuleSet
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
-from eqsat.relay.expr import Expr, Var, const
-from eqsat.relay.op import broadcast_to, reshape, take
+from eqsat.relay.op import take
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import Draw
 from eqsat.rules.operators import rank_of, view
 from eqsat.rules.shuffles import LEAST_ROW, MOST_INDICES, known
 
@@ -34,8 +31,9 @@ def repeats(whole: TensorType, split: TensorType, spread: TensorType, result: Te
         spread: with that axis expanded.
         result: with that axis as a part of the one before it (each element is repeated) or behind it (all are).
     """
-    added = [axis for axis, (one, many) in enumerate(zip(split.shape, spread.shape, strict=True)) if one != many]
-    if len(added) != 1 or rank_of(split) != rank_of(whole) + 1 or rank_of(result) != rank_of(whole):
+    added = [axis for axis, (one, many) in enumerate(zip(split.shape, spread.shape, strict=False)) if one != many]
+    ranks = (rank_of(result), rank_of(split), rank_of(spread))
+    if len(added) != 1 or ranks != (rank_of(whole), rank_of(whole) + 1, rank_of(whole) + 1):
         return refuse("it is not expanded along one new axis")
     (new,) = added
     if split.shape[:new] + split.shape[new + 1 :] != whole.shape:
@@ -58,7 +56,7 @@ def moves_rows(whole: TensorType, found: Any) -> Any:
     return row is None or int(np.prod(row)) >= LEAST_ROW
 
 
-def repeated(name: str, spread: DFPattern, examples: Callable[[Draw], Expr] | None = None) -> Any:
+def repeated(name: str, spread: DFPattern) -> Any:
     """reshape(expand(reshape(x))) = take(x, (0, 0, 1, 1), axis)"""
     joined = view(spread)
     types = (type_of(x), type_of(parts), type_of(spread), type_of(joined))
@@ -72,25 +70,13 @@ def repeated(name: str, spread: DFPattern, examples: Callable[[Draw], Expr] | No
 
         return compute(pick, *types)
 
-    return rewrite(name, joined, take(x, found(1), axis=found(0), mode="fast"), examples=examples)
-
-
-def _drawn(draw: Draw) -> Expr:
-    """Heads that are repeated, one by one or all, mostly."""
-    heads, times = draw.rng.randint(1, 3), draw.rng.randint(1, 3)
-    lead, row = draw.rng.choice(((), (2,))), draw.rng.choice(((4, 5), (2, 3)))
-    each = draw.chance(0.5)
-    at = (heads, 1) if each else (1, heads)
-    split = reshape(Var("x", TensorType((*lead, heads, *row), draw.dtype)), newshape=(*lead, *at, *row))
-    shape = (*lead, *((heads, times) if each else (times, heads)), *row)
-    spread = broadcast_to(split, shape) if draw.chance(0.5) else broadcast_to(split, const(np.asarray(shape)))
-    return reshape(spread, newshape=(*lead, heads * times, *row) if draw.chance(0.8) else (-1, row[-1]))  # type: ignore[no-any-return]
+    return rewrite(name, joined, take(x, found(1), axis=found(0), mode="fast"))
 
 
 repeating = RuleSet(
     "repeating",
     [
-        repeated("repeat-is-gather", is_op("broadcast_to")(parts), _drawn),
-        repeated("dynamic-repeat-is-gather", is_op("dyn.broadcast_to")(parts, sizes), _drawn),
+        repeated("repeat-is-gather", is_op("broadcast_to")(parts)),
+        repeated("dynamic-repeat-is-gather", is_op("dyn.broadcast_to")(parts, sizes)),
     ],
 )

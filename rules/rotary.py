@@ -11,10 +11,8 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
-from eqsat.relay.expr import Expr, Var, const
-from eqsat.relay.op import concatenate, cos, expand_dims, negative, reshape, sin, split, transpose
+from eqsat.relay.op import cos, expand_dims, negative, reshape, sin, split, transpose
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import Draw
 from eqsat.rules.joined_heads import head_count, heads_first, heads_joined, puts_heads_first
 from eqsat.rules.operators import rank_of
 
@@ -82,41 +80,6 @@ def puts_in_heads(joined: Any, *views: Any) -> bool:
     return joined.axis in (2, -1) and all(each.axis in (1, -3) and each.num_newaxis == 1 for each in views)
 
 
-def _written_out(data: Var, half: int, cosine: Expr, sine: Expr) -> Expr:
-    parts: Any = split(data, indices_or_sections=(half,), axis=-1)
-    whole: Expr = data * cosine + concatenate([negative(parts[1]), parts[0]], axis=-1) * sine
-    return whole
-
-
-def _drawn(draw: Draw) -> Expr:
-    """A written-out embedding by constants of one or of all batches."""
-    batch, heads, places, half = (draw.rng.randint(1, 3) for _ in range(4))
-    dtype = draw.rng.choice(("float32", "float64", "float16"))
-    data = Var("x", TensorType((batch, heads, places, 2 * half), dtype))
-    angle = draw.array(TensorType((draw.rng.choice((1, batch)), 1, places, half), dtype))
-    other = angle if draw.chance(0.8) else angle + angle.dtype.type(1)
-    joined = np.concatenate([angle, other], axis=-1)
-    return _written_out(data, half, const(np.cos(joined)), const(np.sin(joined)))
-
-
-def _drawn_by_angles(draw: Draw) -> Expr:
-    """A written-out embedding by angles of one or of all batches."""
-    batch, heads, places, half = (draw.rng.randint(1, 3) for _ in range(4))
-    dtype = draw.rng.choice(WRITTEN)
-    data = Var("x", TensorType((batch, heads, places, 2 * half), dtype))
-    angle = Var("angles", TensorType((draw.rng.choice((1, batch)), places, half), dtype))
-    joined = concatenate([angle, angle], axis=-1)
-    return _written_out(data, half, expand_dims(cos(joined), axis=1), expand_dims(sin(joined), axis=1))
-
-
-def _drawn_joined(draw: Draw) -> Expr:
-    batch, heads, places, half = (draw.rng.randint(1, 3) for _ in range(4))
-    dtype = draw.rng.choice(WRITTEN)
-    data = transpose(Var("x", TensorType((batch, places, heads, 2 * half), dtype)), axes=(0, 2, 1, 3))
-    drawn: Expr = nn.rotary_embedding(data, *[Var(name, TensorType((batch, places, half), dtype)) for name in "cs"])
-    return drawn
-
-
 def embedding_by_angles(name: str, result: Any, guard: Any) -> Rewrite:
     """A rule for angles that are computed, for every head."""
     return rewrite(
@@ -127,7 +90,6 @@ def embedding_by_angles(name: str, result: Any, guard: Any) -> Rewrite:
         when(puts_in_heads, attrs_of(both), attrs_of(by_cos), attrs_of(by_sin)),
         when(guard, type_of(angles), type_of(x)),
         soundness=Soundness.ROUNDING,
-        examples=_drawn_by_angles,
     )
 
 
@@ -147,7 +109,6 @@ rotary = RuleSet(
             ),
             turns,
             soundness=Soundness.ROUNDING,
-            examples=_drawn,
         ),
         embedding_by_angles("rotary-embedding-by-angles", nn.rotary_embedding(x, *tables), are_of),
         embedding_by_angles(
@@ -164,7 +125,6 @@ rotary = RuleSet(
             embedded,
             heads_first(like(embedded, heads_joined(x), cosines, sines, heads=compute(head_count, type_of(x))), x),
             when(puts_heads_first, attrs_of(apart), type_of(x)),
-            examples=_drawn_joined,
         ),
     ],
 )

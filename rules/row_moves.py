@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables
 from eqsat.egraph.rule import RuleSet
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple, is_tuple_get_item
-from eqsat.relay.expr import Constant, Expr, Tuple, Var
 from eqsat.relay.op import concatenate, reshape, split, take, transpose
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.draw import Draw
 from eqsat.rules.operators import permutation, rank_of
 from eqsat.rules.shape import codes
 
@@ -116,41 +114,6 @@ def composed(inner: NDArray[Any], outer: NDArray[Any], first: Any, second: Any, 
     return inner[outer] if are_within(outer, len(inner)) else refuse("an index is out of range")
 
 
-def _view(draw: Draw) -> tuple[Expr, TensorType]:
-    """A view of rows that keeps them whole, mostly."""
-    shape = (2, draw.rng.randint(1, 3), draw.rng.randint(1, 3), 8)
-    rows = (prod(shape[:-1]), 8) if draw.chance(0.9) else (prod(shape[:-2]), shape[-2] * 8)
-    return reshape(Var("x", TensorType(rows, draw.dtype)), newshape=shape), TensorType(shape, draw.dtype)
-
-
-def _turned(draw: Draw) -> Expr:
-    view, _ = _view(draw)
-    order = draw.rng.sample(range(3), 3)
-    return transpose(view, axes=[*order, 3] if draw.chance(0.9) else [3, *order])  # type: ignore[no-any-return]
-
-
-def _picked(draw: Draw) -> Expr:
-    view, ty = _view(draw)
-    axis = draw.rng.choice((0, 1, 2, 2, 3))
-    indices = np.asarray([draw.rng.randrange(ty.concrete_shape[axis]) for _ in range(3)])
-    return take(view, Constant(indices), axis=axis - draw.rng.choice((0, 4)), mode="fast")  # type: ignore[no-any-return]
-
-
-def _picked_again(draw: Draw) -> Expr:
-    count = draw.rng.randint(1, 4)
-    first = Constant(np.asarray([draw.rng.randint(-1, count - 1) for _ in range(4)]))
-    second = Constant(np.asarray(draw.rng.choice(([3, 0], [[-1], [2]], 1))))
-    once = take(Var("x", TensorType((count, 3), draw.dtype)), first, axis=0)
-    return take(once, second, axis=draw.rng.choice((0, 0, 0, -1)))  # type: ignore[no-any-return]
-
-
-def _rolled(draw: Draw) -> Expr:
-    axis, cut = draw.rng.choice((0, 1, -2)), draw.rng.choice((2, (1,), (3,)))
-    parts = split(Var("x", TensorType((4, 4, 8), draw.dtype)), indices_or_sections=cut, axis=axis)
-    along = axis if cut != 2 or draw.chance(0.8) else -1
-    return concatenate(Tuple([parts[1], parts[0]]), axis=along)  # type: ignore[no-any-return]
-
-
 row_moves = RuleSet(
     "row-moves",
     [
@@ -164,21 +127,18 @@ row_moves = RuleSet(
                 axis=compute(lambda attrs: attrs.axis, attrs_of(rolled)),
                 mode="fast",
             ),
-            examples=_rolled,
         ),
         # T view(rows) = view(rows[places])
         rewrite(
             "transpose-of-rows",
             turned,
             moved_rows(turned, transposed, attrs_of(turned)),
-            examples=_turned,
         ),
         # view(rows)[i] = view(rows[places])
         rewrite(
             "gather-of-rows",
             picked,
             moved_rows(picked, taken, attrs_of(picked), value_of(i)),
-            examples=_picked,
         ),
         # x[i][j] = x[i[j]]
         rewrite(
@@ -189,7 +149,6 @@ row_moves = RuleSet(
                 x,
                 compute(composed, value_of(i), value_of(j), attrs_of(gathered), attrs_of(gathered_again), type_of(x)),
             ),
-            examples=_picked_again,
         ),
     ],
 )

@@ -13,10 +13,8 @@ from typing import Any
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.expr import Constant, Expr, Var
 from eqsat.relay.op import reshape
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import FLOATS, Draw
 from eqsat.rules.operators import is_last, rank_of
 from eqsat.rules.shape import codes
 
@@ -59,48 +57,6 @@ def is_view_of_rows(rows: TensorType, ty: TensorType) -> bool:
     return rank_of(rows) == 2 < rank_of(ty) and rows.shape[-1] == ty.shape[-1]
 
 
-def _split(draw: Draw) -> Expr:
-    ty = TensorType([draw.rng.randint(1, 4) for _ in range(3 if draw.chance(0.9) else 2)], "float32")
-    weight = Constant(draw.array(TensorType((ty.shape[-1], 6), ty.dtype)))
-    return reshape(nn.matmul(Var("x", ty), weight), newshape=(-1, 2, 3))  # type: ignore[no-any-return]
-
-
-def _batch(draw: Draw) -> Expr:
-    ty = TensorType([draw.rng.randint(1, 4) for _ in range(draw.rng.choice((2, 3, 3, 4)))], draw.rng.choice(FLOATS))
-    units = draw.rng.randint(1, 5)
-    weight, bias = (Constant(draw.array(TensorType(shape, ty.dtype))) for shape in ((ty.shape[-1], units), (units,)))
-    return nn.matmul(Var("x", ty), weight) + bias  # type: ignore[no-any-return]
-
-
-def _viewed(draw: Draw, dtype: str) -> tuple[Expr, TensorType]:
-    """Rows in the shape of batches of them, mostly, and that shape."""
-    batch, count, length = 2, draw.rng.randint(1, 3), draw.rng.randint(1, 4)
-    rows = (batch * count, length) if draw.chance(0.8) else (batch * count * length,)
-    ty = TensorType((batch, count, length), dtype)
-    return reshape(Var("x", TensorType(rows, dtype)), newshape=ty.shape), ty
-
-
-def _met(draw: Draw) -> Expr:
-    batches, ty = _viewed(draw, draw.dtype)
-    other = Var("y", ty if draw.chance(0.8) else TensorType((1, *ty.shape[1:]), ty.dtype))
-    return batches + other if draw.chance(0.5) else other * batches  # type: ignore[no-any-return]
-
-
-def _norm(draw: Draw, batches: Expr, ty: TensorType) -> Expr:
-    axis = draw.rng.choice((-1, 2, 2, 1))
-    scale, shift = (Var(name, TensorType((ty.shape[axis],), ty.dtype)) for name in ("gamma", "beta"))
-    return nn.layer_norm(batches, scale, shift, axis=axis)  # type: ignore[no-any-return]
-
-
-def _normalized(draw: Draw) -> Expr:
-    return _norm(draw, *_viewed(draw, "float32"))
-
-
-def _flattened(draw: Draw) -> Expr:
-    ty = TensorType((2, draw.rng.randint(1, 3), 4), "float32")
-    return reshape(_norm(draw, Var("x", ty), ty), newshape=(-1, draw.rng.choice((4, 4, 4, 2))))  # type: ignore[no-any-return]
-
-
 rows = RuleSet(
     "rows",
     [
@@ -111,7 +67,6 @@ rows = RuleSet(
             when(is_of_rows, attrs_of(product), type_of(x), type_of(w)),
             when(lambda ty: rank_of(ty) == 1, type_of(b)),
             soundness=Soundness.ROUNDING,
-            examples=_batch,
         ),
         # split(x w) = split(rows(x) w)
         rewrite(
@@ -120,7 +75,6 @@ rows = RuleSet(
             reshape(product_of_rows, newshape=compute(codes, type_of(split))),
             when(is_of_rows, attrs_of(product), type_of(x), type_of(w)),
             soundness=Soundness.ROUNDING,
-            examples=_split,
         ),
         # view(rows) + y = view(rows + rows(y))
         *[
@@ -130,7 +84,6 @@ rows = RuleSet(
                 like(back, like(whole, x, rows_of(y))),
                 when(lambda first, second: first.shape == second.shape, type_of(back), type_of(y)),
                 when(is_view_of_rows, type_of(x), type_of(back)),
-                examples=_met,
             )
             for name, whole in (("sum", back + y), ("multiple", back * y))
         ],
@@ -141,7 +94,6 @@ rows = RuleSet(
             like(back, like(normalized, x, gamma, beta, axis=-1)),
             when(is_last, attrs_of(normalized), type_of(back)),
             when(is_view_of_rows, type_of(x), type_of(back)),
-            examples=_normalized,
         ),
         rewrite(
             "rows-of-layer-norm",
@@ -149,7 +101,6 @@ rows = RuleSet(
             like(normalized_first, like(rows_normalized, x), gamma, beta, axis=-1),
             when(is_last, attrs_of(normalized_first), type_of(x)),
             when(is_view_of_rows, type_of(rows_normalized), type_of(x)),
-            examples=_flattened,
         ),
     ],
 )

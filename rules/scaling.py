@@ -30,10 +30,8 @@ from eqsat.egraph.author import (
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_tuple
-from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import concatenate, negative, where
 from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import Draw
 from eqsat.rules.operators import rank_of, view
 from eqsat.rules.pools import is_usual
 from eqsat.rules.values import is_float, is_scalar, keeps_floats
@@ -94,13 +92,6 @@ def signs(attrs: Any, first: TensorType, second: TensorType, factor: TensorType)
     return each.reshape(-1, *[1] * (rank - 1 - axis))
 
 
-def _weighted_sum(draw: Draw) -> Expr:
-    whole, part = ([2, 3, 4], [1, 3, 4]) if draw.chance(0.8) else ([2, 3, 4], [2, 3, 4])
-    first, second = (Var(name, TensorType(whole, "float32")) for name in "xy")
-    factors = [Var(name, TensorType(part[draw.rng.randrange(2) :], "float32")) for name in "uv"]
-    return (first * factors[0] + second * factors[1]) * const(draw.rng.choice((0.25, -2.0, 0.0)), "float32")  # type: ignore[no-any-return]
-
-
 weighted = x * u + y * v
 weighted_scaled = weighted * s
 negated = concatenate(is_tuple([negative(x), y]))
@@ -128,7 +119,6 @@ scaling = RuleSet(
             when(is_spread, type_of(u), type_of(x)),
             when(is_spread, type_of(v), type_of(y)),
             soundness=ROUNDING,
-            examples=_weighted_sum,
         ),
         # (-x, y) u = (x, y) (-1, 1) u
         rewrite(

@@ -10,10 +10,8 @@ import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, refuse, rewrite, type_of, variables
 from eqsat.egraph.rule import RuleSet
-from eqsat.relay.expr import Expr, Var
 from eqsat.relay.op import reshape, take, transpose
 from eqsat.relay.ty import Dim, TensorType
-from eqsat.rules.draw import Draw
 from eqsat.rules.operators import permutation, rank_of, view
 from eqsat.rules.shape import codes, has_zero
 
@@ -65,19 +63,6 @@ def found(part: int) -> Any:
     return compute(pick, attrs_of(exchanged), type_of(parts), type_of(x))
 
 
-def _drawn(draw: Draw) -> Expr:
-    """Channels in groups, exchanged with what is in a group, mostly."""
-    groups, size, side = draw.rng.randint(1, 3), draw.rng.randint(1, 3), draw.rng.choice((4, 5))
-    lead = draw.rng.choice(((), (2,), (1, 3)))
-    image = (*lead, groups * size, side, side)
-    order = [*range(len(lead)), len(lead) + 1, len(lead), len(lead) + 2, len(lead) + 3]
-    if draw.chance(0.1):
-        draw.rng.shuffle(order)
-    split = reshape(Var("x", TensorType(image, draw.dtype)), newshape=(*lead, groups, size, side, side))
-    result = image if draw.chance(0.7) else (-1, side)
-    return reshape(transpose(split, axes=order), newshape=result)  # type: ignore[no-any-return]
-
-
 shuffles = RuleSet(
     "shuffles",
     [
@@ -89,7 +74,6 @@ shuffles = RuleSet(
                 newshape=compute(codes, type_of(joined)),
                 allowzero=compute(has_zero, type_of(joined)),
             ),
-            examples=_drawn,
         ),
     ],
 )

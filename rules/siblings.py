@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -15,7 +15,6 @@ from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op import concatenate, expand_dims, squeeze, stack
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.draw import Draw
 
 ROUNDING = Soundness.ROUNDING
 
@@ -114,12 +113,21 @@ class Siblings:
         if not isinstance(shape, tuple):
             return shape  # type: ignore[no-any-return]
         product, *others = self.calls(node_map)
+        if self.biased is not None and not self.is_along_outputs(node_map[self.biased][0]):
+            return refuse("the bias lies along another axis than the outputs")
         found = self.product_key(product, shape)
         return found if isinstance(found, Refusal) else (found, attrs_of_all(others))
 
     def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
         attrs = {name: value for name, value in (product.attrs or {}).items() if name not in ("units", "channels")}
         return attrs_of_all([Call(product.op, product.args, make_attrs(op_of(product), attrs))]), self.across(shape)
+
+    def is_along_outputs(self, bias: Expr) -> bool:
+        """Whether a ``bias_add`` adds along the axis that weights make longer."""
+        ty = bias._checked_type
+        if not isinstance(bias, Call) or bias.attrs is None or not isinstance(ty, TensorType):
+            return False
+        return bool((bias.attrs.axis - self.axis) % len(ty.shape) == 0)
 
     def across(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """What weights that are joined have in common: their shape but for the axis along which they are."""
@@ -146,12 +154,11 @@ class Siblings:
         name = "units" if "units" in (product.attrs or {}) else "channels"
         return with_attrs(product, [node_maps[0][x][0], weight], **{name: None})
 
-    def rule(self, name: str, examples: Callable[[Draw], Any]) -> GroupRule:
+    def rule(self, name: str) -> GroupRule:
         return GroupRule(
             name,
             self.root,
             soundness=self.soundness,
-            examples=examples,
             shared=(x,),
             key=self.key,
             merge=self.merge,
@@ -299,12 +306,11 @@ class Gates(Siblings):
             whole = Call(call.op, [whole], call.attrs)
         return divided(whole, lengths, self.axis)
 
-    def rule(self, name: str, examples: Callable[[Draw], Any]) -> GroupRule:
+    def rule(self, name: str) -> GroupRule:
         return GroupRule(
             name,
             self.root,
             soundness=self.soundness,
-            examples=examples,
             shared=(x, y),
             key=self.key,
             merge=self.merge,

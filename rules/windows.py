@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
-from eqsat.relay.expr import Call, Constant, Expr, Op, Var
-from eqsat.relay.op.nn import pad
 from eqsat.relay.op.nn.window import channels_first
-from eqsat.relay.op.op import make_attrs
-from eqsat.relay.ty import TensorType
-from eqsat.rules.draw import Draw
 from eqsat.rules.values import zero
 
 x, w = variables("x w")
@@ -79,41 +74,7 @@ def into_conv(rank: int) -> Any:
         conv,
         like(conv, x, w, padding=compute(more_padding, attrs_of(padded), attrs_of(conv))),
         soundness=ROUNDING,
-        examples=lambda draw: _convolved(draw, rank),
     )
-
-
-def _convolved(draw: Draw, rank: int) -> Expr:
-    data = _padded(draw, rank, 0.0)
-    kernel = [draw.rng.randint(1, 3) for _ in range(rank)]
-    weight = Constant(draw.array(TensorType((2, 2, *kernel), draw.dtype)))
-    conv = Op.get(f"nn.conv{rank}d")
-    return Call(
-        conv, [data, weight], make_attrs(conv, {"strides": draw.rng.choice((1, 2)), "padding": draw.rng.choice((0, 1))})
-    )
-
-
-def _padded(draw: Draw, rank: int, value: float) -> Expr:
-    """Data of two channels, padded mostly along its spatial axes."""
-    data = Var("x", TensorType((draw.rng.randint(1, 2), 2, *[draw.rng.randint(3, 5)] * rank), draw.dtype))
-    width = [(0, 0), (int(draw.chance(0.1)), 0)] + [(draw.rng.randrange(3), draw.rng.randrange(3)) for _ in range(rank)]
-    low: Any = -np.inf if value and draw.dtype.startswith("float") else value
-    if value and draw.dtype.startswith(("int", "uint")):
-        low = np.iinfo(draw.dtype).min
-    mode = draw.rng.choice(("constant", "constant", "constant", "edge"))
-    return pad(data, width, Constant(np.asarray(low).astype(draw.dtype)), mode)  # type: ignore[no-any-return]
-
-
-def _pooled(draw: Draw, name: str, rank: int, value: float) -> Expr:
-    pool = Op.get(f"nn.{name}{rank}d")
-    attrs: dict[str, Any] = {
-        "pool_size": draw.rng.randint(2, 3),
-        "strides": draw.rng.choice((1, 2)),
-        "padding": draw.rng.choice((0, 0, 1)),
-    }
-    if name == "avg_pool":
-        attrs["count_include_pad"] = draw.chance(0.7)
-    return Call(pool, [_padded(draw, rank, value)], make_attrs(pool, attrs | {"ceil_mode": draw.chance(0.1)}))
 
 
 def into_quantized() -> Any:
@@ -126,20 +87,7 @@ def into_quantized() -> Any:
         like(conv, x, w, point, *parameters, padding=compute(more_padding, attrs_of(filled), attrs_of(conv))),
         when(lambda value, zero: zero.size == 1 and bool(np.all(value == zero)), value_of(lowest), value_of(point)),
         soundness=ROUNDING,
-        examples=_quantized,
     )
-
-
-def _quantized(draw: Draw) -> Expr:
-    draw.dtype = "int8"
-    of = draw.rng.choice((0, 3))
-    data = _padded(draw, 2, 0.0)
-    data = Call(data.op, [data.args[0], Constant(np.int8(of))], data.attrs) if isinstance(data, Call) else data
-    weight = Constant(draw.array(TensorType((2, 2, 3, 2), "int8")))
-    conv, points = Op.get("qnn.conv2d"), [Constant(np.int32(of)), Constant(np.int32(1))]
-    scales = [Constant(np.float32(scale)) for scale in (0.5, 0.25)]
-    attrs = {"kernel_size": (3, 2), "channels": 2, "padding": draw.rng.choice((0, 1))}
-    return Call(conv, [data, weight, *points, *scales], make_attrs(conv, attrs))
 
 
 def into_average(rank: int) -> Any:
@@ -152,7 +100,6 @@ def into_average(rank: int) -> Any:
         when(has_no_padding, attrs_of(pool)),
         when(is_inside, attrs_of(padded), attrs_of(pool)),
         soundness=ROUNDING,
-        examples=lambda draw: _pooled(draw, "avg_pool", rank, 0.0),
     )
 
 
@@ -165,7 +112,6 @@ def into_maximum(rank: int) -> Any:
         like(pool, x, padding=compute(more_padding, attrs_of(padded_low), attrs_of(pool))),
         when(is_lowest, value_of(lowest)),
         when(is_inside, attrs_of(padded_low), attrs_of(pool)),
-        examples=lambda draw: _pooled(draw, "max_pool", rank, 1.0),
     )
 
 

@@ -107,9 +107,9 @@ class Rewrite:
         distinct: patterns that matched different values.
         non_constant: patterns that matched no constants.
         soundness: what it keeps.
-        examples: ``examples(draw)`` gives an expression (a tuple of them for several roots) that the left side
-            matches, with ``draw`` an :class:`eqsat.rules.draw.Draw`. The verifier needs it where it cannot
-            draw instances from the pattern itself.
+        examples: ``examples(draw)`` draws an expression that the left side matches (a tuple of them for several
+            roots), where ``draw`` is an :class:`eqsat.relay.op.draw.Draw`. It stands in where no instance can be
+            drawn from the pattern itself.
     """
 
     name: str

@@ -25,12 +25,12 @@ from eqsat.errors import EqsatError, EvaluationError, TypeCheckError
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
 from eqsat.relay.infer import infer_type, infer_types
 from eqsat.relay.interpreter import evaluate
+from eqsat.relay.op.draw import Draw
 from eqsat.relay.op.op import REQUIRED, make_attrs
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
-from eqsat.rules.apply import right_sides
-from eqsat.rules.draw import Draw
-from eqsat.rules.instances import Instance, draw_instances, draw_values
+from eqsat.rules.verify.apply import right_sides
+from eqsat.rules.verify.instances import Instance, draw_instances, draw_values
 
 BATCH = 50
 """Instances that one e-graph holds."""

@@ -16,7 +16,7 @@ from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.infer import infer_types
-from eqsat.rules.instances import Instance
+from eqsat.rules.verify.instances import Instance
 
 MOST = 4
 """Right sides that are read back for one instance."""

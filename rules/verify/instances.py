@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.rule import Guard, PythonRule, Ref, Rewrite
+from eqsat.egraph.check import subpatterns
+from eqsat.egraph.group_rules import GroupRule
+from eqsat.egraph.rule import Examples, Guard, PythonRule, Ref, Rewrite
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
@@ -31,11 +33,12 @@ from eqsat.relay.dataflow_pattern import (
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
 from eqsat.relay.expr import Call, Constant, Expr, If, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types
+from eqsat.relay.op.draw import Draw, can_complete, complete, usual_rank
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
 from eqsat.relay.visitor import post_order, rebuild
-from eqsat.rules.draw import Draw, can_complete, complete
+from eqsat.rules.verify.examples import examples_of
 
 _LEAVES = (WildcardPattern, VarPattern, ConstantPattern)
 
@@ -83,6 +86,11 @@ class Instantiator:
         if pattern not in self.matched:
             self.bind(pattern, self.draw.tensor())
         return self.matched[pattern]
+
+    def forget(self, keep: Sequence[DFPattern]) -> None:
+        """Draw other expressions from now on for all patterns but those to ``keep``."""
+        self.matched = {pattern: self.matched[pattern] for pattern in keep}
+        self.sides = {}
 
     def prepare(self, pattern: DFPattern) -> None:
         """Build what ``pattern`` says; leaves wait for the type that their first user wants."""
@@ -132,10 +140,17 @@ class Instantiator:
         inner = self.inner(pattern)
         return None if inner is pattern else self.known(inner)
 
-    def bind(self, pattern: DFPattern, ty: Type) -> Expr:
-        """The expression of ``pattern``; leaves that still wait become variables or constants of type ``ty``."""
+    def bind(self, pattern: DFPattern, ty: Type | Constant) -> Expr:
+        """The expression of ``pattern``; leaves that still wait become variables or constants of type ``ty``.
+
+        Where ``ty`` is a constant, leaves that may be it become it.
+        """
         if pattern in self.matched:
             return self.matched[pattern]
+        if isinstance(ty, Constant) and isinstance(pattern, _LEAVES):
+            if not isinstance(pattern, VarPattern) and getattr(pattern, "predicate", None) is None:
+                return self.put(pattern, ty)
+            ty = TensorType(ty.data.shape, ty.data.dtype)
         if isinstance(pattern, TuplePattern) and pattern.fields is not None:
             if not isinstance(ty, TupleType) or len(ty.fields) != len(pattern.fields):
                 raise _Mismatch
@@ -252,10 +267,15 @@ def draw_instances(rule: Rewrite | PythonRule, make: Callable[[], Draw], attempt
     Raises:
         RuleError: a pattern or operator of which no instance can be drawn.
     """
+    examples = examples_of(rule)
+    patterns = rule.lhs if isinstance(rule, Rewrite) else (rule.lhs,)
+    rank = _usual_rank(patterns)
     for _ in range(attempts):
         draw = make()
+        if rank is not None and draw.chance(0.9):
+            draw.rank = rank
         try:
-            instance = _from_examples(rule, draw) if rule.examples is not None else _from_patterns(rule, draw)
+            instance = _from_patterns(rule, patterns, draw) if examples is None else _from_examples(examples, draw)
         except RuleError:
             raise
         except (EqsatError, _Mismatch):
@@ -264,8 +284,15 @@ def draw_instances(rule: Rewrite | PythonRule, make: Callable[[], Draw], attempt
             yield instance
 
 
-def _from_examples(rule: Rewrite | PythonRule, draw: Draw) -> Instance | None:
-    made = rule.examples(draw) if rule.examples is not None else None
+def _usual_rank(patterns: Sequence[DFPattern]) -> int | None:
+    """The number of axes that an operator of a layout asks for, if there is one in ``patterns``."""
+    every = [part for pattern in patterns for part in subpatterns(pattern)]
+    operators = [part.named for part in every if isinstance(part, CallPattern) and part.named is not None]
+    return next((rank for rank in map(usual_rank, operators) if rank is not None), None)
+
+
+def _from_examples(examples: Examples, draw: Draw) -> Instance:
+    made = examples(draw)
     roots = made if isinstance(made, tuple) else (made,)
     types: dict[Expr, Type] = {}
     for root in roots:
@@ -273,17 +300,20 @@ def _from_examples(rule: Rewrite | PythonRule, draw: Draw) -> Instance | None:
     return Instance(roots, draw_values(draw, Tuple(roots), types))
 
 
-def _from_patterns(rule: Rewrite | PythonRule, draw: Draw) -> Instance | None:
-    patterns = rule.lhs if isinstance(rule, Rewrite) else (rule.lhs,)
+def _from_patterns(rule: Rewrite | PythonRule, patterns: Sequence[DFPattern], draw: Draw) -> Instance | None:
     maker = Instantiator(draw)
     roots = [maker.root(pattern) for pattern in patterns]
+    if isinstance(rule, GroupRule):
+        for _ in range(draw.rng.randint(1, 2)):
+            maker.forget(keep=rule.shared)
+            roots += [maker.root(pattern) for pattern in patterns]
     if len(set(roots)) < len(roots):
         return None
     whole, types, matched = Tuple(roots), maker.types, maker.matched
     values = draw_values(draw, whole, types)
     if draw.chance(0.15):
         whole, types, matched, values = _with_unknown_dims(draw, whole, matched, values)
-    if isinstance(rule, Rewrite) and not all(_holds(guard, matched, types) for guard in rule.when):
+    if isinstance(rule, Rewrite) and not all(_holds(rule, guard, matched, types) for guard in rule.when):
         return None
     return Instance(whole.fields, values)
 
@@ -299,8 +329,13 @@ def _value(draw: Draw, ty: Type) -> Any:
     return draw.array(ty, draw.special) if isinstance(ty, TensorType) else None
 
 
-def _holds(guard: Guard, matched: dict[DFPattern, Expr], types: dict[Expr, Type]) -> bool:
-    return bool(guard.holds(*[_referred(ref, matched, types) for ref in guard.refs]))
+def _holds(rule: Rewrite, guard: Guard, matched: dict[DFPattern, Expr], types: dict[Expr, Type]) -> bool:
+    given = [_referred(ref, matched, types) for ref in guard.refs]
+    try:
+        return bool(guard.holds(*given))
+    except Exception as error:  # whatever the guard raises: it is the rule's error, not the verifier's
+        told = ", ".join(map(str, given))
+        raise RuleError(f"rule {rule.name}: its guard failed on {told}: {type(error).__name__}: {error}") from error
 
 
 def _referred(ref: Ref, matched: dict[DFPattern, Expr], types: dict[Expr, Type]) -> Any:

@@ -1,0 +1,104 @@
+"""Instances of rules on arithmetic, activations and normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.rule import Examples
+from eqsat.relay.expr import Expr, Var, const
+from eqsat.relay.op import add, clip, mean, multiply, rsqrt, sum
+from eqsat.relay.op.draw import FLOATS, Draw
+from eqsat.relay.ty import TensorType
+
+
+def floats(draw: Draw, rank: int | None = None) -> tuple[Var, TensorType]:
+    """A variable of floating-point numbers, and its type."""
+    ty = draw.tensor(rank, draw.rng.choice(FLOATS))
+    return Var("x", ty), ty
+
+
+def number(value: float, like: TensorType) -> Any:
+    """A scalar constant of the dtype of ``like``."""
+    return const(np.asarray(value).astype(like.dtype))
+
+
+def by_large_constants(operator: Callable[..., Expr]) -> Examples:
+    """``x`` combined with two constants of which the first is mostly large."""
+
+    def examples(draw: Draw) -> Expr:
+        large, other = (draw.constant((draw.rng.choice((30, 30, 1)), 36), draw.dtype) for _ in range(2))
+        return operator(operator(Var("x", TensorType((36,), draw.dtype)), large), other)
+
+    return examples
+
+
+def ramp(draw: Draw) -> Any:
+    """clip(x + a, 0, b) / b"""
+    data, ty = floats(draw)
+    end = draw.rng.choice((0.5, 1.0, 3.0))
+    return clip(data + number(draw.rng.choice((0.5, 1.0, 3.0)), ty), 0.0, end) * number(1 / end, ty)
+
+
+def unit_ramp(draw: Draw) -> Any:
+    """clip(a x + b, 0, 1)"""
+    data, ty = floats(draw)
+    slope, shift = (number(draw.rng.choice((-0.25, 0.2, 0.5)), ty) for _ in range(2))
+    return clip(data * slope + shift, 0.0, 1.0)
+
+
+def written_out_mean(draw: Draw) -> Any:
+    """A sum, mostly divided by the number of summands."""
+    data, ty = floats(draw, max(1, draw.rank))
+    axis = draw.axis(len(ty.shape))
+    count = ty.concrete_shape[axis] if draw.chance(0.8) else 7
+    return sum(data, axis=axis, keepdims=draw.chance(0.5)) * number(1 / max(1, count), ty)
+
+
+def weighted_sum(draw: Draw) -> Any:
+    """(x u + y v) s, where the factors mostly are repeated along an axis."""
+    factor = [1, 3, 4] if draw.chance(0.8) else [2, 3, 4]
+    x, y = (Var(name, TensorType((2, 3, 4), "float32")) for name in "xy")
+    u, v = (Var(name, TensorType(factor[draw.rng.randrange(2) :], "float32")) for name in "uv")
+    return (x * u + y * v) * const(draw.rng.choice((0.25, -2.0, 0.0)), "float32")
+
+
+def root_mean_square_norm(draw: Draw) -> Any:
+    """x / sqrt(mean(x x) + eps)"""
+    data, ty = floats(draw, max(draw.rank, 1))
+    axis = draw.rng.choice((-1, -1, 0))
+    return data * rsqrt(mean(data * data, axis=axis, keepdims=True) + number(1e-3, ty))
+
+
+def batch_norm(draw: Draw) -> Any:
+    """Batch normalization written out, in any association."""
+    data, ty = floats(draw, draw.rng.choice((2, 3, 4)))
+    axis = draw.rng.randrange(1, len(ty.shape))
+    shape = (ty.shape[axis], *[1] * (len(ty.shape) - axis - 1))
+    scale, shift, center, variance = (Var(name, TensorType(shape, ty.dtype)) for name in ("g", "b", "m", "v"))
+    root, moved = rsqrt(variance + number(1e-3, ty)), data - center
+    ways = ((scale * moved) * root, scale * (moved * root), moved * (scale * root))
+    return draw.rng.choice(ways) + shift
+
+
+def instance_norm(draw: Draw) -> Any:
+    """(x - mean(x)) / sqrt(variance(x) + eps), mostly over all axes but the first two."""
+    data, ty = floats(draw, draw.rng.choice((3, 4)))
+    axes = tuple(range(draw.rng.choice((2, 2, 2, 1)), len(ty.shape)))
+    centered = data - mean(data, axis=axes, keepdims=True)
+    return centered * rsqrt(mean(centered * centered, axis=axes, keepdims=True) + number(1e-3, ty))
+
+
+EXAMPLES: dict[str, Examples] = {
+    "add-add-large-constant": by_large_constants(add),
+    "multiply-multiply-large-constant": by_large_constants(multiply),
+    "hard-sigmoid": unit_ramp,
+    "hard-sigmoid-scaled": ramp,
+    "mean": written_out_mean,
+    "scale-into-weighted-sum": weighted_sum,
+    "rms-norm": root_mean_square_norm,
+    "batch-norm": batch_norm,
+    "instance-norm": instance_norm,
+}

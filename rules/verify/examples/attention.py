@@ -1,0 +1,115 @@
+"""Instances of rules that find attention of heads and rotary embeddings."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.rule import Examples
+from eqsat.relay import nn
+from eqsat.relay.expr import Expr, Var, const
+from eqsat.relay.op import concatenate, cos, expand_dims, negative, sin, split, take, transpose
+from eqsat.relay.op.draw import FLOATS, Draw
+from eqsat.relay.ty import TensorType
+
+
+def sizes(draw: Draw, count: int) -> list[int]:
+    return [draw.rng.randint(1, 3) for _ in range(count)]
+
+
+def mask_of(draw: Draw, batch: int, queries: int, keys: int, dtype: str) -> TensorType:
+    return TensorType((draw.rng.choice((1, batch)), 1, queries, keys), dtype)
+
+
+def written_out(draw: Draw, name: str) -> Any:
+    """softmax(c q k' + mask) v, as far as ``name`` tells of factor and mask."""
+    batch, count, queries, keys, width, out = sizes(draw, 6)
+    dtype = draw.rng.choice(("float32", "float64"))
+    shapes = [(batch, count, queries, width), (batch, count, keys, width), (batch, count, keys, out)]
+    query, key, value = (Var(label, TensorType(shape, dtype)) for label, shape in zip("qkv", shapes, strict=True))
+    scores = nn.matmul(query, key, transpose_b=draw.chance(0.9) or width == keys)
+    if "scaled" in name:
+        scores = scores * const(np.asarray(draw.rng.choice((0.5, 0.125)), dtype))
+    if "masked" in name:
+        ty = mask_of(draw, batch, queries, keys, dtype)
+        scores = scores + (const(draw.array(ty)) if "constant" in name else Var("mask", ty))
+    return nn.matmul(nn.softmax(scores), value)
+
+
+def keys_as_columns(draw: Draw) -> Any:
+    batch, count, queries, keys, width = sizes(draw, 5)
+    query, key = Var("q", TensorType((batch, count, queries, width))), Var("k", TensorType((batch, keys, count, width)))
+    return nn.matmul(query, transpose(key, axes=(0, 2, 3, 1) if draw.chance(0.9) else (0, 2, 1, 3)))
+
+
+def groups_of_heads(draw: Draw, masked: bool, transposed: bool) -> Any:
+    """Attention whose heads are transposed before the places, or whose keys and values are repeated."""
+    batch, keys, times, queries, places, width, out = sizes(draw, 7)
+    dtype = draw.rng.choice(FLOATS)
+    shapes = [(batch, keys * times, queries, width), (batch, keys, places, width), (batch, keys, places, out)]
+    parts: list[Any] = []
+    for name, (first, heads, length, size) in zip("qkv", shapes, strict=True):
+        if transposed:
+            part = transpose(Var(name, TensorType((first, length, heads, size), dtype)), axes=(0, 2, 1, 3))
+        else:
+            part = Var(name, TensorType((first, heads, length, size), dtype))
+            if name != "q":
+                rows = np.repeat if draw.chance(0.8) else np.tile
+                part = take(part, const(rows(np.arange(heads), times)), axis=1, mode="fast")
+        parts.append(part)
+    if masked:
+        parts.append(Var("mask", mask_of(draw, batch, queries, places, dtype)))
+    operator = nn.masked_attention if masked else nn.attention
+    return operator(*parts, scale=draw.rng.choice((0.5, 1.0)), causal=draw.chance(0.3))
+
+
+def rotated(data: Var, half: int, cosine: Expr, sine: Expr) -> Any:
+    """A rotary embedding written out."""
+    parts: Any = split(data, indices_or_sections=(half,), axis=-1)
+    return data * cosine + concatenate([negative(parts[1]), parts[0]], axis=-1) * sine
+
+
+def rotated_by_constants(draw: Draw) -> Any:
+    """A written-out embedding by constants of one or of all batches."""
+    batch, heads, places, half = sizes(draw, 4)
+    dtype = draw.rng.choice(FLOATS)
+    angle = draw.array(TensorType((draw.rng.choice((1, batch)), 1, places, half), dtype))
+    other = angle if draw.chance(0.8) else angle + angle.dtype.type(1)
+    joined = np.concatenate([angle, other], axis=-1)
+    data = Var("x", TensorType((batch, heads, places, 2 * half), dtype))
+    return rotated(data, half, const(np.cos(joined)), const(np.sin(joined)))
+
+
+def rotated_by_angles(draw: Draw) -> Any:
+    """A written-out embedding by angles of one or of all batches."""
+    batch, heads, places, half = sizes(draw, 4)
+    dtype = draw.rng.choice(("float32", "float16"))
+    angle = Var("angles", TensorType((draw.rng.choice((1, batch)), places, half), dtype))
+    joined = concatenate([angle, angle], axis=-1)
+    data = Var("x", TensorType((batch, heads, places, 2 * half), dtype))
+    return rotated(data, half, expand_dims(cos(joined), axis=1), expand_dims(sin(joined), axis=1))
+
+
+def rotated_heads(draw: Draw) -> Any:
+    batch, heads, places, half = sizes(draw, 4)
+    dtype = draw.rng.choice(("float32", "float16"))
+    data = transpose(Var("x", TensorType((batch, places, heads, 2 * half), dtype)), axes=(0, 2, 1, 3))
+    return nn.rotary_embedding(data, *[Var(name, TensorType((batch, places, half), dtype)) for name in "cs"])
+
+
+WRITTEN_OUT = [f"{factor}{mask}attention" for factor in ("", "scaled-") for mask in ("", "masked-", "constant-masked-")]
+
+EXAMPLES: dict[str, Examples] = {
+    **{name: partial(written_out, name=name) for name in WRITTEN_OUT},
+    "keys-as-rows": keys_as_columns,
+    "joined-heads": partial(groups_of_heads, masked=False, transposed=True),
+    "joined-heads-masked": partial(groups_of_heads, masked=True, transposed=True),
+    "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),
+    "grouped-heads-masked": partial(groups_of_heads, masked=True, transposed=False),
+    "rotary-embedding": rotated_by_constants,
+    "rotary-embedding-by-angles": rotated_by_angles,
+    "rotary-embedding-of-batches": rotated_by_angles,
+    "joined-rotary-embedding": rotated_heads,
+}

@@ -1,0 +1,135 @@
+"""Instances of rules on slices, gathers, and what moves or repeats whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.rule import Examples
+from eqsat.relay import nn
+from eqsat.relay.expr import Constant, Expr, Tuple, Var, const
+from eqsat.relay.op import broadcast_to, cast, clip, concatenate, one_hot, reshape, strided_slice, take, transpose
+from eqsat.relay.op.draw import Draw
+from eqsat.relay.ty import TensorType
+
+
+def slice_of_concat(draw: Draw, count: int, index: int) -> Any:
+    """A concatenation of which a slice takes elements of part ``index``, and seldom of its neighbours."""
+    ty = draw.tensor(max(draw.rank, 1))
+    rank = len(ty.shape)
+    axis = draw.rng.randrange(rank)
+    lengths = [draw.rng.randint(1, 4) for _ in range(count)]
+    shapes = [[*ty.shape[:axis], length, *ty.shape[axis + 1 :]] for length in lengths]
+    fields = [Var(f"x{at}", TensorType(shape, ty.dtype)) for at, shape in enumerate(shapes)]
+    offset = sum(lengths[:index])
+    begin = offset + draw.rng.randrange(lengths[index])
+    end = draw.rng.randint(begin + 1, offset + lengths[index]) + draw.chance(0.1)
+    whole = concatenate(Tuple(fields), axis=axis - draw.rng.choice((0, rank)))
+    return strided_slice(whole, begin=[begin], end=[end], strides=[draw.rng.choice((1, 1, 2))], axes=[axis])
+
+
+def concat_of_slices(draw: Draw, count: int) -> Any:
+    """A concatenation of slices of one tensor, most of which follow each other."""
+    ty = draw.tensor(max(draw.rank, 1))
+    rank = len(ty.shape)
+    axis = draw.rng.randrange(rank)
+    data = Var("x", TensorType([*ty.shape[:axis], 2 * count, *ty.shape[axis + 1 :]], ty.dtype))
+    ends = [0, *sorted(draw.rng.sample(range(1, 2 * count), count))]
+    if draw.chance(0.1):
+        draw.rng.shuffle(ends)
+    step = draw.rng.choice((1, 1, 1, 2))
+    cuts = [strided_slice(data, begin=[begin], end=[end], strides=[step], axes=[axis]) for begin, end in pairwise(ends)]
+    return concatenate(Tuple(cuts), axis=axis - draw.rng.choice((0, rank)))
+
+
+def halves(draw: Draw) -> tuple[Expr, ...]:
+    """Two slices of one axis that mostly divide it."""
+    length, axis = draw.rng.randint(2, 6), draw.rng.randrange(3)
+    shape = [2, 3, 2]
+    shape[axis] = length
+    data = Var("x", TensorType(shape, draw.dtype))
+    at = draw.rng.randrange(1, length)
+    begin = at if draw.chance(0.8) else draw.rng.randrange(1, length)
+    along = [axis - draw.rng.choice((0, 3))]
+    low = strided_slice(data, begin=[0], end=[at], axes=along)
+    return low, strided_slice(data, begin=[begin], end=[length], axes=along)
+
+
+def one_hot_product(draw: Draw, product: str, index: Callable[[Var, int], Expr], dtype: str) -> Any:
+    """A product of one-hot rows with a constant table; ``index`` brings indices below the number of its rows."""
+    depth, units = draw.rng.choice((3, 5, 256)), draw.rng.randint(1, 4)
+    places = Var("i", TensorType([draw.rng.randint(1, 3) for _ in range(draw.rng.randint(1, 2))], dtype))
+    rows = one_hot(index(places, depth), const(1.0), const(0.0), depth, -1, "float32")
+    if product == "dense":
+        return nn.dense(rows, draw.constant((units, depth), "float32"))
+    return nn.matmul(rows, draw.constant((depth, units), "float32"))
+
+
+def repeated_heads(draw: Draw) -> Any:
+    """Heads of which mostly each is repeated, or all are."""
+    heads, times = draw.rng.randint(1, 3), draw.rng.randint(1, 3)
+    lead, row = draw.rng.choice(((), (2,))), draw.rng.choice(((4, 5), (2, 3)))
+    each = draw.chance(0.5)
+    parts = (*lead, *((heads, 1) if each else (1, heads)), *row)
+    split = reshape(Var("x", TensorType((*lead, heads, *row), draw.dtype)), newshape=parts)
+    shape = (*lead, *((heads, times) if each else (times, heads)), *row)
+    spread = broadcast_to(split, shape) if draw.chance(0.5) else broadcast_to(split, const(np.asarray(shape)))
+    return reshape(spread, newshape=(*lead, heads * times, *row) if draw.chance(0.8) else (-1, row[-1]))
+
+
+def shuffled_channels(draw: Draw) -> Any:
+    """Channels in groups, mostly exchanged with what is in a group."""
+    groups, size, side = draw.rng.randint(1, 3), draw.rng.randint(1, 3), draw.rng.choice((4, 5))
+    lead = draw.rng.choice(((), (2,), (1, 3)))
+    image = (*lead, groups * size, side, side)
+    order = [*range(len(lead)), len(lead) + 1, len(lead), len(lead) + 2, len(lead) + 3]
+    if draw.chance(0.1):
+        draw.rng.shuffle(order)
+    split = reshape(Var("x", TensorType(image, draw.dtype)), newshape=(*lead, groups, size, side, side))
+    return reshape(transpose(split, axes=order), newshape=image if draw.chance(0.7) else (-1, side))
+
+
+def view_of_rows(draw: Draw) -> tuple[Any, tuple[int, ...]]:
+    """A view of rows that mostly keeps them whole, and its shape."""
+    shape = (2, draw.rng.randint(1, 3), draw.rng.randint(1, 3), 8)
+    rows = (prod(shape[:-1]), 8) if draw.chance(0.9) else (prod(shape[:-2]), shape[-2] * 8)
+    return reshape(Var("x", TensorType(rows, draw.dtype)), newshape=shape), shape
+
+
+def transposed_rows(draw: Draw) -> Any:
+    view, _ = view_of_rows(draw)
+    order = draw.rng.sample(range(3), 3)
+    return transpose(view, axes=[*order, 3] if draw.chance(0.9) else [3, *order])
+
+
+def gathered_rows(draw: Draw) -> Any:
+    view, shape = view_of_rows(draw)
+    axis = draw.rng.choice((0, 1, 2, 2, 3))
+    indices = np.asarray([draw.rng.randrange(shape[axis]) for _ in range(3)])
+    return take(view, Constant(indices), axis=axis - draw.rng.choice((0, 4)), mode="fast")
+
+
+WIDENED = partial(one_hot_product, index=lambda places, depth: cast(places, dtype="int32"), dtype="uint8")
+IN_RANGE = partial(one_hot_product, index=lambda places, depth: clip(places, 0, depth - 1), dtype="int64")
+
+EXAMPLES: dict[str, Examples] = {
+    **{
+        f"slice-of-concat-{count}-{index}": partial(slice_of_concat, count=count, index=index)
+        for count in (2, 3, 4)
+        for index in range(count)
+    },
+    **{f"concat-of-slices-{count}": partial(concat_of_slices, count=count) for count in range(2, 7)},
+    "halves-are-split": halves,
+    **{f"widened-one-hot-{product}": partial(WIDENED, product=product) for product in ("dense", "matmul")},
+    **{f"in-range-one-hot-{product}": partial(IN_RANGE, product=product) for product in ("dense", "matmul")},
+    "repeat-is-gather": repeated_heads,
+    "dynamic-repeat-is-gather": repeated_heads,
+    "shuffle-is-gather": shuffled_channels,
+    "transpose-of-rows": transposed_rows,
+    "gather-of-rows": gathered_rows,
+}
