@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def blocks(document: Path) -> list[tuple[str, str]]:
 def programs(document: Path) -> Iterator[tuple[str, str | None]]:
     """The Python programs in order, each with what it prints, where a block of text right after it says so."""
     found = [*blocks(document), ("", "")]
-    for (language, text), (following, output) in zip(found, found[1:], strict=False):
+    for (language, text), (following, output) in pairwise(found):
         if language == "python":
             yield text, output if following == "text" else None
 
