@@ -5,7 +5,7 @@ A slice of an axis is a Python ``range``: ranges compose by slicing ranges.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +15,8 @@ from eqsat.egraph.author import (
     attrs_of,
     compute,
     constants,
+    distinct,
+    index_of,
     like,
     refuse,
     rewrite,
@@ -26,7 +28,7 @@ from eqsat.egraph.author import (
 from eqsat.egraph.rule import Ref, Refusal, RuleSet
 from eqsat.egraph.vocabulary import is_exact
 from eqsat.errors import TypeCheckError
-from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item, many, wildcard
 from eqsat.relay.expr import Expr, const
 from eqsat.relay.op import (
     concatenate,
@@ -48,9 +50,6 @@ from eqsat.rules.shape import reshaped
 
 x, y, z, sizes = variables("x y z sizes")
 i, c, d = constants("i c d")
-
-MOST = 6
-"""Tensors in a concatenation, or parts of a split, that rules know of."""
 
 JOINED = ("abs", "cast", "clip", "exp", "nn.gelu", "nn.leaky_relu", "nn.relu", "sigmoid", "sqrt", "tanh")
 """Operators that networks apply to branches before they join."""
@@ -116,24 +115,21 @@ def keeps_order(attrs: Any, ty: TensorType) -> bool:
     return all(stride > 0 for *_, stride in slice_bounds(attrs, rank_of(ty)))
 
 
-def split_part(index: int) -> Callable[..., Any]:
+def split_part(index: int, attrs: Any, ty: TensorType) -> Any:
     """The range of part ``index`` of a split."""
-
-    def part(attrs: Any, ty: TensorType) -> Any:
-        axis = axis_index(attrs.axis, rank_of(ty))
-        dim, where = ty.shape[axis], attrs.indices_or_sections
-        if not isinstance(dim, int):
-            return refuse("the length of the axis is not known")
-        if isinstance(where, int):
-            return {axis: range(dim)[index * (dim // where) : (index + 1) * (dim // where)]}
-        ends = (0, *where, dim)
-        return {axis: range(dim)[ends[index] : ends[index + 1]]}
-
-    return part
+    axis = axis_index(attrs.axis, rank_of(ty))
+    dim, where = ty.shape[axis], attrs.indices_or_sections
+    if not isinstance(dim, int):
+        return refuse("the length of the axis is not known")
+    if isinstance(where, int):
+        return {axis: range(dim)[index * (dim // where) : (index + 1) * (dim // where)]}
+    ends = (0, *where, dim)
+    return {axis: range(dim)[ends[index] : ends[index + 1]]}
 
 
 inner, parts = strided_slice(x), split(x)
 outer = strided_slice(inner)
+part = is_tuple_get_item(parts)
 
 slices = RuleSet(
     "slices",
@@ -144,78 +140,55 @@ slices = RuleSet(
             cut(x, slice_of_slice, attrs_of(inner), attrs_of(outer), type_of(x), type_of(inner)),
         ),
         rewrite("slice-nothing", inner, x, when(keeps_order, attrs_of(inner), type_of(x))),
-        *[
-            rewrite(
-                f"split-is-slice-{index}",
-                is_tuple_get_item(parts, index),
-                cut(x, split_part(index), attrs_of(parts), type_of(x)),
-            )
-            for index in range(MOST)
-        ],
+        rewrite("split-is-slice", part, cut(x, split_part, index_of(part), attrs_of(parts), type_of(x))),
     ],
 )
 
 # ---- concatenations
 
 
-def tensors(count: int, prefix: str = "x") -> list[DFPattern]:
-    return variables(" ".join(f"{prefix}{index}" for index in range(count)))
+field, before, after, rest = variables("field before after rest")
 
 
-def same_axis(outer: Any, inner: Any, ty: TensorType) -> bool:
-    return axis_index(outer.axis, rank_of(ty)) == axis_index(inner.axis, rank_of(ty))
+def same_axes(outer: Any, inner: Sequence[Any], ty: TensorType) -> bool:
+    """Guard: concatenations within one of a tensor of type ``ty`` are along its axis."""
+    return {axis_index(attrs.axis, rank_of(ty)) for attrs in (outer, *inner)} == {axis_index(outer.axis, rank_of(ty))}
 
 
-def flattened(count: int, at: int, within: int) -> Any:
-    """concat(.., concat(x, y), ..) = concat(.., x, y, ..)"""
-    left, middle, right = tensors(at, "l"), tensors(within, "m"), tensors(count - at - 1, "r")
-    part = concatenate(is_tuple(middle))
-    whole = concatenate(is_tuple([*left, part, *right]))
-    return rewrite(
-        f"flatten-concat-{count}-{at}-{within}",
-        whole,
-        like(whole, is_tuple([*left, *middle, *right])),
-        when(same_axis, attrs_of(whole), attrs_of(part), type_of(part)),
-    )
+inside = many(wildcard())
+nested = concatenate(is_tuple([inside]))
+nest = concatenate(is_tuple([many(rest, some=nested)]))
 
 
-def slice_of_part(index: int) -> Callable[..., Any]:
-    """What a slice of a concatenation takes of part ``index``, if it takes nothing of the others."""
-
-    def within(attrs: Any, concat: Any, whole: TensorType, *types: TensorType) -> Any:
-        axis = axis_index(concat.axis, rank_of(whole))
-        found = ranges(attrs, whole)
-        if not isinstance(found, dict):
-            return found
-        lengths = [ty.shape[axis] for ty in types]
-        if axis not in found or not found[axis] or not all(isinstance(length, int) for length in lengths):
-            return refuse("it takes no part of the joined axis")
-        offset, r = sum(lengths[:index]), found[axis]  # type: ignore[arg-type]
-        if r[0] < offset or r[-1] >= offset + lengths[index]:  # type: ignore[operator]
-            return refuse("it takes more than one part")
-        return {**found, axis: range(lengths[index])[r[0] - offset : r[-1] - offset + 1 : r.step]}  # type: ignore[arg-type]
-
-    return within
+whole = concatenate(is_tuple([many(before), field, many(after)]))
+sliced = strided_slice(whole)
 
 
-def slice_of_concat(count: int, index: int) -> Any:
-    """slice(concat(.., x, ..)) = slice(x) where nothing of the others is taken"""
-    fields = tensors(count)
-    whole = concatenate(is_tuple(fields))
-    sliced = strided_slice(whole)
-    refs = (attrs_of(sliced), attrs_of(whole), type_of(whole), *map(type_of, fields))
-    return rewrite(
-        f"slice-of-concat-{count}-{index}",
-        sliced,
-        cut(fields[index], slice_of_part(index), *refs),
-    )
+def slice_of_part(attrs: Any, concat: Any, whole: TensorType, before: Sequence[TensorType], field: TensorType) -> Any:
+    """What a slice of a concatenation takes of the field behind some others, if it takes nothing of another one."""
+    axis = axis_index(concat.axis, rank_of(whole))
+    found = ranges(attrs, whole)
+    if not isinstance(found, dict):
+        return found
+    *lengths, length = [ty.shape[axis] for ty in (*before, field)]
+    taken = found.get(axis)
+    if not taken or not isinstance(length, int) or not all(isinstance(each, int) for each in lengths):
+        return refuse("it takes no part of the joined axis")
+    offset = sum([each for each in lengths if isinstance(each, int)])
+    if taken[0] < offset or taken[-1] >= offset + length:
+        return refuse("it takes more than one part")
+    return {**found, axis: range(length)[taken[0] - offset : taken[-1] - offset + 1 : taken.step]}
 
 
-def joined_ranges(concat: Any, ty: TensorType, *attrs: Any) -> Any:
+piece = strided_slice(x)
+row = concatenate(is_tuple([many(piece, shared=[x])]))
+
+
+def joined_ranges(concat: Any, ty: TensorType, slices: Sequence[Any]) -> Any:
     """What slices of one tensor that follow each other take together."""
     axis = axis_index(concat.axis, rank_of(ty))
     dim = ty.shape[axis]
-    every = [ranges(each, ty) for each in attrs]
+    every = [ranges(each, ty) for each in slices]
     if not isinstance(dim, int) or not all(isinstance(each, dict) for each in every):
         return refuse("what a slice takes is not known")
     along = [each.pop(axis, range(dim)) for each in every]  # type: ignore[union-attr]
@@ -227,36 +200,26 @@ def joined_ranges(concat: Any, ty: TensorType, *attrs: Any) -> Any:
     return {**every[0], axis: range(along[0][0], along[-1][-1] + 1, step)}  # type: ignore[dict-item]
 
 
-def concat_of_slices(count: int) -> Any:
-    """concat(x[a:b], x[b:c], ..) = x[a:c]"""
-    cuts = [strided_slice(x) for _ in range(count)]
-    whole = concatenate(is_tuple(cuts))
+def concat_of(name: str) -> Any:
+    """concat(f x, f y, ..) = f concat(x, y, ..)"""
+    call = is_op(name)(field)
+    whole = concatenate(is_tuple([many(call)]))
     return rewrite(
-        f"concat-of-slices-{count}",
+        f"concat-of-{name}",
         whole,
-        cut(x, joined_ranges, attrs_of(whole), type_of(x), *map(attrs_of, cuts)),
+        like(call, like(whole, is_tuple([many(field)]))),
+        when(all_same, attrs_of(call)),
+        when(one_dtype, type_of(field)),
     )
 
 
-def concat_of(name: str, count: int) -> Any:
-    """concat(f x, f y) = f concat(x, y)"""
-    fields = tensors(count)
-    calls = [is_op(name)(field) for field in fields]
-    whole = concatenate(is_tuple(calls))
-    return rewrite(
-        f"concat-of-{name}-{count}",
-        whole,
-        like(calls[0], like(whole, is_tuple(fields))),
-        when(all_same, *map(attrs_of, calls)),
-        when(one_dtype, *map(type_of, fields)),
-    )
+def all_same(values: Sequence[Any]) -> bool:
+    """Guard: attributes of all fields are the same."""
+    return all(value == values[0] for value in values)
 
 
-def all_same(first: Any, *others: Any) -> bool:
-    return all(other == first for other in others)
-
-
-def one_dtype(*types: TensorType) -> bool:
+def one_dtype(types: Sequence[TensorType]) -> bool:
+    """Guard: all fields have the same element type."""
     return len({ty.dtype for ty in types}) == 1
 
 
@@ -266,10 +229,35 @@ concats = RuleSet(
     "concats",
     [
         rewrite("concat-one", alone, x),
-        *[flattened(n, at, m) for n in (2, 3, 4) for at in range(n) for m in (2, 3, 4) if n + m <= MOST + 1],
-        *[slice_of_concat(n, index) for n in (2, 3, 4) for index in range(n)],
-        *[concat_of_slices(n) for n in range(2, MOST + 1)],
-        *[concat_of(name, n) for name in JOINED for n in (2, 3, 4)],
+        # concat(.., concat(x, y, ..), ..) = concat(.., x, y, .., ..)
+        rewrite(
+            "flatten-concat",
+            nest,
+            like(nest, is_tuple([many(rest, some=inside)])),
+            when(same_axes, attrs_of(nest), attrs_of(nested), type_of(nest)),
+            distinct(nest, nested),
+        ),
+        # concat(.., x, ..)[a:b] = x[a-n:b-n] where nothing of the others is taken
+        rewrite(
+            "slice-of-concat",
+            sliced,
+            cut(
+                field,
+                slice_of_part,
+                attrs_of(sliced),
+                attrs_of(whole),
+                type_of(whole),
+                type_of(before),
+                type_of(field),
+            ),
+        ),
+        # concat(x[a:b], x[b:c], ..) = x[a:c]
+        rewrite(
+            "concat-of-slices",
+            row,
+            cut(x, joined_ranges, attrs_of(row), type_of(x), attrs_of(piece)),
+        ),
+        *map(concat_of, JOINED),
     ],
 )
 

@@ -12,14 +12,25 @@ themselves; two activations joined and split again are nothing but growth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import (
+    attrs_of,
+    compute,
+    constants,
+    index_of,
+    like,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
 from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import is_op, is_tuple, is_tuple_get_item
+from eqsat.relay.dataflow_pattern import is_op, is_tuple, is_tuple_get_item, many
 from eqsat.relay.op import concatenate, sigmoid, split, tanh
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
@@ -71,28 +82,17 @@ def sibling_rules() -> list[GroupRule]:
     return found
 
 
-def is_whole(count: int) -> Callable[..., bool]:
-    """Guard: ``count`` parts are all there are, and they are joined along the axis they were cut on."""
-
-    def holds(concat: Any, parts: Any, ty: TensorType) -> bool:
-        cuts = parts.indices_or_sections
-        sections = cuts if isinstance(cuts, int) else len(cuts) + 1
-        rank = len(ty.shape)
-        return bool(sections == count and axis_index(concat.axis, rank) == axis_index(parts.axis, rank))
-
-    return holds
+parts = split(x)
+part = is_tuple_get_item(parts)
+joined_again = concatenate(is_tuple([many(part, shared=[parts])]))
 
 
-def joined_again(count: int) -> Any:
-    """concat(split(x).0, split(x).1, ..) = x"""
-    parts = split(x)
-    whole = concatenate(is_tuple([is_tuple_get_item(parts, index) for index in range(count)]))
-    return rewrite(
-        f"concat-of-split-{count}",
-        whole,
-        x,
-        when(is_whole(count), attrs_of(whole), attrs_of(parts), type_of(x)),
-    )
+def is_whole(concat: Any, indices: Sequence[int], cut: Any, ty: TensorType) -> bool:
+    """Guard: the parts are all there are, in order, and they are joined along the axis they were cut on."""
+    cuts, rank = cut.indices_or_sections, len(ty.shape)
+    sections = cuts if isinstance(cuts, int) else len(cuts) + 1
+    in_order = list(indices) == list(range(sections))
+    return in_order and axis_index(concat.axis, rank) == axis_index(cut.axis, rank)
 
 
 first_conv, second_conv = nn.conv2d(x, u), nn.conv2d(y, v)
@@ -154,7 +154,19 @@ def one_weight(name: str, first: Any, second: Any, holds: Any) -> Any:
 
 first_dense, second_dense = nn.dense(x, u), nn.dense(y, v)
 
-siblings = RuleSet("siblings", [*sibling_rules(), *[joined_again(count) for count in range(2, 7)]])
+siblings = RuleSet(
+    "siblings",
+    [
+        *sibling_rules(),
+        # concat(split(x).0, split(x).1, ..) = x
+        rewrite(
+            "concat-of-split",
+            joined_again,
+            x,
+            when(is_whole, attrs_of(joined_again), index_of(part), attrs_of(parts), type_of(x)),
+        ),
+    ],
+)
 
 sums = RuleSet(
     "sums",

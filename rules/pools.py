@@ -7,6 +7,7 @@ averaged in. Scales and shifts are constants that vary along the channels at mos
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from numpy.typing import NDArray
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Guard, RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, many
 from eqsat.relay.op import concatenate, reshape
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.joining import all_same, tensors
+from eqsat.rules.joining import all_same
 from eqsat.rules.linear import CONVOLUTIONS, channel_count, laid_over, same_floats
 from eqsat.rules.operators import rank_of
 from eqsat.rules.values import is_float
@@ -135,29 +136,28 @@ def into_conv(name: str) -> Any:
 # ---- branches that join
 
 
-def joins_images(concat: Any, pool: Any, first: TensorType, *others: TensorType) -> bool:
+def joins_images(concat: Any, pools: Sequence[Any], images: Sequence[TensorType]) -> bool:
     """Guard: images are joined along the batch or the channels, and are equal but for that."""
-    rank = rank_of(first)
+    rank = rank_of(images[0])
     axis = axis_index(concat.axis, rank)
-    if axis > 1 or pool.layout != channels_first(rank - 2) or not all(map(is_static, (first, *others))):
+    if axis > 1 or pools[0].layout != channels_first(rank - 2) or not all(map(is_static, images)):
         return False
-    rest = [(*ty.shape[:axis], *ty.shape[axis + 1 :], ty.dtype) for ty in (first, *others)]
+    rest = [(*ty.shape[:axis], *ty.shape[axis + 1 :], ty.dtype) for ty in images]
     return all(each == rest[0] for each in rest)
 
 
-def concat_of_pools(name: str, count: int) -> Any:
-    """concat(pool x, pool y) = pool(concat(x, y))"""
-    fields = tensors(count)
-    pools = [is_op(name)(field) for field in fields]
-    whole = concatenate(is_tuple(pools))
+def concat_of_pools(name: str) -> Any:
+    """concat(pool x, pool y, ..) = pool(concat(x, y, ..))"""
+    pool = is_op(name)(x)
+    whole = concatenate(is_tuple([many(pool)]))
 
     short = _short(name)
     return rewrite(
-        f"concat-of-{short}-{count}",
+        f"concat-of-{short}",
         whole,
-        like(pools[0], like(whole, is_tuple(fields))),
-        when(all_same, *map(attrs_of, pools)),
-        when(joins_images, attrs_of(whole), attrs_of(pools[0]), *map(type_of, fields)),
+        like(pool, like(whole, is_tuple([many(x)]))),
+        when(all_same, attrs_of(pool)),
+        when(joins_images, attrs_of(whole), attrs_of(pool), type_of(x)),
     )
 
 
@@ -184,6 +184,6 @@ pools = RuleSet(
         *map(of_one, WINDOWED),
         *[rule for name in POOLS for rule in through(name)],
         *[into_conv(name) for name in WINDOWED if "2d" in name],
-        *[concat_of_pools(name, count) for name in POOLS if "2d" in name for count in (2, 3, 4)],
+        *[concat_of_pools(name) for name in POOLS if "2d" in name],
     ],
 )

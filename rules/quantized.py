@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet
-from eqsat.relay.dataflow_pattern import is_op, is_tuple
+from eqsat.relay.dataflow_pattern import is_op, is_tuple, many
 from eqsat.relay.op import argmax, argmin, argsort, concatenate
 from eqsat.relay.op.qnn.affine import clamp, on_axis
 from eqsat.relay.ty import TensorType
@@ -83,24 +84,13 @@ def bytes_moved(move: str) -> Any:
     )
 
 
-def bytes_joined(count: int) -> Any:
-    """quantize(concat(dequantize(x), dequantize(y), ..)) = concat(x, y, ..)"""
-    parts = [is_op("qnn.dequantize")(each, scale, point) for each in (x, y, z)[:count]]
-    joined = concatenate(is_tuple(parts))
-    whole = is_op("qnn.quantize")(joined, scale, point)
+joined = concatenate(is_tuple([many(real, shared=[scale, point])]))
+bytes_joined = is_op("qnn.quantize")(joined, scale, point)
 
-    return rewrite(
-        f"bytes-joined-{count}",
-        whole,
-        like(joined, is_tuple([x, y, z][:count])),
-        when(is_usual, value_of(scale)),
-        when(is_of_tensor, value_of(scale), value_of(point)),
-        *[when(is_byte, type_of(each)) for each in (x, y, z)[:count]],
-        *[
-            when(are_alike, attrs_of(part), attrs_of(whole), type_of(each), type_of(whole))
-            for part, each in zip(parts, (x, y, z), strict=False)
-        ],
-    )
+
+def are_all_alike(parts: Sequence[Any], attrs: Any, types: Sequence[TensorType], root: TensorType) -> bool:
+    """Guard: all fields are bytes, quantized as the whole is."""
+    return all(is_byte(ty) and are_alike(part, attrs, ty, root) for part, ty in zip(parts, types, strict=True))
 
 
 def bytes_of(attrs: Any, values: NDArray[Any], scales: NDArray[Any], points: NDArray[Any]) -> Any:
@@ -123,7 +113,15 @@ quantization = RuleSet(
             compute(bytes_of, attrs_of(of_constant), value_of(weight), value_of(scale), value_of(point)),
         ),
         *map(bytes_moved, MOVES),
-        *map(bytes_joined, (2, 3)),
+        # quantize(concat(dequantize(x), dequantize(y), ..)) = concat(x, y, ..)
+        rewrite(
+            "bytes-joined",
+            bytes_joined,
+            like(joined, is_tuple([many(x)])),
+            when(is_usual, value_of(scale)),
+            when(is_of_tensor, value_of(scale), value_of(point)),
+            when(are_all_alike, attrs_of(real), attrs_of(bytes_joined), type_of(x), type_of(bytes_joined)),
+        ),
         # each byte is a real number of its own
         rewrite(
             "quantize-dequantized",

@@ -5,12 +5,13 @@ Where two meet on the way they are one, or nothing. ``T`` below is a transpose.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import Compute, RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item, many, wildcard
 from eqsat.relay.op import concatenate, expand_dims, reshape, split, squeeze, strided_slice, transpose
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, Type
@@ -235,48 +236,51 @@ axes = RuleSet(
 
 # ---- several tensors
 
-MOST = 6
-"""Tensors in a concatenation, or parts of a split, that rules know of."""
+field = wildcard()
+turned_field = transpose(field)
+branches = concatenate(is_tuple([many(turned_field)]))
+parts = split(turned)
+part = is_tuple_get_item(parts)
 
 
-def out_of_concat(count: int) -> Any:
-    """concat(T x, T y, ...) = T concat(x, y, ...)"""
-    parts = variables(" ".join(f"x{index}" for index in range(count)))
-    turns = [transpose(part) for part in parts]
-    whole = concatenate(is_tuple(turns))
-    first = turns[0]
-
-    def axis(attrs: Any, turn: Any, ty: Type) -> int:
-        return permutation(turn, rank_of(ty))[axis_index(attrs.axis, rank_of(ty))]
-
-    same = [
-        when(same_order, attrs_of(first), attrs_of(turn), type_of(parts[0]), type_of(part))
-        for turn, part in zip(turns[1:], parts[1:], strict=True)
-    ]
-    mapped = compute(axis, attrs_of(whole), attrs_of(first), type_of(parts[0]))
-    return rewrite(
-        f"transpose-out-of-concat-{count}",
-        whole,
-        transpose(like(whole, is_tuple(parts), axis=mapped), axes=order(first, parts[0])),
-        *same,
-    )
+def joined_axis(attrs: Any, turns: Sequence[Any], types: Sequence[Type]) -> int:
+    """The axis of a concatenation in terms of the axes of its fields before they are transposed."""
+    rank = rank_of(types[0])
+    return permutation(turns[0], rank)[axis_index(attrs.axis, rank)]
 
 
-def out_of_split(index: int) -> Any:
-    """split(T x).i = T (split(x).i)"""
-    parts = split(turned)
-    return rewrite(
-        f"transpose-out-of-split-{index}",
-        is_tuple_get_item(parts, index),
-        turn_like(is_tuple_get_item(like(parts, x, axis=mapped_axis(parts)), index)),
-    )
+def one_order(turns: Sequence[Any], types: Sequence[Type]) -> bool:
+    """Guard: all fields are transposed in the same way."""
+    return all(same_order(turns[0], turn, types[0], ty) for turn, ty in zip(turns, types, strict=True))
 
 
 several = RuleSet(
     "transposes-several",
     [
-        *[out_of_concat(count) for count in range(2, MOST + 1)],
-        *[out_of_split(index) for index in range(MOST)],
+        # concat(T x, T y, ..) = T concat(x, y, ..)
+        rewrite(
+            "transpose-out-of-concat",
+            branches,
+            transpose(
+                like(
+                    branches,
+                    is_tuple([many(field)]),
+                    axis=compute(joined_axis, attrs_of(branches), attrs_of(turned_field), type_of(field)),
+                ),
+                axes=compute(
+                    lambda turns, types: permutation(turns[0], rank_of(types[0])),
+                    attrs_of(turned_field),
+                    type_of(field),
+                ),
+            ),
+            when(one_order, attrs_of(turned_field), type_of(field)),
+        ),
+        # split(T x).i = T (split(x).i)
+        rewrite(
+            "transpose-out-of-split",
+            part,
+            turn_like(like(part, like(parts, x, axis=mapped_axis(parts)))),
+        ),
     ],
 )
 

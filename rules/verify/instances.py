@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from eqsat.egraph.check import subpatterns
 from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import Examples, Guard, PythonRule, Ref, Rewrite
+from eqsat.egraph.variadic import Expansion, Field, Layout, expanded, is_variadic, laid_out, outer_tuples
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
@@ -19,14 +20,12 @@ from eqsat.relay.dataflow_pattern import (
     AttrPattern,
     CallPattern,
     ConstantPattern,
-    DataTypePattern,
     DFPattern,
     ExprPattern,
     IfPattern,
-    ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
-    TypePattern,
+    TypedPattern,
     VarPattern,
     WildcardPattern,
 )
@@ -109,7 +108,7 @@ class Instantiator:
             self.projection(pattern)
         elif isinstance(pattern, IfPattern):
             self.branch(pattern)
-        elif isinstance(pattern, (TypePattern, DataTypePattern, ShapePattern)):
+        elif isinstance(pattern, TypedPattern):
             self.typed(pattern)
         elif isinstance(pattern, ExprPattern):
             self.put(pattern, pattern.expr)
@@ -128,7 +127,7 @@ class Instantiator:
         """What stands for the same expression one level down."""
         if isinstance(pattern, AltPattern):
             return self.side(pattern)
-        if isinstance(pattern, (AttrPattern, TypePattern, DataTypePattern, ShapePattern)):
+        if isinstance(pattern, (AttrPattern, TypedPattern)):
             return pattern.pattern
         return pattern
 
@@ -241,23 +240,10 @@ class Instantiator:
         parts = [self.bind(part, ty) for part in (pattern.true_branch, pattern.false_branch)]
         self.put(pattern, If(condition, *parts))
 
-    def typed(self, pattern: TypePattern | DataTypePattern | ShapePattern) -> None:
+    def typed(self, pattern: TypedPattern) -> None:
         self.prepare(pattern.pattern)
-        drawn = self.draw.tensor()
-        if isinstance(pattern, TypePattern):
-            wanted: Type = pattern.type
-        elif isinstance(pattern, DataTypePattern):
-            wanted = TensorType(drawn.shape, pattern.dtype)
-        else:
-            wanted = TensorType(pattern.shape, drawn.dtype)
-        found = self.types[self.bind(pattern.pattern, wanted)]
-        if isinstance(pattern, TypePattern):
-            fits = found == wanted
-        elif isinstance(pattern, DataTypePattern):
-            fits = isinstance(found, TensorType) and found.dtype == pattern.dtype
-        else:
-            fits = isinstance(found, TensorType) and tuple(found.shape) == tuple(pattern.shape)
-        if not fits:
+        found = self.types[self.bind(pattern.pattern, pattern.fitted(self.draw.tensor()))]
+        if not pattern.accepts(found):
             raise _Mismatch
 
 
@@ -300,7 +286,22 @@ def _from_examples(examples: Examples, draw: Draw) -> Instance:
     return Instance(roots, draw_values(draw, Tuple(roots), types))
 
 
+def _draw_layout(roots: Iterable[DFPattern], draw: Draw) -> Layout:
+    """A number of fields for each tuple pattern with repetitions."""
+    layout: dict[TuplePattern, tuple[Field, ...]] = {}
+    waiting = outer_tuples(roots)
+    while waiting:
+        whole = waiting.pop()
+        counts = [draw.rng.choice((1, 1, 2, 2, 3, 4, 7)) for _ in whole.repetitions]
+        layout[whole] = laid_out(whole, counts, lambda _: draw.chance(0.5))
+        waiting += outer_tuples([pattern for pattern, copy in layout[whole] if copy is not None])
+    return layout
+
+
 def _from_patterns(rule: Rewrite | PythonRule, patterns: Sequence[DFPattern], draw: Draw) -> Instance | None:
+    if isinstance(rule, Rewrite) and any(map(is_variadic, patterns)):
+        rule = expanded(rule, Expansion(patterns, _draw_layout(patterns, draw)))
+        patterns = rule.lhs
     maker = Instantiator(draw)
     roots = [maker.root(pattern) for pattern in patterns]
     if isinstance(rule, GroupRule):
@@ -344,6 +345,8 @@ def _referred(ref: Ref, matched: dict[DFPattern, Expr], types: dict[Expr, Type])
     expr = matched[ref.pattern]
     if ref.kind == "type":
         return types[expr]
+    if ref.kind == "index" and isinstance(expr, TupleGetItem):
+        return expr.index
     if ref.kind == "attrs":
         attrs = expr.attrs if isinstance(expr, Call) else None
         return Attrs() if attrs is None and not isinstance(expr, Call) else attrs

@@ -6,11 +6,13 @@ known, a right side that does not type-check leave the match alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from eqsat.egraph.rule import Compute, Like, PythonRule, Ref, Refusal, Rewrite, refs_of
+from eqsat.egraph.variadic import Expansion, arrangements_like, expanded, matched_layout
 from eqsat.errors import EqsatError, OperatorError, RuleError, TypeCheckError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
@@ -22,6 +24,8 @@ from eqsat.relay.dataflow_pattern import (
     TupleGetItemPattern,
     TuplePattern,
 )
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.matcher import Matcher
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.infer import extend_types
 from eqsat.relay.op.op import make_attrs
@@ -76,21 +80,39 @@ class _RewriteCallback(DFPatternCallback):
         super().__init__(require_type=True)
         self.rule = rule
         (self.pattern,) = rule.lhs
-        (self.template,) = rule.rhs
 
     def callback(self, pre: Expr, post: Expr, node_map: NodeMap) -> Expr:
-        match = _Match(self.rule, {pattern: nodes[0] for pattern, nodes in node_map.items() if nodes})
+        for match in _matches(self.rule, post, node_map):
+            result = self._result(match, pre)
+            if result is not None:
+                return result
+        return post
+
+    def _result(self, match: _Match, pre: Expr) -> Expr | None:
+        (template,) = match.rule.rhs
         try:
-            if not all(match.ask(guard.holds, guard.refs) for guard in self.rule.when):
-                return post
-            result = match.build(self.template)
+            if not all(match.ask(guard.holds, guard.refs) for guard in match.rule.when):
+                return None
+            result = match.build(template)
             check_types(result)
         except (_NotKnown, OperatorError, TypeCheckError):
-            return post
-        if self.template in match.bound and result._checked_type != pre._checked_type:
-            return post  # as in the e-graph: a matched part that only broadcasts to the result is not equal to it
+            return None
+        if template in match.bound and result._checked_type != pre._checked_type:
+            return None  # as in the e-graph: a matched part that only broadcasts to the result is not equal to it
         _keep_type(self.rule.name, pre, result)
         return result
+
+
+def _matches(rule: Rewrite, post: Expr, node_map: NodeMap) -> Iterator[_Match]:
+    """The match of a rule, and where its fields can be shared out among several repetitions, the other matches."""
+    layout = matched_layout(rule.lhs, node_map)
+    if not layout:
+        yield _Match(rule, {pattern: nodes[0] for pattern, nodes in node_map.items() if nodes})
+    for arranged in arrangements_like(layout):
+        expansion = Expansion(rule.lhs, arranged)
+        matcher = Matcher(expansion.fixed[rule.lhs[0]], DataflowGraph(post))
+        if matcher.match(post):
+            yield _Match(expanded(rule, expansion), {pattern: nodes[0] for pattern, nodes in matcher.bound.items()})
 
 
 class _NotKnown(Exception):
@@ -130,6 +152,9 @@ class _Match:
         if isinstance(template, Compute):
             return Constant(np.asarray(self.ask(template.function, template.refs)))
         if isinstance(template, Like):
+            matched = self.bound.get(template.call)
+            if isinstance(matched, TupleGetItem):
+                return TupleGetItem(self.build(template.args[0]), matched.index)
             call = self._call(template.call)
             return Call(call.op, self._all(template.args), self._changed(call, template.changes))
         if isinstance(template, AttrPattern) and isinstance(template.pattern, CallPattern):
@@ -178,6 +203,8 @@ class _Match:
         if ref.kind == "attrs":
             return self._call(ref.pattern).attrs
         expr = self.bound[ref.pattern]
+        if ref.kind == "index" and isinstance(expr, TupleGetItem):
+            return expr.index
         if ref.kind == "type":
             return _known_type(expr)
         if not isinstance(expr, Constant):

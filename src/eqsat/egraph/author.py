@@ -31,6 +31,11 @@ def attrs_of(pattern: DFPattern) -> Ref:
     return Ref("attrs", pattern)
 
 
+def index_of(pattern: DFPattern) -> Ref:
+    """The number of the field that ``pattern``, a pattern of a field of a tuple, matched."""
+    return Ref("index", pattern)
+
+
 def type_of(pattern: DFPattern) -> Ref:
     """The type of what ``pattern`` matched. Where it is not known the rule does not apply."""
     return Ref("type", pattern)
@@ -92,11 +97,11 @@ def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
 
 
 def like(call: DFPattern, *args: Any, **changes: Any) -> Like:
-    """The call that ``call`` matched, over other arguments, with some attributes changed.
+    """The call that ``call`` matched, over other arguments, with some attributes changed; or the same field of a tuple.
 
     Args:
-        call: a call pattern of the left side.
-        args: the new arguments.
+        call: a call pattern of the left side, or a pattern of a field of a tuple.
+        args: the new arguments, or the other tuple.
         changes: attribute values, constant or :func:`compute`.
     """
     return Like(call, args, changes)

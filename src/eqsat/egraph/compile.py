@@ -7,20 +7,23 @@ each match aside and asks the question, the second acts on the matches whose que
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.dependencies import Dependencies
+from eqsat.egraph.dependencies import Awaited, Dependencies, Whenever
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal, Log, Made
+from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import MatchedNode, Query, QueryCompiler
+from eqsat.egraph.required_heads import needs
 from eqsat.egraph.rule import Compute, Like, Ref, Refusal, Rewrite
 from eqsat.egraph.symbols import Symbol
+from eqsat.egraph.variadic import Expansion, expanded
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.attrs import Attrs
@@ -41,7 +44,7 @@ Refuse = Callable[[str, str], None]
 Fail = Callable[[str, RuleError], None]
 """Told of each failure of a rule's Python part: rule name and error. It raises the error, or the run goes on."""
 
-_KEYS = {"type": "type", "attrs": "atom", "value": "atom", "uses": "number"}
+_KEYS = {"type": "type", "attrs": "atom", "index": "atom", "value": "atom", "uses": "number"}
 """What the keys of questions are that stand for what a rule refers to."""
 
 
@@ -77,25 +80,29 @@ class RewriteCompiler:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._compiled)
 
-    def update(self, prefilter: Prefilter | None) -> Dependencies:
+    def update(self, prefilter: Prefilter | None) -> Awaited:
         """Add engine rules for the alternatives that may match now (without ``prefilter``: ever).
 
-        Returns what others wait for.
+        Returns:
+            What further alternatives wait for.
         """
+        return self._update(self.rule, prefilter)
+
+    def _update(self, rule: Rewrite, prefilter: Prefilter | None) -> Dependencies:
         egraph = self.egraph
-        compiler = QueryCompiler(egraph, self.rule.name, egraph.either_order, prefilter)
-        queries = compiler.queries(self.roots)
-        new = [query for query in queries if query.key not in self._compiled]
+        compiler = QueryCompiler(egraph, rule.name, egraph.either_order, prefilter)
+        queries = compiler.queries(rule.lhs)
+        new = [query for query in queries if (rule.lhs, query.key) not in self._compiled]
         if new and not self._compiled:
             egraph.engine.declare(f"(ruleset {self.ruleset})")
         for query in new:
-            self._compiled.add(query.key)
-            self._add(query, len(self._compiled))
+            self._compiled.add((rule.lhs, query.key))
+            self._add(rule, query, len(self._compiled))
         return compiler.dependencies
 
-    def _add(self, query: Query, number: int) -> None:
-        query = self._non_constant(self._distinct(query))
-        action = _Action(self.egraph.vocabulary, self.rule, query, self.refuse, self.fail)
+    def _add(self, rule: Rewrite, query: Query, number: int) -> None:
+        query = self._non_constant(rule, _distinct(rule, query))
+        action = _Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail)
         action.build()
         self.egraph.declare_symbols()
         name = f"{self.ruleset}_{number}"
@@ -139,17 +146,9 @@ class RewriteCompiler:
         action.actions.append(log.action)
         return log
 
-    def _distinct(self, query: Query) -> Query:
-        """The query where roots, and what the rule says is distinct, are different classes."""
-        groups = [self.rule.lhs, *(distinct.patterns for distinct in self.rule.distinct)]
-        for group in groups:
-            classes = [query.classes[pattern] for pattern in group if pattern in query.classes]
-            query = query.where(*[f"(!= {a} {b})" for i, a in enumerate(classes) for b in classes[i + 1 :]])
-        return query
-
-    def _non_constant(self, query: Query) -> Query:
+    def _non_constant(self, rule: Rewrite, query: Query) -> Query:
         """The query where no constants matched what the rule says is none."""
-        for non_constant in self.rule.non_constant:
+        for non_constant in rule.non_constant:
             self.egraph.ask_non_constant()
             query = query.where(f"(varies {query.classes[non_constant.pattern]})")
         return query
@@ -169,6 +168,45 @@ class RewriteCompiler:
         """Have the types of what is made found, where they are not known from what it equals."""
         for made in action.untyped.values():
             self.egraph.made(len(made.children))
+
+
+class VariadicCompiler(RewriteCompiler):
+    """Keeps the engine rules of a rewrite with repetitions: those for each layout that the e-graph's tuples have."""
+
+    def __init__(
+        self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, fail: Fail, journal: Journal | None = None
+    ):
+        super().__init__(egraph, rule, index, refuse, fail, journal)
+        self._members: dict[Hashable, tuple[Rewrite, Dependencies]] = {}
+
+    def update(self, prefilter: Prefilter | None) -> Awaited:
+        """Add engine rules for the layouts and alternatives that may match now; none without ``prefilter``."""
+        if prefilter is None:
+            return Whenever(self.roots)
+        for layout in find_layouts(self.roots, prefilter):
+            key = tuple(layout.items())
+            if key not in self._members:
+                member = expanded(self.rule, Expansion(self.roots, layout))
+            elif self._members[key][1].has_come(prefilter):
+                member, _ = self._members[key]
+            else:
+                continue
+            self._members[key] = member, self._update(member, prefilter)
+        return Whenever(self.roots)
+
+    def may_have_layouts(self) -> bool:
+        """Whether the e-graph has the symbols without which the rule matches nowhere."""
+        heads = [need for root in self.roots for need in needs(root) if isinstance(need[0], str)]
+        return all(head in self.egraph.vocabulary.symbols_of for head in heads)
+
+
+def _distinct(rule: Rewrite, query: Query) -> Query:
+    """The query where roots, and what the rule says is distinct, are different classes."""
+    groups = [rule.lhs, *(distinct.patterns for distinct in rule.distinct)]
+    for group in groups:
+        classes = [query.classes[pattern] for pattern in group if pattern in query.classes]
+        query = query.where(*[f"(!= {a} {b})" for i, a in enumerate(classes) for b in classes[i + 1 :]])
+    return query
 
 
 def _needed(premises: Sequence[str]) -> list[str]:
@@ -306,10 +344,12 @@ class _Action:
 
     def like(self, template: Like) -> str:
         head = self.head(template.call)
-        op = self.vocabulary.symbols[head.symbol].op
-        if op is None:
-            raise RuleError(f"rule {self.rule.name}: like() needs a matched call")
+        kind, op, _ = self.vocabulary.symbols[head.symbol]
         children = [self.template(arg) for arg in template.args]
+        if kind == "project":
+            return self.make(kind, None, head.atom, children)
+        if op is None:
+            raise RuleError(f"rule {self.rule.name}: like() needs a matched call or field of a tuple")
         if not template.changes:
             return self.make("call", op, head.atom, children)
         ref = Ref("attrs", template.call)
@@ -383,7 +423,7 @@ class _Action:
         if ref.pattern not in self.query.classes:
             raise RuleError(f"rule {self.rule.name}: it refers to a pattern that the left side does not match")
         variable = self.query.classes[ref.pattern]
-        if ref.kind == "attrs":
+        if ref.kind in ("attrs", "index"):
             name = self.head(ref.pattern).atom
         else:
             table = {"type": "ty", "value": "val", "uses": "uses"}[ref.kind]

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.required_heads import SymbolHead
 from eqsat.egraph.symbols import Symbol
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Op
+
+
+class Awaited(Protocol):
+    """What a rule waits for before it is compiled again."""
+
+    def has_come(self, prefilter: Prefilter) -> bool:
+        """Whether something of it is in the e-graph now."""
+
+
+class Whenever:
+    """Nothing but that patterns may match.
+
+    Args:
+        roots: the patterns.
+    """
+
+    def __init__(self, roots: Sequence[DFPattern]):
+        self._roots = roots
+
+    def has_come(self, prefilter: Prefilter) -> bool:
+        """Whether all patterns may match somewhere."""
+        return all(map(prefilter.may_match, self._roots))
 
 
 class Dependencies:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
-from operator import and_
+from operator import and_, or_
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,12 @@ from eqsat.relay.dataflow_pattern import (
     DFPattern,
     DominatorPattern,
     ExprPattern,
+    TuplePattern,
     TypedPattern,
     WildcardPattern,
 )
 from eqsat.relay.dataflow_pattern.analysis import SWAPPED
+from eqsat.relay.dataflow_pattern.language import Copy
 from eqsat.relay.expr import Constant, Expr, Op, Var
 
 Mask = NDArray[np.bool_]
@@ -94,6 +96,18 @@ class Prefilter:
             self._known[pattern] = needs(pattern) <= self.has and bool(self._classes(pattern).any())
         return self._known[pattern]
 
+    def may_match_class(self, pattern: DFPattern, of: int) -> bool:
+        """Whether ``pattern`` may match a class."""
+        return type(pattern) is WildcardPattern or bool(self._classes(pattern)[of])
+
+    def symbols_of(self, head: SymbolHead) -> list[int]:
+        """The indices of the symbols of a head that e-nodes have which rules see."""
+        return self._indices.get(head, [])
+
+    def nodes_of(self, symbol: int) -> NDArray[np.int64]:
+        """The e-nodes of a symbol that rules see."""
+        return self._nodes_of[symbol]
+
     def _edges(self) -> set[Need]:
         """Each head of e-nodes with each head of e-nodes below them."""
         snapshot = self.snapshot
@@ -143,14 +157,14 @@ class Prefilter:
         """The e-nodes of a kind (and operator) over what patterns may match, with an atom that satisfies a test."""
         found = []
         for index in self._indices.get((kind, op), ()):
-            nodes = self._nodes_of[index] if below is None else self._over(index, below)
+            nodes = self._nodes_of[index] if below is None else self.nodes_over(index, below)
             if test is not None and len(nodes):
                 good = self.egraph.vocabulary.satisfying(test)
                 nodes = nodes[[atom in good for atom in self.snapshot.node_atom[nodes].tolist()]]
             found.append(nodes)
         return found
 
-    def _over(self, symbol: int, below: Sequence[DFPattern]) -> NDArray[np.int64]:
+    def nodes_over(self, symbol: int, below: Sequence[DFPattern | Copy]) -> NDArray[np.int64]:
         """The e-nodes of a symbol that have children which the patterns may match."""
         nodes = self._nodes_of[symbol]
         if self.snapshot.symbols[symbol].arity != len(below):
@@ -158,6 +172,12 @@ class Prefilter:
         fits: list[Mask] = []
         where: dict[DFPattern, NDArray[np.int64]] = {}
         for pattern, children in zip(below, self._children_of(symbol), strict=True):
+            if isinstance(pattern, Copy):
+                choices = [pattern.many.pattern, pattern.many.some]
+                if not any(type(one) is WildcardPattern for one in choices):
+                    masks = [self._classes(one)[children] for one in choices if one is not None]
+                    fits.append(reduce(or_, masks))
+                continue
             if pattern in where:
                 fits.append(children == where[pattern])
             elif type(pattern) is not WildcardPattern:
@@ -218,6 +238,17 @@ class Prefilter:
     def _alt(self, pattern: AltPattern) -> Mask:
         return self._classes(pattern.left) | self._classes(pattern.right)
 
+    def _tuple(self, pattern: TuplePattern) -> Mask:
+        if not pattern.repetitions:
+            return self._holding(self._nodes("tuple", below=pattern.fields))
+        found = []
+        for index in self.symbols_of(("tuple", None)):
+            for counts in pattern.arrangements(self.snapshot.symbols[index].arity):
+                found.append(self.nodes_over(index, pattern.arranged(counts)))
+                if len(found[-1]) == len(self._nodes_of[index]):
+                    break
+        return self._holding(found)
+
     def _dominator(self, pattern: DominatorPattern) -> Mask:
         return self._classes(pattern.child)
 
@@ -237,5 +268,6 @@ _METHODS: dict[type[DFPattern], Callable[..., Mask]] = {
     AltPattern: Prefilter._alt,
     AttrPattern: Prefilter._attr,
     DominatorPattern: Prefilter._dominator,
+    TuplePattern: Prefilter._tuple,
     TypedPattern: Prefilter._typed,
 }

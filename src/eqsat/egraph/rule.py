@@ -31,7 +31,10 @@ class Soundness(Enum):
 
 @dataclass(frozen=True)
 class Ref:
-    """Something of what a pattern matched, given to Python: ``kind`` is ``attrs``, ``type``, ``value`` or ``uses``."""
+    """Something of what a pattern matched, given to Python.
+
+    ``kind`` is ``attrs``, ``index`` (of a field of a tuple), ``type``, ``value`` or ``uses``.
+    """
 
     kind: str
     pattern: DFPattern
@@ -85,7 +88,7 @@ class Compute(Template):
 
 
 class Like(Template):
-    """A right-side call with the operator and attributes of a matched call; see :func:`eqsat.egraph.author.like`."""
+    """A right-side node that is a matched one over other operands; see :func:`eqsat.egraph.author.like`."""
 
     def __init__(self, call: DFPattern, args: Sequence[DFPattern], changes: dict[str, Any]):
         super().__init__()

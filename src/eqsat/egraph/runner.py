@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from eqsat.egraph.compile import RewriteCompiler
-from eqsat.egraph.dependencies import Dependencies
+from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
+from eqsat.egraph.dependencies import Awaited, Whenever
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts, TypeFacts
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
@@ -21,6 +21,7 @@ from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
+from eqsat.egraph.variadic import is_variadic
 from eqsat.errors import ArgumentError, RuleError
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
@@ -49,17 +50,14 @@ class _Turn:
     bans: int = 0
     pending: int = 0
     """Matches put aside that are not applied yet."""
-    dependencies: Dependencies | None = None
+    awaited: Awaited | None = None
     """What its runner waits for, once it was updated."""
 
     def update(self, prefilter: Prefilter) -> None:
         """Update the runner, if that may change anything."""
-        if self.dependencies is None:
-            is_due = all(map(prefilter.may_match, self.runner.roots))
-        else:
-            is_due = self.dependencies.has_come(prefilter)
-        if is_due:
-            self.dependencies = self.runner.update(prefilter)
+        awaited = Whenever(self.runner.roots) if self.awaited is None else self.awaited
+        if awaited.has_come(prefilter):
+            self.awaited = self.runner.update(prefilter)
 
 
 class Runner:
@@ -147,7 +145,8 @@ class Runner:
     def _turn(self, rule: Rule, index: int) -> _Turn | None:
         runner: RewriteCompiler | PythonRuleRunner
         if isinstance(rule, Rewrite):
-            runner = RewriteCompiler(self.egraph, rule, index, self.report.refuse, self.fail, self.journal)
+            compile_rule = VariadicCompiler if any(map(is_variadic, rule.lhs)) else RewriteCompiler
+            runner = compile_rule(self.egraph, rule, index, self.report.refuse, self.fail, self.journal)
         elif isinstance(rule, PythonRule) and rule.saturates and self.names is not None:
             make = GroupRuleRunner if isinstance(rule, GroupRule) else PythonRuleRunner
             runner = make(self.egraph, rule, index, self.names, self.report.refuse, self.fail)
@@ -218,6 +217,7 @@ class Runner:
                 self.constants.update(None)
                 self._settle()
                 self._update(None)
+            self._look_at_fields()
 
     def _update(self, prefilter: Prefilter | None) -> bool:
         """Let rules see what is new; whether facts came of it."""
@@ -228,6 +228,15 @@ class Runner:
                 turn.update(prefilter)
         self.egraph.flush()
         return self.egraph.engine.saturate("facts")
+
+    def _look_at_fields(self) -> None:
+        """Let rules with repetitions see new layouts, in an e-graph that is too large to watch it for all rules."""
+        turns = [turn for turn in self.turns.values() if _may_have_layouts(turn.runner)]
+        if turns and self._is_stale:
+            prefilter = Prefilter(self.egraph)
+            for turn in turns:
+                turn.update(prefilter)
+            self._is_stale = False
 
     def _run_native(self, iteration: int) -> bool:
         """Run the rules without Python parts, search for the others."""
@@ -359,6 +368,11 @@ class Runner:
             for turn in banned:
                 turn.banned_until -= shift
         return bool(banned)
+
+
+def _may_have_layouts(runner: RewriteCompiler | PythonRuleRunner) -> bool:
+    """Whether a rule has repetitions, and the e-graph the symbols without which it matches nowhere."""
+    return isinstance(runner, VariadicCompiler) and runner.may_have_layouts()
 
 
 def _raise(name: str, error: RuleError) -> None:

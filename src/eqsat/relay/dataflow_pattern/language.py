@@ -255,11 +255,7 @@ class TuplePattern(DFPattern):
     kind = Tuple
 
     def __init__(self, fields: Sequence[DFPattern] | None):
-        self.fields = (
-            None
-            if fields is None
-            else tuple(field if isinstance(field, ManyPattern) else pattern_of(field) for field in fields)
-        )
+        self.fields = None if fields is None else tuple(map(_field, fields))
 
     def __getitem__(self, index: int) -> DFPattern:
         if self.fields is None or not -len(self.fields) <= index < len(self.fields):
@@ -320,7 +316,7 @@ class ManyPattern(DFPattern):
     parts = ("some", "pattern")
 
     def __init__(self, pattern: DFPattern, shared: Sequence[DFPattern] = (), some: DFPattern | None = None):
-        self.pattern, self.some = pattern_of(pattern), None if some is None else pattern_of(some)
+        self.pattern, self.some = _field(pattern), None if some is None else _field(some)
         self.shared = tuple(shared)
         self._copies: list[Copy] = []
 
@@ -540,6 +536,11 @@ def pattern_of(value: Any) -> DFPattern:
         return ExprPattern(value)
     hint = " (numbers match by is_expr(relay.const(...)) or is_constant())" if isinstance(value, (int, float)) else ""
     raise PatternError(f"{value!r} is not a pattern{hint}")
+
+
+def _field(value: Any) -> DFPattern:
+    """``value`` as a pattern of fields of a tuple."""
+    return value if isinstance(value, ManyPattern) else pattern_of(value)
 
 
 def _or_wildcard(value: DFPattern | None) -> DFPattern:

@@ -1,0 +1,282 @@
+"""Rules over any number of fields: for each number that an e-graph has, a rule over as many.
+
+A tuple pattern with ``many()`` among its fields is matched in the e-graph as a pattern of a fixed number of fields, of
+which there is one for each *layout* that its tuples can have. All that compiles and runs rules sees the rules of fixed
+numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from typing import Any, TypeAlias
+
+from eqsat.egraph.check import subpatterns
+from eqsat.egraph.rule import Compute, Distinct, Guard, Like, NonConstant, Ref, Rewrite
+from eqsat.errors import RuleError
+from eqsat.relay.dataflow_pattern import AttrPattern, DFPattern, ManyPattern, TuplePattern
+from eqsat.relay.dataflow_pattern.language import Copy
+from eqsat.relay.expr import Expr
+from eqsat.relay.visitor import children_first
+
+Field: TypeAlias = tuple[DFPattern, Copy | None]
+"""What matches one field of a tuple, and of which copy of a repetition it is the pattern."""
+
+Layout: TypeAlias = Mapping[TuplePattern, tuple[Field, ...]]
+"""The fields of each tuple pattern that has repetitions; outer tuples first."""
+
+Scope: TypeAlias = Mapping[DFPattern, DFPattern]
+"""Repeated pattern -> its copy for the field that is being built."""
+
+
+@lru_cache(maxsize=1 << 14)
+def is_variadic(pattern: DFPattern) -> bool:
+    """Whether there are repetitions in a pattern."""
+    return any(isinstance(part, ManyPattern) for part in subpatterns(pattern))
+
+
+def outer_tuples(roots: Iterable[DFPattern]) -> list[TuplePattern]:
+    """The tuple patterns with repetitions that are not themselves repeated."""
+    found: dict[DFPattern, None] = {}
+    stack = list(roots)
+    while stack:
+        pattern = stack.pop()
+        if pattern not in found and not isinstance(pattern, ManyPattern):
+            found[pattern] = None
+            stack += reversed(pattern.children())
+    return [pattern for pattern in found if isinstance(pattern, TuplePattern) and pattern.repetitions]
+
+
+def laid_out(
+    pattern: TuplePattern, counts: Sequence[int], takes: Callable[[DFPattern], bool] = lambda some: False
+) -> tuple[Field, ...]:
+    """The fields of a tuple pattern where its repetitions stand for so many fields each.
+
+    Args:
+        pattern: the tuple pattern.
+        counts: how many fields each of its repetitions stands for.
+        takes: whether a field matches the pattern, given to it, that only some fields must match.
+    """
+    found: list[Field] = []
+    for field in pattern.arranged(counts):
+        if not isinstance(field, Copy):
+            found.append((field, None))
+        elif field.some is not None and takes(field.some):
+            found.append((field.some, field))
+        else:
+            found.append((field.pattern, field))
+    return tuple(found)
+
+
+def matched_layout(roots: Iterable[DFPattern], node_map: Mapping[DFPattern, Sequence[Expr]]) -> Layout:
+    """The layout with which patterns matched an expression.
+
+    Args:
+        roots: the patterns.
+        node_map: what each pattern in them, and each copy of one, matched.
+    """
+    layout: dict[TuplePattern, tuple[Field, ...]] = {}
+    waiting = outer_tuples(roots)
+    while waiting:
+        whole = waiting.pop()
+        if whole in node_map:
+            counts = [len(node_map[many]) if many in node_map else 0 for many in whole.repetitions]
+            layout[whole] = laid_out(whole, counts, lambda some: some in node_map)
+            waiting += outer_tuples([pattern for pattern, copy in layout[whole] if copy is not None])
+    return layout
+
+
+def arrangements_like(layout: Layout) -> Iterator[Layout]:
+    """A layout, then those where a tuple's fields are shared out otherwise among several repetitions."""
+    if layout:
+        yield layout
+    for whole, fields in layout.items():
+        if len(whole.repetitions) > 1:
+            for counts in whole.arrangements(len(fields)):
+                if laid_out(whole, counts) != fields:
+                    yield {**layout, whole: laid_out(whole, counts)}
+
+
+class Expansion:
+    """The patterns of a left side with a fixed number of fields.
+
+    Args:
+        roots: the left side.
+        layout: the fields.
+
+    Attributes:
+        fixed: pattern of the left side, or copy of one -> the pattern in its place.
+    """
+
+    def __init__(self, roots: Sequence[DFPattern], layout: Layout):
+        self.chosen: dict[Copy, DFPattern] = {}
+        self.copies: dict[DFPattern, list[Copy]] = {}
+        self._repetition: dict[DFPattern, ManyPattern] = {}
+        for whole, fields in layout.items():
+            for many in whole.repetitions:
+                self.copies[many] = [copy for _, copy in fields if copy is not None and copy.many is many]
+                for inner in many.own:
+                    self._repetition.setdefault(inner, many)
+            self.chosen |= {copy: pattern for pattern, copy in fields if copy is not None}
+        self.fixed: dict[DFPattern, DFPattern] = {}
+
+        def children(pattern: DFPattern) -> Sequence[DFPattern]:
+            if isinstance(pattern, TuplePattern) and pattern in layout:
+                return [field for field, _ in layout[pattern]]
+            return pattern.children()
+
+        for pattern in children_first(roots, children):
+            below = children(pattern)
+            new = [self.fixed[child] for child in below]
+            if pattern in layout:
+                self.fixed[pattern] = TuplePattern(new)
+            else:
+                self.fixed[pattern] = pattern if new == list(below) else pattern.with_children(new)
+
+    def repetition(self, pattern: DFPattern) -> ManyPattern | None:
+        """The repetition that has copies of ``pattern``, if one has."""
+        return self._repetition.get(pattern)
+
+    def occurrences(self, pattern: DFPattern) -> list[DFPattern]:
+        """What stands in the place of ``pattern``: one pattern for each field where it takes part."""
+        many = self._repetition.get(pattern)
+        if many is None:
+            return [self.fixed[pattern]] if pattern in self.fixed else []
+        return [found for copy in self.copies[many] for found in self.occurrences(copy.of[pattern])]
+
+    def takes_part(self, pattern: DFPattern) -> bool:
+        """Whether ``pattern`` stands for something by itself."""
+        return pattern in self.fixed or pattern in self.copies
+
+
+def expanded(rule: Rewrite, expansion: Expansion) -> Rewrite:
+    """``rule`` with a fixed number of fields."""
+    templates = _Templates(expansion)
+    roots = tuple([expansion.fixed[root] for root in rule.lhs])
+    results = tuple([templates.build(template, {}) for template in rule.rhs])
+    guards = tuple([Guard(*templates.spread(guard.holds, guard.refs, {})) for guard in rule.when])
+    distinct = tuple([pair for one in rule.distinct for pair in _distinct(one, expansion)])
+    varying = [NonConstant(part) for one in rule.non_constant for part in expansion.occurrences(one.pattern)]
+    return replace(
+        rule, lhs=roots, rhs=results, when=guards, distinct=distinct, non_constant=tuple(varying), examples=None
+    )
+
+
+def _distinct(condition: Distinct, expansion: Expansion) -> list[Distinct]:
+    """A condition on patterns of which those of different fields need not be distinct from each other."""
+    once = [pattern for pattern in condition.patterns if expansion.repetition(pattern) is None]
+    fixed = tuple([expansion.fixed[pattern] for pattern in once])
+    repeated = [pattern for pattern in condition.patterns if pattern not in once]
+    return [Distinct(fixed), *(Distinct((*fixed, part)) for one in repeated for part in expansion.occurrences(one))]
+
+
+class _Templates:
+    """Builds right sides over the patterns of an expansion."""
+
+    def __init__(self, expansion: Expansion):
+        self.expansion = expansion
+        self._built: dict[tuple[DFPattern, tuple[DFPattern, ...]], DFPattern] = {}
+
+    def build(self, template: DFPattern, scope: Scope) -> DFPattern:
+        """The template with a fixed number of fields."""
+        matched = scope.get(template, template)
+        if matched in self.expansion.fixed:
+            return self.expansion.fixed[matched]
+        key = (template, tuple(scope.values()))
+        if key not in self._built:
+            self._built[key] = self._new(template, scope)
+        return self._built[key]
+
+    def spread(
+        self, function: Callable[..., Any], refs: Sequence[Ref], scope: Scope
+    ) -> tuple[Callable[..., Any], tuple[Ref, ...]]:
+        """A function of what ``refs`` refer to, and the references.
+
+        Of a repeated pattern the function is given a tuple, of what is asked for in each field.
+        """
+        sizes: list[int | None] = []
+        found: list[Ref] = []
+        for ref in refs:
+            pattern = scope.get(ref.pattern, ref.pattern)
+            is_repeated = self.expansion.repetition(pattern) is not None
+            parts = self.expansion.occurrences(pattern) if is_repeated else [self.expansion.fixed.get(pattern, pattern)]
+            sizes.append(len(parts) if is_repeated else None)
+            found += [Ref(ref.kind, part) for part in parts]
+        if all(size is None for size in sizes):
+            return function, tuple(found)
+
+        def gathered(*values: Any) -> Any:
+            rest = iter(values)
+            return function(*[next(rest) if size is None else tuple(islice(rest, size)) for size in sizes])
+
+        return gathered, tuple(found)
+
+    def _new(self, template: DFPattern, scope: Scope) -> DFPattern:
+        if isinstance(template, Compute):
+            return Compute(*self.spread(template.function, template.refs, scope))
+        if isinstance(template, Like):
+            args = [self.build(arg, scope) for arg in template.args]
+            return Like(self._call(template.call, scope), args, self._values(template.changes, scope))
+        if isinstance(template, AttrPattern):
+            return AttrPattern(self.build(template.pattern, scope), self._values(template.attrs, scope))
+        if isinstance(template, TuplePattern):
+            return TuplePattern([new for field in template.fields or () for new in self._fields(field, scope)])
+        return template.with_children([self.build(child, scope) for child in template.children()])
+
+    def _call(self, call: DFPattern, scope: Scope) -> DFPattern:
+        """The matched call that a call is to be like; of a repeated one that of the first field."""
+        matched = scope.get(call, call)
+        return next(iter(self.expansion.occurrences(matched)), matched)
+
+    def _values(self, values: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+        return {
+            name: self.build(value, scope) if isinstance(value, Compute) else value for name, value in values.items()
+        }
+
+    def _fields(self, field: DFPattern, scope: Scope) -> list[DFPattern]:
+        """The fields that one field of a template stands for."""
+        if not isinstance(field, ManyPattern):
+            return [self.build(field, scope)]
+        expansion = self.expansion
+        matched = scope.get(field, field)
+        if matched in expansion.copies:
+            return [expansion.fixed[expansion.chosen[copy]] for copy in expansion.copies[matched]]
+        found = []
+        for copy in expansion.copies[self._repeated_in(field, scope)]:
+            inside = {**scope, **copy.of, **{one: copy.of[now] for one, now in scope.items() if now in copy.of}}
+            some = field.some
+            takes = some is not None and expansion.takes_part(inside.get(some, some))
+            found += self._fields(some if takes and some is not None else field.pattern, inside)
+        return found
+
+    def _repeated_in(self, field: ManyPattern, scope: Scope) -> ManyPattern:
+        """The repetition of the left side whose patterns a repetition of the right side speaks of."""
+        for part in spoken_of(field):
+            many = self.expansion.repetition(scope.get(part, part))
+            if many is not None:
+                return many
+        raise RuleError("many() on the right side speaks of no pattern that is repeated on the left side")
+
+
+def spoken_of(template: DFPattern) -> list[DFPattern]:
+    """The patterns and templates in a template, and those that it refers to."""
+    found: dict[DFPattern, None] = {}
+    stack = [template]
+    while stack:
+        part = stack.pop()
+        if part not in found:
+            found[part] = None
+            stack += part.children()
+            if isinstance(part, Like):
+                stack += (part.call, *part.args, *filter(_is_computed, part.changes.values()))
+            elif isinstance(part, AttrPattern):
+                stack += filter(_is_computed, part.attrs.values())
+            elif isinstance(part, Compute):
+                stack += [ref.pattern for ref in part.refs]
+    return list(found)
+
+
+def _is_computed(value: Any) -> bool:
+    return isinstance(value, Compute)
