@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from eqsat.errors import ArgumentError, EqsatError, FileError
 from eqsat.files import replacing
@@ -160,13 +160,6 @@ def _outcome(future: Any, job: Job) -> Outcome:
     except BaseException as error:
         return Outcome(job, "failed", _unexpected(error))
     return outcome
-
-
-class _Place(Protocol):
-    """Where jobs are done."""
-
-    def submit(self, function: Callable[..., Outcome], *args: Any) -> Any: ...
-    def as_completed(self, futures: Iterable[Any]) -> Iterator[Any]: ...
 
 
 class _Processes(AbstractContextManager["_Processes"]):

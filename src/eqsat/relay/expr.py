@@ -400,12 +400,6 @@ class Function(Expr):
         new: Function = Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
         return new
 
-    def without_attr(self, key: str) -> Function:
-        """A copy without attribute ``key``."""
-        attrs = Attrs({name: value for name, value in self.attrs.items() if name != key})
-        new: Function = Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
-        return new
-
     @property
     def type_annotation(self) -> FuncType | None:
         """The function's type as declared, None when a parameter or the result is not annotated."""

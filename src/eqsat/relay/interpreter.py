@@ -40,7 +40,7 @@ from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, Type
 
 Value: TypeAlias = Any
-"""An array, a Python tuple of values, a :class:`Closure`, :class:`Ref` or :class:`ConstructorValue`, an Op or
+"""An array, a Python tuple of values, a :class:`Closure`, :class:`Cell` or :class:`ConstructorValue`, an Op or
 Constructor."""
 
 
@@ -58,7 +58,7 @@ class Closure:
         self.scope = scope
 
 
-class Ref:
+class Cell:
     """A mutable cell."""
 
     __slots__ = ("value",)
@@ -173,7 +173,7 @@ def _bind(variables: Sequence[Var], env: Bindings) -> dict[Expr, Value]:
 
 
 def _as_value(given: Any, ty: Type | None, name: str) -> Value:
-    if isinstance(given, (Closure, Ref, ConstructorValue, Op, Constructor)):
+    if isinstance(given, (Closure, Cell, ConstructorValue, Op, Constructor)):
         return given
     if isinstance(given, tuple):
         fields = getattr(ty, "fields", (None,) * len(given))
@@ -396,7 +396,7 @@ class _Machine:
 
     def _ref_create(self, frame: _Frame, node: RefCreate) -> None:
         if not frame.wants((node.value,)):
-            frame.finish(node, Ref(frame.values[node.value]), (node.value,))
+            frame.finish(node, Cell(frame.values[node.value]), (node.value,))
 
     def _ref_read(self, frame: _Frame, node: RefRead) -> None:
         if not frame.wants((node.ref,)):
@@ -453,8 +453,8 @@ def _looks_like(value: Value, pattern: Pattern, bound: dict[Var, Value]) -> bool
     return True
 
 
-def _cell(value: Value) -> Ref:
-    if not isinstance(value, Ref):
+def _cell(value: Value) -> Cell:
+    if not isinstance(value, Cell):
         raise EvaluationError(f"a reference is needed, not {_describe(value)}")
     return value
 

@@ -42,7 +42,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Edge:
+class Arrow:
     """Data that flows from one box to another."""
 
     source: Box
@@ -50,7 +50,7 @@ class Edge:
     label: str = ""
 
 
-def arrange(root: Box, edges: list[Edge]) -> list[Box]:
+def arrange(root: Box, edges: list[Arrow]) -> list[Box]:
     """Give every box inside ``root`` its place; all boxes, frames before what they hold, are returned."""
     boxes = [root]
     for box in boxes:

@@ -105,10 +105,6 @@ class IRModule(Printable):
         key = self._known(name)
         del self._functions[key], self._globals[key]
 
-    def update_func(self, name: GlobalVar, function: Function) -> None:
-        """Set the function of a GlobalVar."""
-        self[name] = function
-
     def update(self, other: IRModule | Mapping[str | GlobalVar, Function]) -> None:
         """Add or replace functions, and of a module types, by those of ``other``."""
         if isinstance(other, IRModule):

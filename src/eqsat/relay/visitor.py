@@ -63,12 +63,6 @@ _BELOW_DONE = object()
 """On the stack of a walk: what is under it is a node whose children were listed."""
 
 
-def post_order_visit(expr: Expr, fvisit: Callable[[Expr], Any]) -> None:
-    """Call ``fvisit`` on every node of ``expr``, children first."""
-    for node in post_order(expr):
-        fvisit(node)
-
-
 def rewrite_post_order(root: Expr, visit: Callable[[Expr, Expr], Expr]) -> Expr:
     """Rebuild ``root`` bottom-up, sharing kept.
 

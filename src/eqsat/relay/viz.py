@@ -27,7 +27,7 @@ from eqsat.relay.expr import (
     TupleGetItem,
     Var,
 )
-from eqsat.relay.layered import MARGIN, TITLE, Box, Edge, arrange
+from eqsat.relay.layered import MARGIN, TITLE, Arrow, Box, arrange
 from eqsat.relay.literal import scalar_text
 from eqsat.relay.metadata import MetadataWriter
 from eqsat.relay.module import IRModule
@@ -68,7 +68,7 @@ class Picture:
         nodes: what each box that is no frame stands for; the result of a function is its body's.
     """
 
-    def __init__(self, root: Box, edges: list[Edge], nodes: dict[Box, Expr]):
+    def __init__(self, root: Box, edges: list[Arrow], nodes: dict[Box, Expr]):
         self.root = root
         self.edges = edges
         self.nodes = nodes
@@ -133,7 +133,7 @@ class _Scene:
 
     def __init__(self) -> None:
         self.root = Box([], "frame")
-        self.edges: list[Edge] = []
+        self.edges: list[Arrow] = []
         self.nodes: dict[Box, Expr] = {}
 
     def add(self, root: Expr, title: str) -> None:
@@ -202,7 +202,7 @@ class _Scene:
                 self._connect(child, box, labels[index] if labels else "")
 
     def _connect(self, source: Expr, target: Box, label: str = "") -> None:
-        self.edges.append(Edge(self.outputs[source], target, label))
+        self.edges.append(Arrow(self.outputs[source], target, label))
 
     def _box(self, node: Expr) -> Box:
         lines, kind = _label(node)
@@ -272,7 +272,7 @@ def _node_svg(box: Box) -> str:
     )
 
 
-def _edge_svg(edge: Edge) -> str:
+def _edge_svg(edge: Arrow) -> str:
     x0, y0 = edge.source.x + edge.source.width / 2, edge.source.y + edge.source.height
     x1, y1 = edge.target.x + edge.target.width / 2, edge.target.y
     bend = max(12.0, (y1 - y0) / 2)

@@ -12,7 +12,7 @@ from eqsat.pipeline.problem import input_node_costs
 from eqsat.pipeline.saturate import saturate
 from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.infer import infer_module, infer_types
-from eqsat.relay.layered import Box, Edge, arrange
+from eqsat.relay.layered import Arrow, Box, arrange
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import Type
 from eqsat.relay.viz import Picture, viz
@@ -124,7 +124,7 @@ def _take_out_constants(picture: Picture) -> defaultdict[Box, list[str]]:
 
     Weights are half the nodes of a network, and say little as boxes.
     """
-    leaving: dict[Box, list[Edge]] = {box: [] for box in picture.nodes if box.kind == "constant"}
+    leaving: dict[Box, list[Arrow]] = {box: [] for box in picture.nodes if box.kind == "constant"}
     for edge in picture.edges:
         if edge.source in leaving:
             leaving[edge.source].append(edge)

@@ -84,11 +84,6 @@ class PassContext:
         entered = _CONTEXTS.get()
         return entered[-1] if entered else PassContext()
 
-    @staticmethod
-    def list_configs() -> dict[str, type]:
-        """Every known option with the type of its values."""
-        return dict(_CONFIG_KINDS)
-
 
 _CONTEXTS: ContextVar[tuple[PassContext, ...]] = ContextVar("pass contexts", default=())
 

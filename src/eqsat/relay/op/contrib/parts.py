@@ -43,7 +43,7 @@ def entry(name: str, pattern: DFPattern, *conditions: Callable[[Expr, dict[DFPat
     return name, pattern, check
 
 
-def number(value: float) -> DFPattern:
+def scalar_near(value: float) -> DFPattern:
     """A constant of one element that is close to ``value``."""
     return is_constant(predicate=_is_near(value))
 
@@ -56,8 +56,8 @@ def _is_near(value: float) -> Callable[[Any], bool]:
 
 def gelu_by_erf(x: DFPattern) -> DFPattern:
     """x (1 + erf(x / sqrt 2)) / 2, with the half at any of its places."""
-    root, half, one = np.sqrt(2.0), number(0.5), number(1.0)
-    scaled = is_op("divide")(x, number(root)) | is_op("multiply")(x, number(1 / root))
+    root, half, one = np.sqrt(2.0), scalar_near(0.5), scalar_near(1.0)
+    scaled = is_op("divide")(x, scalar_near(root)) | is_op("multiply")(x, scalar_near(1 / root))
     shifted = is_op("add")(is_op("erf")(scaled), one)
     multiply = is_op("multiply")
     halved = multiply(x, half)
@@ -68,7 +68,7 @@ def layer_norm_written_out() -> DFPattern:
     """gamma (x - mean x) / sqrt(mean (x - mean x)^2 + epsilon) + beta."""
     x = wildcard()
     centred = is_op("subtract")(x, is_op("mean")(x))
-    squared = is_op("power")(centred, number(2.0)) | is_op("multiply")(centred, centred)
+    squared = is_op("power")(centred, scalar_near(2.0)) | is_op("multiply")(centred, centred)
     deviation = is_op("sqrt")(is_op("add")(is_op("mean")(squared), is_constant()))
     scaled = is_op("multiply")(is_op("divide")(centred, deviation), wildcard())
     return is_op("add")(scaled, wildcard())
