@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from eqsat import relay
 from eqsat.errors import TypeCheckError
 from eqsat.relay.expr import Op
-from eqsat.relay.infer import call_type
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.op.op import make_attrs
+from eqsat.relay.relations import call_type
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type

@@ -22,8 +22,8 @@ from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.fold import nbytes
-from eqsat.relay.infer import call_type
 from eqsat.relay.interpreter import evaluate_op
+from eqsat.relay.relations import call_type
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
 MAX_ARITY = 32

@@ -462,64 +462,6 @@ class If(Expr):
         return (Scope((), self.true_branch), Scope((), self.false_branch))
 
 
-class RefCreate(Expr):
-    """A new mutable cell holding ``value``."""
-
-    __slots__ = ("value",)
-    kind = "ref"
-    has_effects = True
-
-    def __init__(self, value: Expr):
-        self._init()
-        self.value = value
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.value,)
-
-    def with_children(self, children: Sequence[Expr]) -> RefCreate:
-        new: RefCreate = RefCreate(*children)._carry(self)
-        return new
-
-
-class RefRead(Expr):
-    """The value in the cell ``ref``."""
-
-    __slots__ = ("ref",)
-    kind = "ref_read"
-    has_effects = True
-
-    def __init__(self, ref: Expr):
-        self._init()
-        self.ref = ref
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.ref,)
-
-    def with_children(self, children: Sequence[Expr]) -> RefRead:
-        new: RefRead = RefRead(*children)._carry(self)
-        return new
-
-
-class RefWrite(Expr):
-    """Puts ``value`` into the cell ``ref``; gives the empty tuple."""
-
-    __slots__ = ("ref", "value")
-    kind = "ref_write"
-    has_effects = True
-
-    def __init__(self, ref: Expr, value: Expr):
-        self._init()
-        self.ref = ref
-        self.value = value
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.ref, self.value)
-
-    def with_children(self, children: Sequence[Expr]) -> RefWrite:
-        new: RefWrite = RefWrite(*children)._carry(self)
-        return new
-
-
 class TupleWrapper:
     """The result of an operator with several outputs: ``w[i]`` makes a new projection each time.
 

@@ -12,8 +12,8 @@ from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.elements import MOST_ELEMENTS
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem
-from eqsat.relay.infer import call_type, refined_type
 from eqsat.relay.interpreter import evaluate_op
+from eqsat.relay.relations import call_type, refined_type
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import post_order, rebuild
 

@@ -7,36 +7,18 @@ in the registry), parameters of a function that is called directly take the type
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from eqsat.errors import OperatorError, TypeCheckError
+from eqsat.errors import TypeCheckError
 from eqsat.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
-from eqsat.relay.attrs import Attrs
 from eqsat.relay.elements import Elements
-from eqsat.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Op,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.generics import UNKNOWN, compatible, join, solve, substitute_types
 from eqsat.relay.module import IRModule
-from eqsat.relay.op.op import make_attrs
-from eqsat.relay.traits import Trait
+from eqsat.relay.references import RefCreate, RefRead, RefWrite
+from eqsat.relay.relations import call_type, complete_attrs, refined_type
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import (
-    Dim,
     FuncType,
     IncompleteType,
     RefType,
@@ -109,55 +91,6 @@ def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
     for node, ty in types.items():
         new[node] = _typed(node, ty, new)
     return new[root]
-
-
-def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
-    """The type of a call of ``op``; raises TypeCheckError naming the operator and the types."""
-    if any(isinstance(ty, IncompleteType) for ty in arg_types) and not op.has(Trait.FOREIGN):
-        return UNKNOWN
-    if op.arguments is not None and len(arg_types) != len(op.arguments):
-        raise TypeCheckError(f"{op.name} takes {len(op.arguments)} arguments {op.arguments}, not {len(arg_types)}")
-    try:
-        relation = _related if op.has(Trait.FOREIGN) else _related_once
-        return relation(op, attrs, tuple(arg_types))
-    except TypeCheckError as error:
-        types = ", ".join(map(str, arg_types))
-        raise TypeCheckError(f"{op.name}({types}): {error}") from None
-
-
-def _related(op: Op, attrs: Attrs | None, arg_types: tuple[Type, ...]) -> Type:
-    """The type by the operator's own relation."""
-    if op.infer is None:
-        raise TypeCheckError("there is no type relation")
-    return op.infer(_complete(op, attrs), arg_types)
-
-
-_related_once = lru_cache(maxsize=1 << 12)(_related)
-"""Layers repeat. Attributes of opaque operators hold whole graphs: they are not kept."""
-
-
-def refined_type(
-    op: Op, attrs: Attrs | None, arg_types: list[Type], elements: Sequence[Sequence[Dim] | None]
-) -> Type | None:
-    """The type of a call of ``op`` as far as elements of its arguments decide it, None where they decide nothing.
-
-    Args:
-        op, attrs, arg_types: as for :func:`call_type`, which gave no error.
-        elements: of the arguments that are lists of integers; None for the others.
-    """
-    if op.refine is None or all(known is None for known in elements):
-        return None
-    return op.refine(_complete(op, attrs), arg_types, elements)
-
-
-def _complete(op: Op, attrs: Attrs | None) -> Attrs | None:
-    """The attributes of a call made by hand without any: the defaults."""
-    if attrs is not None or not op.fields:
-        return attrs
-    try:
-        return make_attrs(op, {})
-    except OperatorError as error:
-        raise TypeCheckError(f"the call has no attributes: {error}") from None
 
 
 def infer_module(module: IRModule) -> IRModule:
@@ -272,7 +205,8 @@ class _Inferencer:
     def _deduce(self, call: Call, op: Op, arg_types: list[Type | None]) -> None:
         if op.deduce is None:
             return
-        for arg, old, new in zip(call.args, arg_types, op.deduce(_complete(op, call.attrs), arg_types), strict=True):
+        deduced = op.deduce(complete_attrs(op, call.attrs), arg_types)
+        for arg, old, new in zip(call.args, arg_types, deduced, strict=True):
             marks, source = _behind_marks(arg)
             if old is None and new is not None and isinstance(source, Var):
                 self.types[source] = self.var_types[source] = new

@@ -7,82 +7,31 @@ in; its value is dropped after its last use there.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from eqsat.errors import EqsatError, EvaluationError
-from eqsat.nd import NDArray
-from eqsat.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Op,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import make_attrs
-from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TensorType, Type
-
-Value: TypeAlias = Any
-"""An array, a Python tuple of values, a :class:`Closure`, :class:`Cell` or :class:`ConstructorValue`, an Op or
-Constructor."""
-
-
-Bindings: TypeAlias = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Var | str, Any]
-"""Values by variable or by a variable's name."""
-
-
-class Closure:
-    """A function value: its code and the values of its free variables, looked up when it is called."""
-
-    __slots__ = ("function", "scope")
-
-    def __init__(self, function: Function, scope: dict[Expr, Value]):
-        self.function = function
-        self.scope = scope
-
-
-class Cell:
-    """A mutable cell."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value):
-        self.value = value
-
-
-class ConstructorValue:
-    """What a constructor made of its fields."""
-
-    __slots__ = ("constructor", "fields")
-
-    def __init__(self, constructor: Constructor, fields: Sequence[Value]):
-        self.constructor = constructor
-        self.fields = tuple(fields)
-
-    @property
-    def tag(self) -> int:
-        """The constructor's place in the type's definition."""
-        return self.constructor.tag
-
-    def __repr__(self) -> str:
-        return f"{self.constructor.name_hint}({', '.join(map(repr, self.fields))})"
+from eqsat.relay.references import RefCreate, RefRead, RefWrite
+from eqsat.relay.values import (
+    Bindings,
+    Cell,
+    Closure,
+    Value,
+    bind_values,
+    cell_of,
+    construct,
+    describe_value,
+    looks_like,
+    truth,
+)
 
 
 def evaluate(expr: Expr | IRModule, env: Bindings | None = None, module: IRModule | None = None) -> Value:
@@ -109,7 +58,7 @@ def evaluate(expr: Expr | IRModule, env: Bindings | None = None, module: IRModul
         variables, root = [*expr.params, *free_vars(expr)], expr.body
     else:
         variables, root = free_vars(expr), expr
-    scope = _bind(variables, env or {})
+    scope = bind_values(variables, env or {})
     with np.errstate(all="ignore"):
         return _Machine(module or IRModule()).run(root, scope)
 
@@ -132,69 +81,9 @@ def _apply(op: Op, attrs: Attrs | None, arguments: Sequence[Value]) -> Value:
     try:
         result = op.kernel(attrs, *arguments)
     except (EqsatError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        what = ", ".join(map(_describe, arguments))
+        what = ", ".join(map(describe_value, arguments))
         raise EvaluationError(f"{op.name}({what}): {error}") from error
     return tuple(map(np.asarray, result)) if isinstance(result, tuple) else np.asarray(result)
-
-
-def _describe(value: Value) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_describe, value))})"
-    return str(TensorType(value.shape, value.dtype.name)) if hasattr(value, "dtype") else type(value).__name__
-
-
-# ---- values of variables
-
-
-def _bind(variables: Sequence[Var], env: Bindings) -> dict[Expr, Value]:
-    """Variable -> value for ``variables``; copies that passes made of a variable share its identity."""
-    by_id = {key.vid: value for key, value in env.items() if isinstance(key, Var)}
-    by_name = {key: value for key, value in env.items() if isinstance(key, str)}
-    names = Counter(variable.name_hint for variable in variables)
-    for name in by_name:
-        if names[name] != 1:
-            what = "several variables are" if names[name] else "no variable is"
-            raise EvaluationError(f"{what} named {name!r}; the variables are {list(names)}")
-    scope: dict[Expr, Value] = {}
-    missing = []
-    for variable in variables:
-        if variable.vid in by_id:
-            given = by_id[variable.vid]
-        elif variable.name_hint in by_name:
-            given = by_name[variable.name_hint]
-        else:
-            missing.append(variable.name_hint)
-            continue
-        ty = variable.type_annotation or variable._checked_type
-        scope[variable] = _as_value(given, ty, variable.name_hint)
-    if missing:
-        raise EvaluationError(f"no value is given for {', '.join(f'%{name}' for name in missing)}")
-    return scope
-
-
-def _as_value(given: Any, ty: Type | None, name: str) -> Value:
-    if isinstance(given, (Closure, Cell, ConstructorValue, Op, Constructor)):
-        return given
-    if isinstance(given, tuple):
-        fields = getattr(ty, "fields", (None,) * len(given))
-        return tuple(_as_value(value, field, name) for value, field in zip(given, fields, strict=True))
-    if isinstance(given, NDArray):
-        given = given.numpy()
-    typed = hasattr(given, "dtype")
-    array = np.asarray(given, None if typed or not isinstance(ty, TensorType) else ty.dtype)
-    if isinstance(ty, TensorType) and not _fits(array, ty):
-        found = TensorType(array.shape, array.dtype.name)
-        raise EvaluationError(f"%{name} must be {ty} and is given {found}")
-    return array
-
-
-def _fits(array: Any, ty: TensorType) -> bool:
-    if array.dtype.name != ty.dtype or array.ndim != len(ty.shape):
-        return False
-    return all(isinstance(dim, AnyDim) or dim == size for dim, size in zip(ty.shape, array.shape, strict=True))
-
-
-# ---- the machine
 
 
 class _Frame:
@@ -306,7 +195,7 @@ class _Machine:
         if isinstance(callee, Op):
             frame.finish(node, _apply(callee, node.attrs, given), (op, *args))
         elif isinstance(callee, Constructor):
-            frame.finish(node, _construct(callee, given), (op, *args))
+            frame.finish(node, construct(callee, given), (op, *args))
         elif isinstance(callee, Closure):
             self._activate(callee, given)
         else:
@@ -368,7 +257,7 @@ class _Machine:
         if node not in frame.entered:
             if frame.wants((node.cond,)):
                 return
-            frame.entered[node] = node.true_branch if _truth(frame.values[node.cond]) else node.false_branch
+            frame.entered[node] = node.true_branch if truth(frame.values[node.cond]) else node.false_branch
             frame.release(node.cond)
         branch = frame.entered[node]
         if not frame.wants((branch,)):
@@ -389,10 +278,10 @@ class _Machine:
         value = frame.values[node.data]
         for clause in node.clauses:
             bound: dict[Var, Value] = {}
-            if _looks_like(value, clause.lhs, bound):
+            if looks_like(value, clause.lhs, bound):
                 frame.values.update((variable, bound[variable]) for variable in bound if frame.uses.get(variable, 0))
                 return clause.rhs
-        raise EvaluationError(f"no clause of a match applies to {_describe(value)}")
+        raise EvaluationError(f"no clause of a match applies to {describe_value(value)}")
 
     def _ref_create(self, frame: _Frame, node: RefCreate) -> None:
         if not frame.wants((node.value,)):
@@ -400,11 +289,11 @@ class _Machine:
 
     def _ref_read(self, frame: _Frame, node: RefRead) -> None:
         if not frame.wants((node.ref,)):
-            frame.finish(node, _cell(frame.values[node.ref]).value, (node.ref,))
+            frame.finish(node, cell_of(frame.values[node.ref]).value, (node.ref,))
 
     def _ref_write(self, frame: _Frame, node: RefWrite) -> None:
         if not frame.wants((node.ref, node.value)):
-            _cell(frame.values[node.ref]).value = frame.values[node.value]
+            cell_of(frame.values[node.ref]).value = frame.values[node.value]
             frame.finish(node, (), (node.ref, node.value))
 
 
@@ -419,44 +308,6 @@ def _scope_children(node: Expr) -> Sequence[Expr]:
 
 def _unknown(machine: _Machine, frame: _Frame, node: Expr) -> None:
     raise EvaluationError(f"{type(node).__name__} nodes cannot be evaluated")
-
-
-def _truth(value: Value) -> bool:
-    if not isinstance(value, np.ndarray) or value.size != 1:
-        raise EvaluationError(f"the condition of an if must be a bool scalar, not {_describe(value)}")
-    return bool(value.item())
-
-
-def _construct(constructor: Constructor, fields: Sequence[Value]) -> ConstructorValue:
-    if len(fields) != len(constructor.inputs):
-        raise EvaluationError(
-            f"{constructor.name_hint} has {len(constructor.inputs)} fields and is given {len(fields)}"
-        )
-    return ConstructorValue(constructor, fields)
-
-
-def _looks_like(value: Value, pattern: Pattern, bound: dict[Var, Value]) -> bool:
-    """Whether ``value`` has the form of ``pattern``; what its variables stand for is entered into ``bound``."""
-    if isinstance(pattern, PatternVar):
-        bound[pattern.var] = value
-    elif isinstance(pattern, PatternConstructor):
-        wanted = pattern.constructor
-        if not isinstance(value, ConstructorValue):
-            raise EvaluationError(f"{_describe(value)} is matched with {wanted.name_hint} of {wanted.belong_to}")
-        if (value.tag, value.constructor.belong_to) != (wanted.tag, wanted.belong_to):
-            return False
-        return all(_looks_like(field, part, bound) for field, part in zip(value.fields, pattern.parts, strict=True))
-    elif isinstance(pattern, PatternTuple):
-        if not isinstance(value, tuple) or len(value) != len(pattern.parts):
-            raise EvaluationError(f"{_describe(value)} is matched with a tuple of {len(pattern.parts)}")
-        return all(_looks_like(field, part, bound) for field, part in zip(value, pattern.parts, strict=True))
-    return True
-
-
-def _cell(value: Value) -> Cell:
-    if not isinstance(value, Cell):
-        raise EvaluationError(f"a reference is needed, not {_describe(value)}")
-    return value
 
 
 _STEPS: dict[type[Expr], Callable[[_Machine, _Frame, Any], None]] = {

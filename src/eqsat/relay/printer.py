@@ -19,26 +19,12 @@ from eqsat.relay import printable
 from eqsat.relay.adt import Constructor, Match, TypeData
 from eqsat.relay.attrs import freeze
 from eqsat.relay.blocks import Block, Layout, Rope
-from eqsat.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Op,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.literal import key_text, name_text, scalar_text
 from eqsat.relay.metadata import MetadataWriter
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import REQUIRED
+from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.trampoline import Step, run
 from eqsat.relay.ty import Type, type_params_text
 

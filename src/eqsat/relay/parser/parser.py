@@ -21,25 +21,12 @@ from eqsat.relay.adt import (
     TypeData,
 )
 from eqsat.relay.attrs import Attrs, freeze
-from eqsat.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    If,
-    Let,
-    Op,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.parser.tokens import Span, Tokens
 from eqsat.relay.parser.types import Reader
+from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.trampoline import Step, run
 from eqsat.relay.ty import GlobalTypeVar, Type
 

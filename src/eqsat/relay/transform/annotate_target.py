@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from eqsat.errors import ArgumentError, PassError
-from eqsat.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    If,
-    Let,
-    Op,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import infer_module
 from eqsat.relay.module import IRModule
+from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.regions import target_of
 from eqsat.relay.transform.annotation import DEFAULT_TARGET, begin, end, is_begin, is_end
 from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo
