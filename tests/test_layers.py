@@ -20,7 +20,7 @@ LAYERS = [
     ["eqsat.extraction"],
     ["eqsat.rules"],
     ["eqsat.composites", "eqsat.layers", "eqsat.orders", "eqsat.pipeline"],
-    ["eqsat.ir", "eqsat.parser", "eqsat.transform"],
+    ["eqsat.ir", "eqsat.parser", "eqsat.tir", "eqsat.transform"],
     ["eqsat.onnx"],
     ["eqsat.cli", "eqsat.report_page"],
 ]

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from eqsat import ir, nd, parser, relay, transform
+from eqsat import ir, nd, parser, relay, tir, transform
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
 from eqsat.errors import EqsatError
@@ -46,5 +46,6 @@ __all__ = [
     "register_func",
     "relay",
     "saturate",
+    "tir",
     "transform",
 ]

@@ -12,9 +12,8 @@ from eqsat.egraph.lower import Lowered
 from eqsat.egraph.python_rules import build_node
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.symbols import Atom, Symbol
-from eqsat.relay.adt import Match
 from eqsat.relay.analysis import free_vars
-from eqsat.relay.expr import Expr, Function, Let
+from eqsat.relay.expr import Expr, Function
 from eqsat.relay.visitor import children_first, substitute
 
 
@@ -56,7 +55,7 @@ def build_captured(symbol: Symbol, atom: Atom, children: list[Expr], functions: 
         functions: what takes the place of functions.
     """
     expr = build_node(symbol, atom, children)
-    if isinstance(expr, (Function, Let, Match)):
+    if symbol.kind == "function":
         captured: dict[Expr, Expr] = dict(zip(free_vars(expr), children, strict=True))
         changed = {old: new for old, new in captured.items() if old is not new}
         return substitute(functions.get(expr, expr), changed)

@@ -14,10 +14,9 @@ from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
-from eqsat.relay.adt import Match
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Call, Constant, Expr, Function, Let, Op, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, TupleGetItem, Var
 from eqsat.relay.ty import IncompleteType, Type
 from eqsat.relay.visitor import post_order
 
@@ -49,10 +48,10 @@ def region_children(node: Expr) -> tuple[Expr, ...]:
 
 
 def is_opaque(node: Expr) -> bool:
-    """Whether a node is one e-node with all that is inside: functions, lets of recursive ones, and matches."""
-    if isinstance(node, Let) and isinstance(node.value, Function):
-        return node.var in free_vars(node.value)
-    return isinstance(node, (Function, Match))
+    """Whether a node is one e-node with all that is in its scopes, as all are but ifs and lets that do not recur."""
+    if isinstance(node, Let):
+        return isinstance(node.value, Function) and node.var in free_vars(node.value)  # it calls itself
+    return bool(node.scopes) and not isinstance(node, If)
 
 
 def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping[Expr, int] | None = None) -> Lowered:

@@ -8,8 +8,7 @@ extents and the sharing of constants that print as literals.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
 
@@ -17,13 +16,12 @@ from eqsat.collector import paused_gc
 from eqsat.errors import ArgumentError
 from eqsat.relay import printable
 from eqsat.relay.adt import Constructor, Match, TypeData
-from eqsat.relay.attrs import freeze
+from eqsat.relay.attribute_text import attribute_text, call_attributes
 from eqsat.relay.blocks import Block, Layout, Rope
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.literal import key_text, name_text, scalar_text
+from eqsat.relay.literal import name_text, scalar_text
 from eqsat.relay.metadata import MetadataWriter
 from eqsat.relay.module import IRModule
-from eqsat.relay.op.op import REQUIRED
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.trampoline import Step, run
 from eqsat.relay.ty import Type, type_params_text
@@ -258,7 +256,7 @@ class _Printer:
     def _function(self, function: Function, head: str = "fn ") -> Step:
         inside = [self._define(param) for param in function.params]
         names = sorted(function.attrs) if self.style.sort_attributes else function.attrs
-        inside += [_attribute(name, function.attrs[name], self.metadata) for name in names]
+        inside += [attribute_text(name, function.attrs[name], self.metadata) for name in names]
         result = "" if function.ret_type is None else f"-> {self._type(function.ret_type)} "
         body = yield self._body(function.body, *self.layout.inner[function])
         generic = type_params_text(function.type_params)
@@ -314,27 +312,6 @@ def _type_definition(definition: TypeData) -> str:
     return f"{head} {{\n{''.join(lines)}}}"
 
 
-def call_attributes(call: Call, metadata: MetadataWriter) -> list[str]:
-    """The attributes of a call as they stand among its arguments: ``key=value``, those at their default left out."""
-    attrs, op = call.attrs, call.op
-    if attrs is None:
-        return ["attrs_type_key=None"] if isinstance(op, Op) and op.fields else []
-    schema = Op._registry.get(attrs.type_key)
-    if schema is None or set(attrs) != {field.name for field in schema.fields}:
-        return [metadata.reference(attrs)]
-    untold = _untold(schema)
-    told = [
-        _attribute(name, value, metadata)
-        for name, value in attrs.items()
-        if name not in untold or freeze(value) != untold[name]
-    ]
-    return told if op is schema else [*told, _attribute("attrs_type_key", schema.name, metadata)]
-
-
-def _attribute(name: str, value: Any, metadata: MetadataWriter) -> str:
-    return f"{key_text(name)}={metadata.attribute(value)}"
-
-
 def _lines(lines: list[Rope], newline: str) -> list[Rope]:
     """The lines with ``newline`` between them."""
     joined: list[Rope] = [newline] * (2 * len(lines) - 1)
@@ -352,23 +329,6 @@ def _flat(rope: Rope) -> str:
         else:
             stack.extend(reversed(top))
     return "".join(parts)
-
-
-@cache
-def _untold(op: Op) -> dict[str, object]:
-    """Attribute -> frozen value at which it is not told.
-
-    As in Relay that is the default as declared, before conversion: padding (0, 0), stored as (0, 0, 0, 0),
-    is told.
-    """
-    untold: dict[str, object] = {}
-    for field in op.fields:
-        if field.default is REQUIRED or field.told or (field.kind == "dtype" and field.default):
-            continue  # Relay declares no dtype a default
-        declared = freeze(replace(field, convert=None)(field.default))
-        if declared == freeze(field(field.default)):
-            untold[field.name] = declared
-    return untold
 
 
 _NAMED = frozenset({Constructor, GlobalVar, Op})

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import StructuralMismatchError
-from eqsat.relay.adt import Constructor, Match, TypeData
+from eqsat.relay.adt import Constructor, TypeData
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Id, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Id, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.generics import substitute_types, type_vars
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import FuncType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
@@ -120,7 +120,17 @@ class _Comparison:
     def _others(self, left: Expr, right: Expr) -> str | None:
         if left.payload != right.payload:
             return f"{_brief(left)} with {left.payload} and one with {right.payload}"
-        return self._children(left, right)
+        scopes = list(zip(left.scopes, right.scopes, strict=True))
+        if not scopes:
+            return self._children(left, right)
+        for scope, other in scopes:
+            for variable, counterpart in zip(scope.variables, other.variables, strict=True):
+                reason = self._bind(variable, counterpart)
+                if reason is not None:
+                    return reason
+        sides = [*zip(left.outside, right.outside, strict=True), *[(scope.body, other.body) for scope, other in scopes]]
+        self.tasks.extend(reversed(sides))
+        return None
 
     def _call(self, left: Call, right: Call) -> str | None:
         if not (left.attrs is right.attrs or values_equal(left.attrs, right.attrs, self._nested)):
@@ -193,24 +203,6 @@ class _Comparison:
         """Whether two expressions that are attributes' values are equal."""
         return self.right_of.get(left) is right or structural_equal(left, right, self.map_free_vars)
 
-    def _match(self, left: Match, right: Match) -> str | None:
-        if left.payload != right.payload:
-            return "matches of different clauses"
-        sides: list[tuple[Expr, Expr]] = [(left.data, right.data)]
-        for scope, other in zip(left.scopes, right.scopes, strict=True):
-            for variable, counterpart in zip(scope.variables, other.variables, strict=True):
-                reason = self._bind(variable, counterpart)
-                if reason is not None:
-                    return reason
-            sides.append((scope.body, other.body))
-        self.tasks.extend(reversed(sides))
-        return None
-
-    def _let(self, left: Let, right: Let) -> str | None:
-        reason = self._bind(left.var, right.var)
-        self.tasks += [(left.body, right.body), (left.value, right.value)]
-        return reason
-
 
 def _same_definition(left: TypeData, right: TypeData) -> bool:
     if len(left.type_vars) != len(right.type_vars) or len(left.constructors) != len(right.constructors):
@@ -226,8 +218,6 @@ _FIELDS: dict[type[Expr], Callable[[_Comparison, Any, Any], str | None]] = {
     Constant: _Comparison._constant,
     Function: _Comparison._function,
     GlobalVar: _Comparison._global_var,
-    Let: _Comparison._let,
-    Match: _Comparison._match,
     Var: _Comparison._var,
 }
 

@@ -5,30 +5,21 @@ The steps are procedures of :mod:`eqsat.relay.trampoline`: a yielded step is a c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from eqsat.errors import ArgumentError, OperatorError
+from eqsat.errors import OperatorError
 from eqsat.relay.adt import (
     Clause,
-    Constructor,
     Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-    TypeData,
 )
 from eqsat.relay.attrs import Attrs, freeze
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import make_attrs
-from eqsat.relay.parser.tokens import Span, Tokens
-from eqsat.relay.parser.types import Reader
+from eqsat.relay.parser.names import NameReader
+from eqsat.relay.parser.tokens import Tokens
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.trampoline import Step, run
-from eqsat.relay.ty import GlobalTypeVar, Type
 
 _OPERATORS = {
     "*": (12, "multiply"),
@@ -50,19 +41,16 @@ _ATTRIBUTE = "an attribute: key=value"
 _VERSIONS = ("0.0.4", "0.0.5")
 
 
-class Parser(Reader):
+class Parser(NameReader):
     """Reads one text.
 
     Args:
-        text: the text.
-        source_name: what the spans of nodes name as their source, None for no spans.
+        text: The text.
+        source_name: What the spans of nodes name as their source, None for no spans.
     """
 
     def __init__(self, text: str, source_name: str | None):
-        super().__init__(Tokens(text))
-        self.source_name = source_name
-        self.variables: dict[str, Var] = {}
-        self.constructors: dict[str, Constructor] = {}
+        super().__init__(Tokens(text), source_name)
         self.temporaries: dict[str, Expr] = {}
         self._attributes: dict[object, Attrs | None] = {}
 
@@ -72,7 +60,7 @@ class Parser(Reader):
         while self.kinds[self.at] != "end":
             start = self.at
             if self.next_is("type") or self.next_is("extern"):
-                definition = self._type_definition()
+                definition = self.type_definition()
                 module[definition.header] = definition
                 continue
             variable, function = run(self._definition())
@@ -105,44 +93,6 @@ class Parser(Reader):
         function = yield self._function()
         return variable, function
 
-    def _type_definition(self) -> TypeData:
-        external = self.next_is("extern")
-        self.at += 1
-        if external:
-            if not self.next_is("type"):
-                raise self.unexpected("'type'")
-            self.at += 1
-        start = self.at
-        header = GlobalTypeVar(self.expect("name", "the name of a type"))
-        if header.name_hint in self.type_names:
-            raise self.error(f"type {header} is defined twice", start)
-        self.type_names[header.name_hint] = header
-        variables, outside = self.type_params()
-        constructors: list[Constructor] = []
-        if not external and self.accept("{"):
-            constructors = self.series("}", lambda: self._constructor(header))
-        self.type_names = outside
-        return TypeData(header, variables, constructors)
-
-    def _constructor(self, header: GlobalTypeVar) -> Constructor:
-        start = self.at
-        name = self.expect("name", "the name of a constructor")
-        if name in self.constructors:
-            raise self.error(f"constructor {name} is defined twice", start)
-        inputs = self.series(")", self.type) if self.accept("(") else []
-        try:
-            constructor = self.constructors[name] = Constructor(name, inputs, header)
-        except ArgumentError as error:
-            raise self.error(str(error), start) from None
-        return constructor
-
-    def _spanned(self, node: Expr, at: int) -> Any:
-        if self.source_name is not None:
-            node.span = Span(self.source_name, *self.tokens.position(self.tokens.starts[at]))
-        return node
-
-    # statements
-
     def _block(self) -> Step:
         """Bindings and a last expression, up to where the scope ends."""
         lets: list[tuple[int, Var, Expr]] = []
@@ -155,12 +105,12 @@ class Parser(Reader):
                 self.expect(";")
             elif self.next_is("free_var"):
                 self.at += 1
-                self._bind(self._parameter())
+                self.bind(self.parameter())
                 self.accept(";")
             elif self.next_is("let"):
                 self.at += 1
-                variable = self._parameter()
-                shadowed.append(self._bind(variable))
+                variable = self.parameter()
+                shadowed.append(self.bind(variable))
                 self.expect("=")
                 lets.append((start, variable, (yield self._infix())))
                 self.expect(";")
@@ -169,35 +119,10 @@ class Parser(Reader):
                 if not self.accept(";"):
                     break
                 lets.append((start, Var("_"), body))
-        self._restore(shadowed)
+        self.restore(shadowed)
         for start, variable, value in reversed(lets):
-            body = self._spanned(Let(variable, value, body), start)
+            body = self.spanned(Let(variable, value, body), start)
         return body
-
-    def _parameter(self) -> Var:
-        start = self.at
-        name = self.expect("local", "a variable: %name")
-        if self.kinds[self.at] == "{":
-            raise self.error("virtual devices are not supported")
-        ty: Type | None = self.type() if self.accept(":") else None
-        variable: Var = self._spanned(Var(name, ty), start)
-        return variable
-
-    def _bind(self, variable: Var) -> tuple[str, Var | None]:
-        """Let the variable's name stand for it; gives what it stood for before."""
-        name = variable.name_hint
-        before = self.variables.get(name)
-        self.variables[name] = variable
-        return name, before
-
-    def _restore(self, shadowed: Iterable[tuple[str, Var | None]]) -> None:
-        for name, before in reversed(list(shadowed)):
-            if before is None:
-                del self.variables[name]
-            else:
-                self.variables[name] = before
-
-    # expressions
 
     def _infix(self) -> Step:
         """Operands joined by infix operators."""
@@ -211,7 +136,7 @@ class Parser(Reader):
             while pending and pending[-1][0] >= level:
                 _, op, at = pending.pop()
                 right = operands.pop()
-                operands[-1] = self._spanned(Call(Op.get(op), (operands[-1], right)), at)
+                operands[-1] = self.spanned(Call(Op.get(op), (operands[-1], right)), at)
             if not name:
                 return operands[0]
             pending.append((level, name, self.at))
@@ -229,7 +154,7 @@ class Parser(Reader):
                 index = self.expect("number", "the index of a tuple's field")
                 if not index.isdigit():
                     raise self.error(f"{index!r} is no index; write (t.0).1 for a field of a field", self.at - 1)
-                node = self._spanned(TupleGetItem(node, int(index)), start)
+                node = self.spanned(TupleGetItem(node, int(index)), start)
             elif self.accept("("):
                 node = yield self._application(node, start)
             else:
@@ -247,14 +172,14 @@ class Parser(Reader):
             self.at += 1
             return node
         if kind == "number" or kind == "-":
-            return self._spanned(self.constant(), at)
+            return self.spanned(self.constant(), at)
         if kind == "global":
             return self.global_var()
         if kind != "name" or word in _COMPOUND:
             return None
         if word in _BOOLS:
             self.at += 1
-            return self._spanned(Constant(_BOOLS[word]), at)
+            return self.spanned(Constant(_BOOLS[word]), at)
         if word == "meta":
             return self.meta()
         if word in self.constructors:
@@ -307,7 +232,7 @@ class Parser(Reader):
                 if len(fields) == 1:
                     return fields[0]
                 break
-        return self._spanned(Tuple(fields), start)
+        return self.spanned(Tuple(fields), start)
 
     def _if(self, start: int) -> Step:
         self.expect("(")
@@ -320,7 +245,7 @@ class Parser(Reader):
         self.at += 1
         self.expect("{")
         false = yield self._braced()
-        return self._spanned(If(cond, true, false), start)
+        return self.spanned(If(cond, true, false), start)
 
     def _match(self, start: int) -> Step:
         complete = not (self.kinds[self.at] == "unknown" and self.values[self.at] == "?")
@@ -330,33 +255,15 @@ class Parser(Reader):
         self.expect("{")
         clauses: list[Clause] = []
         while not self.accept("}"):
-            pattern = self.nested(self._pattern)
-            shadowed = [self._bind(variable) for variable in pattern.variables]
+            pattern = self.nested(self.pattern)
+            shadowed = [self.bind(variable) for variable in pattern.variables]
             self.expect("=>")
             clauses.append(Clause(pattern, (yield self._infix())))
-            self._restore(shadowed)
+            self.restore(shadowed)
             if not self.accept(","):
                 self.expect("}", "',' or '}'")
                 break
-        return self._spanned(Match(data, clauses, complete), start)
-
-    def _pattern(self) -> Pattern:
-        start = self.at
-        if self.kinds[start] == "local":
-            return PatternVar(self._parameter())
-        if self.accept("("):
-            return PatternTuple(self.series(")", lambda: self.nested(self._pattern)))
-        if self.next_is("_"):
-            self.at += 1
-            return PatternWildcard()
-        name = self.expect("name", "a pattern: _, %name, a constructor or a tuple of patterns")
-        if name not in self.constructors:
-            raise self.error(f"{name} is no constructor; known are {list(self.constructors)}", start)
-        parts = self.series(")", lambda: self.nested(self._pattern)) if self.accept("(") else []
-        try:
-            return PatternConstructor(self.constructors[name], parts)
-        except ArgumentError as error:
-            raise self.error(str(error), start) from None
+        return self.spanned(Match(data, clauses, complete), start)
 
     def _reference(self, start: int, node: type[Expr], count: int) -> Step:
         self.expect("(")
@@ -366,7 +273,7 @@ class Parser(Reader):
                 self.expect(",")
             children.append((yield self._block()))
         self.expect(")")
-        return self._spanned(node(*children), start)
+        return self.spanned(node(*children), start)
 
     def _function(self, start: int | None = None) -> Step:
         start = self.at if start is None else start
@@ -376,16 +283,16 @@ class Parser(Reader):
         attrs: dict[str, Any] = {}
         self.series(")", lambda: self._parameter_or_attribute(params, attrs))
         ty = self.type() if self.accept("->") else None
-        shadowed = [self._bind(param) for param in params]
+        shadowed = [self.bind(param) for param in params]
         self.expect("{")
         body = yield self._braced()
-        self._restore(shadowed)
+        self.restore(shadowed)
         self.type_names = outside
-        return self._spanned(Function(params, body, ty, type_params, attrs), start)
+        return self.spanned(Function(params, body, ty, type_params, attrs), start)
 
     def _parameter_or_attribute(self, params: list[Var], attrs: dict[str, Any]) -> None:
         if self.kinds[self.at] == "local" and not attrs:
-            params.append(self._parameter())
+            params.append(self.parameter())
         elif self.is_attribute():
             attrs.update([self.attribute()])
         else:
@@ -416,7 +323,7 @@ class Parser(Reader):
                 break
         if attrs is None:
             attrs = self._call_attributes(callee, written, start)
-        return self._spanned(Call(callee, args, attrs), start)
+        return self.spanned(Call(callee, args, attrs), start)
 
     def _simple_argument(self) -> Expr | None:
         """An argument of one word, the usual case."""

@@ -1,0 +1,355 @@
+"""The walk over a graph that finds the types of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from eqsat.errors import TypeCheckError
+from eqsat.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from eqsat.relay.elements import Elements
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.generics import UNKNOWN, compatible, join, solve, substitute_types
+from eqsat.relay.module import IRModule
+from eqsat.relay.references import RefCreate, RefRead, RefWrite
+from eqsat.relay.relations import call_type, complete_attrs, refined_type
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import (
+    FuncType,
+    IncompleteType,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+    is_static,
+)
+from eqsat.relay.visitor import post_order
+
+
+class _Binding(Expr):
+    """Stands in the schedule where variables learn their types from a value: the parameters of a function that is
+    called directly, the variables of a match's clauses."""
+
+    __slots__ = ("binder",)
+
+    def __init__(self, binder: Call | Match):
+        self.binder = binder
+
+
+class Inferencer:
+    """Finds the types of nodes; each call of :meth:`run` adds to what is known.
+
+    Args:
+        module: Where GlobalVars are looked up.
+        env: Types of variables, instead of their annotations.
+        types: Types of nodes that are known; grows.
+        names: Of dimensions that operators leave unknown, each used once; None to leave them without.
+    """
+
+    def __init__(
+        self, module: IRModule, env: Mapping[Var, Type], types: dict[Expr, Type], names: Iterator[str] | None = None
+    ):
+        self.module = module
+        self.names = names
+        self.types = types
+        self.var_types: dict[Var, Type] = dict(env)
+        self.elements = Elements(types)
+
+    def run(self, root: Expr) -> None:
+        """Type ``root`` and what is below it, down to nodes that are typed already."""
+        pending = _schedule(root, self.types)
+        if self.names is not None and any(type(node) in (Function, Match) for node in pending if node is not root):
+            self.names = None
+        pending = self._sweep(pending)
+        while pending:
+            left = self._sweep(pending)
+            if len(left) == len(pending):
+                raise TypeCheckError(self._why(left[0]))
+            pending = left
+
+    def _sweep(self, order: list[Expr]) -> list[Expr]:
+        """Type what can be typed of ``order``; the rest, in order, is returned."""
+        left = []
+        types = self.types
+        for node in order:
+            ty = self._type_of(node)
+            if ty is None:
+                left.append(node)
+            elif type(node) not in (Op, _Binding):
+                if type(node) is Call:
+                    ty = ty if self.names is None else named_dims(ty, self.names)
+                    self.elements.look_at(node, ty)
+                types[node] = ty
+        return left
+
+    def _type_of(self, node: Expr) -> Type | None:
+        if type(node) is Call:
+            return self._call(node)
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise TypeCheckError(f"type inference does not know {type(node).__name__} nodes")
+        return rule(self, node)
+
+    def _call(self, call: Call) -> Type | None:
+        op = call.op
+        arg_types = [self.types.get(arg) for arg in call.args]
+        if type(op) is Op:
+            if None in arg_types:
+                self._deduce(call, op, arg_types)
+                arg_types = [self.types.get(arg) for arg in call.args]
+            known = [ty for ty in arg_types if ty is not None]
+            if len(known) < len(arg_types):
+                return None
+            ty = call_type(op, call.attrs, known)
+            return ty if op.refine is None else self._refined(call, op, known) or ty
+        callee = self.types.get(op)
+        if callee is None or None in arg_types:
+            return None
+        if isinstance(callee, IncompleteType):
+            return UNKNOWN
+        return _apply(callee, [ty for ty in arg_types if ty is not None], op)
+
+    def _refined(self, call: Call, op: Op, arg_types: list[Type]) -> Type | None:
+        """The type as far as elements of the arguments decide it."""
+        return refined_type(op, call.attrs, arg_types, [self.elements.sizes(arg) for arg in call.args])
+
+    def _deduce(self, call: Call, op: Op, arg_types: list[Type | None]) -> None:
+        if op.deduce is None:
+            return
+        deduced = op.deduce(complete_attrs(op, call.attrs), arg_types)
+        for arg, old, new in zip(call.args, arg_types, deduced, strict=True):
+            marks, source = _behind_marks(arg)
+            if old is None and new is not None and isinstance(source, Var):
+                self.types[source] = self.var_types[source] = new
+                self.types.update(dict.fromkeys(marks, new))
+
+    def _bind(self, node: _Binding) -> Type | None:
+        if isinstance(node.binder, Match):
+            return self._bind_clauses(node.binder)
+        call, function = node.binder, node.binder.op
+        arg_types = [self.types.get(arg) for arg in call.args]
+        if None in arg_types or not isinstance(function, Function):
+            return None
+        for param, ty in zip(function.params, arg_types, strict=False):
+            if param.type_annotation is None and ty is not None:
+                self.var_types.setdefault(param, ty)
+        return UNKNOWN
+
+    def _bind_clauses(self, node: Match) -> Type | None:
+        data = self.types.get(node.data)
+        if data is None:
+            return None
+        for clause in node.clauses:
+            for variable, ty in _bound_types(clause.lhs, data):
+                if variable.type_annotation is not None and not compatible(variable.type_annotation, ty):
+                    raise TypeCheckError(f"%{variable.name_hint}: {variable.type_annotation} is matched with {ty}")
+                self.var_types.setdefault(variable, ty)
+        return UNKNOWN
+
+    def _var(self, node: Var) -> Type | None:
+        return self.types.get(node) or self.var_types.get(node) or node.type_annotation
+
+    def _global_var(self, node: GlobalVar) -> Type | None:
+        if node.name_hint not in self.module:
+            raise TypeCheckError(f"@{node.name_hint} is called but the module has no such function")
+        function = self.module[node.name_hint]
+        ty = function._checked_type or function.type_annotation
+        if ty is None:
+            raise TypeCheckError(
+                f"@{node.name_hint} has no type yet: annotate its parameters and result, or infer its module"
+            )
+        return ty
+
+    def _function(self, node: Function) -> Type | None:
+        params = [self.types.get(param) for param in node.params]
+        body = self.types.get(node.body)
+        if body is None or None in params:
+            return None
+        if node.ret_type is not None and not compatible(node.ret_type, body):
+            raise TypeCheckError(f"a function declared to give {node.ret_type} gives {body}")
+        result = body if node.ret_type is None else join(body, node.ret_type)
+        return FuncType([ty for ty in params if ty is not None], result, node.type_params)
+
+    def _let(self, node: Let) -> Type | None:
+        value = self.types.get(node.value)
+        if node.var not in self.types:
+            declared = node.value.type_annotation if isinstance(node.value, Function) else None
+            ty = value or declared
+            if ty is None:
+                return None
+            if node.var.type_annotation is not None and not compatible(node.var.type_annotation, ty):
+                raise TypeCheckError(f"let %{node.var.name_hint}: {node.var.type_annotation} is bound to {ty}")
+            self.types[node.var] = self.var_types[node.var] = ty
+        return self.types.get(node.body) if value is not None else None
+
+    def _tuple(self, node: Tuple) -> Type | None:
+        fields = [self.types.get(field) for field in node.fields]
+        known = [ty for ty in fields if ty is not None]
+        return TupleType(known) if len(known) == len(fields) else None
+
+    def _tuple_get_item(self, node: TupleGetItem) -> Type | None:
+        ty = self.types.get(node.tuple_value)
+        if ty is None or isinstance(ty, IncompleteType):
+            return ty
+        if not isinstance(ty, TupleType):
+            raise TypeCheckError(f"projection .{node.index} of a value that is no tuple: {ty}")
+        if not 0 <= node.index < len(ty.fields):
+            raise TypeCheckError(f"projection .{node.index} of a tuple of {len(ty.fields)} fields: {ty}")
+        return ty.fields[node.index]
+
+    def _if(self, node: If) -> Type | None:
+        cond, true, false = (self.types.get(child) for child in node.children())
+        if cond is None or true is None or false is None:
+            return None
+        if not compatible(cond, TensorType((), "bool")):
+            raise TypeCheckError(f"the condition of an if must be a bool scalar, not {cond}")
+        if not compatible(true, false):
+            raise TypeCheckError(f"the branches of an if differ in type: {true} and {false}")
+        return join(true, false)
+
+    def _match(self, node: Match) -> Type | None:
+        types = [self.types.get(clause.rhs) for clause in node.clauses]
+        if self.types.get(node.data) is None or None in types:
+            return None
+        result: Type = UNKNOWN
+        for ty in types:
+            if ty is not None and not compatible(result, ty):
+                raise TypeCheckError(f"the clauses of a match differ in type: {result} and {ty}")
+            result = join(result, ty or UNKNOWN)
+        return result
+
+    def _constructor(self, node: Constructor) -> Type | None:
+        if node.tag < 0:
+            raise TypeCheckError(f"constructor {node.name_hint} belongs to no definition of {node.belong_to}")
+        return node.type
+
+    def _ref(self, node: Expr) -> Type | None:
+        types = [self.types.get(child) for child in node.children()]
+        first = types[0]
+        if first is None or None in types:
+            return None
+        if isinstance(node, RefCreate):
+            return RefType(first)
+        if isinstance(node, RefWrite):
+            return TupleType(())
+        return first.value if isinstance(first, RefType) else UNKNOWN
+
+    def _why(self, node: Expr) -> str:
+        missing = [child for child in node.children() if isinstance(child, Var) and child not in self.types]
+        variable = node if isinstance(node, Var) else missing[0] if missing else None
+        if variable is not None:
+            name = variable.name_hint
+            return f"unable to infer the type of variable %{name}: annotate it, e.g. relay.var({name!r}, shape=...)"
+        what = node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else type(node).__name__
+        return f"unable to infer the type of a {what} node: the types of its arguments depend on themselves"
+
+    def _constant(self, node: Constant) -> Type | None:
+        return TensorType(node.data.shape, node.data.dtype)
+
+    def _op(self, node: Op) -> Type | None:
+        return UNKNOWN
+
+
+_RULES: dict[type[Expr], Callable[[Inferencer, Any], Type | None]] = {
+    Constant: Inferencer._constant,
+    Constructor: Inferencer._constructor,
+    _Binding: Inferencer._bind,
+    Function: Inferencer._function,
+    GlobalVar: Inferencer._global_var,
+    If: Inferencer._if,
+    Let: Inferencer._let,
+    Match: Inferencer._match,
+    Op: Inferencer._op,
+    RefCreate: Inferencer._ref,
+    RefRead: Inferencer._ref,
+    RefWrite: Inferencer._ref,
+    Tuple: Inferencer._tuple,
+    TupleGetItem: Inferencer._tuple_get_item,
+    Var: Inferencer._var,
+}
+
+
+def _schedule(root: Expr, known: Mapping[Expr, Type]) -> list[Expr]:
+    """Post-order of what is not ``known``, but arguments before a callee that is a function: they decide its
+    parameters."""
+
+    def unknown(node: Expr) -> list[Expr]:
+        return [child for child in _below(node) if child not in known]
+
+    if root in known or not unknown(root):  # as where a graph is made node by node
+        return [] if root in known else [root]
+    return post_order(root, children=unknown)
+
+
+def _below(node: Expr) -> Sequence[Expr]:
+    if type(node) is Call:
+        if type(node.op) is Op:
+            return node.args
+        return (*node.args, _Binding(node), node.op) if type(node.op) is Function else node.children()
+    if type(node) is Match:
+        return (node.data, _Binding(node), *node.children()[1:])
+    return node.children()
+
+
+def named_dims(ty: Type, names: Iterator[str]) -> Type:
+    """``ty`` with one of ``names`` for each dimension without."""
+    if isinstance(ty, TupleType):
+        fields = [named_dims(field, names) for field in ty.fields]
+        return ty if all(new is old for new, old in zip(fields, ty.fields, strict=True)) else TupleType(fields)
+    if not isinstance(ty, TensorType) or is_static(ty) or AnyDim() not in ty.shape:
+        return ty
+    return TensorType([AnyDim(next(names)) if dim == AnyDim() else dim for dim in ty.shape], ty.dtype)
+
+
+def _behind_marks(arg: Expr) -> tuple[list[Expr], Expr]:
+    """The annotations around a value, which have its type, and the value."""
+    marks: list[Expr] = []
+    while type(arg) is Call and type(arg.op) is Op and arg.op.get_attr("TNonComputational"):
+        marks.append(arg)
+        arg = arg.args[0]
+    return marks, arg
+
+
+def _bound_types(pattern: Pattern, ty: Type) -> list[tuple[Var, Type]]:
+    """The variables that ``pattern`` binds in a value of type ``ty``, and their types."""
+    if isinstance(pattern, PatternVar):
+        return [(pattern.var, ty)]
+    parts: Sequence[Type] = [UNKNOWN] * len(pattern.parts)
+    if isinstance(pattern, PatternConstructor):
+        made = pattern.constructor.type.ret_type
+        if not isinstance(ty, IncompleteType):
+            if not isinstance(ty, TypeCall) or ty.func != pattern.constructor.belong_to:
+                raise TypeCheckError(f"{pattern.constructor.name_hint} makes values of {made} and is matched with {ty}")
+            known = dict(zip(pattern.constructor.type_vars, ty.args, strict=True))
+            parts = [substitute_types(part, known) for part in pattern.constructor.inputs]
+    elif isinstance(pattern, PatternTuple) and not isinstance(ty, IncompleteType):
+        if not isinstance(ty, TupleType) or len(ty.fields) != len(pattern.parts):
+            raise TypeCheckError(f"a tuple of {len(pattern.parts)} fields is matched with {ty}")
+        parts = ty.fields
+    return [bound for part, at in zip(pattern.parts, parts, strict=True) for bound in _bound_types(part, at)]
+
+
+def _apply(callee: Type, arg_types: list[Type], op: Expr) -> Type:
+    what = _callee_text(op)
+    if not isinstance(callee, FuncType):
+        raise TypeCheckError(f"{what} of type {callee} is called but is no function")
+    if len(callee.arg_types) != len(arg_types):
+        raise TypeCheckError(f"{what} takes {len(callee.arg_types)} arguments and is called with {len(arg_types)}")
+    found: dict[TypeVar, Type] = dict.fromkeys(callee.type_params, UNKNOWN)
+    for expected, given in zip(callee.arg_types, arg_types, strict=True) if found else ():
+        solve(expected, given, found)
+    for index, (expected, given) in enumerate(zip(callee.arg_types, arg_types, strict=True)):
+        wanted = substitute_types(expected, found)
+        if not compatible(wanted, given):
+            raise TypeCheckError(f"{what}: argument {index} must be {wanted} and is {given}")
+    return substitute_types(callee.ret_type, found)
+
+
+def _callee_text(op: Expr) -> str:
+    if isinstance(op, Constructor):
+        return op.name_hint
+    if isinstance(op, Var):
+        return f"%{op.name_hint}"
+    return f"@{op.name_hint}" if isinstance(op, GlobalVar) else "a function"
