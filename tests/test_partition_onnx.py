@@ -269,6 +269,7 @@ def test_the_command_writes_a_verified_model_and_tells_what_it_found(tmp_path: P
     assert json.loads(result.stdout) == {
         "nodes": {"before": 6, "after": 3},
         "composites": {"conv_bias_relu": 2, "conv_bias_relu_2": 1},
+        "runtime": "none",
         "opaque": {},
     }
     assert len(onnx.load(tmp_path / "out.onnx").functions) == 2

@@ -11,6 +11,7 @@ from eqsat.layers.optimize import optimize
 from eqsat.orders.compare import OrderComparison, compare_orders
 from eqsat.pipeline.equality_saturation import EqualitySaturation
 from eqsat.pipeline.extract import Extraction, extract
+from eqsat.pipeline.options import Options
 from eqsat.pipeline.saturate import Saturation, saturate
 from eqsat.registry import get_global_func, register_func
 from eqsat.relay import IRModule
@@ -32,6 +33,7 @@ __all__ = [
     "Extraction",
     "IRModule",
     "Limits",
+    "Options",
     "OrderComparison",
     "Saturation",
     "TVMError",

@@ -4,48 +4,33 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
+from rich.console import Console
 
-from eqsat.cli.options import (
-    COSTS,
-    PATH,
-    cost_option,
-    json_option,
-    keep_apart,
-    limit_options,
-    limits,
-    read_model,
-    rules_option,
-)
+from eqsat.cli.optimize import Explained, show_explained
+from eqsat.cli.options import PATH, Settings, json_option, keep_apart, page_option, read_model, shared_options
 from eqsat.egraph.rule import RuleSet, flatten
 from eqsat.errors import ModelError
 
 
 @click.command(short_help="Tell how much the order of rewriting matters for a model.")
 @click.argument("source", metavar="IN", type=PATH)
-@rules_option
-@cost_option
 @click.option("--orders", type=click.IntRange(min=1), default=6, show_default=True, help="How many orders to try.")
 @click.option("--random-runs", type=click.IntRange(min=0), default=0, show_default=True, help="Runs by random choices.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the drawing of orders.")
 @click.option("--plot", type=PATH, metavar="FILE.svg", help="Also draw the costs.")
-@click.option("--report", "page", type=PATH, metavar="FILE.html", help="Also write a page that shows what was done.")
-@limit_options
+@shared_options
+@page_option
 @json_option
 def compare(
     source: Path,
-    rules: list[Any] | None,
-    cost: str,
     orders: int,
     random_runs: int,
     seed: int,
     plot: Path | None,
+    settings: Settings,
     page: Path | None,
-    iterations: int,
-    nodes: int,
-    seconds: float,
     as_json: bool,
 ) -> None:
     """Rewrite the ONNX model IN with the rule sets in different orders, and saturate it, and print what each costs."""
@@ -54,30 +39,45 @@ def compare(
     from eqsat.onnx.imported import opset_of
 
     keep_apart([plot, page], [source])
-    model = read_model(source)
+    model = onnx.at_opset(read_model(source), settings.opset)
     imported = onnx.import_model(model)
-    cost_model = OnnxCost(COSTS[cost](), opset_of(model))
+    options = settings.options
+    cost_model = OnnxCost(options.cost_model, opset_of(model))
     comparison = compare_orders(
         imported.function,
-        rules or _subjects_of_default(),
+        options.rules or _subjects_of_default(),
         orders,
         seed,
         cost_model,
-        limits(iterations, nodes, seconds),
-        random_runs,
+        random_runs=random_runs,
+        options=options,
     )
+    explained = Explained.of(comparison.extraction.explanations) if options.explain else None
     if plot is not None:
         try:
             comparison.plot(plot)
         except OSError as error:
             raise ModelError(f"cannot write {plot}: {error.strerror or error}") from None
     if page is not None:
-        extraction, opaque = comparison.extraction, imported.opaque
         report_page.write(
             page,
-            report_page.render(extraction, source.name, cost_model=cost_model, orders=comparison, opaque=opaque),
+            report_page.render(
+                comparison.extraction,
+                source.name,
+                cost_model=cost_model,
+                made_by=None if explained is None else explained.made_by,
+                changes=() if explained is None else explained.changes,
+                orders=comparison,
+                facts={"Runtime": options.runtime},
+                opaque=imported.opaque,
+            ),
         )
-    click.echo(json.dumps(comparison.to_json(), indent=1) if as_json else str(comparison))
+    facts = comparison.to_json() | {"runtime": options.runtime} | ({} if explained is None else explained.facts)
+    if as_json:
+        click.echo(json.dumps(facts, indent=1))
+    else:
+        click.echo(f"{comparison}\nkernels of runtime {options.runtime}")
+        show_explained(facts, Console())
 
 
 def _subjects_of_default() -> list[RuleSet]:

@@ -7,8 +7,8 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,34 +17,47 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from eqsat.cli.options import PATH, STREAM, Settings, json_option, keep_apart, optimization_options, read_model
+from eqsat.cli.options import (
+    PATH,
+    STREAM,
+    Settings,
+    Verification,
+    json_option,
+    keep_apart,
+    page_option,
+    progress_option,
+    read_model,
+    shared_options,
+    verify_options,
+)
 from eqsat.cli.progress import saturation_progress
 from eqsat.egraph.report import Report
 from eqsat.errors import ModelError
 from eqsat.pipeline.explain import Change, Explanation
+from eqsat.pipeline.options import Options
 from eqsat.relay.expr import Call, Expr
 
 
 @click.command(short_help="Write a cheaper model that computes the same.")
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target", metavar="OUT", type=PATH)
-@optimization_options
-@click.option("--report", "page", type=PATH, metavar="FILE.html", help="Also write a page that shows what was done.")
-@click.option("--explain", is_flag=True, help="Tell which rule made each node, and the steps to the result.")
-@click.option("--progress/--no-progress", default=None, help="Tell every iteration on stderr; so on terminals.")
+@shared_options
+@verify_options
+@page_option
+@progress_option
 @json_option
 def optimize(
     source: Path,
     target: Path,
+    settings: Settings,
+    verification: Verification,
     page: Path | None,
-    explain: bool,
     progress: bool | None,
     as_json: bool,
-    **settings: Any,
 ) -> None:
     """Write to OUT a cheaper ONNX model that computes the same as IN; - stands for standard input or output."""
     with saturation_progress(progress) as tick:
-        facts = optimize_file(source, target, Settings(**settings), tick, page, explain)
+        facts = optimize_file(source, target, settings, verification, page, tick)
     to_stderr = target == STREAM
     click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
 
@@ -53,75 +66,80 @@ def optimize_file(
     source: Path,
     target: Path,
     settings: Settings,
-    on_iteration: Callable[[Report], None] | None = None,
+    verification: Verification,
     page: Path | None = None,
-    explain: bool = False,
+    on_iteration: Callable[[Report], None] | None = None,
 ) -> dict[str, Any]:
-    """Read a model, optimize it, verify it if asked to, and write it; what was found, as plain data.
+    """Read a model, optimize it, verify it if asked to, and write it.
 
     Args:
-        source, target: files, or ``-``.
-        settings: how.
-        on_iteration: called with the report after every iteration of the saturation.
-        page: where to write the report page, None for nowhere.
-        explain: find out which rule made each node, and which steps lead to the result.
+        source: A file, or ``-``.
+        target: A file, or ``-``.
+        settings: How to optimize.
+        verification: How to compare the result with the model.
+        page: Where to write the report page, None for nowhere.
+        on_iteration: Called with the report after every iteration of a saturation.
+
+    Returns:
+        What was found, as plain data.
     """
     from eqsat import onnx
 
     keep_apart([page], [source, target])
     clock = time.perf_counter
     start = clock()
-    given = read_model(source)
-    model = settings.to_work_on(given)
+    model = read_model(source)
     phases = {"load": clock() - start}
-    done = onnx.run(model, settings.rules, settings.limits, settings.cost_model, settings.method, on_iteration, explain)
+    options = settings.options
+    done = onnx.run(model, on_iteration=on_iteration, options=options)
     if done.extraction.report.stop_reason == "interrupted":
         raise KeyboardInterrupt
     phases |= done.seconds
-    differences = []
-    if settings.runs:
-        start = clock()
-        differences = onnx.verify(given if source == STREAM else source, done.after, settings.runs)
+    start = clock()
+    reference = model if source == STREAM else source
+    differences = verified(reference, done.after, verification, lambda: to_blame(model, options, verification))
+    if verification.runs:
         phases["verify"] = clock() - start
-        if not settings.keep_differing:
-            refuse_beyond(settings.tolerance, differences, lambda: to_blame(model, settings))
-    facts = _facts(done, settings.cost, phases, differences)
-    facts["nodes"]["before"] = node_count(given)
-    explanations = done.explanations if explain else []
-    made_by = _made_by(explanations)
-    changes = [change for each in explanations for change in each.changes()]
-    if explain:
-        facts["made_by"] = dict(Counter(made_by.values()).most_common())
-        facts["changes"] = list(map(asdict, changes))
+    explained = Explained.of(done.explanations) if settings.explain else None
+    facts = _facts(done, settings, phases, differences) | ({} if explained is None else explained.facts)
     if page is not None:
-        _write_page(page, source.name, done, settings, facts, made_by, changes)
+        _write_page(page, source.name, done, facts, explained)
     start = clock()
     write_model(done.after, target)
     phases["save"] = clock() - start
     return facts
 
 
-def _made_by(explanations: Iterable[Explanation]) -> dict[Expr, str]:
-    """The rule that made each operator of the result, or ``input``."""
-    origins = [pair for explanation in explanations for pair in explanation.origins.items()]
-    return {expr: rule for expr, rule in origins if isinstance(expr, Call)}
+@dataclass(frozen=True)
+class Explained:
+    """How a result follows from a model.
+
+    Attributes:
+        made_by: Operator of the result -> the rule that made it, or ``input``.
+        changes: The steps from the model to the result.
+    """
+
+    made_by: dict[Expr, str]
+    changes: list[Change]
+
+    @staticmethod
+    def of(explanations: Sequence[Explanation]) -> Explained:
+        """What all the explanations of a result say together."""
+        origins = [pair for explanation in explanations for pair in explanation.origins.items()]
+        made_by: dict[Expr, str] = {expr: rule for expr, rule in origins if isinstance(expr, Call)}
+        return Explained(made_by, [change for each in explanations for change in each.changes()])
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same as plain data."""
+        made_by = dict(Counter(self.made_by.values()).most_common())
+        return {"made_by": made_by, "changes": list(map(asdict, self.changes))}
 
 
-def _write_page(
-    page: Path,
-    title: str,
-    done: Any,
-    settings: Settings,
-    facts: dict[str, Any],
-    made_by: dict[Expr, str],
-    changes: list[Change],
-) -> None:
+def _write_page(page: Path, title: str, done: Any, facts: dict[str, Any], explained: Explained | None) -> None:
     from eqsat import report_page
-    from eqsat.onnx.cost import OnnxCost
-    from eqsat.onnx.imported import opset_of
 
-    cost_model = OnnxCost(settings.cost_model, opset_of(done.before))
-    told = {"ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}"}
+    told = {"ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}", "Runtime": facts["runtime"]}
     told |= {
         f"Output {each['output']}": f"differs by {_figure(each['relative'])} of its largest value"
         for each in facts["differences"]
@@ -131,9 +149,9 @@ def _write_page(
         report_page.render(
             done.extraction,
             title,
-            cost_model=cost_model,
-            made_by=made_by,
-            changes=changes,
+            cost_model=done.options.cost_model,
+            made_by=None if explained is None else explained.made_by,
+            changes=() if explained is None else explained.changes,
             facts=told,
             opaque=done.imported.opaque,
         ),
@@ -150,31 +168,46 @@ def write_model(model: Any, target: Path) -> None:
         onnx.save(model, target)
 
 
-def refuse_beyond(tolerance: float, differences: list[Any], why: Callable[[], str] = str) -> None:
-    """Raise ModelError when an output differs by more than ``tolerance`` of its largest value, and say why."""
+def verified(reference: Any, made: Any, verification: Verification, why: Callable[[], str]) -> list[Any]:
+    """Compare a model that was made with the one that was given, if that is asked for.
+
+    Args:
+        reference: The given model, or its file.
+        made: The model that was made.
+        verification: How to compare.
+        why: Gives the end of the error message: what made the difference.
+
+    Returns:
+        The difference of each output.
+
+    Raises:
+        ModelError: An output differs by more than the tolerance.
+    """
     from eqsat import onnx
 
-    for difference in onnx.differing(differences, tolerance):
-        raise ModelError(
-            f"output {difference.output!r} differs by {difference.relative:.3g} of its largest value, "
-            f"more than {tolerance:g}: nothing is written{why()}"
-        )
+    differences = onnx.verify(reference, made, verification.runs) if verification.runs else []
+    if not verification.keep_differing:
+        for difference in onnx.differing(differences, verification.tolerance):
+            raise ModelError(
+                f"output {difference.output!r} differs by {difference.relative:.3g} of its largest value, "
+                f"more than {verification.tolerance:g}: nothing is written{why()}"
+            )
+    return differences
 
 
-def to_blame(model: Any, settings: Settings, target: str | None = None) -> str:
-    """The end of an error message: which rules made the difference, to the model optimized or cut for a target."""
+def to_blame(model: Any, options: Options, verification: Verification, target: str | None = None) -> str:
+    """The end of an error message: which rules made the difference.
+
+    Args:
+        model: The given model.
+        options: How the other one was made.
+        verification: How they were compared.
+        target: What it was cut for, None if it was optimized.
+    """
     from eqsat import onnx
 
-    names = onnx.blame(
-        model,
-        settings.rules,
-        settings.limits,
-        settings.cost_model,
-        settings.method,
-        settings.runs,
-        settings.tolerance,
-        target,
-    )
+    runs, tolerance = verification.runs, verification.tolerance
+    names = onnx.blame(model, runs=runs, tolerance=tolerance, target=target, options=options)
     if names is None:
         return ""
     if not names:
@@ -183,18 +216,19 @@ def to_blame(model: Any, settings: Settings, target: str | None = None) -> str:
     return f"; rule {told} is to blame" if len(names) == 1 else f"; rules {told} together are to blame"
 
 
-def _facts(done: Any, cost: str, phases: dict[str, float], differences: list[Any]) -> dict[str, Any]:
+def _facts(done: Any, settings: Settings, phases: dict[str, float], differences: list[Any]) -> dict[str, Any]:
     """All that a run found, as plain data."""
     report = done.extraction.report
     return {
         "nodes": {"before": node_count(done.before), "after": node_count(done.after)},
         "cost": {
-            "model": cost,
+            "model": settings.cost,
             "before": done.input_cost,
             "after": done.cost,
             "lower_bound": _finite(done.lower_bound),
             "optimal": done.optimal,
         },
+        "runtime": settings.runtime,
         "stop_reason": report.stop_reason,
         "iterations": len(report.iterations),
         "e_nodes": max((each.nodes for each in report.iterations), default=0),
@@ -235,13 +269,11 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     bound = cost["lower_bound"]
     proof = "proved least" if cost["optimal"] else "no bound known" if bound is None else f"at least {bound:.6g}"
     line(f"cost   {cost['before']:.6g} -> {cost['after']:.6g} ({cost['model']}, {proof})")
+    line(f"kernels of runtime {facts['runtime']}")
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
     if facts["rules"]:
         console.print(_rule_table(facts["rules"]))
-    for rule, count in facts.get("made_by", {}).items():
-        line(f"made by {escape(rule)}: {count} operators")
-    for change in facts.get("changes", []):
-        line(f"step {escape(str(Change(**change)))}")
+    show_explained(facts, console)
     for op_type, reasons in sorted(facts["opaque"].items()):
         for reason, count in reasons.items():
             line(f"passed through {count} {escape(op_type)}: {escape(reason)}")
@@ -251,6 +283,14 @@ def _show(facts: dict[str, Any], console: Console) -> None:
             f"output {escape(difference['output'])}: largest difference {_figure(difference['absolute'])}, "
             f"relative {_figure(difference['relative'])}"
         )
+
+
+def show_explained(facts: dict[str, Any], console: Console) -> None:
+    """Print how a result follows from a model, as far as it was asked for."""
+    for rule, count in facts.get("made_by", {}).items():
+        console.print(f"made by {escape(rule)}: {count} operators", highlight=False, soft_wrap=True)
+    for change in facts.get("changes", []):
+        console.print(f"step {escape(str(Change(**change)))}", highlight=False, soft_wrap=True)
 
 
 def _rule_table(rules: dict[str, Any]) -> Table:

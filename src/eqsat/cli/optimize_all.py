@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from rich.table import Table
 from eqsat.cli.batch import Outcome, default_workers, find_jobs, run_jobs
 from eqsat.cli.interrupt import Interrupted
 from eqsat.cli.optimize import optimize_file
-from eqsat.cli.options import PATH, Settings, json_option, optimization_options
+from eqsat.cli.options import PATH, Settings, Verification, json_option, shared_options, verify_options
 
 
 @click.command(name="optimize-all", short_help="Optimize every model of a folder.")
 @click.argument("folder", metavar="DIR", type=PATH)
 @click.argument("out", metavar="OUT_DIR", type=PATH)
-@optimization_options
+@shared_options
+@verify_options
 @click.option(
     "--workers", type=click.IntRange(min=1), default=default_workers, show_default="cores", help="Processes here."
 )
@@ -36,10 +38,11 @@ def optimize_all(
     /,
     folder: Path,
     out: Path,
+    settings: Settings,
+    verification: Verification,
     workers: int,
     scheduler: str | None,
     as_json: bool,
-    **settings: Any,
 ) -> None:
     """Optimize every .onnx file in DIR and below into OUT_DIR.
 
@@ -47,7 +50,7 @@ def optimize_all(
     short is taken up by the same command. The exit code is 1 when some models failed.
     """
     jobs = find_jobs(folder, out, ".onnx")
-    options = Settings(**settings).as_data()
+    options = {"settings": asdict(settings), "verification": asdict(verification)}
     outcomes: list[Outcome] = []
     try:
         with _progress(len(jobs)) as tell:
@@ -65,7 +68,7 @@ def optimize_all(
 
 def optimize_one(source: Path, target: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """One model, in whatever process: as `eqsat optimize` does it."""
-    return optimize_file(source, target, Settings.of_data(options))
+    return optimize_file(source, target, Settings(**options["settings"]), Verification(**options["verification"]))
 
 
 def _row(outcome: Outcome) -> dict[str, Any]:

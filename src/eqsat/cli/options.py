@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import reduce, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -15,6 +15,7 @@ from eqsat.cost import CostFunction, OpCount, Roofline
 from eqsat.egraph.report import Limits
 from eqsat.errors import ArgumentError
 from eqsat.extraction import EXTRACTORS
+from eqsat.pipeline.options import DEFAULTS, ON_ERROR, RUNTIMES, Options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -25,8 +26,24 @@ STREAM = Path("-")
 COSTS: dict[str, Callable[[], CostFunction]] = {"opcount": OpCount, "roofline": Roofline}
 
 
-def _options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(decorators), command)
+def _gathered(name: str, record: Any, *options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """A decorator that gives a command some options, and their values as one argument.
+
+    Args:
+        name: Of the argument.
+        record: A dataclass with a field for each option.
+        options: Decorators of ``click``, in the order of the help text.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(*args: Any, **given: Any) -> Any:
+            gathered = record(**{field.name: given.pop(field.name) for field in fields(record)})
+            return command(*args, **{name: gathered}, **given)
+
+        return reduce(lambda decorated, option: option(decorated), reversed(options), cast(Command, call))
+
+    return decorate
 
 
 def _limits(context: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -41,45 +58,178 @@ def _tolerance(context: click.Context, parameter: click.Parameter, value: float)
     return value
 
 
-def _rule_sets(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> list[Any] | None:
+def _rule_sets(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
     from eqsat.rules import sets
 
     unknown = [name for name in names if name not in sets]
     if unknown:
         choices = ", ".join(sets)
         raise click.BadParameter(f"there is no rule set {unknown[0]!r}: choose from {choices}", context, parameter)
-    return [sets[name] for name in names] or None
+    return names
 
 
-rules_option = click.option(
-    "--rules",
-    multiple=True,
-    metavar="SET",
-    callback=_rule_sets,
-    help="A rule set; repeat for more. See `eqsat rules list`.",
+@dataclass(frozen=True)
+class Settings:
+    """What the shared options say, as plain data: see :class:`eqsat.Options`.
+
+    Attributes:
+        rules: Names of rule sets; none for the default.
+        cost: Name of the cost model, one of :data:`COSTS`.
+        method: How the result is chosen.
+        iterations: Most rounds of all rules.
+        nodes: Most e-nodes.
+        seconds: Time limit of saturation, in seconds.
+        extract_seconds: Time limit of the choice, in seconds.
+        on_error: What to do when a rule's Python part fails.
+        explain: Whether to tell how the result follows from the model.
+        runtime: The runtime whose kernels count.
+        opset: Version of the operators to write, None for the model's own.
+    """
+
+    rules: Sequence[str]
+    cost: str
+    method: str
+    iterations: int
+    nodes: int
+    seconds: float
+    extract_seconds: float
+    on_error: str
+    explain: bool
+    runtime: str
+    opset: int | None
+
+    @property
+    def options(self) -> Options:
+        """The options themselves."""
+        from eqsat.rules import sets
+
+        return Options(
+            rules=[sets[name] for name in self.rules] or None,
+            limits=Limits(iterations=self.iterations, nodes=self.nodes, seconds=self.seconds),
+            cost_model=COSTS[self.cost](),
+            method=self.method,
+            seconds=self.extract_seconds,
+            on_error=self.on_error,
+            explain=self.explain,
+            runtime=self.runtime,
+            opset=self.opset,
+        )
+
+
+shared_options = _gathered(
+    "settings",
+    Settings,
+    click.option(
+        "--rules",
+        multiple=True,
+        metavar="SET",
+        callback=_rule_sets,
+        help="A rule set; repeat for more. See `eqsat rules list`.",
+    ),
+    click.option(
+        "--cost",
+        type=click.Choice(list(COSTS)),
+        default="opcount",
+        show_default=True,
+        help="What is minimized: the number of operators, or the time on a device by its roofline.",
+    ),
+    click.option(
+        "--runtime",
+        type=click.Choice(RUNTIMES),
+        default=DEFAULTS.runtime,
+        show_default=True,
+        help="Whose kernels count as one operator each.",
+    ),
+    click.option(
+        "--extract",
+        "method",
+        type=click.Choice(list(EXTRACTORS)),
+        default=DEFAULTS.method,
+        show_default=True,
+        help="How the result is chosen.",
+    ),
+    click.option(
+        "--iterations",
+        type=int,
+        default=DEFAULTS.limits.iterations,
+        show_default=True,
+        callback=_limits,
+        help="Most rounds of all rules.",
+    ),
+    click.option(
+        "--nodes", type=int, default=DEFAULTS.limits.nodes, show_default=True, callback=_limits, help="Most e-nodes."
+    ),
+    click.option(
+        "--seconds",
+        type=float,
+        default=DEFAULTS.limits.seconds,
+        show_default=True,
+        callback=_limits,
+        help="Longest saturation, the whole model together.",
+    ),
+    click.option(
+        "--extract-seconds",
+        type=float,
+        default=DEFAULTS.seconds,
+        show_default=True,
+        callback=_limits,
+        help="Longest choice of the result.",
+    ),
+    click.option(
+        "--on-error",
+        type=click.Choice(ON_ERROR),
+        default=DEFAULTS.on_error,
+        show_default=True,
+        help="When a rule fails on a match: end, or leave that match alone.",
+    ),
+    click.option("--explain", is_flag=True, help="Tell which rule made each node, and the steps to the result."),
+    click.option("--opset", type=int, metavar="N", help="Write operators of opset N; by default the model's own."),
 )
-cost_option = click.option(
-    "--cost",
-    type=click.Choice(list(COSTS)),
-    default="opcount",
-    show_default=True,
-    help="What is minimized: the number of operators, or the time on a device by its roofline.",
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How a model that was made is compared with the one that was given.
+
+    Attributes:
+        runs: On how many random inputs, 0 for not at all.
+        tolerance: Relative difference beyond which nothing is written.
+        keep_differing: Whether to write a model that differs by more all the same.
+    """
+
+    runs: int
+    tolerance: float
+    keep_differing: bool
+
+
+verify_options = _gathered(
+    "verification",
+    Verification,
+    click.option(
+        "--verify",
+        "runs",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Compare outputs on N random inputs.",
+    ),
+    click.option(
+        "--tolerance",
+        type=float,
+        callback=_tolerance,
+        default=1e-3,
+        show_default=True,
+        help="Relative difference beyond which nothing is written.",
+    ),
+    click.option("--keep-differing", is_flag=True, help="Write a model that differs by more all the same."),
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-limit_options = _options(
-    click.option(
-        "--iterations", type=int, default=30, show_default=True, callback=_limits, help="Most rounds of all rules."
-    ),
-    click.option("--nodes", type=int, default=200_000, show_default=True, callback=_limits, help="Most e-nodes."),
-    click.option(
-        "--seconds", type=float, default=30.0, show_default=True, callback=_limits, help="Longest saturation."
-    ),
+page_option = click.option(
+    "--report", "page", type=PATH, metavar="FILE.html", help="Also write a page that shows what was done."
 )
-
-
-def limits(iterations: int, nodes: int, seconds: float) -> Limits:
-    """The limits that :data:`limit_options` gave."""
-    return Limits(iterations=iterations, nodes=nodes, seconds=seconds)
+progress_option = click.option(
+    "--progress/--no-progress", default=None, help="Tell every iteration on stderr; so on terminals."
+)
 
 
 def keep_apart(written: Iterable[Path | None], models: Iterable[Path]) -> None:
@@ -99,79 +249,3 @@ def read_model(source: Path) -> Any:
     if source != STREAM:
         return onnx.load(source)
     return onnx.from_bytes(sys.stdin.buffer.read(), "standard input")
-
-
-optimization_options = _options(
-    rules_option,
-    cost_option,
-    click.option(
-        "--extract",
-        "method",
-        type=click.Choice(list(EXTRACTORS)),
-        default="auto",
-        show_default=True,
-        help="How the result is chosen.",
-    ),
-    limit_options,
-    click.option("--opset", type=int, metavar="N", help="Write operators of opset N; by default the model's own."),
-    click.option(
-        "--verify",
-        "runs",
-        type=click.IntRange(min=0),
-        default=0,
-        metavar="N",
-        help="Compare outputs on N random inputs.",
-    ),
-    click.option(
-        "--tolerance",
-        type=float,
-        callback=_tolerance,
-        default=1e-3,
-        show_default=True,
-        help="Relative difference beyond which nothing is written.",
-    ),
-    click.option("--keep-differing", is_flag=True, help="Write a model that differs by more all the same."),
-)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What :data:`optimization_options` gave."""
-
-    rules: list[Any] | None
-    cost: str
-    method: str
-    iterations: int
-    nodes: int
-    seconds: float
-    opset: int | None
-    runs: int
-    tolerance: float
-    keep_differing: bool
-
-    @property
-    def limits(self) -> Limits:
-        """When saturation stops."""
-        return limits(self.iterations, self.nodes, self.seconds)
-
-    @property
-    def cost_model(self) -> CostFunction:
-        """What is minimized."""
-        return COSTS[self.cost]()
-
-    def to_work_on(self, model: Any) -> Any:
-        """``model`` over the operators that are asked for."""
-        from eqsat import onnx
-
-        return model if self.opset is None else onnx.at_opset(model, self.opset)
-
-    def as_data(self) -> dict[str, Any]:
-        """The settings as plain data: rule sets by name."""
-        return {**vars(self), "rules": None if self.rules is None else [each.name for each in self.rules]}
-
-    @staticmethod
-    def of_data(data: Mapping[str, Any]) -> Settings:
-        """The settings that :meth:`as_data` wrote."""
-        from eqsat.rules import sets
-
-        return Settings(**{**data, "rules": data["rules"] and [sets[name] for name in data["rules"]]})

@@ -11,8 +11,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from eqsat.cli.optimize import node_count, refuse_beyond, to_blame, write_model
-from eqsat.cli.options import PATH, STREAM, Settings, json_option, optimization_options, read_model
+from eqsat.cli.optimize import Explained, node_count, show_explained, to_blame, verified, write_model
+from eqsat.cli.options import (
+    PATH,
+    STREAM,
+    Settings,
+    Verification,
+    json_option,
+    progress_option,
+    read_model,
+    shared_options,
+    verify_options,
+)
 from eqsat.cli.progress import saturation_progress
 
 
@@ -21,11 +31,19 @@ from eqsat.cli.progress import saturation_progress
 @click.argument("target_file", metavar="OUT", type=PATH)
 @click.option("--target", required=True, metavar="T", help="Whose pattern table is taken: dnnl or tensorrt.")
 @click.option("--as-is", is_flag=True, help="No rules: take matches in the order of the table, as Relay does.")
-@optimization_options
-@click.option("--progress/--no-progress", default=None, help="Tell every iteration on stderr; so on terminals.")
+@shared_options
+@verify_options
+@progress_option
 @json_option
 def partition(
-    source: Path, target_file: Path, target: str, as_is: bool, progress: bool | None, as_json: bool, **settings: Any
+    source: Path,
+    target_file: Path,
+    target: str,
+    as_is: bool,
+    settings: Settings,
+    verification: Verification,
+    progress: bool | None,
+    as_json: bool,
 ) -> None:
     """Write to OUT the model IN with each composite of a target as one node, a call of a local function.
 
@@ -33,24 +51,25 @@ def partition(
     """
     from eqsat import onnx
 
-    how = Settings(**settings)
-    given = read_model(source)
-    model = how.to_work_on(given)
+    options = settings.options
+    model = read_model(source)
     with saturation_progress(progress) as tick:
         if as_is:
-            done = onnx.merge(model, target)
+            done = onnx.merge(onnx.at_opset(model, options.opset), target)
         else:
-            done = onnx.partition(model, target, how.rules, how.limits, how.cost_model, how.method, tick)
-    if how.runs:
-        differences = onnx.verify(given if source == STREAM else source, done.after, how.runs)
-        if not how.keep_differing:
-            refuse_beyond(how.tolerance, differences, lambda: "" if as_is else to_blame(model, how, target))
+            done = onnx.partition(model, target, on_iteration=tick, options=options)
+    reference = model if source == STREAM else source
+    blame = (lambda: "") if as_is else (lambda: to_blame(model, options, verification, target))
+    verified(reference, done.after, verification, blame)
     write_model(done.after, target_file)
     facts = {
-        "nodes": {"before": node_count(given), "after": node_count(done.after)},
+        "nodes": {"before": node_count(model), "after": node_count(done.after)},
         "composites": dict(done.composites.most_common()),
+        "runtime": options.runtime,
         "opaque": done.opaque,
     }
+    if done.extraction is not None and options.explain:
+        facts |= Explained.of(done.extraction.explanations).facts
     to_stderr = target_file == STREAM
     click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
 
@@ -59,8 +78,10 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     nodes, composites = facts["nodes"], facts["composites"]
     console.print(f"nodes  {nodes['before']} -> {nodes['after']}", highlight=False)
     console.print(f"composites  {sum(composites.values())} of {len(composites)} kinds", highlight=False)
+    console.print(f"kernels of runtime {facts['runtime']}", highlight=False)
     if composites:
         table = Table("function", "nodes", box=None)
         for name, count in composites.items():
             table.add_row(escape(name), str(count))
         console.print(table)
+    show_explained(facts, console)

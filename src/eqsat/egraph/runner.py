@@ -22,7 +22,7 @@ from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of,
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.egraph.variadic import is_variadic
-from eqsat.errors import ArgumentError, RuleError
+from eqsat.errors import RuleError
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
 
@@ -83,8 +83,6 @@ class Runner:
         explain: bool = False,
         on_error: str = "raise",
     ):
-        if on_error not in ("raise", "skip"):
-            raise ArgumentError(f"on_error is 'raise' or 'skip', not {on_error!r}")
         self.schedule = schedule
         self.limits = limits
         self.on_iteration = on_iteration

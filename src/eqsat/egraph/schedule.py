@@ -72,6 +72,11 @@ class Schedule:
         """``rules`` if it is a schedule, else one phase of them that runs until it is saturated."""
         return rules if isinstance(rules, Schedule) else Schedule((Phase.of(rules),))
 
+    def beside(self, rules: Any) -> Schedule:
+        """The schedule with further rules that act in every phase."""
+        phases = tuple(Phase.of([phase.rules, rules], phase.iterations) for phase in self.phases)
+        return Schedule(phases, self.repeat, self.backoff)
+
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """The rules of all phases, each once."""

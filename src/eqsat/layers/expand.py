@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat import extraction
-from eqsat.cost import CostFunction
 from eqsat.egraph.build import input_spans
 from eqsat.egraph.python_rules import build_node
 from eqsat.errors import ExtractionError
@@ -25,50 +24,45 @@ from eqsat.extraction import Problem
 from eqsat.extraction.costs import Cost, as_tuple
 from eqsat.layers.truncate import KEPT, Truncated, Unit
 from eqsat.pipeline.extract import Extraction
-from eqsat.pipeline.problem import region_problem
+from eqsat.pipeline.options import Options
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.visitor import children_first
 
-_WORTH = 2 / 3
-"""Share of the graph that is saturated, below which it pays."""
-
-_SECONDS = 10.0
-"""For the proof that a layer has no cheaper form."""
-
 
 def expand(
-    short: Truncated, region: Region, units: Sequence[Unit], chosen: Extraction, model: CostFunction
+    short: Truncated, region: Region, units: Sequence[Unit], chosen: Extraction, options: Options
 ) -> Extraction | None:
     """The extraction of the whole function, None where it is not proved to be the cheapest.
 
     Args:
-        short: the shortened function.
-        region: it saturated.
-        units: the layers that the missing ones are copies of.
-        chosen: what was chosen of it.
-        model: the cost model.
+        short: The shortened function.
+        region: The shortened function, saturated.
+        units: The layers that the missing ones are copies of.
+        chosen: What was chosen of the shortened function.
+        options: For what is left of the call. The proof takes half of the time limit at most, so that there is
+            some for the whole function if it fails.
     """
-    (result,), (posed,) = chosen.results, chosen.regions
+    (result,), (posed,) = chosen.results, chosen.problems
     if not result.optimal:
         return None
-    again = region_problem(region, model)
-    layers = [_Layer(again.problem, result.choice, region, unit) for unit in units]
-    if not all(layer.is_cheapest() for layer in layers):
+    layers = [_Layer(posed.problem, result.choice, region, unit) for unit in units]
+    seconds = options.limits.seconds / 2 / len(layers)
+    if not all(layer.is_cheapest(seconds) for layer in layers):
         return None
-    body = _Stretch(short, posed, result.choice, layers).body()
+    body = _Expansion(short, posed.region, result.choice, layers).body()
     if body is None:
         return None
     handles = region.lowered.handles
     cost, input_cost = [*as_tuple(result.cost)], [chosen.input_cost]
     for layer in layers:
-        nodes = [again.given.get(handles[short.place[node]], 0.0) for node in layer.unit.chain.nodes[2]]
+        nodes = [posed.given.get(handles[short.place[node]], 0.0) for node in layer.unit.chain.nodes[2]]
         cost.append(layer.costs[0] * len(layer.unit.renamed))
         input_cost.append(math.fsum(nodes) * len(layer.unit.renamed))
     whole = replace(result, cost=math.fsum(cost), lower_bound=math.fsum(cost))
-    regions = [replace(posed, function=short.whole)]
-    return Extraction(short.whole, regions, [whole], [body], math.fsum(input_cost), chosen.report)
+    problems = [replace(posed, region=replace(posed.region, function=short.whole))]
+    return Extraction(short.whole, problems, [whole], [body], math.fsum(input_cost), chosen.report)
 
 
 class _Layer:
@@ -105,8 +99,8 @@ class _Layer:
     def _is_inside(self, of: int) -> bool:
         return of in self.unit.classes or of >= self.kernels
 
-    def is_cheapest(self) -> bool:
-        """Whether no graph of any number of these layers has cheaper ones.
+    def is_cheapest(self, seconds: float) -> bool:
+        """Whether it is proved within some seconds that no graph of any number of these layers has cheaper ones.
 
         Every graph of the whole has the value above the layer, every graph of that the value below, and none of the
         layer alone, with all beside it for nothing, is cheaper.
@@ -115,7 +109,7 @@ class _Layer:
             return False
         if not self._needs(self.unit.top, self.unit.bottom):
             return False
-        found = extraction.extract(self._alone(), "exact", seconds=_SECONDS)
+        found = extraction.extract(self._alone(), "exact", seconds=seconds)
         return found.optimal and np.allclose(as_tuple(found.cost), self.costs, rtol=1e-9, atol=1e-12)
 
     def _needs(self, root: int, part: int) -> bool:
@@ -145,7 +139,7 @@ class _Layer:
         return Problem.from_lists(numbered, [number[of] for of in self.roots])
 
 
-class _Stretch:
+class _Expansion:
     """Builds the graph of a choice with copies of layers.
 
     Args:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from itertools import count
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar, Unpack
 
 from eqsat.collector import paused_gc
-from eqsat.cost import CostFunction, OpCount
 from eqsat.egraph.check import subpatterns
-from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import FoldConstants, Rewrite, Rule, refs_of
-from eqsat.egraph.schedule import Schedule
+from eqsat.egraph.runner import OnIteration
 from eqsat.layers.expand import expand
 from eqsat.layers.find import find_layers
-from eqsat.layers.truncate import Truncated, find_units
+from eqsat.layers.truncate import Truncated, Unit, find_units
 from eqsat.pipeline.extract import Extraction, extract
-from eqsat.pipeline.saturate import is_open, saturate, schedule_of
+from eqsat.pipeline.options import OptimizeKeywords, Options, Rules, takes
+from eqsat.pipeline.saturate import Body, Region, bodies_of, saturate_bodies
 from eqsat.relay.dataflow_pattern import DominatorPattern
 from eqsat.relay.expr import Expr, Function
-from eqsat.relay.infer import infer_types
 from eqsat.relay.module import IRModule
 
 Source = TypeVar("Source", Expr, IRModule)
@@ -29,57 +26,74 @@ _WORTH = 2 / 3
 """Share of the graph that is saturated, below which it pays."""
 
 
+@takes(OptimizeKeywords)
 def optimize(
     source: Source,
-    rules: Iterable[Any] | Schedule | None = None,
-    limits: Limits | None = None,
-    cost_model: CostFunction | None = None,
-    method: str = "auto",
+    rules: Rules | None = None,
+    **keywords: Unpack[OptimizeKeywords],
 ) -> Source:
     """Saturate and extract in one call; the same kind of thing comes back as was given.
 
-    Args and errors: as :func:`eqsat.saturate` and :func:`eqsat.extract`.
+    Args:
+        source: An expression, function or module.
+        rules: What acts, as for :func:`eqsat.saturate`; by default ``eqsat.rules.default``.
+        keywords: Further options, or all of them as ``options``: see :class:`Options`.
+
+    Raises:
+        EqsatError: As for these two.
     """
-    extraction = optimize_with_report(source, rules, limits, cost_model, method)
+    options = Options.of(keywords, rules=rules)
+    extraction = optimize_with_report(source, options=options)
     result: Any = extraction.module if isinstance(source, IRModule) else extraction.expr
     return result  # type: ignore[no-any-return]
 
 
+@takes(OptimizeKeywords)
 @paused_gc()
 def optimize_with_report(
     source: Expr | IRModule,
-    rules: Iterable[Any] | Schedule | None = None,
-    limits: Limits | None = None,
-    cost_model: CostFunction | None = None,
-    method: str = "auto",
-    on_iteration: Callable[[Report], None] | None = None,
-    explain: bool = False,
+    rules: Rules | None = None,
+    *,
+    on_iteration: OnIteration | None = None,
+    **keywords: Unpack[OptimizeKeywords],
 ) -> Extraction:
     """What ``extract(saturate(source, ...), ...)`` gives; of repeated layers only a few are saturated if that suffices.
 
-    Args and errors: as :func:`eqsat.saturate` and :func:`eqsat.extract`. To be explained, a graph is saturated whole.
+    To be explained, a graph is saturated whole.
+
+    Args:
+        source: An expression, function or module.
+        rules, keywords: As for :func:`optimize`.
+        on_iteration: Called with the report after every iteration of a saturation.
+
+    Raises:
+        EqsatError: As for :func:`optimize`.
     """
-    schedule = schedule_of(rules)
-    model = cost_model if cost_model is not None else OpCount()
+    options = Options.of(keywords, rules=rules)
     start = time.perf_counter()
-    short = _truncated(source, schedule) if isinstance(source, Function) and not explain else None
-    if short is not None:
-        whole = _from_few(short, schedule, short.limits(limits or Limits()), model, method, on_iteration)
-        if whole is not None:
-            seconds = time.perf_counter() - start - sum(whole.report.phases.values())
-            whole.report.add_seconds("layers", seconds)
-            return whole
+    bodies = bodies_of(source)
+    short = _truncated(source, bodies, options)
+    few = None if short is None else _of_few(short, options, on_iteration, start)
+    whole = None if short is None or few is None else expand(short, *few, options.after(time.perf_counter() - start))
     seconds = time.perf_counter() - start
-    found = extract(saturate(source, schedule, limits, on_iteration, explain), model, method)
-    found.report.add_seconds("layers", seconds)
-    return found
+    if whole is None:
+        choosing = 0.0 if few is None else few[-1].report.phases["extract"]
+        saturation = saturate_bodies(source, bodies, options, on_iteration, start)
+        whole = extract(saturation, options=options.after(0.0, choosing))
+    else:
+        seconds -= sum(whole.report.phases.values())
+    whole.report.add_seconds("layers", seconds)
+    return whole
 
 
-def _truncated(source: Function, schedule: Schedule) -> Truncated | None:
-    """The function without most of its layers, None if that tells nothing of the whole or saves little."""
-    if not is_open(source) or any(phase.iterations is not None for phase in schedule.phases):
+def _truncated(source: Expr | IRModule, bodies: list[Body], options: Options) -> Truncated | None:
+    """A function without most of its layers, None if that tells nothing of the whole or saves little."""
+    if not isinstance(source, Function) or options.explain or len(bodies) != 1:
         return None
-    chains = find_layers(source.body, infer_types(source, names=(f"#{index}" for index in count())))
+    schedule = options.schedule
+    if any(phase.iterations is not None for phase in schedule.phases):
+        return None
+    chains = find_layers(source.body, bodies[0].types)
     if not chains or not all(map(_sees_near, schedule.rules)):
         return None
     short = Truncated(source, chains)
@@ -97,21 +111,21 @@ def _sees_near(rule: Rule) -> bool:
     )
 
 
-def _from_few(
-    short: Truncated,
-    schedule: Schedule,
-    limits: Limits,
-    model: CostFunction,
-    method: str,
-    on_iteration: Callable[[Report], None] | None,
-) -> Extraction | None:
-    """The extraction of the whole function from a saturation of the shortened one, None where it does not tell it."""
-    saturation = saturate(short.function, schedule, limits, on_iteration)
+def _of_few(
+    short: Truncated, options: Options, on_iteration: OnIteration | None, start: float
+) -> tuple[Region, list[Unit], Extraction] | None:
+    """The shortened function saturated, its layers and what was chosen of it; None where that tells nothing.
+
+    Args:
+        short: The shortened function.
+        options: How to optimize the whole.
+        on_iteration: Called with the report after every iteration.
+        start: When the call began, by ``time.perf_counter()``.
+    """
+    few = replace(options, limits=short.limits(options.limits))
+    saturation = saturate_bodies(short.function, bodies_of(short.function), few, on_iteration, start)
     if saturation.stop_reason != "saturated":
         return None
     (region,) = saturation.regions
     units = find_units(short, region)
-    if units is None:
-        return None
-    chosen = extract(saturation, model, method)
-    return expand(short, region, units, chosen, model)
+    return None if units is None else (region, units, extract(saturation, options=options))

@@ -2,58 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
 import onnx_ir as ir
 
-from eqsat.cost import CostFunction
-from eqsat.egraph.report import Limits, Report
-from eqsat.egraph.rule import flatten
+from eqsat.egraph.schedule import Schedule
 from eqsat.errors import EqsatError
 from eqsat.onnx.optimize import rules_for, run
 from eqsat.onnx.partition import partition
+from eqsat.onnx.upgrade import at_opset
 from eqsat.onnx.verify import differing, verify
+from eqsat.pipeline.extract import Extraction
+from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
 from eqsat.rules import default
 
 Suspect = TypeVar("Suspect")
 
 
+@takes(ModelKeywords)
 def blame(
     model: ir.Model,
-    rules: Iterable[Any] | None = None,
-    limits: Limits | None = None,
-    cost_model: CostFunction | None = None,
-    method: str = "auto",
+    rules: Rules | None = None,
+    *,
     runs: int = 3,
     tolerance: float = 1e-3,
     target: str | None = None,
+    **keywords: Unpack[ModelKeywords],
 ) -> list[str] | None:
     """Names of the rules without any one of which the optimized, or partitioned, model would not differ.
 
     Args:
-        model: the model as it was.
-        rules, limits, cost_model, method: what was asked for, as :func:`eqsat.onnx.run`.
-        runs: on how many random inputs models are compared.
-        tolerance: the relative difference beyond which they differ.
-        target: what it was partitioned for, None if it was optimized.
+        model: The model as it was.
+        rules: What acted, as for :func:`eqsat.onnx.run`.
+        runs: On how many random inputs models are compared.
+        tolerance: The relative difference beyond which they differ.
+        target: What it was partitioned for, None if it was optimized.
+        keywords: How it was optimized, as for :func:`eqsat.onnx.run`.
 
     Returns:
         One name, or the smallest set found of rules that only together do it; empty when the model differs with
         no rule at all; None when it does not differ with those rules alone that changed something.
     """
-    if rules is None:
-        rules = rules_for(model) if target is None else default
-    every = flatten(rules)
+    options = Options.of(keywords, rules=rules)
+    model = at_opset(model, options.opset)
+    acting = (rules_for(model) if target is None else default) if options.rules is None else options.rules
+    every = Schedule.of(acting).rules
 
-    def made(names: Sequence[str]) -> tuple[ir.Model, Report]:
-        chosen = [rule for rule in every if rule.name in names]
+    def made(names: Sequence[str]) -> tuple[ir.Model, Extraction | None]:
+        chosen = replace(options, rules=[rule for rule in every if rule.name in names])
         if target is not None:
-            parts = partition(model, target, chosen, limits, cost_model, method)
-            return parts.after, parts.report
-        done = run(model, chosen, limits, cost_model, method)
-        return done.after, done.extraction.report
+            parts = partition(model, target, options=chosen)
+            return parts.after, parts.extraction
+        done = run(model, options=chosen)
+        return done.after, done.extraction
 
     def differs(names: Sequence[str]) -> bool:
         try:
@@ -62,8 +66,9 @@ def blame(
             return False
 
     known = [rule.name for rule in every]
-    _, report = made(known)
-    suspects = [rule.name for rule in report.rules.values() if rule.updates and rule.name in known]
+    _, extraction = made(known)
+    acted = [] if extraction is None else extraction.report.rules.values()
+    suspects = [rule.name for rule in acted if rule.updates and rule.name in known]
     if differs([]):
         return []
     return smallest(suspects, differs) if differs(suspects) else None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TypeVar, Unpack
 
 import onnx
 import onnx_ir as ir
 
 from eqsat.collector import paused_gc
-from eqsat.cost import CostFunction, OpCount
-from eqsat.egraph.report import Limits, Report
+from eqsat.egraph.report import Report
+from eqsat.egraph.runner import OnIteration
 from eqsat.errors import ModelError
 from eqsat.layers.optimize import optimize_with_report
 from eqsat.onnx.cost import OnnxCost
@@ -21,10 +20,14 @@ from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
+from eqsat.onnx.upgrade import at_opset
 from eqsat.pipeline.explain import Explanation
 from eqsat.pipeline.extract import Extraction
+from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
 from eqsat.relay.expr import Function
 from eqsat.rules import RuleSet, Soundness, attending, default
+
+Model = TypeVar("Model", ir.Model, onnx.ModelProto)
 
 ATTENTION_SINCE = 23
 """The first opset with operators for attention and rotary embeddings."""
@@ -37,17 +40,19 @@ WITHOUT_ATTENTION = default.without(*[rule.name for rule in attending if rule.so
 class Optimization:
     """A model before and after, and how it came about.
 
-    Args:
-        before: the model that was given; it is not changed.
-        after: the optimized one.
-        imported: the model as a function, and which nodes are not understood and why.
-        extraction: the chosen graph and the report of all saturations.
-        bodies: what was chosen for the bodies of control flow, inner ones first.
-        seconds: by phase.
+    Attributes:
+        before: The model that was given; it is not changed.
+        after: The optimized one.
+        options: How it was optimized; the cost model is that of the nodes that are written.
+        imported: The model as a function, and which nodes are not understood and why.
+        extraction: The chosen graph and the report of all saturations.
+        bodies: What was chosen for the bodies of control flow, inner ones first.
+        seconds: Time of each phase, in seconds.
     """
 
     before: ir.Model
     after: ir.Model
+    options: Options
     imported: Imported
     extraction: Extraction
     bodies: list[Extraction]
@@ -88,54 +93,64 @@ class Optimization:
         return [explanation for each in self.extractions for explanation in each.explanations]
 
 
-@paused_gc()
-def optimize(model: Any, *args: Any, **kwargs: Any) -> Any:
-    """The model, cheaper: ``run(model, ...).after``, of the type that was given.
+@takes(ModelKeywords)
+def optimize(
+    model: Model,
+    rules: Rules | None = None,
+    *,
+    on_iteration: OnIteration | None = None,
+    **keywords: Unpack[ModelKeywords],
+) -> Model:
+    """A cheaper model that computes the same, of the type that was given.
 
     Args:
-        model: an ``onnx_ir.Model`` or ``onnx.ModelProto``; it is not changed.
-        args, kwargs: as :func:`run`.
+        model: An ``onnx_ir.Model`` or ``onnx.ModelProto``; it is not changed.
+        rules, on_iteration, keywords: As for :func:`run`.
+
+    Raises:
+        ModelError: It is no model, or its graph is not well-formed.
+        EqsatError: As for :func:`eqsat.optimize`.
     """
+    options = Options.of(keywords, rules=rules)
     if isinstance(model, ir.Model):
-        return run(model, *args, **kwargs).after
+        return run(model, on_iteration=on_iteration, options=options).after
     if isinstance(model, onnx.ModelProto):
-        return to_proto(run(from_proto(model), *args, **kwargs).after)
+        return to_proto(run(from_proto(model), on_iteration=on_iteration, options=options).after)
     raise ModelError(f"a model is an onnx_ir.Model or onnx.ModelProto, not {type(model).__name__}")
 
 
+@takes(ModelKeywords)
 @paused_gc()
 def run(
     model: ir.Model,
-    rules: Iterable[Any] | None = None,
-    limits: Limits | None = None,
-    cost_model: CostFunction | None = None,
-    method: str = "auto",
-    on_iteration: Callable[[Report], None] | None = None,
-    explain: bool = False,
+    rules: Rules | None = None,
+    *,
+    on_iteration: OnIteration | None = None,
+    **keywords: Unpack[ModelKeywords],
 ) -> Optimization:
     """Optimize a model and tell how.
 
     Args:
-        model: the model.
-        rules: rule sets or rules, by default those of :func:`rules_for`.
-        limits: when saturation stops.
-        cost_model: cost of one operator, by default ``OpCount()``.
-        method: how to extract: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
-        on_iteration: called with the report after every iteration of the saturation.
-        explain: keep what the ``explanations`` need.
+        model: The model; it is not changed.
+        rules: Rule sets or rules, by default those of :func:`rules_for`.
+        on_iteration: Called with the report after every iteration of a saturation.
+        keywords: Further options, or all of them as ``options``: see :class:`eqsat.Options`. Those about time hold
+            for the whole call, bodies of control flow included.
 
     Raises:
-        ModelError: the graph is not well-formed.
-        EqsatError: as :func:`eqsat.saturate` and :func:`eqsat.extract`.
+        ModelError: The graph is not well-formed, or cannot be written with the operators of the ``opset``.
+        EqsatError: As for :func:`eqsat.optimize`.
     """
+    options = Options.of(keywords, rules=rules)
     start = time.perf_counter()
-    cost = OnnxCost(cost_model or OpCount(), opset_of(model))
+    given, model = model, at_opset(model, options.opset)
+    acting = rules_for(model) if options.rules is None else options.rules
+    options = replace(options, rules=acting, cost_model=OnnxCost(options.cost_model, opset_of(model)))
     report = Report()
-    if rules is None:
-        rules = rules_for(model)
 
     def chosen(imported: Imported) -> tuple[Extraction, Function]:
-        extraction = optimize_with_report(imported.function, rules, limits, cost, method, on_iteration, explain)
+        left = options.after(time.perf_counter() - start, report.phases.get("extract", 0.0))
+        extraction = optimize_with_report(imported.function, on_iteration=on_iteration, options=left)
         report.merge(extraction.report)
         if not isinstance(extraction.expr, Function):
             raise ModelError("the graph is one that rules may not look into")
@@ -154,7 +169,7 @@ def run(
     found = time.perf_counter()
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
-    return Optimization(model, after, imported, extraction, bodies, seconds)
+    return Optimization(given, after, options, imported, extraction, bodies, seconds)
 
 
 def rules_for(model: ir.Model) -> RuleSet:

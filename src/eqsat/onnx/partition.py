@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
 
 import onnx_ir as ir
 
 from eqsat.composites.rules import composite_rules
-from eqsat.cost import CostFunction, OpCount
-from eqsat.egraph.report import Limits, Report
+from eqsat.egraph.runner import OnIteration
 from eqsat.errors import ArgumentError, ModelError
 from eqsat.onnx.cost import OnnxCost
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
-from eqsat.pipeline.extract import extract
+from eqsat.onnx.upgrade import at_opset
+from eqsat.pipeline.extract import Extraction, extract
+from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
 from eqsat.pipeline.saturate import saturate
 from eqsat.relay.expr import Function
 from eqsat.relay.infer import infer_type
@@ -25,7 +25,6 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.op.contrib import dnnl, get_pattern_table, tensorrt
 from eqsat.relay.op.contrib.register import registered
 from eqsat.relay.transform.merge_composite import merge_composite
-from eqsat.rules import default
 
 SHIPPED = {"dnnl": dnnl, "tensorrt": tensorrt}
 """The targets whose pattern tables are part of eqsat."""
@@ -35,52 +34,56 @@ SHIPPED = {"dnnl": dnnl, "tensorrt": tensorrt}
 class Partitioning:
     """A model before and after.
 
-    Args:
-        before: the model that was given; it is not changed.
-        after: the same with a node for each composite, and a local function for each kind of composite.
-        composites: kind of composite -> nodes of it.
-        opaque: operator -> reasons why nodes of it are not understood, with their number.
-        report: what the rules did.
+    Attributes:
+        before: The model that was given; it is not changed.
+        after: The same with a node for each composite, and a local function for each kind of composite.
+        composites: Kind of composite -> number of nodes of it.
+        opaque: Operator -> reasons why nodes of it are not understood, with their number.
+        extraction: The chosen graph and the report of the saturation; None where no rules acted.
     """
 
     before: ir.Model
     after: ir.Model
     composites: Counter[str]
     opaque: dict[str, dict[str, int]]
-    report: Report
+    extraction: Extraction | None
 
 
+@takes(ModelKeywords)
 def partition(
     model: ir.Model,
     target: str,
-    rules: Iterable[Any] | None = None,
-    limits: Limits | None = None,
-    cost_model: CostFunction | None = None,
-    method: str = "auto",
-    on_iteration: Callable[[Report], None] | None = None,
+    rules: Rules | None = None,
+    *,
+    on_iteration: OnIteration | None = None,
+    **keywords: Unpack[ModelKeywords],
 ) -> Partitioning:
     """Cut a model into composites of a target: the cheapest cover of the cheapest graph that the rules lead to.
 
     Args:
-        model: the model.
-        target: whose pattern table is taken; also the domain of the new nodes.
-        rules: what acts beside the table, by default ``eqsat.rules.default``; none to cover the graph as it is.
-        limits: when saturation stops.
-        cost_model: cost of one node, a composite's included, by default ``OpCount()``.
-        method: how to extract, as :func:`eqsat.extract`.
-        on_iteration: called with the report after every iteration of the saturation.
+        model: The model; it is not changed.
+        target: Whose pattern table is taken; also the domain of the new nodes.
+        rules: What acts beside the table, by default ``eqsat.rules.default``; none to cover the graph as it is.
+        on_iteration: Called with the report after every iteration of the saturation.
+        keywords: Further options, or all of them as ``options``: see :class:`eqsat.Options`.
 
     Raises:
-        ArgumentError: no pattern table is registered for the target.
-        ModelError: the graph is not well-formed.
-        EqsatError: as :func:`eqsat.saturate` and :func:`eqsat.extract`.
+        ArgumentError: No pattern table is registered for the target, or an option has a wrong value.
+        ModelError: The graph is not well-formed, or cannot be written with the operators of the ``opset``.
+        EqsatError: As for :func:`eqsat.saturate` and :func:`eqsat.extract`.
     """
+    options = Options.of(keywords, rules=rules)
     table = _table(target)
+    given, model = model, at_opset(model, options.opset)
     imported = import_model(model)
-    acting = [*([default] if rules is None else rules), composite_rules(table)]
-    saturation = saturate(imported.function, acting, limits, on_iteration=on_iteration)
-    chosen = extract(saturation, OnnxCost(cost_model or OpCount(), opset_of(model)), method)
-    return _partitioning(chosen.expr, imported, target, chosen.report)
+    options = replace(
+        options,
+        rules=options.schedule.beside(composite_rules(table)),
+        cost_model=OnnxCost(options.cost_model, opset_of(model)),
+    )
+    saturation = saturate(imported.function, on_iteration=on_iteration, options=options)
+    chosen = extract(saturation, options=options)
+    return _partitioning(given, chosen.expr, imported, target, chosen)
 
 
 def merge(model: ir.Model, target: str) -> Partitioning:
@@ -91,7 +94,7 @@ def merge(model: ir.Model, target: str) -> Partitioning:
     table = _table(target)
     imported = import_model(model)
     typed: Any = infer_type(imported.function)
-    return _partitioning(merge_composite(typed, IRModule(), table), imported, target, Report())
+    return _partitioning(model, merge_composite(typed, IRModule(), table), imported, target)
 
 
 def targets() -> list[str]:
@@ -106,9 +109,11 @@ def _table(target: str) -> Any:
     return table
 
 
-def _partitioning(function: Any, imported: Imported, target: str, report: Report) -> Partitioning:
+def _partitioning(
+    given: ir.Model, function: Any, imported: Imported, target: str, extraction: Extraction | None = None
+) -> Partitioning:
     if not isinstance(function, Function):
         raise ModelError("the graph is one that rules may not look into")
     after = export_partitioned(function, imported, target)
     composites = Counter(node.op_type for node in after.graph if node.domain == target)
-    return Partitioning(imported.model, after, composites, imported.opaque, report)
+    return Partitioning(given, after, composites, imported.opaque, extraction)

@@ -19,19 +19,19 @@ from eqsat.relay.expr import Call
 from eqsat.relay.visitor import post_order
 
 
-def at_opset(model: ir.Model, opset: int) -> ir.Model:
+def at_opset(model: ir.Model, opset: int | None) -> ir.Model:
     """``model`` over version ``opset`` of the standard operators; the same model if that is its version.
 
     Args:
-        model: the model; it is not changed.
-        opset: the version, not below the model's own.
+        model: The model; it is not changed.
+        opset: The version, not below the model's own; None for the model's own.
 
     Raises:
-        ModelError: the version is older or not known, or a node that is not understood is of another version of its
+        ModelError: The version is older or not known, or a node that is not understood is of another version of its
             operator there.
     """
     old = opset_of(model)
-    if old == opset:
+    if opset is None or old == opset:
         return model
     if not old < opset <= NEWEST_OPSET:
         raise ModelError(f"a model of opset {old} can be raised to {old + 1} to {NEWEST_OPSET}, not to {opset}")

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from random import Random
-from typing import Any
+from typing import Any, Unpack
 
 from eqsat.cost import CostFunction
 from eqsat.egraph.as_callback import as_callback
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, flatten
+from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError
 from eqsat.orders.plot import draw
 from eqsat.orders.rewriter import Graphs, Rewriter, Rewritten, Step
 from eqsat.pipeline.extract import Extraction, extract
+from eqsat.pipeline.options import CompareKeywords, Options, Rules, takes
 from eqsat.pipeline.saturate import saturate
 from eqsat.relay.dataflow_pattern import DFPatternCallback
 from eqsat.relay.expr import Expr
@@ -147,45 +149,48 @@ class OrderComparison:
         return "\n".join(lines)
 
 
+@takes(CompareKeywords)
 def compare_orders(
     source: Expr | IRModule,
-    rules: Iterable[Any],
+    rules: Rules | None = None,
     orders: str | int = "all",
     seed: int = 0,
     cost_model: CostFunction | None = None,
     limits: Limits | None = None,
     random_runs: int = 3,
+    **keywords: Unpack[CompareKeywords],
 ) -> OrderComparison:
     """Rewrite a graph in place by the same rules in different orders, and saturate it, and compare the costs.
 
     Constants are folded on both sides, whether a rule says so or not: after every pass, and in the e-graph.
 
     Args:
-        source: an expression or function, or a module of one function.
-        rules: rules and Relay callbacks, whose orders are tried. When rule sets are among them their orders
+        source: An expression or function, or a module of one function.
+        rules: Rules and Relay callbacks, whose orders are tried. When rule sets are among them their orders
             are tried as phases: the rules of a set run until they settle, then those of the next set.
         orders: ``"all"``, or how many different ones to draw.
-        seed: of the drawing and of the random runs.
-        cost_model: cost of one e-node, by default ``OpCount()``.
-        limits: of saturation; its nodes and seconds hold for each order as well.
-        random_runs: how often to rewrite by rules chosen at random at each turn.
+        seed: Seed of the drawing and of the random runs.
+        cost_model: Cost of one e-node, by default ``OpCount()``.
+        limits: Limits of saturation; those of nodes and seconds hold for each order as well.
+        random_runs: How often to rewrite by rules chosen at random at each turn.
+        keywords: Further options of saturation and extraction, or all of them as ``options``: see
+            :class:`eqsat.Options`.
 
     Raises:
-        ArgumentError: an order count that is not positive, or "all" of more orders than 5040.
-        RuleError: as :func:`eqsat.saturate`.
-        TypeCheckError: the graph's types do not check.
+        ArgumentError: No rules are given, or an order count is not positive, or "all" of more orders than 5040.
+        RuleError: As for :func:`eqsat.saturate`.
+        TypeCheckError: The graph's types do not check.
     """
+    options = Options.of(keywords, rules=rules, cost_model=cost_model, limits=limits)
     expr, module = _single(source)
-    rules = list(rules)
-    limits = limits or Limits()
+    given = options.rules.rules if isinstance(options.rules, Schedule) else options.rules
+    several = list(given or ())
     skipped: dict[str, str] = {}
-    units = _units(rules, skipped)
+    units = _units(several, skipped)
     chosen = _orders(len(units), orders, seed)
-    saturation, extraction = _saturation(source, rules, limits, cost_model)
-    price = _Pricing(cost_model)
-    rewriter = Rewriter(expr, module, limits)
-    compare = _Comparing(rewriter, price)
-    if any(isinstance(rule, RuleSet) for rule in rules):
+    saturation, extraction = _saturation(source, several, options)
+    compare = _Comparing(Rewriter(expr, module, options.limits), _Pricing(options))
+    if any(isinstance(rule, RuleSet) for rule in several):
         for order in chosen:
             names = tuple(units[index][0] for index in order)
             compare.phases("phases", names, [units[index][1] for index in order])
@@ -223,24 +228,22 @@ class _Comparing:
 class _Pricing:
     """Cost of graphs under a model, as extraction prices them; equal graphs are priced once."""
 
-    def __init__(self, model: CostFunction | None):
-        self.model = model
+    def __init__(self, options: Options):
+        self.options = replace(options, rules=(), method="tree", explain=False)
         self.graphs = Graphs()
         self.costs: dict[Expr, float] = {}
 
     def __call__(self, expr: Expr) -> float:
         known = self.graphs.find(expr)
         if known not in self.costs:
-            self.costs[known] = extract(saturate(known, ()), self.model, "tree").input_cost
+            self.costs[known] = extract(saturate(known, options=self.options), options=self.options).input_cost
         return self.costs[known]
 
 
-def _saturation(
-    source: Expr | IRModule, rules: list[Any], limits: Limits, model: CostFunction | None
-) -> tuple[OrderRow, Extraction]:
+def _saturation(source: Expr | IRModule, rules: list[Any], options: Options) -> tuple[OrderRow, Extraction]:
     folding = [] if any(isinstance(rule, FoldConstants) for rule in flatten(rules)) else [FoldConstants()]
     start = time.perf_counter()
-    extraction = extract(saturate(source, [*rules, *folding], limits), model)
+    extraction = extract(saturate(source, [*rules, *folding], options=options), options=options)
     report = extraction.report
     seconds = time.perf_counter() - start
     expr = _single(extraction.module)[0] if isinstance(source, IRModule) else extraction.expr

@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from eqsat.collector import paused_gc
 from eqsat.composites.cover import cover, share
 from eqsat.composites.rules import composites_among
-from eqsat.cost import CostFunction, OpCount
+from eqsat.cost import CostFunction
 from eqsat.cost.kernels import KernelPrices
 from eqsat.egraph.build import build_expr, input_spans
 from eqsat.egraph.report import Report
@@ -21,7 +22,8 @@ from eqsat.errors import ExtractionError
 from eqsat.extraction import Result
 from eqsat.extraction.costs import as_tuple
 from eqsat.pipeline.explain import Explanation
-from eqsat.pipeline.problem import composite_costs, region_problem
+from eqsat.pipeline.options import LEAST_SECONDS, ExtractKeywords, Options, takes
+from eqsat.pipeline.problem import RegionProblem, composite_costs, region_problem
 from eqsat.pipeline.saturate import Region, Saturation
 from eqsat.relay.expr import Call, Expr, Function
 from eqsat.relay.fold import fold_constants
@@ -34,20 +36,26 @@ from eqsat.relay.visitor import rewrite_post_order, substitute
 class Extraction:
     """The chosen graph and what is known of its cost.
 
-    Args:
-        source: what was given to saturate.
-        results: one extractor's result for each region.
-        exprs: the chosen body of each region, constants folded.
-        input_cost: cost of the input graph under the same model.
-        report: the saturation's report with the times of extraction added.
+    Attributes:
+        source: What was given to saturate.
+        problems: The extraction problem of each region.
+        results: One extractor's result for each region.
+        exprs: The chosen body of each region, constants folded.
+        input_cost: Cost of the given graph under the same model.
+        report: A copy of the saturation's report with the times of extraction added.
     """
 
     source: Expr | IRModule
-    regions: list[Region]
+    problems: list[RegionProblem] = field(repr=False)
     results: list[Result]
     exprs: list[Expr]
     input_cost: float
     report: Report = field(repr=False)
+
+    @property
+    def regions(self) -> list[Region]:
+        """The regions of the saturation, with the kernels that could be chosen."""
+        return [problem.region for problem in self.problems]
 
     @property
     def cost(self) -> float:
@@ -69,7 +77,7 @@ class Extraction:
         """How the chosen graph of the outermost region follows from the one that was given.
 
         Raises:
-            ArgumentError: the graph was saturated without ``explain=True``.
+            ArgumentError: The graph was saturated without ``explain=True``.
         """
         return self.explanations[-1]
 
@@ -101,41 +109,54 @@ class Extraction:
         return module
 
 
+@takes(ExtractKeywords)
 @paused_gc()
 def extract(
-    saturation: Saturation, cost_model: CostFunction | None = None, method: str = "auto", seconds: float = 10.0
+    saturation: Saturation,
+    cost_model: CostFunction | None = None,
+    method: str | None = None,
+    **keywords: Unpack[ExtractKeywords],
 ) -> Extraction:
-    """Choose the cheapest graph that a saturation found.
+    """Choose the cheapest graph that a saturation found, which is not changed.
 
     Args:
-        saturation: the result of ``saturate``.
-        cost_model: cost of one e-node, by default ``OpCount()``; see :mod:`eqsat.cost.models`. E-nodes
+        saturation: The result of :func:`eqsat.saturate`.
+        cost_model: Cost of one e-node, by default ``OpCount()``; see :mod:`eqsat.cost.models`. E-nodes
             computable from constants alone are costed with ``constant=True``.
-        method: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
-        seconds: time budget of the methods that have one, for each function.
+        method: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``, which is the default.
+        keywords: ``seconds``, the time that the choice may take, all functions together; or all of it as
+            ``options``: see :class:`Options`.
 
     Raises:
-        ExtractionError: an unknown method, or a cost model that fails or gives no number.
+        ExtractionError: The cost model fails or gives no number.
+        ArgumentError, LimitError: An option has a wrong value.
     """
-    model = cost_model if cost_model is not None else OpCount()
-    regions, results, exprs, input_cost = [], [], [], 0.0
+    options = Options.of(keywords, cost_model=cost_model, method=method)
+    model = options.cost_model
+    problems, results, exprs, input_cost = [], [], [], 0.0
     functions: dict[Expr, Function] = {}
-    report = saturation.report
-    for region in saturation.regions:
+    report = Report()
+    report.merge(saturation.report)
+    left = options.seconds
+    for waiting, region in zip(range(len(saturation.regions), 0, -1), saturation.regions, strict=True):
         start = time.perf_counter()
         posed = region_problem(region, model)
         input_cost += posed.input_cost
-        result = posed.extract(method, seconds)
+        report.add_seconds("extract", time.perf_counter() - start)
+        start = time.perf_counter()
+        seconds = max(left, LEAST_SECONDS) / waiting
+        result = posed.extract(options.method, seconds)
+        left -= time.perf_counter() - start
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
         expr, result = _Builder(posed.region, functions, model, seconds).build(result, posed.incumbent)
         if region.nested and region.function is not None:
             functions[region.function] = _rewrap(region.function, expr)
-        regions.append(posed.region)
+        problems.append(posed)
         exprs.append(expr)
         results.append(result)
         report.add_seconds("build", time.perf_counter() - start)
-    return Extraction(saturation.source, regions, results, exprs, input_cost, report)
+    return Extraction(saturation.source, problems, results, exprs, input_cost, report)
 
 
 @dataclass

@@ -7,26 +7,46 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Unpack
 
 from eqsat.collector import paused_gc
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, is_opaque
 from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import Rule
-from eqsat.egraph.runner import Runner
-from eqsat.egraph.schedule import Schedule
+from eqsat.egraph.runner import OnIteration, Runner
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.typecheck import check_types
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
+from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
 from eqsat.relay.expr import Expr, Function
 from eqsat.relay.infer import infer_module, infer_types
 from eqsat.relay.module import IRModule
+from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 
 CLAIMS = ("Compiler", "Composite", "Primitive", "Extern", "SkipOptimization")
 """Attributes of functions that rules leave as they are."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """A function body (or bare expression) that is saturated by itself.
+
+    Attributes:
+        name: The function's name in its module; None for a bare expression, function or function literal.
+        function: The function; None if a bare expression was given.
+        nested: Whether it is a function literal inside the body that follows it (or one further on).
+        expr: The expression.
+        types: Type of each node of it.
+    """
+
+    name: str | None
+    function: Function | None
+    nested: bool
+    expr: Expr
+    types: dict[Expr, Type]
 
 
 @dataclass
@@ -63,10 +83,10 @@ class Region:
 class Saturation:
     """A graph and all that the rules found equal to its parts.
 
-    Args:
-        source: what was given: an expression, function or module.
-        regions: one for each function that was saturated, function literals before what they are in.
-        report: what happened.
+    Attributes:
+        source: What was given: an expression, function or module.
+        regions: One for each function that was saturated, function literals before what they are in.
+        report: What happened.
     """
 
     source: Expr | IRModule
@@ -89,49 +109,64 @@ class Saturation:
         return sum(region.snapshot.class_count for region in self.regions)
 
 
+@takes(SaturateKeywords)
 @paused_gc()
 def saturate(
     source: Expr | IRModule,
-    rules: Iterable[Any] | Schedule | None = None,
+    rules: Rules | None = None,
     limits: Limits | None = None,
-    on_iteration: Callable[[Report], None] | None = None,
-    explain: bool = False,
-    on_error: str = "raise",
+    on_iteration: OnIteration | None = None,
+    **keywords: Unpack[SaturateKeywords],
 ) -> Saturation:
     """Apply all rules, in no order, until nothing new follows or a limit is reached.
 
     Args:
-        source: an expression, function or module. Functions with one of the attributes :data:`CLAIMS` are
+        source: An expression, function or module. Functions with one of the attributes :data:`CLAIMS` are
             left as they are.
-        rules: a rule set, any iterable of rules, rule sets and ``DFPatternCallback`` objects, or a
+        rules: A rule set, any iterable of rules, rule sets and ``DFPatternCallback`` objects, or a
             :class:`Schedule` of them; by default ``eqsat.rules.default``.
-        limits: when to stop; the time and node limits hold for each function.
-        on_iteration: called with the report after every iteration.
-        explain: whether the extraction is to say how its graph follows from ``source``
-            (:attr:`Extraction.explanation`); the run takes longer.
-        on_error: ``raise``: an exception in a rule's Python part ends the run; ``skip``: the match is left alone
-            and the failure, with its traceback, is in ``report.failures``.
+        limits: When to stop. The time limit holds for the whole call, the others for each function.
+        on_iteration: Called with the report after every iteration.
+        keywords: ``on_error``, ``explain``, or all of it as ``options``: see :class:`Options`.
 
     Raises:
-        TypeCheckError: the graph's types do not check.
-        RuleError: a rule is ill-formed, fails, or would join classes of different types.
-        LimitError: a limit that is not positive.
+        TypeCheckError: The graph's types do not check.
+        RuleError: A rule is ill-formed, fails, or would join classes of different types.
+        LimitError: A limit is not positive.
+        ArgumentError: An option has a wrong value.
     """
-    schedule = schedule_of(rules)
-    limits = limits or Limits()
+    options = Options.of(keywords, rules=rules, limits=limits)
+    start = time.perf_counter()
+    return saturate_bodies(source, bodies_of(source), options, on_iteration, start)
+
+
+def saturate_bodies(
+    source: Expr | IRModule,
+    bodies: Iterable[Body],
+    options: Options,
+    on_iteration: OnIteration | None,
+    start: float,
+) -> Saturation:
+    """Saturate the bodies of a graph, one after the other, within one time limit.
+
+    Args:
+        source: The graph.
+        bodies: What :func:`bodies_of` found in it.
+        options: How.
+        on_iteration: Called with the report after every iteration.
+        start: When the call began, by ``time.perf_counter()``.
+    """
     report = Report()
     regions = []
-    for name, function, root, module in _roots(source):
-        types = infer_types(root, module, names=(f"#{index}" for index in count()))
-        parts = [(None, nested, True, nested.body) for nested in _open_functions(root)]
-        for title, each, nested, body in [*parts, (name, function, False, root if function is None else function.body)]:
-            runner = Runner(body, types, schedule, limits, on_iteration, explain, on_error)
-            snapshot = _run(runner, partial(Runner, body, types, schedule, limits))
-            region = Region(
-                title, each, nested, snapshot, runner.lowered, schedule.rules, runner.egraph.vocabulary, runner.journal
-            )
-            regions.append(region)
-            report.merge(runner.report)
+    schedule = options.schedule
+    for body in bodies:
+        limits = options.after(time.perf_counter() - start).limits
+        make = partial(Runner, body.expr, body.types, schedule, limits)
+        runner = make(on_iteration, options.explain, options.on_error)
+        snapshot = _run(runner, make)
+        known = (runner.lowered, schedule.rules, runner.egraph.vocabulary, runner.journal)
+        regions.append(Region(body.name, body.function, body.nested, snapshot, *known))
+        report.merge(runner.report)
     return Saturation(source, regions, report)
 
 
@@ -150,13 +185,19 @@ def _run(runner: Runner, again: Callable[[], Runner]) -> Snapshot:
     return snapshot
 
 
-def schedule_of(rules: Iterable[Any] | Schedule | None) -> Schedule:
-    """``rules`` as a schedule, by default ``eqsat.rules.default``."""
-    if rules is None:
-        from eqsat.rules import default
+def bodies_of(source: Expr | IRModule) -> list[Body]:
+    """All that rules may look into, typed: function literals before what they are in.
 
-        rules = default
-    return Schedule.of(rules)
+    Raises:
+        TypeCheckError: The types do not check.
+        ArgumentError: It is no graph.
+    """
+    bodies = []
+    for name, function, root, module in _roots(source):
+        types = infer_types(root, module, names=(f"#{index}" for index in count()))
+        bodies += [Body(None, nested, True, nested.body, types) for nested in _open_functions(root)]
+        bodies.append(Body(name, function, False, root if function is None else function.body, types))
+    return bodies
 
 
 def _roots(source: Any) -> list[tuple[str | None, Function | None, Expr, IRModule | None]]:
