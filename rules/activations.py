@@ -6,18 +6,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
-
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Compute, RuleSet, Soundness
+from eqsat.egraph.rule import Compute, Refusal, RuleSet, Soundness
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum, sigmoid, subtract, sum, tanh
 from eqsat.relay.ty import TensorType
-from eqsat.rules.gates import is_single
-from eqsat.rules.values import filled, is_float, keeps_floats, one, three
+from eqsat.rules.axes import reduced_axes
+from eqsat.rules.types import floats, is_float, is_short_float, keeps_floats
+from eqsat.rules.values import filled, one, only_number, three
 
 x, y, u = variables("x y u")
 (a,) = constants("a")
@@ -28,20 +27,15 @@ FINITE = Soundness.FINITE
 # ---- clips
 
 
-def number(value: NDArray[Any]) -> Any:
-    """The only element of a constant."""
-    return float(value.flat[0]) if value.size == 1 else refuse("the bound is not one number")
-
-
-def is_ordered(*clips: Any) -> bool:
+def is_ordered(*clips: Attrs) -> bool:
     return all(attrs.a_min <= attrs.a_max for attrs in clips)
 
 
-def clamp(value: float, attrs: Any) -> float:
+def clamp(value: float, attrs: Attrs) -> float:
     return float(attrs.a_min if value < attrs.a_min else attrs.a_max if value > attrs.a_max else value)
 
 
-def holds_dtype(attrs: Any, ty: TensorType) -> bool:
+def holds_dtype(attrs: Attrs, ty: TensorType) -> bool:
     """Whether the bounds of a clip are at or beyond those of its dtype."""
     if is_float(ty):
         return bounds(attrs) == (-math.inf, math.inf)
@@ -52,7 +46,7 @@ def holds_dtype(attrs: Any, ty: TensorType) -> bool:
     return bool(attrs.a_min <= low and attrs.a_max >= high - 1)
 
 
-def bounds(attrs: Any) -> tuple[float, float]:
+def bounds(attrs: Attrs) -> tuple[float, float]:
     return attrs.a_min, attrs.a_max
 
 
@@ -66,19 +60,19 @@ mean_square = mean(x * x)
 clips = RuleSet(
     "clips",
     [
-        rewrite("relu-is-clip", nn.relu(x), clip(x, a_min=0.0, a_max=math.inf), when(is_float, type_of(x))),
+        rewrite("relu-is-clip", nn.relu(x), clip(x, a_min=0.0, a_max=math.inf), floats(x)),
         rewrite("clip-is-relu", inner, nn.relu(x), when(lambda attrs: bounds(attrs) == (0, math.inf), attrs_of(inner))),
         rewrite(
             "maximum-is-clip",
             at_least,
-            clip(x, a_min=compute(number, value_of(a)), a_max=math.inf),
+            clip(x, a_min=compute(only_number, value_of(a)), a_max=math.inf),
             keeps_floats(at_least, x),
             soundness=ROUNDING,
         ),
         rewrite(
             "minimum-is-clip",
             at_most,
-            clip(x, a_min=-math.inf, a_max=compute(number, value_of(a))),
+            clip(x, a_min=-math.inf, a_max=compute(only_number, value_of(a))),
             keeps_floats(at_most, x),
             soundness=ROUNDING,
         ),
@@ -91,20 +85,20 @@ clips = RuleSet(
                 a_max=compute(lambda first, then: clamp(first.a_max, then), attrs_of(inner), attrs_of(outer)),
             ),
             when(is_ordered, attrs_of(inner), attrs_of(outer)),
-            when(is_float, type_of(x)),
+            floats(x),
             soundness=ROUNDING,
         ),
         rewrite("clip-nothing", inner, x, when(holds_dtype, attrs_of(inner), type_of(x))),
         rewrite("relu-twice", nn.relu(nn.relu(x)), nn.relu(x)),
         # what is never negative
         rewrite("relu-of-sigmoid", nn.relu(sigmoid(x)), sigmoid(x)),
-        rewrite("relu-of-exp", nn.relu(exp(x)), exp(x), when(is_float, type_of(x))),
-        rewrite("relu-of-abs", nn.relu(abs(x)), abs(x), when(is_float, type_of(x))),
-        rewrite("relu-of-square", nn.relu(x * x), x * x, when(is_float, type_of(x))),
-        rewrite("relu-of-mean-of-squares", nn.relu(mean_square), mean_square, when(is_float, type_of(x))),
-        rewrite("relu-of-softmax", nn.relu(softmax), softmax, when(is_float, type_of(x))),
+        rewrite("relu-of-exp", nn.relu(exp(x)), exp(x), floats(x)),
+        rewrite("relu-of-abs", nn.relu(abs(x)), abs(x), floats(x)),
+        rewrite("relu-of-square", nn.relu(x * x), x * x, floats(x)),
+        rewrite("relu-of-mean-of-squares", nn.relu(mean_square), mean_square, floats(x)),
+        rewrite("relu-of-softmax", nn.relu(softmax), softmax, floats(x)),
         rewrite("abs-of-relu", abs(nn.relu(x)), nn.relu(x), soundness=ROUNDING),
-        rewrite("abs-of-softmax", abs(softmax), softmax, when(is_float, type_of(x))),
+        rewrite("abs-of-softmax", abs(softmax), softmax, floats(x)),
         rewrite("leaky-relu-of-relu", nn.leaky_relu(nn.relu(x)), nn.relu(x)),
     ],
 )
@@ -112,7 +106,7 @@ clips = RuleSet(
 # ---- activations written out
 
 
-def is_gate(attrs: Any) -> bool:
+def is_gate(attrs: Attrs) -> bool:
     return bounds(attrs) == (0, 6)
 
 
@@ -141,7 +135,7 @@ recognised = RuleSet(
             hard,
             nn.hardswish(x),
             when(is_gate, attrs_of(gate)),
-            when(is_single, type_of(x)),
+            when(is_short_float, type_of(x)),
             keeps_floats(hard, x),
             soundness=ROUNDING,
         ),
@@ -152,7 +146,7 @@ recognised = RuleSet(
             "gelu-by-tanh",
             half_of_one_plus_tanh,
             nn.gelu(x, approximate="tanh"),
-            when(is_single, type_of(x)),
+            when(is_short_float, type_of(x)),
             keeps_floats(half_of_one_plus_tanh, x),
             soundness=ROUNDING,
         ),
@@ -162,12 +156,9 @@ recognised = RuleSet(
 # ---- softmax
 
 
-def along_one_axis(attrs: Any, ty: TensorType) -> Any:
+def along_one_axis(attrs: Attrs, ty: TensorType) -> int | Refusal:
     """The axis of a reduction that keeps dimensions and goes over one axis."""
-    rank = len(ty.shape)
-    axes = range(rank) if attrs.axis is None else [axis % rank for axis in attrs.axis]
-    if attrs.exclude:
-        axes = [axis for axis in range(rank) if axis not in axes]
+    axes = reduced_axes(attrs, ty)
     if len(axes) != 1 or not attrs.keepdims:
         return refuse("it is no reduction of one axis that keeps dimensions")
     return axes[0]
@@ -178,7 +169,7 @@ def one_axis(reduced: DFPattern) -> Compute:
     return compute(along_one_axis, attrs_of(reduced), type_of(x))
 
 
-def one_and_the_same(first: Any, second: Any, ty: TensorType) -> bool:
+def one_and_the_same(first: Attrs, second: Attrs, ty: TensorType) -> bool:
     """Guard: two reductions go over the same single axis."""
     axes = along_one_axis(first, ty), along_one_axis(second, ty)
     return isinstance(axes[0], int) and axes[0] == axes[1]
@@ -224,14 +215,14 @@ softmaxes = RuleSet(
             "log-of-softmax",
             log(softmax),
             nn.log_softmax(x, axis=compute(lambda attrs: attrs.axis, attrs_of(softmax))),
-            when(is_float, type_of(x)),
+            floats(x),
             soundness=FINITE,
         ),
         rewrite(
             "exp-of-log-softmax",
             exp(log_softmax),
             nn.softmax(x, axis=compute(lambda attrs: attrs.axis, attrs_of(log_softmax))),
-            when(is_float, type_of(x)),
+            floats(x),
             soundness=ROUNDING,
         ),
     ],

@@ -1,46 +1,37 @@
-"""Scales and shifts of what a convolution takes in go into its weight and bias.
+"""Scales and shifts of the data of a convolution go into its weight and bias.
 
-A shift passes a convolution that adds no padding; past padding, which is 0 whatever the shift, only the scale goes.
-Matrix products and scales alone are matters of :mod:`eqsat.rules.linear`.
+A shift passes a convolution that adds no padding. Padding is 0 whatever the shift, so where there is some only the
+scale goes. Rules on matrix products, and on scales alone, are in :mod:`eqsat.rules.linear`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import is_tuple_get_item
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
 from eqsat.relay.op import broadcast_to, reshape
 from eqsat.relay.ty import TensorType, Type
-from eqsat.rules.linear import (
-    CONVOLUTIONS,
-    Product,
-    as_bias,
-    channel_count,
-    is_something,
-    laid_over,
-    same_floats,
-)
-from eqsat.rules.operators import rank_of, shape_of
-from eqsat.rules.pools import is_usual
+from eqsat.rules.linear import is_nonzero
+from eqsat.rules.products import CONVOLUTIONS, Product, as_bias, channel_count, laid_over
+from eqsat.rules.types import Shape, floats_alike, rank_of, static_shape
+from eqsat.rules.values import is_finite, scales_safely
 
 (x,) = variables("x")
 w, s, c, b = constants("w s c b")
 ROUNDING = Soundness.ROUNDING
 
 
-def has_no_padding(attrs: Any) -> bool:
+def has_no_padding(attrs: Attrs) -> bool:
     return not any(attrs.padding)
 
 
-def window(attrs: Any, of: TensorType, weight: TensorType) -> Any:
-    """The shape of what one output of a convolution of ``of`` is made of."""
-    kernel = shape_of(weight)
+def window(attrs: Attrs, of: TensorType, weight: TensorType) -> Shape | Refusal:
+    """The shape of the part of ``of`` that one output of a convolution is made of."""
+    kernel = static_shape(weight)
     if rank_of(of) != rank_of(weight) or not isinstance(kernel, tuple):
         return refuse("the shift adds axes, or the shape of the weight is not known")
     channels = of.shape[1]
@@ -49,19 +40,20 @@ def window(attrs: Any, of: TensorType, weight: TensorType) -> Any:
     return (1, channels, *[(taps - 1) * step + 1 for taps, step in zip(kernel[2:], attrs.dilation, strict=True)])
 
 
-def beside(constant: Type, of: Type) -> Any:
-    """The shape of a constant that varies along the channels of ``of`` only, with as many axes."""
+def beside(constant: Type, of: Type) -> Shape | Refusal:
+    """The shape of a constant that varies along the channels of ``of`` only, with as many axes as ``of``."""
     count = channel_count(constant, of, 1)
-    return (1, count, *[1] * (rank_of(of) - 2)) if count else count
+    return (1, count, *[1] * (rank_of(of) - 2)) if isinstance(count, int) else count
 
 
-def outputs(weight: TensorType) -> Any:
-    shape = shape_of(weight)
+def outputs(weight: TensorType) -> Shape | Refusal:
+    """The shape of a vector with an element for each output of a convolution."""
+    shape = static_shape(weight)
     return shape[:1] if isinstance(shape, tuple) else shape
 
 
-def through(product: Product) -> list[Any]:
-    """What passes a convolution."""
+def through(product: Product) -> list[Rewrite]:
+    """Shifts and scales of the data of a convolution, as its bias and in its weight."""
     shifted, scaled_and_shifted = product(x + c, w), product(x * s + c, w)
     image = broadcast_to(
         reshape(c, newshape=compute(beside, type_of(c), type_of(x))),
@@ -79,8 +71,8 @@ def through(product: Product) -> list[Any]:
             nn.bias_add(like(shifted, x, w), bias, axis=1),
             when(has_no_padding, attrs_of(shifted)),
             when(lambda attrs, weight: bool(product.weight(attrs, weight)), attrs_of(shifted), type_of(w)),
-            when(is_something, value_of(c)),
-            when(same_floats, type_of(x), type_of(w), type_of(c), type_of(shifted)),
+            when(is_nonzero, value_of(c)),
+            floats_alike(x, w, c, shifted),
             soundness=ROUNDING,
         ),
         # (x s + c) (*) w = (x + c / s) (*) (s w)
@@ -89,8 +81,8 @@ def through(product: Product) -> list[Any]:
             scaled_and_shifted,
             like(scaled_and_shifted, x + c * inverse, scaled_weight),
             when(lambda attrs: not has_no_padding(attrs), attrs_of(scaled_and_shifted)),
-            when(is_usual, value_of(s)),
-            when(same_floats, type_of(x), type_of(w), type_of(s), type_of(c), type_of(scaled_and_shifted)),
+            when(scales_safely, value_of(s)),
+            floats_alike(x, w, s, c, scaled_and_shifted),
             soundness=ROUNDING,
         ),
     ]
@@ -100,7 +92,7 @@ def through(product: Product) -> list[Any]:
 
 
 def is_per_channel(of: TensorType, scale: TensorType, shift: TensorType) -> bool:
-    """Guard: constants that vary along axis 1, of a dtype that batch norms are common for."""
+    """Guard: constants that vary along axis 1, of a dtype of which runtimes have batch normalization."""
     channels = of.shape[1] if rank_of(of) > 1 else None
     if of.dtype not in ("float32", "float64") or not isinstance(channels, int) or channels == 1:
         return False
@@ -108,18 +100,14 @@ def is_per_channel(of: TensorType, scale: TensorType, shift: TensorType) -> bool
     return alike and all(channel_count(each, of, 1) == channels for each in (scale, shift))
 
 
-def is_finite(*values: NDArray[Any]) -> bool:
-    return all(bool(np.all(np.isfinite(value))) for value in values)
-
-
-def neutral(number: float) -> Any:
-    """A vector of a number, as long as ``x`` has channels."""
+def for_each_channel(number: float) -> Compute:
+    """A vector that has a number for each channel of ``x``."""
     return compute(lambda ty: np.full(ty.shape[1], number, ty.dtype), type_of(x))
 
 
-def as_batch_norm(name: str, left: Any, shift: Any, *guards: Any) -> Any:
+def as_batch_norm(name: str, left: DFPattern, shift: DFPattern, *guards: Guard) -> Rewrite:
     """x s + c = batch_norm(x) of mean 0 and variance 1"""
-    vectors = (as_bias(s, x, 1), shift, neutral(0.0), neutral(1.0))
+    vectors = (as_bias(s, x, 1), shift, for_each_channel(0.0), for_each_channel(1.0))
     return rewrite(
         name,
         left,

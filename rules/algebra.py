@@ -10,13 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import compute, constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Array, RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op
 from eqsat.relay.op import (
     abs,
@@ -39,22 +37,9 @@ from eqsat.relay.op import (
     tanh,
     where,
 )
-from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.operators import shape_of
-from eqsat.rules.values import (
-    half,
-    is_float,
-    is_number,
-    is_scalar,
-    keeps,
-    keeps_floats,
-    minus_one,
-    one,
-    scalar,
-    three,
-    two,
-    zero,
-)
+from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.rules.types import floats, is_float, is_number, is_scalar, keeps, keeps_floats, static_shape
+from eqsat.rules.values import all_positive, half, minus_one, one, scalar, three, two, zero
 
 x, y, z = variables("x y z")
 a, b = constants("a b")
@@ -63,18 +48,18 @@ ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
 
 
-def all_positive(*values: NDArray[Any]) -> bool:
-    return all(bool(np.all(value > 0)) for value in values)
+def nothing_is_lost(meet: Callable[[Array, Array], Array], neutral: float) -> Callable[[Array, Array], bool]:
+    """Guard: neither of two constants vanishes where they meet, unless it is neutral.
 
+    Where b is so small that x + a + b equals x + a (or where x * 0 * b is x * 0), the class of x + a equals its own sum
+    with b, then with 2 b and 4 b: it would grow for ever, and in the end drift.
 
-def nothing_is_lost(meet: Callable[..., Any], neutral: float) -> Callable[..., Any]:
-    """Guard: neither of two constants vanishes where they meet.
-
-    Where x + a + b were x + a because b is small (or x * 0 * b were x * 0), the class of x + a would be its own
-    sum with b, with 2 b, with 4 b: it would grow for ever, and in the end drift.
+    Args:
+        meet: how two constants meet: ``np.add`` or ``np.multiply``.
+        neutral: the constant that may vanish.
     """
 
-    def guard(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    def guard(a: Array, b: Array) -> bool:
         with np.errstate(all="ignore"):
             met = meet(a, b)
         return all(
@@ -96,17 +81,17 @@ class Every:
 
     value: bool
 
-    def __call__(self, array: NDArray[Any]) -> bool:
+    def __call__(self, array: Array) -> bool:
         return bool(array.dtype.kind == "b" and np.all(array == self.value))
 
-    def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    def example(self, shape: tuple[int, ...], dtype: str) -> Array:
         return np.full(shape, self.value)
 
 
 all_true, all_false = (is_constant(label=f"all_{value}", predicate=Every(value)) for value in (True, False))
 
 
-def is_float_scalar(ty: Any) -> bool:
+def is_float_scalar(ty: Type) -> bool:
     return is_scalar(ty) and is_float(ty)
 
 
@@ -134,7 +119,7 @@ neutral = RuleSet(
         rewrite("power-one", power(x, one), x),
         rewrite("negate-twice", negative(negative(x)), x),
         rewrite("abs-twice", abs(abs(x)), abs(x)),
-        rewrite("abs-of-negative", abs(negative(x)), abs(x), when(is_float, type_of(x))),
+        rewrite("abs-of-negative", abs(negative(x)), abs(x), floats(x)),
         rewrite("maximum-itself", maximum(x, x), x),
         rewrite("minimum-itself", minimum(x, x), x),
     ],
@@ -148,9 +133,9 @@ canonical = RuleSet(
         rewrite("subtract-from-constant", a - x, x * scalar(-1, x) + a, when(is_number, type_of(x))),
         rewrite("negate-is-multiply", negative(x), x * scalar(-1, x), when(is_number, type_of(x))),
         # the real quotient of integers is no integer
-        rewrite("divide-constant", x / a, x * (scalar(1, a) / a), when(is_float, type_of(a)), soundness=ROUNDING),
+        rewrite("divide-constant", x / a, x * (scalar(1, a) / a), floats(a), soundness=ROUNDING),
         rewrite("multiply-reciprocal", by_reciprocal, x / y, keeps_floats(by_reciprocal, x), soundness=ROUNDING),
-        rewrite("divide-by-root", by_root, x * rsqrt(y), when(is_float, type_of(y)), soundness=ROUNDING),
+        rewrite("divide-by-root", by_root, x * rsqrt(y), floats(y), soundness=ROUNDING),
         rewrite("square", power_of_two, x * x, keeps(power_of_two, x), soundness=ROUNDING),
         rewrite("cube", power_of_three, (x * x) * x, keeps_floats(power_of_three, x), soundness=ROUNDING),
         rewrite("square-root", power_of_half, sqrt(x), keeps_floats(power_of_half, x), soundness=FINITE),
@@ -270,14 +255,14 @@ cancelling = RuleSet(
         rewrite("subtract-itself", x - x, x * scalar(0, x), when(is_number, type_of(x)), soundness=FINITE),
         rewrite("add-and-subtract", (x + y) - y, x, soundness=FINITE),
         rewrite("subtract-and-add", (x - y) + y, x, soundness=FINITE),
-        rewrite("divide-and-multiply", (x / y) * y, x, when(is_float, type_of(x)), soundness=FINITE),
-        rewrite("multiply-and-divide", (x * y) / y, x, when(is_float, type_of(x)), soundness=FINITE),
-        rewrite("log-exp", log(exp(x)), x, when(is_float, type_of(x)), soundness=FINITE),
-        rewrite("exp-log", exp(log(x)), x, when(is_float, type_of(x)), soundness=FINITE),
-        rewrite("sqrt-of-square", sqrt(x * x), abs(x), when(is_float, type_of(x)), soundness=FINITE),
-        rewrite("square-of-sqrt", sqrt(x) * sqrt(x), x, when(is_float, type_of(x)), soundness=FINITE),
-        rewrite("log-plus-log", log(x) + log(y), log(x * y), when(is_float, type_of(x)), soundness=FINITE),
-        rewrite("exp-times-exp", exp(x) * exp(y), exp(x + y), when(is_float, type_of(x)), soundness=FINITE),
+        rewrite("divide-and-multiply", (x / y) * y, x, floats(x), soundness=FINITE),
+        rewrite("multiply-and-divide", (x * y) / y, x, floats(x), soundness=FINITE),
+        rewrite("log-exp", log(exp(x)), x, floats(x), soundness=FINITE),
+        rewrite("exp-log", exp(log(x)), x, floats(x), soundness=FINITE),
+        rewrite("sqrt-of-square", sqrt(x * x), abs(x), floats(x), soundness=FINITE),
+        rewrite("square-of-sqrt", sqrt(x) * sqrt(x), x, floats(x), soundness=FINITE),
+        rewrite("log-plus-log", log(x) + log(y), log(x * y), floats(x), soundness=FINITE),
+        rewrite("exp-times-exp", exp(x) * exp(y), exp(x + y), floats(x), soundness=FINITE),
     ],
 )
 
@@ -293,7 +278,7 @@ with_neutral = {
 
 def expanded(root: DFPattern) -> DFPattern:
     """``x`` in the shape of what ``root`` matched."""
-    return broadcast_to(x, shape=compute(shape_of, type_of(root)))  # type: ignore[no-any-return]
+    return broadcast_to(x, shape=compute(static_shape, type_of(root)))  # type: ignore[no-any-return]
 
 
 # signs, and functions applied once more
@@ -313,7 +298,7 @@ repeated = RuleSet(
         rewrite("negate-difference", negative(x - y), y - x, soundness=ROUNDING),
         # (-x)(-y) = x y
         rewrite("multiply-negatives", negative(x) * negative(y), x * y),
-        rewrite("divide-negatives", negative(x) / negative(y), x / y, when(is_float, type_of(x))),
+        rewrite("divide-negatives", negative(x) / negative(y), x / y, floats(x)),
         *[rewrite(name, whole, x) for name, whole in with_neutral.items()],
         # where the constant is larger than x
         *[rewrite(f"{name}-expands", whole, expanded(whole)) for name, whole in with_neutral.items()],
@@ -363,9 +348,9 @@ reciprocal_of_rsqrt = one / rsqrt(x)
 functions = RuleSet(
     "functions",
     [
-        rewrite("abs-of-square", abs(x * x), x * x, when(is_float, type_of(x))),
-        rewrite("abs-of-exp", abs(exp(x)), exp(x), when(is_float, type_of(x))),
-        rewrite("abs-of-sqrt", abs(sqrt(x)), sqrt(x), when(is_float, type_of(x)), soundness=ROUNDING),
+        rewrite("abs-of-square", abs(x * x), x * x, floats(x)),
+        rewrite("abs-of-exp", abs(exp(x)), exp(x), floats(x)),
+        rewrite("abs-of-sqrt", abs(sqrt(x)), sqrt(x), floats(x), soundness=ROUNDING),
         rewrite("abs-of-sigmoid", abs(sigmoid(x)), sigmoid(x)),
         rewrite("square-of-abs", abs(x) * abs(x), x * x),
         rewrite("cos-of-negative", cos(negative(x)), cos(x)),

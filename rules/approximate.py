@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from eqsat.egraph.author import attrs_of, compute, rewrite, type_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.author import attrs_of, compute, rewrite, variables
+from eqsat.egraph.rule import Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op
-from eqsat.rules.values import is_float
+from eqsat.rules.types import floats
 
 (x,) = variables("x")
 
 
-def faster(name: str) -> Any:
-    return rewrite(
-        f"fast-{name}", is_op(name)(x), is_op(f"fast_{name}")(x), when(is_float, type_of(x)), soundness=Soundness.FINITE
-    )
+def faster(name: str) -> Rewrite:
+    return rewrite(f"fast-{name}", is_op(name)(x), is_op(f"fast_{name}")(x), floats(x), soundness=Soundness.FINITE)
 
 
 softmax = nn.softmax(x)
@@ -24,7 +20,7 @@ fast_softmax = rewrite(
     "fast-softmax",
     softmax,
     nn.fast_softmax(x, axis=compute(lambda attrs: attrs.axis, attrs_of(softmax))),
-    when(is_float, type_of(x)),
+    floats(x),
     soundness=Soundness.FINITE,
 )
 

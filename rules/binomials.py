@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from itertools import product
 from math import sqrt
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import compute, constants, refuse, rewrite, type_of, value_of, variables
-from eqsat.egraph.rule import Refusal, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Compute, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay.ty import TensorType
-from eqsat.rules.values import is_float, keeps_floats
+from eqsat.rules.types import is_float, keeps_floats
 
 x, y = variables("x y")
 letters = constants("a b c")
 
 
-def roots(dtype: str, *coefficients: Any) -> Any:
-    """a, p and q of a x^2 + b x y + c y^2 = a (x + p y) (x + q y), for coefficients rounded to a dtype."""
+def roots(dtype: str, *coefficients: Array | float) -> tuple[float, float, float] | Refusal:
+    """The a, p and q of a x^2 + b x y + c y^2 = a (x + p y) (x + q y).
+
+    Args:
+        dtype: what the coefficients are rounded to.
+        coefficients: a, b and c.
+    """
     if any(np.size(value) != 1 for value in coefficients):
         return refuse("a coefficient is not one number")
     a, b, c = (float(np.reshape(value, -1)[0]) for value in coefficients)
@@ -31,7 +34,7 @@ def roots(dtype: str, *coefficients: Any) -> Any:
     return a, (b + root) / (2 * a), (b - root) / (2 * a)
 
 
-def binomial(given: tuple[bool, ...]) -> Any:
+def binomial(given: tuple[bool, ...]) -> Rewrite:
     """The rule where the coefficients that are ``given`` are constants, the others one."""
     xx, xy, yy = [
         part * letter if is_given else part
@@ -40,8 +43,8 @@ def binomial(given: tuple[bool, ...]) -> Any:
     whole = ((xy + xx) + yy) | ((xy + yy) + xx) | ((xx + yy) + xy)
     refs = [value_of(letter) for letter, is_given in zip(letters, given, strict=True) if is_given]
 
-    def factor(which: int) -> Any:
-        def number(ty: TensorType, *values: NDArray[Any]) -> Any:
+    def factor(which: int) -> Compute:
+        def number(ty: TensorType, *values: Array) -> Array | Refusal:
             if not is_float(ty) or ty.dtype == "bfloat16":
                 return refuse("the numbers are no floats")
             rest = iter(values)

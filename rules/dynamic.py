@@ -1,4 +1,4 @@
-"""Operators whose shape parameters are tensors, as those with attributes where these tensors are constants.
+"""Operators that take sizes as tensors equal those that take them as attributes, where the tensors are constants.
 
 Relay's DynamicToStatic also knows ``dyn.nn.upsampling``, ``dyn.nn.upsampling3d`` and ``dyn.sparse_to_dense``: there are
 no such operators here.
@@ -7,37 +7,36 @@ no such operators here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, rewrite, value_of, variables
-from eqsat.egraph.rule import RuleSet
-from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import is_op
+from eqsat.egraph.rule import Array, Compute, Rewrite, RuleSet
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.expr import Op
 
-Reading = Callable[[NDArray[Any]], Any]
+Reading: TypeAlias = Callable[[Array], object]
+"""How the value of an attribute is read from a constant."""
 
 
-def ints(value: NDArray[Any]) -> tuple[int, ...]:
+def ints(value: Array) -> tuple[int, ...]:
     return tuple(map(int, np.atleast_1d(value)))
 
 
-def floats(value: NDArray[Any]) -> tuple[float, ...]:
+def floats(value: Array) -> tuple[float, ...]:
     return tuple(map(float, value))
 
 
-def integer(value: NDArray[Any]) -> int:
+def integer(value: Array) -> int:
     return int(value.item())
 
 
-def pairs(value: NDArray[Any]) -> tuple[tuple[int, ...], ...]:
+def pairs(value: Array) -> tuple[tuple[int, ...], ...]:
     return tuple(map(ints, value))
 
 
-def of_constants(name: str, **readings: Reading) -> Any:
+def of_constants(name: str, **readings: Reading) -> Rewrite:
     """dyn.f(x, 5) = f(x, attribute=5)
 
     Args:
@@ -56,11 +55,9 @@ def of_constants(name: str, **readings: Reading) -> Any:
     return rewrite(f"{name}-of-constants", call, plain.has_attr(attrs))
 
 
-def _attribute(call: Any, name: str) -> Any:
-    def read(attrs: Attrs) -> Any:
-        return attrs[name]
-
-    return compute(read, attrs_of(call))
+def _attribute(call: DFPattern, name: str) -> Compute:
+    """An attribute of a matched call."""
+    return compute(lambda attrs: attrs[name], attrs_of(call))
 
 
 dynamic = RuleSet(

@@ -6,20 +6,20 @@ the right one and the result (columns), in both and not in the result (summed ov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from eqsat.egraph.author import attrs_of, compute, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import Refusal, RuleSet, Soundness
+from eqsat.egraph.rule import Compute, Refusal, RuleSet, Soundness
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op, is_tuple
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.op import reshape, transpose
 from eqsat.relay.op.rearrange import einsum_terms
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TensorType
-from eqsat.rules.values import is_float
+from eqsat.relay.ty import Dim, TensorType
+from eqsat.rules.types import floats
 
 x, y = variables("x y")
 notation = is_op("einsum")(is_tuple([x, y]))
@@ -36,11 +36,11 @@ class Letters:
     rows: str
     columns: str
     summed: str
-    sizes: dict[str, Any]
+    sizes: dict[str, Dim]
 
     @property
     def is_plain(self) -> bool:
-        """Whether operands are batches of matrices, or the left one rows of several dimensions."""
+        """Whether both operands are batches of matrices, or the left one has rows of several dimensions."""
         rows = len(self.rows) == 1 or (self.rows and not self.batch)
         return bool(rows) and len(self.columns) == len(self.summed) == 1
 
@@ -49,12 +49,12 @@ class Letters:
         """Batch, rows and columns, each as the letters that are one dimension of the product."""
         return list(self.batch), [self.rows] if self.batch else list(self.rows), [self.columns]
 
-    def dims(self, kinds: Sequence[str]) -> list[Any]:
+    def dims(self, kinds: Sequence[str]) -> list[Dim]:
         """The size of each kind of letters."""
         return [multiply_dims(*(self.sizes[letter] for letter in kind)) for kind in kinds]
 
-    def reshaped(self, before: Sequence[str], after: Sequence[str]) -> Any:
-        """How a reshape makes of one dimension for each kind of letters before one for each kind after."""
+    def reshaped(self, before: Sequence[str], after: Sequence[str]) -> tuple[int, ...] | Refusal:
+        """The ``newshape`` from one dimension for each kind of letters ``before`` to one for each kind ``after``."""
         given, wanted = self.dims(before), self.dims(after)
         kept = [given[at : at + 1] == [dim] and dim != AnyDim() for at, dim in enumerate(wanted)]
         codes = [dim if isinstance(dim, int) else 0 if same else -1 for dim, same in zip(wanted, kept, strict=True)]
@@ -63,12 +63,12 @@ class Letters:
         return tuple(codes)
 
 
-def letters_of(attrs: Any, left: TensorType, right: TensorType) -> Any:
-    """The letters of a product of two operands."""
+def letters_of(attrs: Attrs, left: TensorType, right: TensorType) -> Letters | Refusal:
+    """The letters of a product of two operands of these types."""
     (first, second), result = einsum_terms(attrs.equation, 2)
     if any("." in term or len(set(term)) < len(term) for term in (first, second, result)):
         return refuse("it has an ellipsis or a diagonal")
-    sizes: dict[str, Any] = dict(zip(first, left.shape, strict=True))
+    sizes: dict[str, Dim] = dict(zip(first, left.shape, strict=True))
     if any(
         sizes.setdefault(letter, dim) != dim or (dim == AnyDim() and letter in first)
         for letter, dim in zip(second, right.shape, strict=True)
@@ -106,51 +106,52 @@ def result_order(letters: Letters) -> tuple[int, ...]:
     return places(letters.result, letters.batch + letters.rows + letters.columns)
 
 
-def left_shape(letters: Letters) -> Any:
+def left_shape(letters: Letters) -> tuple[int, ...] | Refusal:
     batch, rows, _ = letters.kinds
     return letters.reshaped(letters.batch + letters.rows + letters.summed, [*batch, *rows, letters.summed])
 
 
-def right_shape(letters: Letters) -> Any:
+def right_shape(letters: Letters) -> tuple[int, ...] | Refusal:
     batch, _, columns = letters.kinds
     return letters.reshaped(letters.batch + letters.summed + letters.columns, [*batch, letters.summed, *columns])
 
 
-def result_shape(letters: Letters) -> Any:
+def result_shape(letters: Letters) -> tuple[int, ...] | Refusal:
     batch, rows, columns = letters.kinds
     return letters.reshaped([*batch, *rows, *columns], letters.batch + letters.rows + letters.columns)
 
 
-def has_zero(letters: Letters) -> bool:
+def is_empty(letters: Letters) -> bool:
+    """Whether a dimension is 0."""
     return 0 in letters.sizes.values()
 
 
-def of_letters(function: Any) -> Any:
+def of_letters(function: Callable[[Letters], object]) -> Compute:
     """What ``function`` makes of the letters of the equation matched."""
 
-    def found(attrs: Any, left: TensorType, right: TensorType) -> Any:
+    def found(attrs: Attrs, left: TensorType, right: TensorType) -> object:
         letters = letters_of(attrs, left, right)
         return letters if isinstance(letters, Refusal) else function(letters)
 
     return compute(found, attrs_of(notation), type_of(x), type_of(y))
 
 
-def is_plain(attrs: Any, left: TensorType, right: TensorType) -> bool:
+def is_plain(attrs: Attrs, left: TensorType, right: TensorType) -> bool:
     letters = letters_of(attrs, left, right)
     return isinstance(letters, Letters) and letters.is_plain
 
 
-def is_flattened(attrs: Any, left: TensorType, right: TensorType) -> bool:
+def is_flattened(attrs: Attrs, left: TensorType, right: TensorType) -> bool:
     """Guard: a kind of letters is no single one; without any summed over it is no matrix product."""
     letters = letters_of(attrs, left, right)
     return isinstance(letters, Letters) and not letters.is_plain and bool(letters.summed)
 
 
 left, right = transpose(x, axes=of_letters(left_order)), transpose(y, axes=of_letters(right_order))
-flat_left = reshape(left, newshape=of_letters(left_shape), allowzero=of_letters(has_zero))
-flat_right = reshape(right, newshape=of_letters(right_shape), allowzero=of_letters(has_zero))
+flat_left = reshape(left, newshape=of_letters(left_shape), allowzero=of_letters(is_empty))
+flat_right = reshape(right, newshape=of_letters(right_shape), allowzero=of_letters(is_empty))
 flat_product = reshape(
-    nn.matmul(flat_left, flat_right), newshape=of_letters(result_shape), allowzero=of_letters(has_zero)
+    nn.matmul(flat_left, flat_right), newshape=of_letters(result_shape), allowzero=of_letters(is_empty)
 )
 about = (attrs_of(notation), type_of(x), type_of(y))
 
@@ -163,7 +164,7 @@ notations = RuleSet(
             notation,
             transpose(nn.matmul(left, right), axes=of_letters(result_order)),
             when(is_plain, *about),
-            when(is_float, type_of(x)),
+            floats(x),
             soundness=Soundness.ROUNDING,
         ),
         rewrite(
@@ -171,7 +172,7 @@ notations = RuleSet(
             notation,
             transpose(flat_product, axes=of_letters(result_order)),
             when(is_flattened, *about),
-            when(is_float, type_of(x)),
+            floats(x),
             soundness=Soundness.ROUNDING,
         ),
     ],

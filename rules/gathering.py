@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Guard, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant
 from eqsat.relay.op import cast, clip, equal, gather_nd, one_hot, reshape, squeeze, take, transpose
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.operators import commutative, ordered, permutation, rank_of, unary
+from eqsat.rules.axes import permutation
+from eqsat.rules.operators import commutative, ordered, unary
 from eqsat.rules.shape import codes, reshaped
-from eqsat.rules.values import is_float, is_integer, one, scalar, zero
+from eqsat.rules.types import Shape, floats, is_float, is_integer, rank_of
+from eqsat.rules.values import is_finite, one, scalar, zero
 
 x, i = variables("x i")
 table, weight, c, b, gamma, beta, places = constants("table weight c b gamma beta places")
@@ -35,12 +36,12 @@ ROUNDING = Soundness.ROUNDING
 class CountingUp:
     """Whether a constant is a row of the numbers 0, 1, 2 and so on."""
 
-    def __call__(self, value: NDArray[Any]) -> bool:
+    def __call__(self, value: Array) -> bool:
         row = value.reshape(-1)
         is_row = value.dtype.kind in "iu" and value.size and value.shape[-1:] == row.shape
         return bool(is_row and np.array_equal(row, np.arange(len(row))))
 
-    def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    def example(self, shape: tuple[int, ...], dtype: str) -> Array:
         return np.arange(5).astype(dtype)
 
 
@@ -49,7 +50,7 @@ matches = equal(x, steps)
 rows = cast(matches)
 
 
-def without_last(ty: TensorType, row: TensorType) -> Any:
+def without_last(ty: TensorType, row: TensorType) -> Shape | Refusal:
     """The shape of indices that are compared with a row along an axis of their own."""
     if not ty.shape or ty.shape[-1] != 1 or rank_of(row) > rank_of(ty) or 0 in ty.shape:
         return refuse("the indices have no axis of one for the row")
@@ -59,7 +60,7 @@ def without_last(ty: TensorType, row: TensorType) -> Any:
 # ---- products with one-hot rows
 
 
-def is_table(attrs: Any, indices: TensorType, product: Any, matrix: TensorType, result: TensorType) -> bool:
+def is_table(attrs: Attrs, indices: TensorType, product: Attrs, matrix: TensorType, result: TensorType) -> bool:
     """Guard: the places of one-hot rows, which come last, are the rows of the table (for ``dense`` its columns)."""
     by_columns = "transpose_b" not in product
     plain = (
@@ -69,18 +70,14 @@ def is_table(attrs: Any, indices: TensorType, product: Any, matrix: TensorType, 
     return bool(plain and not turned and matrix.shape[1 if by_columns else 0] == attrs.depth)
 
 
-def is_finite(value: NDArray[Any]) -> bool:
-    return bool(value.dtype.kind == "f" and np.all(np.isfinite(value)))
-
-
-def holds_type(attrs: Any, ty: TensorType, *wider: TensorType) -> bool:
+def holds_type(attrs: Attrs, ty: TensorType, *wider: TensorType) -> bool:
     """Guard: each value of an unsigned type, and of what it is cast to, is a place of a one-hot row."""
     if ty.dtype not in ("uint8", "uint16") or not all(np.can_cast(ty.dtype, to.dtype) for to in wider):
         return False
     return bool(is_integer((ty, *wider)[-1]) and attrs.depth > np.iinfo(ty.dtype).max)
 
 
-def holds_clip(attrs: Any, bounds: Any, ty: TensorType) -> bool:
+def holds_clip(attrs: Attrs, bounds: Attrs, ty: TensorType) -> bool:
     """Guard: each number that a clip leaves is a place of a one-hot row."""
     return bool(is_integer(ty) and 0 <= bounds.a_min <= bounds.a_max <= attrs.depth - 1)
 
@@ -89,7 +86,7 @@ def is_index(ty: TensorType) -> bool:
     return is_integer(ty)
 
 
-def one_hot_products(name: str, index: DFPattern, in_range: Callable[[DFPattern], Guard]) -> list[Any]:
+def one_hot_products(name: str, index: DFPattern, in_range: Callable[[DFPattern], Guard]) -> list[Rewrite]:
     """one_hot(i) @ table = table[i]
 
     Args:
@@ -99,12 +96,13 @@ def one_hot_products(name: str, index: DFPattern, in_range: Callable[[DFPattern]
     """
     hot = one_hot(index, one, zero)
 
-    def law(kind: str, call: DFPattern, rows: Any) -> Any:
+    def law(kind: str, call: DFPattern, rows: DFPattern) -> Rewrite:
         return rewrite(
             f"{name}-one-hot-{kind}",
             call,
             take(rows, index, axis=0, mode="fast"),
             when(is_table, attrs_of(hot), type_of(index), attrs_of(call), type_of(table), type_of(call)),
+            floats(table),
             when(is_finite, value_of(table)),
             in_range(hot),
             soundness=ROUNDING,
@@ -173,12 +171,12 @@ normalized = nn.layer_norm(taken, gamma, beta)
 multiplied = nn.dense(taken, weight)
 
 
-def takes_rows(attrs: Any, data: TensorType) -> bool:
+def takes_rows(attrs: Attrs, data: TensorType) -> bool:
     """Whether whole entries along the first axis are gathered."""
     return rank_of(data) > 1 and attrs.axis in (0, -rank_of(data)) and not attrs.batch_dims
 
 
-def is_along_rows(attrs: Any, data: TensorType, constant: TensorType) -> bool:
+def meets_rows_alike(attrs: Attrs, data: TensorType, constant: TensorType) -> bool:
     """Guard: a constant meets each row in the same way."""
     if not rank_of(constant):
         return True
@@ -191,17 +189,17 @@ def is_along_rows(attrs: Any, data: TensorType, constant: TensorType) -> bool:
         return False
 
 
-def is_last(attrs: Any, taken: Any, data: TensorType) -> bool:
-    """Guard: an operator works along the last axis of rows."""
+def is_along_rows(attrs: Attrs, taken: Attrs, data: TensorType) -> bool:
+    """Guard: an operator works along the last axis of gathered rows."""
     return takes_rows(taken, data) and bool(attrs.axis == -1)
 
 
-def narrows(attrs: Any, data: TensorType, matrix: TensorType) -> bool:
+def narrows(attrs: Attrs, data: TensorType, matrix: TensorType) -> bool:
     """Guard: rows times a matrix are no longer than they were."""
     return takes_rows(attrs, data) and bool(matrix.shape[0] <= matrix.shape[1])  # type: ignore[operator]
 
 
-along_rows = when(is_along_rows, attrs_of(taken), type_of(table), type_of(c))
+along_rows = when(meets_rows_alike, attrs_of(taken), type_of(table), type_of(c))
 
 tables = RuleSet(
     "tables",
@@ -214,13 +212,13 @@ tables = RuleSet(
             "take-of-bias",
             biased,
             like(taken, like(biased, table, b), i),
-            when(is_last, attrs_of(biased), attrs_of(taken), type_of(table)),
+            when(is_along_rows, attrs_of(biased), attrs_of(taken), type_of(table)),
         ),
         rewrite(
             "take-of-layer-norm",
             normalized,
             like(taken, like(normalized, table, gamma, beta), i),
-            when(is_last, attrs_of(normalized), attrs_of(taken), type_of(table)),
+            when(is_along_rows, attrs_of(normalized), attrs_of(taken), type_of(table)),
             soundness=ROUNDING,
         ),
         rewrite(
@@ -228,7 +226,7 @@ tables = RuleSet(
             multiplied,
             like(taken, like(multiplied, table, weight), i),
             when(narrows, attrs_of(taken), type_of(table), type_of(weight)),
-            when(is_float, type_of(table), type_of(weight)),
+            floats(table, weight),
             soundness=ROUNDING,
         ),
     ],
@@ -239,7 +237,7 @@ tables = RuleSet(
 collected = gather_nd(x, places)
 
 
-def takes_in_order(attrs: Any, indices: NDArray[Any], ty: TensorType) -> Any:
+def takes_in_order(attrs: Attrs, indices: Array, ty: TensorType) -> bool | Refusal:
     """Guard: the indices name each entry of the leading axes once, in order."""
     if attrs.batch_dims or not is_static(ty):
         return refuse("it has batches, or a dimension is not known")
@@ -253,7 +251,7 @@ def takes_in_order(attrs: Any, indices: NDArray[Any], ty: TensorType) -> Any:
 gathered = take(x, places)
 
 
-def takes_every(attrs: Any, indices: NDArray[Any], ty: TensorType) -> bool:
+def takes_every(attrs: Attrs, indices: Array, ty: TensorType) -> bool:
     """Guard: the indices name every place of an axis once, in order."""
     if attrs.axis is None or attrs.batch_dims:
         return False
@@ -264,19 +262,19 @@ turned = transpose(x)
 picked = take(turned, i)
 
 
-def picked_axis(pick: Any, turn: Any, ty: TensorType) -> int:
+def picked_axis(pick: Attrs, turn: Attrs, ty: TensorType) -> int:
     """Where the axis that one place of a transposed tensor is taken from lies in the tensor itself."""
     return int(permutation(turn, rank_of(ty))[pick.axis % rank_of(ty)])
 
 
-def left_order(pick: Any, turn: Any, ty: TensorType) -> tuple[int, ...]:
+def left_order(pick: Attrs, turn: Attrs, ty: TensorType) -> tuple[int, ...]:
     """The order of the axes that are left."""
     order = permutation(turn, rank_of(ty))
     gone = order[pick.axis % rank_of(ty)]
     return tuple(axis - (axis > gone) for axis in order if axis != gone)
 
 
-def has_one_axis(attrs: Any, indices: TensorType) -> bool:
+def has_one_axis(attrs: Attrs, indices: TensorType) -> bool:
     """Guard: the tuples of indices are of one."""
     return not attrs.batch_dims and indices.shape[0] == 1
 

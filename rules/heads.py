@@ -5,19 +5,19 @@ Older opsets write them out again, as they were or as cheaply.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import mean, rsqrt, transpose
 from eqsat.relay.ty import TensorType
-from eqsat.rules.normalization import is_vector, number
-from eqsat.rules.operators import is_last, permutation, rank_of, reduced_axes
-from eqsat.rules.values import is_float, is_scalar, one, vector
+from eqsat.rules.axes import is_last, permutation, reduced_axes
+from eqsat.rules.normalization import is_vector
+from eqsat.rules.types import is_float, is_scalar, rank_of
+from eqsat.rules.values import epsilon_of, one, vector
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
 eps, c, known_mask = constants("eps c known_mask")
@@ -30,12 +30,13 @@ normalized = x * rsqrt(squares + eps)
 unscaled = nn.rms_norm(x, one)
 
 
-def over_last_axis(ty: TensorType, attrs: Any) -> bool:
+def over_last_axis(ty: TensorType, attrs: Attrs) -> bool:
     """Guard: a mean of ``x`` goes over the last axis and keeps it."""
     return bool(ty.shape and attrs.keepdims) and reduced_axes(attrs, ty) == (rank_of(ty) - 1,)
 
 
-def ones(ty: TensorType) -> Any:
+def ones(ty: TensorType) -> Array | Refusal:
+    """A vector of ones, as long as the last axis."""
     return vector(1.0, ty.shape[-1] if ty.shape else None, ty.dtype)
 
 
@@ -45,7 +46,7 @@ rms_norms = RuleSet(
         rewrite(
             "rms-norm",
             normalized,
-            nn.rms_norm(x, compute(ones, type_of(x)), axis=-1, epsilon=compute(number, value_of(eps)), scale=False),
+            nn.rms_norm(x, compute(ones, type_of(x)), axis=-1, epsilon=compute(epsilon_of, value_of(eps)), scale=False),
             when(over_last_axis, type_of(x), attrs_of(squares)),
             when(lambda ty: is_float(ty) and ty.dtype != "float16", type_of(x)),  # squares of float16 overflow
             soundness=ROUNDING,
@@ -67,7 +68,7 @@ scores = nn.matmul(q, k)
 query_key_value = (type_of(q), type_of(k), type_of(v))
 
 
-def is_by_key(product: Any, softmax: Any, weighted: Any) -> bool:
+def is_by_key(product: Attrs, softmax: Attrs, weighted: Attrs) -> bool:
     """Guard: queries meet keys, probabilities are over keys, and nothing else is transposed."""
     plain = not product.transpose_a and product.transpose_b and not weighted.transpose_a and not weighted.transpose_b
     return bool(plain and softmax.axis in (-1, 3) and not product.out_dtype and not weighted.out_dtype)
@@ -79,8 +80,8 @@ def are_heads(query: TensorType, key: TensorType, value: TensorType) -> bool:
     return four and query.shape[:2] == key.shape[:2] == value.shape[:2] and key.shape[2] == value.shape[2]
 
 
-def leaves_some(mask: NDArray[Any]) -> bool:
-    """Guard: no row hides every key by the least number there is.
+def leaves_some(mask: Array) -> bool:
+    """Guard: no row hides every key by the least epsilon_of there is.
 
     A softmax over such a row is even; ONNX Runtime's attention gives zeros.
     """
@@ -94,7 +95,10 @@ def masks(ty: TensorType, whole: TensorType) -> bool:
     return ty.dtype == whole.dtype and 2 <= rank_of(ty) <= 4 and whole.shape[-2:] == ty.shape[-2:]
 
 
-def of_heads(name: str, weighted_by: Any, result: Any, *guards: Any, soundness: Soundness = ROUNDING) -> Any:
+def of_heads(
+    name: str, weighted_by: DFPattern, result: DFPattern, *guards: Guard, soundness: Soundness = ROUNDING
+) -> Rewrite:
+    """softmax(weighted_by) v = result"""
     probabilities = nn.softmax(weighted_by)
     whole = nn.matmul(probabilities, v)
     return rewrite(
@@ -113,8 +117,8 @@ factor = compute(lambda value: float(value.reshape(-1)[0]), value_of(c))
 is_factor = when(lambda ty: is_scalar(ty) and rank_of(ty) <= 4, type_of(c))
 
 
-def masked(name: str, mask: Any, *guards: Any, soundness: Soundness = ROUNDING) -> list[Any]:
-    """The two rules of a mask: with a factor, and without."""
+def masked(name: str, mask: DFPattern, *guards: Guard, soundness: Soundness = ROUNDING) -> list[Rewrite]:
+    """Attention with a mask: by scores as they are, and by scaled ones."""
     is_mask = when(masks, type_of(mask), type_of(scores))
     plain, by_factor = (nn.masked_attention(q, k, v, mask, scale=scale) for scale in (1.0, factor))
     return [
@@ -129,7 +133,7 @@ turned_keys = transpose(k)
 over_columns = nn.matmul(q, turned_keys)
 
 
-def puts_heads_and_elements_first(attrs: Any, product: Any, ty: TensorType) -> bool:
+def puts_heads_and_elements_first(attrs: Attrs, product: Attrs, ty: TensorType) -> bool:
     """Guard: keys of (batch, place, head, element) are columns of one matrix for each head."""
     plain = not product.transpose_a and not product.transpose_b
     return plain and rank_of(ty) == 4 and permutation(attrs, 4) == (0, 2, 3, 1)

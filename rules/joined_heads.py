@@ -6,18 +6,19 @@ is the repetition of keys and values for groups of queries.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Rewrite, RuleSet
+from eqsat.egraph.rule import Array, Rewrite, RuleSet
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import reshape, take, transpose
 from eqsat.relay.ty import TensorType
-from eqsat.rules.operators import permutation, rank_of
+from eqsat.rules.axes import permutation
+from eqsat.rules.types import rank_of
 
 q, k, v, mask = variables("q k v mask")
 (indices,) = constants("indices")
@@ -26,7 +27,7 @@ HEADS = 2
 """The axis of heads before it is put in front of the places."""
 
 
-def puts_heads_first(attrs: Any, ty: TensorType) -> bool:
+def puts_heads_first(attrs: Attrs, ty: TensorType) -> bool:
     """Guard: a transpose of (batch, place, head, element) to (batch, head, place, element), of known heads."""
     known = rank_of(ty) == 4 and isinstance(ty.shape[HEADS], int) and ty.shape[HEADS] != 0
     return known and permutation(attrs, 4) == (0, 2, 1, 3)
@@ -47,7 +48,7 @@ def heads_first(whole: DFPattern, of: DFPattern) -> DFPattern:
     return transpose(apart, axes=(0, 2, 1, 3))  # type: ignore[no-any-return]
 
 
-def repeats_heads(picked: Any, picked_too: Any, key: TensorType, value: TensorType, rows: NDArray[Any]) -> bool:
+def repeats_heads(picked: Attrs, picked_too: Attrs, key: TensorType, value: TensorType, rows: Array) -> bool:
     """Guard: each head of keys and of values is repeated, all as often."""
     if rank_of(key) != 4 or rank_of(value) != 4 or key.shape[1] != value.shape[1] or rows.ndim != 1:
         return False
@@ -57,7 +58,7 @@ def repeats_heads(picked: Any, picked_too: Any, key: TensorType, value: TensorTy
     return bool(np.array_equal(rows, np.repeat(np.arange(heads), len(rows) // heads)))
 
 
-def joined(name: str, operator: Any, *masks: DFPattern) -> Rewrite:
+def joined(name: str, operator: Callable[..., DFPattern], *masks: DFPattern) -> Rewrite:
     """attention(T q, T k, T v) = T(split(attention(join q, join k, join v)))"""
     turned = [transpose(part) for part in (q, k, v)]
     apart = operator(*turned, *masks)
@@ -76,7 +77,7 @@ def joined(name: str, operator: Any, *masks: DFPattern) -> Rewrite:
     )
 
 
-def grouped(name: str, operator: Any, *masks: DFPattern) -> Rewrite:
+def grouped(name: str, operator: Callable[..., DFPattern], *masks: DFPattern) -> Rewrite:
     """attention(q, repeat k, repeat v) = attention(q, k, v)"""
     keys, values = take(k, indices), take(v, indices)
     apart = operator(q, keys, values, *masks)

@@ -9,56 +9,55 @@ from __future__ import annotations
 
 import operator
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import is_op
-from eqsat.relay.op.nn.window import SPATIAL, channels_first
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
+from eqsat.relay.op.nn.window import SPATIAL
 from eqsat.relay.ty import TensorType
-from eqsat.rules.values import Filled, same_floats
+from eqsat.rules.products import has_channels_first
+from eqsat.rules.types import Shape, floats_of_one_type
+from eqsat.rules.values import Filled
 
 x, weight = variables("x weight")
 (w,) = constants("w")
 
 
-def is_plain(attrs: Any) -> bool:
-    """Whether channels are axis 1 of data and result, and outputs axis 0 of the weight."""
-    rank = len(attrs.strides)
-    layouts = attrs.data_layout == channels_first(rank) and attrs.kernel_layout == f"OI{SPATIAL[rank]}"
-    return bool(layouts and attrs.out_layout in ("", None, attrs.data_layout))
-
-
 # ---- the kernel that keeps an image
 
 
-def may_be_identity(attrs: Any, data: TensorType, result: TensorType) -> bool:
+def may_be_identity(attrs: Attrs, data: TensorType, result: TensorType) -> bool:
     """Guard: a convolution keeps shape and place; only its weight remains to be looked at."""
     unit = all(step == 1 for step in attrs.strides)
-    return bool(is_plain(attrs) and attrs.groups == 1 and unit and same_floats(data, result) and has_center(attrs))
+    return bool(
+        has_channels_first(attrs)
+        and attrs.groups == 1
+        and unit
+        and floats_of_one_type(data, result)
+        and has_center(attrs)
+    )
 
 
-def has_center(attrs: Any) -> bool:
+def has_center(attrs: Attrs) -> bool:
     rank = len(attrs.strides)
     return tuple(attrs.padding[:rank]) == tuple(attrs.padding[rank:])
 
 
-def is_identity(value: NDArray[Any]) -> bool:
+def is_identity(value: Array) -> bool:
     """Guard: each channel is what it was: one at the centre of its own kernel, zero elsewhere."""
     outputs, inputs, *kernel = value.shape
     center = tuple(size // 2 for size in kernel)
     if outputs != inputs or not all(size % 2 for size in kernel) or value[(0, 0, *center)] != 1:
         return False
-    everything: list[Any] = [slice(None), slice(None), *center]
-    ones = value[tuple(everything)]
+    ones = value[(slice(None), slice(None), *center)]
     return bool(np.array_equal(ones, np.eye(outputs, dtype=value.dtype)) and np.count_nonzero(value) == outputs)
 
 
-def by_identity(rank: int) -> Any:
+def by_identity(rank: int) -> Rewrite:
     """conv(x, identity) = x"""
     conv = is_op(f"nn.conv{rank}d")(x, w)
 
@@ -72,20 +71,20 @@ def by_identity(rank: int) -> Any:
     )
 
 
-def is_unit(value: NDArray[Any]) -> bool:
+def is_unit(value: Array) -> bool:
     """Guard: the identity matrix."""
     return value.ndim == 2 and value.shape[0] == value.shape[1] and bool(np.array_equal(value, np.eye(len(value))))
 
 
-def by_unit(name: str, product: Any, flag: str | None) -> Any:
-    """x I = x; ``flag`` is the attribute that transposes x"""
+def by_unit(name: str, product: DFPattern, transposes: str | None) -> Rewrite:
+    """x I = x, unless the attribute ``transposes`` says that x is transposed"""
 
     return rewrite(
         name,
         product,
         x,
-        when(lambda attrs: flag is None or not attrs[flag], attrs_of(product)),
-        when(same_floats, type_of(product), type_of(x)),
+        when(lambda attrs: transposes is None or not attrs[transposes], attrs_of(product)),
+        when(floats_of_one_type, type_of(product), type_of(x)),
         when(is_unit, value_of(w)),
         soundness=Soundness.FINITE,
     )
@@ -100,21 +99,21 @@ units = [
 # ---- the kernel that averages
 
 
-def may_average(attrs: Any, data: TensorType, kernel: TensorType) -> bool:
+def may_average(attrs: Attrs, data: TensorType, kernel: TensorType) -> bool:
     """Guard: each channel is convolved on its own, with less padding than kernel."""
     sizes = kernel.concrete_shape[2:]
     alone = attrs.groups == data.shape[1] == kernel.shape[0] and kernel.shape[1] == 1
     narrow = all(map(operator.lt, attrs.padding, sizes * 2))
-    return bool(is_plain(attrs) and alone and narrow and all(step == 1 for step in attrs.dilation))
+    return bool(has_channels_first(attrs) and alone and narrow and all(step == 1 for step in attrs.dilation))
 
 
-def is_average(value: NDArray[Any]) -> bool:
+def is_average(value: Array) -> bool:
     """Guard: all elements are one divided by the size of the kernel, which is more than one."""
     size = prod(value.shape[2:])
     return value.dtype.kind == "f" and size > 1 and Filled(1 / size)(value)
 
 
-def by_average(rank: int) -> Any:
+def by_average(rank: int) -> Rewrite:
     """conv(x, 1/k) = avg_pool(x)"""
     conv = is_op(f"nn.conv{rank}d")(x, w)
 
@@ -139,7 +138,7 @@ def by_average(rank: int) -> Any:
 # ---- images cut into blocks
 
 
-def atrous_padding(cut: Any, conv: Any, join: Any) -> Any:
+def atrous_padding(cut: Attrs, conv: Attrs, join: Attrs) -> Shape | Refusal:
     """The padding of a dilated convolution of the whole image.
 
     A place of a block is ``block`` places of the image; what the blocks are padded and cropped by adds up.
@@ -159,11 +158,11 @@ def atrous_padding(cut: Any, conv: Any, join: Any) -> Any:
     return tuple(sides) if min(sides, default=0) >= 0 else refuse("it crops more than was padded")
 
 
-def atrous_dilation(cut: Any, conv: Any) -> tuple[int, ...]:
+def atrous_dilation(cut: Attrs, conv: Attrs) -> tuple[int, ...]:
     return tuple(map(operator.mul, cut.block_shape, conv.dilation))
 
 
-def atrous(rank: int) -> Any:
+def atrous(rank: int) -> Rewrite:
     """batch_to_space(conv(space_to_batch(x), w)) = conv(x, w) of a dilated kernel"""
     blocks = is_op("nn.space_to_batch_nd")(x)
     conv = is_op(f"nn.conv{rank}d")(blocks, weight)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import compute, constants, like, rewrite, type_of, variables, when
-from eqsat.egraph.rule import RuleSet
+from eqsat.egraph.rule import Array, Rewrite, RuleSet
 from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_if, is_op, is_tuple_get_item
 from eqsat.relay.op import broadcast_to, cast
 from eqsat.relay.ty import TensorType
-from eqsat.rules.operators import binary, shape_of
+from eqsat.rules.operators import binary
 from eqsat.rules.shape import reshaped
-from eqsat.rules.values import same_type, scalar
+from eqsat.rules.types import same_type, static_shape
+from eqsat.rules.values import scalar
 
 x, y = variables("x y")
 (number,) = constants("number")
@@ -26,13 +25,9 @@ def dtype_of(ty: TensorType) -> str:
     return ty.dtype
 
 
-def is_same_dtype(first: TensorType, second: TensorType) -> bool:
-    return first.dtype == second.dtype
-
-
-def fill(name: str, root: DFPattern, *operands: Any) -> Any:
+def fill(name: str, root: DFPattern, *operands: DFPattern) -> DFPattern:
     """``zeros``, ``ones`` or ``full`` of the shape and dtype of ``root``."""
-    shape, dtype = compute(shape_of, type_of(root)), compute(dtype_of, type_of(root))
+    shape, dtype = compute(static_shape, type_of(root)), compute(dtype_of, type_of(root))
     return is_op(name)(*operands).has_attr({"shape": shape, "dtype": dtype})
 
 
@@ -51,16 +46,16 @@ concrete = RuleSet(
             "full-like",
             same_full,
             fill("full", same_full, number),
-            when(is_same_dtype, type_of(same_full), type_of(number)),
+            when(same_dtype, type_of(same_full), type_of(number)),
         ),
         rewrite("reshape-like", same_shape, reshaped(x, same_shape)),
-        rewrite("broadcast-to-like", same_spread, broadcast_to(x, shape=compute(shape_of, type_of(same_spread)))),
+        rewrite("broadcast-to-like", same_spread, broadcast_to(x, shape=compute(static_shape, type_of(same_spread)))),
         rewrite("cast-like", same_dtype, cast(x, dtype=compute(dtype_of, type_of(same_dtype)))),
     ],
 )
 
 
-def filled_operand(name: str, value: float | None) -> list[Any]:
+def filled_operand(name: str, value: float | None) -> list[Rewrite]:
     """f(fill, x) = f(number, x) where ``x`` has the result's shape"""
     filling = is_op(name)(number) if value is None else is_op(name)()
     of = number if value is None else scalar(value, x)
@@ -74,7 +69,7 @@ def filled_operand(name: str, value: float | None) -> list[Any]:
                 like(call, *operands),
                 when(same_type, type_of(filling), type_of(x)),
                 when(is_exact, type_of(x)),
-                when(is_same_dtype, type_of(x), type_of(number if value is None else filling)),
+                when(same_dtype, type_of(x), type_of(number if value is None else filling)),
             )
         )
     return found
@@ -98,7 +93,7 @@ fills = RuleSet(
                 like(call, *((number, x) if form == "first" else (x, number))),
                 when(same_type, type_of(by_shape), type_of(x)),
                 when(is_exact, type_of(x)),
-                when(is_same_dtype, type_of(x), type_of(number)),
+                when(same_dtype, type_of(x), type_of(number)),
             )
             for form, call in filled_by_shape.items()
         ],
@@ -122,10 +117,10 @@ class Truth:
 
     value: bool
 
-    def __call__(self, array: NDArray[Any]) -> bool:
+    def __call__(self, array: Array) -> bool:
         return array.size == 1 and array.dtype.kind == "b" and bool(array.flat[0]) is self.value
 
-    def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    def example(self, shape: tuple[int, ...], dtype: str) -> Array:
         return np.full(shape, self.value)
 
 

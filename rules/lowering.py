@@ -7,27 +7,27 @@ The inverse of recognition: a cost model that counts operators never chooses wha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from eqsat.egraph.author import refuse, variables
-from eqsat.egraph.rule import PythonRule, RuleSet
+from eqsat.egraph.group_rules import NodeMap
+from eqsat.egraph.rule import PythonRule, Refusal, RuleSet
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.expr import Expr
+from eqsat.relay.expr import Call, Expr
 from eqsat.relay.transform.canonicalize_ops import written_out
 from eqsat.relay.transform.simplify_inference import simplified
 from eqsat.relay.ty import is_static
-from eqsat.rules.values import is_float
+from eqsat.rules.types import is_float
 
 x, gamma, beta = variables("x gamma beta")
 
 
-def lowered(name: str, lhs: DFPattern, write: Callable[[Any, Any], Expr]) -> PythonRule:
+def lowered(name: str, lhs: DFPattern, write: Callable[[Expr, Expr], Expr]) -> PythonRule:
     """What a pass writes for a call, where the data are floats and all shapes are known."""
 
-    def apply(root: Any, node_map: Any) -> Any:
-        types = [arg._checked_type for arg in root.args]
-        if not all(map(is_static, types)) or not is_float(*types):
+    def apply(root: Expr, node_map: NodeMap) -> Expr | Refusal:
+        types = [arg._checked_type for arg in root.args] if isinstance(root, Call) else []
+        if not all(is_static(ty) and is_float(ty) for ty in types):
             return refuse("the arguments are no floats of known shapes")
         return write(root, root)
 

@@ -12,8 +12,7 @@ themselves; two activations joined and split again are nothing but growth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from eqsat.egraph.author import (
     attrs_of,
@@ -28,9 +27,10 @@ from eqsat.egraph.author import (
     when,
 )
 from eqsat.egraph.group_rules import GroupRule
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Array, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import is_op, is_tuple, is_tuple_get_item, many
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item, many
 from eqsat.relay.op import concatenate, sigmoid, split, tanh
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
@@ -56,7 +56,12 @@ u, v = variables("u v")
 
 # ---- the rules
 
-ACTIVATIONS: dict[str, Any] = {"": None, "-relu": nn.relu, "-sigmoid": sigmoid, "-tanh": tanh}
+ACTIVATIONS: dict[str, Callable[[DFPattern], DFPattern] | None] = {
+    "": None,
+    "-relu": nn.relu,
+    "-sigmoid": sigmoid,
+    "-tanh": tanh,
+}
 
 conv, dense, matmul = nn.conv2d(x, w), nn.dense(x, w), nn.matmul(x, w)
 batch_matmul = nn.batch_matmul(x, w)
@@ -87,7 +92,7 @@ part = is_tuple_get_item(parts)
 joined_again = concatenate(is_tuple([many(part, shared=[parts])]))
 
 
-def is_whole(concat: Any, indices: Sequence[int], cut: Any, ty: TensorType) -> bool:
+def is_whole(concat: Attrs, indices: Sequence[int], cut: Attrs, ty: TensorType) -> bool:
     """Guard: the parts are all there are, in order, and they are joined along the axis they were cut on."""
     cuts, rank = cut.indices_or_sections, len(ty.shape)
     sections = cuts if isinstance(cuts, int) else len(cuts) + 1
@@ -100,7 +105,7 @@ inner_dense = nn.dense(x, u)
 outer_dense = nn.dense(inner_dense, k)
 
 
-def may_add_up(first: Any, second: Any, *types: TensorType) -> bool:
+def may_add_up(first: Attrs, second: Attrs, *types: TensorType) -> bool:
     """Guard: two convolutions differ in their channels only, so that their sum is one over all channels.
 
     Args:
@@ -114,32 +119,34 @@ def may_add_up(first: Any, second: Any, *types: TensorType) -> bool:
     return all(len(each) == 1 for each in sizes)
 
 
-def _plain_dense(first: Any, second: Any) -> bool:
+def _plain_dense(first: Attrs, second: Attrs) -> bool:
     return first.get("out_dtype") in (None, "") and second.get("out_dtype") in (None, "")
 
 
-def is_matrix(value: Any) -> bool:
-    return bool(value.ndim == 2)
+def is_matrix(value: Array) -> bool:
+    return value.ndim == 2
 
 
-def are_denses_of_rows(first: Any, second: Any, ty: TensorType, other: TensorType, *weights: TensorType) -> bool:
+def are_denses_of_rows(first: Attrs, second: Attrs, ty: TensorType, other: TensorType, *weights: TensorType) -> bool:
     """Guard: two dense layers of as many rows and outputs, whose sum broadcasts nothing."""
     same = ty.shape[:-1] == other.shape[:-1] and is_static(ty) and is_static(other)
     return bool(_plain_dense(first, second) and same and weights[0].shape[0] == weights[1].shape[0])
 
 
-def is_by_rows(concat: Any, first: Any, second: Any, ty: TensorType, data: TensorType, other: TensorType) -> bool:
+def is_by_rows(concat: Attrs, first: Attrs, second: Attrs, ty: TensorType, data: TensorType, other: TensorType) -> bool:
     """Guard: results of dense layers of equal attributes are joined along another axis than the outputs."""
     return bool(first == second and axis_index(concat.axis, len(ty.shape)) < len(ty.shape) - 1)
 
 
-def is_by_batch(concat: Any, first: Any, second: Any, ty: TensorType, data: TensorType, other: TensorType) -> bool:
+def is_by_batch(
+    concat: Attrs, first: Attrs, second: Attrs, ty: TensorType, data: TensorType, other: TensorType
+) -> bool:
     """Guard: results of convolutions of equal attributes, over images of equal size, are joined along the batch."""
     by_batch = is_nchw(first) and axis_index(concat.axis, len(ty.shape)) == 0
     return bool(first == second and by_batch and is_static(data) and data.shape[1:] == other.shape[1:])
 
 
-def one_weight(name: str, first: Any, second: Any, holds: Any) -> Any:
+def one_weight(name: str, first: DFPattern, second: DFPattern, holds: Callable[..., bool]) -> Rewrite:
     """concat(f(x, w), f(y, w)) = f(concat(x, y), w)"""
     whole = concatenate(is_tuple([first, second]))
     axis = compute(lambda attrs, ty: axis_index(attrs.axis, len(ty.shape)), attrs_of(whole), type_of(first))

@@ -9,22 +9,21 @@ absorbs.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Array, Compute, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import is_op, is_tuple_get_item
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple_get_item
 from eqsat.relay.op import clip, mean, negative, reshape, rsqrt, sqrt, sum, transpose
 from eqsat.relay.ty import TensorType, Type
-from eqsat.rules.gates import is_single
-from eqsat.rules.linear import along
-from eqsat.rules.operators import inverse as inverse_order
-from eqsat.rules.operators import is_last, rank_of, reduced_axes
-from eqsat.rules.values import is_float, keeps_floats, one, scalar, vector, zero
+from eqsat.rules.axes import inverse_order, is_last, reduced_axes
+from eqsat.rules.products import channel_vector
+from eqsat.rules.types import Shape, floats, is_float, is_short_float, keeps_floats, rank_of
+from eqsat.rules.values import computed_parts, epsilon_of, one, scalar, vector, zero
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -34,24 +33,18 @@ eps, c, s = constants("eps c s")
 g, b, m, v = constants("g b m v")
 
 
-def number(value: NDArray[Any]) -> Any:
-    """An epsilon as an attribute: what is added to a variance."""
-    small = value.size == 1 and value.dtype.kind == "f" and 0 <= float(value.flat[0]) < 1
-    return float(value.flat[0]) if small else refuse("the epsilon is no small number")
-
-
 # ---- batch normalization
 
 batch_norm = nn.batch_norm(x, g, b, m, v)
 normalized = is_tuple_get_item(batch_norm, 0)
 
 
-def epsilon_like(attrs: Any, statistic: TensorType) -> Any:
+def epsilon_like(attrs: Attrs, statistic: TensorType) -> Array:
     """The epsilon of a batch norm as a scalar of its statistics' dtype."""
     return np.asarray(attrs.epsilon, dtype=statistic.dtype)
 
 
-def along_axis(attrs: Any, of: TensorType) -> Any:
+def along_axis(attrs: Attrs, of: TensorType) -> Shape | Refusal:
     """The shape that lays a vector along the channel axis."""
     rank = len(of.shape)
     axis = attrs.axis % rank
@@ -62,7 +55,7 @@ def along_axis(attrs: Any, of: TensorType) -> Any:
 epsilon = compute(epsilon_like, attrs_of(batch_norm), type_of(v))
 
 
-def affine(scales: bool, centers: bool) -> Any:
+def affine(scales: bool, centers: bool) -> Rewrite:
     """batch_norm(x) = x s + (b - m s), s = g / sqrt(v + eps)"""
     deviation = sqrt(v + epsilon)
     scale = g / deviation if scales else scalar(1, v) / deviation
@@ -77,7 +70,7 @@ def affine(scales: bool, centers: bool) -> Any:
             axis=compute(lambda attrs: attrs.axis, attrs_of(batch_norm)),
         ),
         when(lambda attrs: (bool(attrs.scale), bool(attrs.center)) == (scales, centers), attrs_of(batch_norm)),
-        when(is_float, type_of(x), type_of(v)),
+        floats(x, v),
         soundness=ROUNDING,
     )
 
@@ -89,30 +82,19 @@ written_out = standard + beta
 parameters = (gamma, beta, center, spread)
 
 
-def channels_of(*types: Any) -> Any:
-    """Length and axis of the channels along which all parameters lie: the types of ``x`` and the parameters."""
-    data, first, *others = types
+def channels_of(data: TensorType, first: TensorType, *others: TensorType) -> tuple[Shape, int] | Refusal:
+    """The shape of a parameter as a vector, and the axis of the data along which all parameters lie."""
     if not is_float(data, first) or any(other != first for other in others) or first.dtype != data.dtype:
         return refuse("the parameters differ in type")
     axis = rank_of(data) - rank_of(first)
     count = first.shape[0] if first.shape else None
     if axis < 1 or not isinstance(count, int) or any(dim != 1 for dim in first.shape[1:]) or count != data.shape[axis]:
         return refuse("the parameters do not lie along one axis")
-    return count, axis
+    return (count,), axis
 
 
-def channel_shape(*types: Any) -> Any:
-    found = channels_of(*types)
-    return found[:1] if isinstance(found, tuple) else found
-
-
-def channel_axis(*types: Any) -> Any:
-    found = channels_of(*types)
-    return found[1] if isinstance(found, tuple) else found
-
-
-typed = (type_of(x), *map(type_of, parameters))
-vectors = [reshape(parameter, newshape=compute(channel_shape, *typed)) for parameter in parameters]
+channels = computed_parts(channels_of, type_of(x), *map(type_of, parameters))
+vectors = [reshape(parameter, newshape=channels(0)) for parameter in parameters]
 
 batch_norms = RuleSet(
     "batch-norms",
@@ -123,7 +105,7 @@ batch_norms = RuleSet(
             "batch-norm",
             written_out,
             is_tuple_get_item(
-                nn.batch_norm(x, *vectors, axis=compute(channel_axis, *typed), epsilon=compute(number, value_of(eps))),
+                nn.batch_norm(x, *vectors, axis=channels(1), epsilon=compute(epsilon_of, value_of(eps))),
                 0,
             ),
             soundness=FINITE,
@@ -148,42 +130,43 @@ spread_given = is_op("variance")(x, average)
 scaled_before, scaled_deviation = (moved * gamma) * inverse, moved * (inverse * gamma)
 
 
-def over_one_axis(ty: Type, first: Any, second: Any) -> bool:
+def over_one_axis(ty: Type, first: Attrs, second: Attrs) -> bool:
     """Guard: two reductions of ``x`` go over the same axis and keep it."""
     return same_axes(ty, first, second) and bool(first.keepdims) and len(reduced_axes(first, ty)) == 1
 
 
-def same_axes(ty: Type, first: Any, second: Any) -> bool:
+def same_axes(ty: Type, first: Attrs, second: Attrs) -> bool:
     """Guard: two reductions of ``x`` differ in nothing but what is done."""
     return bool(first.keepdims) == bool(second.keepdims) and reduced_axes(first, ty) == reduced_axes(second, ty)
 
 
-def same_spread(ty: Type, spread: Any, mean_attrs: Any) -> bool:
-    return same_axes(ty, spread, mean_attrs) and bool(spread.keepdims) and not spread.unbiased
+def same_spread(ty: Type, spread: Attrs, average: Attrs) -> bool:
+    """Guard: a variance goes over the axes of a mean, and keeps them."""
+    return same_axes(ty, spread, average) and bool(spread.keepdims) and not spread.unbiased
 
 
-def axis_filled(value: float) -> Any:
+def axis_filled(value: float) -> Compute:
     """A vector of equal numbers, as long as the axis of ``x`` that the mean goes over."""
 
-    def array(ty: TensorType, attrs: Any) -> Any:
+    def array(ty: TensorType, attrs: Attrs) -> Array | Refusal:
         return vector(value, ty.shape[reduced_axes(attrs, ty)[0]], ty.dtype)
 
     return compute(array, type_of(x), attrs_of(average))
 
 
-def axis_averaged(attrs: Any, ty: Type) -> int:
+def axis_averaged(attrs: Attrs, ty: Type) -> int:
     """The axis that a mean goes over; the last one is -1."""
     (axis,) = reduced_axes(attrs, ty)
     return -1 if axis == rank_of(ty) - 1 else axis
 
 
-def axis_last(attrs: Any, ty: Type) -> tuple[int, ...]:
+def axis_last(attrs: Attrs, ty: Type) -> tuple[int, ...]:
     """The order of axes in which that of a normalization is the last."""
     axis = attrs.axis % rank_of(ty)
     return (*(other for other in range(rank_of(ty)) if other != axis), axis)
 
 
-def axis_back(attrs: Any, ty: Type) -> tuple[int, ...]:
+def axis_back(attrs: Attrs, ty: Type) -> tuple[int, ...]:
     return inverse_order(axis_last(attrs, ty))
 
 
@@ -192,22 +175,21 @@ def is_vector(of: TensorType, ty: TensorType) -> bool:
     return is_float(ty) and bool(ty.shape) and of.dtype == ty.dtype and tuple(of.shape) == (ty.shape[-1],)
 
 
-def norm_axis(attrs: Any) -> int:
-    return int(attrs.axis)
-
-
-def scales_and_shifts(attrs: Any) -> bool:
+def scales_and_shifts(attrs: Attrs) -> bool:
     return bool(attrs.scale and attrs.center)
 
 
-vector_of, _ = along(norm_axis)
-
-
-def absorbing(name: str, call: Any) -> list[Any]:
+def absorbing(name: str, call: DFPattern) -> list[Rewrite]:
     """What a normalization with constant parameters takes in of constants behind it."""
 
-    def on_axis(constant: Any) -> Any:
-        return reshape(constant, newshape=compute(vector_of, type_of(constant), type_of(x), attrs_of(call)))
+    def on_axis(constant: DFPattern) -> DFPattern:
+        vector = compute(
+            lambda constant, of, attrs: channel_vector(constant, of, attrs.axis),
+            type_of(constant),
+            type_of(x),
+            attrs_of(call),
+        )
+        return reshape(constant, newshape=vector)  # type: ignore[no-any-return]
 
     return [
         # norm(x; g, b) s = norm(x; g s, b s)
@@ -216,7 +198,7 @@ def absorbing(name: str, call: Any) -> list[Any]:
             call * s,
             like(call, x, g * on_axis(s), b * on_axis(s)),
             when(scales_and_shifts, attrs_of(call)),
-            when(is_float, type_of(x), type_of(s)),
+            floats(x, s),
             soundness=ROUNDING,
         ),
         # norm(x; g, b) + c = norm(x; g, b + c)
@@ -225,7 +207,7 @@ def absorbing(name: str, call: Any) -> list[Any]:
             call + c,
             like(call, x, g, b + on_axis(c)),
             when(scales_and_shifts, attrs_of(call)),
-            when(is_float, type_of(x), type_of(c)),
+            floats(x, c),
             soundness=ROUNDING,
         ),
     ]
@@ -243,10 +225,10 @@ layer_norms = RuleSet(
                 axis_filled(1),
                 axis_filled(0),
                 axis=compute(axis_averaged, attrs_of(average), type_of(x)),
-                epsilon=compute(number, value_of(eps)),
+                epsilon=compute(epsilon_of, value_of(eps)),
             ),
             when(over_one_axis, type_of(x), attrs_of(average), attrs_of(variance)),
-            when(is_float, type_of(x)),
+            floats(x),
             soundness=ROUNDING,
         ),
         # over another axis than the last
@@ -294,7 +276,7 @@ layer_norms = RuleSet(
             spread_given,
             like(average, moved * moved),
             when(same_spread, type_of(x), attrs_of(spread_given), attrs_of(average)),
-            when(is_float, type_of(x)),
+            floats(x),
             soundness=ROUNDING,
         ),
         # E x^2 - (E x)^2 = E (x - E x)^2, where the numbers are of one magnitude
@@ -303,7 +285,7 @@ layer_norms = RuleSet(
             power_difference,
             like(average, off_average * off_average),
             when(same_axes, type_of(x), attrs_of(second_moment), attrs_of(average)),
-            when(is_float, type_of(x)),
+            floats(x),
             soundness=FINITE,
         ),
     ],
@@ -312,22 +294,22 @@ layer_norms = RuleSet(
 # ---- instance normalization, and lengths of one
 
 
-def over_space(ty: Type, *attrs: Any) -> bool:
+def over_space(ty: Type, *attrs: Attrs) -> bool:
     """Guard: reductions of ``x`` go over all axes but the first two, and keep them."""
     space = tuple(range(2, rank_of(ty)))
     return bool(space) and all(each.keepdims and reduced_axes(each, ty) == space for each in attrs)
 
 
-def channels_filled(value: float) -> Any:
+def channels_filled(value: float) -> Compute:
     """A vector of equal numbers, as long as axis 1 of ``x``."""
 
-    def array(ty: TensorType) -> Any:
+    def array(ty: TensorType) -> Array | Refusal:
         return vector(value, ty.shape[1] if rank_of(ty) > 1 else None, ty.dtype)
 
     return compute(array, type_of(x))
 
 
-def bounds_from_below(attrs: Any) -> bool:
+def bounds_from_below(attrs: Attrs) -> bool:
     return bool(attrs.a_min > 0 and attrs.a_max == np.inf)
 
 
@@ -336,8 +318,8 @@ at_least, length = clip(squares), clip(sqrt(squares))
 by_squares, by_length = x * rsqrt(at_least), x / length
 
 
-def of_length_one(name: str, lhs: Any, bound: Any, eps_of: Any) -> Any:
-    """x / sqrt(max(sum(x x), eps))"""
+def of_length_one(name: str, lhs: DFPattern, bound: DFPattern, eps_of: Callable[[Attrs], float]) -> Rewrite:
+    """x / sqrt(max(sum(x x), eps)) = l2_normalize(x), with the epsilon that ``eps_of`` reads from the clip ``bound``"""
     axes = compute(reduced_axes, attrs_of(squares), type_of(x))
     return rewrite(
         name,
@@ -356,9 +338,11 @@ others = RuleSet(
         rewrite(
             "instance-norm",
             plain,
-            nn.instance_norm(x, channels_filled(1), channels_filled(0), axis=1, epsilon=compute(number, value_of(eps))),
+            nn.instance_norm(
+                x, channels_filled(1), channels_filled(0), axis=1, epsilon=compute(epsilon_of, value_of(eps))
+            ),
             when(over_space, type_of(x), attrs_of(average), attrs_of(variance)),
-            when(is_single, type_of(x)),
+            when(is_short_float, type_of(x)),
             soundness=ROUNDING,
         ),
         of_length_one("l2-normalize", by_squares, at_least, lambda attrs: attrs.a_min),

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from eqsat.egraph.author import attrs_of, compute, refuse, rewrite, type_of, variables
-from eqsat.egraph.rule import RuleSet
+from eqsat.egraph.author import attrs_of, refuse, rewrite, type_of, variables
+from eqsat.egraph.rule import Refusal, RuleSet
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_tuple_get_item
 from eqsat.relay.op import split, strided_slice
 from eqsat.relay.ty import TensorType
-from eqsat.rules.joining import ranges
+from eqsat.rules.slices import ranges
+from eqsat.rules.types import Shape
+from eqsat.rules.values import computed_parts
 
 (x,) = variables("x")
 
 head, tail = strided_slice(x), strided_slice(x)
 
 
-def halves(first: Any, second: Any, ty: TensorType) -> Any:
-    """The axis, and where the second slice begins on it, of two that take one axis apart."""
+def halves(first: Attrs, second: Attrs, ty: TensorType) -> tuple[Shape, int] | Refusal:
+    """Where two slices divide an axis, and that axis."""
     one, other = ranges(first, ty), ranges(second, ty)
     if not isinstance(one, dict) or not isinstance(other, dict):
         return refuse("what the slices take is not known")
@@ -28,7 +29,7 @@ def halves(first: Any, second: Any, ty: TensorType) -> Any:
     high = parts[1][axis]
     if low.step != 1 or high.step != 1 or (low.start, low.stop, high.stop) != (0, high.start, ty.shape[axis]):
         return refuse("the slices do not follow each other, or leave something out")
-    return axis, high.start
+    return (high.start,), axis
 
 
 def _whole(ty: TensorType, axis: int) -> range:
@@ -37,18 +38,8 @@ def _whole(ty: TensorType, axis: int) -> range:
     return range(dim) if isinstance(dim, int) else range(0)
 
 
-def axis_of_halves(first: Any, second: Any, ty: TensorType) -> Any:
-    found = halves(first, second, ty)
-    return found[0] if isinstance(found, tuple) else found
-
-
-def end_of_first(first: Any, second: Any, ty: TensorType) -> Any:
-    found = halves(first, second, ty)
-    return found[1:] if isinstance(found, tuple) else found
-
-
-taken = (attrs_of(head), attrs_of(tail), type_of(x))
-parts = split(x, indices_or_sections=compute(end_of_first, *taken), axis=compute(axis_of_halves, *taken))
+divided = computed_parts(halves, attrs_of(head), attrs_of(tail), type_of(x))
+parts = split(x, indices_or_sections=divided(0), axis=divided(1))
 
 partitions = RuleSet(
     "partitions",

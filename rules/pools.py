@@ -7,24 +7,22 @@ averaged in. Scales and shifts are constants that vary along the channels at mos
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Guard, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Guard, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, many
 from eqsat.relay.op import concatenate, reshape
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.joining import all_same
-from eqsat.rules.linear import CONVOLUTIONS, channel_count, laid_over, same_floats
-from eqsat.rules.operators import rank_of
-from eqsat.rules.values import is_float
+from eqsat.rules.products import CONVOLUTIONS, channel_count, laid_over
+from eqsat.rules.types import floats_of_one_dtype, is_float, rank_of
 
 (x,) = variables("x")
 s, c, b, w = constants("s c b w")
@@ -34,35 +32,35 @@ WINDOWED = [f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 
 POOLS = [*WINDOWED, "nn.global_max_pool2d", "nn.global_avg_pool2d"]
 
 
-def is_positive(value: NDArray[Any]) -> bool:
+def is_positive(value: Array) -> bool:
     return is_usual(value) and bool(np.all(value > 0))
 
 
-def is_usual(value: NDArray[Any]) -> bool:
+def is_usual(value: Array) -> bool:
     """Guard: numbers by which and by whose inverse scaling loses nothing."""
     size = np.abs(value.astype(np.float64))
     return bool(np.all((size > 1e-3) & (size < 1e3)))
 
 
-def may_scale(name: str) -> Any:
-    """The guard of scales that a pool keeps."""
+def may_scale(name: str) -> Callable[[Array], bool]:
+    """The guard of scales that may be moved past a pool."""
     return is_positive if "max" in name else is_usual
 
 
 over_inputs = laid_over(CONVOLUTIONS[1], "inputs")
 
 
-def is_finite(value: NDArray[Any]) -> bool:
+def is_finite(value: Array) -> bool:
     return bool(np.all(np.isfinite(value)))
 
 
-def is_along_channels(attrs: Any, of: TensorType, constant: TensorType) -> bool:
+def is_along_channels(attrs: Attrs, of: TensorType, constant: TensorType) -> bool:
     """Guard: the constant varies along the channels of channels-first data only."""
     rank = rank_of(of) - 2
     return rank in SPATIAL and attrs.layout == channels_first(rank) and bool(channel_count(constant, of, 1))
 
 
-def averages_data_only(attrs: Any) -> bool:
+def averages_data_only(attrs: Attrs) -> bool:
     """Guard: a pool averages some data and no padding, so that an average of equal numbers is that number."""
     padding = attrs.get("padding", ())
     if not any(padding):
@@ -75,7 +73,7 @@ def _short(name: str) -> str:
     return name.removeprefix("nn.").replace("_", "-")
 
 
-def through(name: str) -> list[Any]:
+def through(name: str) -> list[Rewrite]:
     """What commutes with a pool."""
     short, is_maximum = _short(name), "max" in name
     pool = is_op(name)(x)
@@ -85,14 +83,14 @@ def through(name: str) -> list[Any]:
         """The constant lies along the channels, and all are floats."""
         return [
             when(is_along_channels, attrs_of(pool), type_of(x), type_of(constant)),
-            when(same_floats, type_of(x), type_of(constant), type_of(pool)),
+            when(floats_of_one_dtype, type_of(x), type_of(constant), type_of(pool)),
         ]
 
     def may_shift(constant: DFPattern) -> list[Guard]:
         finite = when(is_finite, value_of(constant))
         return [finite] if is_maximum else [finite, when(averages_data_only, attrs_of(pool))]
 
-    def law(verb: str, left: Any, right: Any, *guards: Guard) -> Any:
+    def law(verb: str, left: DFPattern, right: DFPattern, *guards: Guard) -> Rewrite:
         return rewrite(f"{verb}-{short}", left, right, *guards, soundness=ROUNDING)
 
     return [
@@ -113,7 +111,7 @@ def through(name: str) -> list[Any]:
     ]
 
 
-def into_conv(name: str) -> Any:
+def into_conv(name: str) -> Rewrite:
     """conv(pool(x s), w) = conv(pool(x), s w)"""
     pool = is_op(name)(x * s)
     conv = nn.conv2d(pool, w)
@@ -128,7 +126,7 @@ def into_conv(name: str) -> Any:
         ),
         when(may_scale(name), value_of(s)),
         when(is_along_channels, attrs_of(pool), type_of(x), type_of(s)),
-        when(same_floats, type_of(x), type_of(s), type_of(w), type_of(conv)),
+        when(floats_of_one_dtype, type_of(x), type_of(s), type_of(w), type_of(conv)),
         soundness=ROUNDING,
     )
 
@@ -136,7 +134,7 @@ def into_conv(name: str) -> Any:
 # ---- branches that join
 
 
-def joins_images(concat: Any, pools: Sequence[Any], images: Sequence[TensorType]) -> bool:
+def joins_images(concat: Attrs, pools: Sequence[Attrs], images: Sequence[TensorType]) -> bool:
     """Guard: images are joined along the batch or the channels, and are equal but for that."""
     rank = rank_of(images[0])
     axis = axis_index(concat.axis, rank)
@@ -146,7 +144,7 @@ def joins_images(concat: Any, pools: Sequence[Any], images: Sequence[TensorType]
     return all(each == rest[0] for each in rest)
 
 
-def concat_of_pools(name: str) -> Any:
+def concat_of_pools(name: str) -> Rewrite:
     """concat(pool x, pool y, ..) = pool(concat(x, y, ..))"""
     pool = is_op(name)(x)
     whole = concatenate(is_tuple([many(pool)]))
@@ -161,12 +159,12 @@ def concat_of_pools(name: str) -> Any:
     )
 
 
-def is_nothing(attrs: Any) -> bool:
+def is_nothing(attrs: Attrs) -> bool:
     """Guard: each window is one element, and each element has one."""
     return all(each == 1 for each in (*attrs.pool_size, *attrs.strides)) and not any(attrs.padding)
 
 
-def of_one(name: str) -> Any:
+def of_one(name: str) -> Rewrite:
     """A pool of windows of one element."""
     pool = is_op(name)(x)
     return rewrite(

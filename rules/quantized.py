@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import RuleSet
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op, is_tuple, many
-from eqsat.relay.op import argmax, argmin, argsort, concatenate
+from eqsat.relay.op import concatenate
 from eqsat.relay.op.qnn.affine import clamp, on_axis
 from eqsat.relay.ty import TensorType
 
@@ -24,8 +23,8 @@ real = is_op("qnn.dequantize")(x, scale, point)
 again = is_op("qnn.quantize")(real, scale, point)
 
 
-def is_usual(value: NDArray[Any]) -> bool:
-    """Whether scales are positive and far from the ends of their range."""
+def is_usual_scale(value: Array) -> bool:
+    """Guard: scales are positive, and far from the ends of the range of floats."""
     return bool(value.size and np.all(value > 1e-20) and np.all(value < 1e20))
 
 
@@ -33,16 +32,16 @@ def is_byte(ty: TensorType) -> bool:
     return ty.dtype in BYTES
 
 
-def are_alike(first: Any, second: Any, ty: TensorType, root: TensorType) -> bool:
+def are_alike(first: Attrs, second: Attrs, ty: TensorType, root: TensorType) -> bool:
     """Whether a tensor is quantized again as it was."""
     return bool(first.axis == second.axis and first.out_dtype == "float32" and ty.dtype == root.dtype)
 
 
-def is_one(value: NDArray[Any]) -> bool:
+def is_one(value: Array) -> bool:
     return value.size == 1
 
 
-def order_of(name: str, search: Any) -> Any:
+def order_of(name: str) -> Rewrite:
     """argmax(dequantize(x)) = argmax(x)"""
     found = is_op(name)(real)
 
@@ -50,7 +49,7 @@ def order_of(name: str, search: Any) -> Any:
         f"{name}-of-dequantized",
         found,
         like(found, x),
-        when(is_usual, value_of(scale)),
+        when(is_usual_scale, value_of(scale)),
         when(is_one, value_of(scale)),
         when(is_one, value_of(point)),
         when(is_byte, type_of(x)),
@@ -63,12 +62,12 @@ MOVES = (
 """Operators that put numbers elsewhere, and one that keeps the largest: quantized ones as well."""
 
 
-def is_of_tensor(*parameters: NDArray[Any]) -> bool:
+def is_of_tensor(*parameters: Array) -> bool:
     """Whether scale and zero point are of the whole tensor."""
     return all(parameter.size == 1 and parameter.ndim == 0 for parameter in parameters)
 
 
-def bytes_moved(move: str) -> Any:
+def bytes_moved(move: str) -> Rewrite:
     """quantize(move(dequantize(x))) = move(x)"""
     moved = is_op(move)(real)
     whole = is_op("qnn.quantize")(moved, scale, point)
@@ -77,7 +76,7 @@ def bytes_moved(move: str) -> Any:
         f"bytes-moved-by-{move}",
         whole,
         like(moved, x),
-        when(is_usual, value_of(scale)),
+        when(is_usual_scale, value_of(scale)),
         when(is_of_tensor, value_of(scale), value_of(point)),
         when(is_byte, type_of(x)),
         when(are_alike, attrs_of(real), attrs_of(whole), type_of(x), type_of(whole)),
@@ -88,17 +87,17 @@ joined = concatenate(is_tuple([many(real, shared=[scale, point])]))
 bytes_joined = is_op("qnn.quantize")(joined, scale, point)
 
 
-def are_all_alike(parts: Sequence[Any], attrs: Any, types: Sequence[TensorType], root: TensorType) -> bool:
+def are_all_alike(parts: Sequence[Attrs], attrs: Attrs, types: Sequence[TensorType], root: TensorType) -> bool:
     """Guard: all fields are bytes, quantized as the whole is."""
     return all(is_byte(ty) and are_alike(part, attrs, ty, root) for part, ty in zip(parts, types, strict=True))
 
 
-def bytes_of(attrs: Any, values: NDArray[Any], scales: NDArray[Any], points: NDArray[Any]) -> Any:
+def bytes_of(attrs: Attrs, values: Array, scales: Array, points: Array) -> Array | Refusal:
     """What a constant is quantized to, divided in float32 as runtimes do."""
-    if values.dtype != np.float32 or not is_usual(scales):
+    if values.dtype != np.float32 or not is_usual_scale(scales):
         return refuse("it is not quantized as usual")
     steps = np.rint(values / on_axis(scales, values.ndim, attrs.axis).astype(np.float32))
-    return clamp(steps + on_axis(points, values.ndim, attrs.axis), attrs.out_dtype)
+    return clamp(steps + on_axis(points, values.ndim, attrs.axis), attrs.out_dtype)  # type: ignore[no-any-return]
 
 
 of_constant = is_op("qnn.quantize")(weight, scale, point)
@@ -118,7 +117,7 @@ quantization = RuleSet(
             "bytes-joined",
             bytes_joined,
             like(joined, is_tuple([many(x)])),
-            when(is_usual, value_of(scale)),
+            when(is_usual_scale, value_of(scale)),
             when(is_of_tensor, value_of(scale), value_of(point)),
             when(are_all_alike, attrs_of(real), attrs_of(bytes_joined), type_of(x), type_of(bytes_joined)),
         ),
@@ -127,10 +126,10 @@ quantization = RuleSet(
             "quantize-dequantized",
             again,
             x,
-            when(is_usual, value_of(scale)),
+            when(is_usual_scale, value_of(scale)),
             when(is_byte, type_of(x)),
             when(are_alike, attrs_of(real), attrs_of(again), type_of(x), type_of(again)),
         ),
-        *[order_of(name, search) for name, search in (("argmax", argmax), ("argmin", argmin), ("argsort", argsort))],
+        *map(order_of, ("argmax", "argmin", "argsort")),
     ],
 )

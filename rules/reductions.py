@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
-
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import (
     attrs_of,
@@ -19,21 +16,24 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.egraph.vocabulary import is_exact
-from eqsat.relay.dataflow_pattern import is_op
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, exp, log, mean, reshape, sqrt, sum
-from eqsat.relay.ty import TensorType, Type
-from eqsat.rules.operators import any_reduction, rank_of, reduced_axes, reduction, view
-from eqsat.rules.shape import codes, has_zero
-from eqsat.rules.values import Filled, is_float
+from eqsat.relay.ty import Dim, TensorType, Type
+from eqsat.rules.axes import reduced_axes
+from eqsat.rules.operators import any_reduction, reduction, view
+from eqsat.rules.shape import codes
+from eqsat.rules.types import Shape, floats, has_zero, is_float, rank_of, same_dtype
+from eqsat.rules.values import Filled
 
 (x,) = variables("x")
 (a,) = constants("a")
 ROUNDING = Soundness.ROUNDING
 
 
-def joined_axes(inner: Any, outer: Any, ty: Type) -> Any:
+def joined_axes(inner: Attrs, outer: Attrs, ty: Type) -> Shape | Refusal:
     """The axes that two reductions, one after the other, go over."""
     if bool(inner.keepdims) != bool(outer.keepdims):
         return refuse("one keeps dimensions and the other does not")
@@ -43,43 +43,39 @@ def joined_axes(inner: Any, outer: Any, ty: Type) -> Any:
     return tuple(sorted({*gone, *(left[axis] for axis in reduced_axes(outer, between))}))
 
 
-def without(attrs: Any, ty: TensorType, keepdims: bool) -> Any:
-    """The shape that a reduction of a tensor of type ``ty`` has."""
+def reduced_shape(attrs: Attrs, ty: TensorType, keepdims: bool) -> tuple[Dim, ...]:
+    """The shape of the result of a reduction of a tensor of type ``ty``."""
     gone = reduced_axes(attrs, ty)
     shape = [1 if axis in gone else dim for axis, dim in enumerate(ty.shape)]
     return tuple(shape) if keepdims else tuple(dim for axis, dim in enumerate(shape) if axis not in gone)
 
 
-def is_other_form(attrs: Any, ty: TensorType, root: TensorType) -> bool:
+def is_other_form(attrs: Attrs, ty: TensorType, root: TensorType) -> bool:
     """Whether a view gives a reduction the shape that it has with ``keepdims`` the other way."""
-    return is_exact(root) and without(attrs, ty, not attrs.keepdims) == root.shape
+    return is_exact(root) and reduced_shape(attrs, ty, not attrs.keepdims) == root.shape
 
 
-def over_ones(attrs: Any, ty: TensorType) -> bool:
+def over_ones(attrs: Attrs, ty: TensorType) -> bool:
     return all(ty.shape[axis] == 1 for axis in reduced_axes(attrs, ty))
 
 
-def is_same_dtype(first: TensorType, second: TensorType) -> bool:
-    return first.dtype == second.dtype
-
-
-def repeated(name: str) -> Any:
+def repeated(name: str) -> Rewrite:
     """sum(sum(x)) = sum(x) over the axes of both"""
     inner = is_op(name)(x)
     outer = is_op(name)(inner)
     axes = compute(joined_axes, attrs_of(inner), attrs_of(outer), type_of(x))
-    suits = when(is_float, type_of(x)) if name == "mean" else when(is_same_dtype, type_of(outer), type_of(inner))
+    suits = floats(x) if name == "mean" else when(same_dtype, type_of(outer), type_of(inner))
     return rewrite(f"{name}-of-{name}", outer, like(outer, x, axis=axes, exclude=False), suits, soundness=ROUNDING)
 
 
-def is_share(value: NDArray[Any], attrs: Any, ty: TensorType) -> bool:
+def is_share(value: Array, attrs: Attrs, ty: TensorType) -> bool:
     """Whether a factor is one divided by the number of summands."""
     count = prod(dim if isinstance(dim, int) else 0 for dim in (ty.shape[axis] for axis in reduced_axes(attrs, ty)))
     return count > 0 and value.size == 1 and value.ndim == 0 and Filled(1 / count)(value)
 
 
-def of_sum(name: str, lhs: Any, summed: Any, soundness: Soundness = ROUNDING) -> Any:
-    """A function of a sum ``summed`` as the one operator ``name`` that it is."""
+def of_sum(name: str, lhs: DFPattern, summed: DFPattern, soundness: Soundness = ROUNDING) -> Rewrite:
+    """A function ``lhs`` of a sum ``summed`` is one operator ``name``."""
     attrs = {field: compute(lambda of, field=field: of[field], attrs_of(summed)) for field in _FIELDS}
     return rewrite(
         name.replace("_", "-"),
@@ -136,7 +132,7 @@ reductions = RuleSet(
                 axis=compute(reduced_axes, attrs_of(total), type_of(x)),
                 keepdims=compute(lambda attrs: attrs.keepdims, attrs_of(total)),
             ),
-            when(is_float, type_of(x)),
+            floats(x),
             when(is_share, value_of(a), attrs_of(total), type_of(x)),
             soundness=ROUNDING,
         ),
@@ -146,7 +142,7 @@ reductions = RuleSet(
             over_one,
             reshape(x, newshape=compute(codes, type_of(over_one)), allowzero=compute(has_zero, type_of(over_one))),
             when(over_ones, attrs_of(over_one), type_of(x)),
-            when(is_same_dtype, type_of(x), type_of(over_one)),
+            when(same_dtype, type_of(x), type_of(over_one)),
             soundness=ROUNDING,
         ),
     ],

@@ -5,25 +5,29 @@ As attention repeats the heads of keys and values for groups of queries. The siz
 
 from __future__ import annotations
 
-from typing import Any
+from math import prod
 
 import numpy as np
 
-from eqsat.egraph.author import compute, refuse, rewrite, type_of, variables
-from eqsat.egraph.rule import RuleSet
+from eqsat.egraph.author import refuse, rewrite, type_of, variables
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import take
 from eqsat.relay.ty import TensorType
-from eqsat.rules.operators import rank_of, view
+from eqsat.rules.operators import view
 from eqsat.rules.shuffles import LEAST_ROW, MOST_INDICES, known
+from eqsat.rules.types import rank_of
+from eqsat.rules.values import computed_parts
 
 x, sizes = variables("x sizes")
 
 parts = view(x)
 
 
-def repeats(whole: TensorType, split: TensorType, spread: TensorType, result: TensorType) -> Any:
-    """The axis of ``whole`` along which the result repeats, and the indices that do it.
+def repeats(
+    whole: TensorType, split: TensorType, spread: TensorType, result: TensorType
+) -> tuple[int, Array] | Refusal:
+    """The axis of ``whole`` along which the result repeats it, and the indices of the gather that does it.
 
     Args:
         whole: the tensor.
@@ -46,30 +50,18 @@ def repeats(whole: TensorType, split: TensorType, spread: TensorType, result: Te
         if not isinstance(length, int) or not isinstance(times, int) or not 1 < length * times <= MOST_INDICES:
             continue
         if length > 1 and result.shape == (*whole.shape[:axis], length * times, *whole.shape[axis + 1 :]):
+            row = known(whole.shape[axis + 1 :])
+            if row is not None and prod(row) < LEAST_ROW:
+                return refuse("single elements are repeated")
             return axis, pick(np.arange(length), times)
     return refuse("the new axis joins none of a known length")
 
 
-def moves_rows(whole: TensorType, found: Any) -> Any:
-    """Whether more than a few elements are repeated together."""
-    row = known(whole.shape[found[0] + 1 :])
-    return row is None or int(np.prod(row)) >= LEAST_ROW
-
-
-def repeated(name: str, spread: DFPattern) -> Any:
+def repeated(name: str, spread: DFPattern) -> Rewrite:
     """reshape(expand(reshape(x))) = take(x, (0, 0, 1, 1), axis)"""
     joined = view(spread)
     types = (type_of(x), type_of(parts), type_of(spread), type_of(joined))
-
-    def found(part: int) -> Any:
-        def pick(*of: Any) -> Any:
-            result = repeats(*of)
-            if not isinstance(result, tuple):
-                return result
-            return result[part] if moves_rows(of[0], result) else refuse("single elements are repeated")
-
-        return compute(pick, *types)
-
+    found = computed_parts(repeats, *types)
     return rewrite(name, joined, take(x, found(1), axis=found(0), mode="fast"))
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
 from eqsat.relay.op import cos, expand_dims, negative, reshape, sin, split, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.joined_heads import head_count, heads_first, heads_joined, puts_heads_first
-from eqsat.rules.operators import rank_of
+from eqsat.rules.types import rank_of
 
 x, angles, cosines, sines = variables("x angles cosines sines")
 c, s = constants("c s")
@@ -33,7 +33,7 @@ def written_out(cosine: DFPattern, sine: DFPattern) -> DFPattern:
     return x * cosine + turned * sine
 
 
-def turns_halves(cut: Any, joined: Any, ty: TensorType) -> bool:
+def turns_halves(cut: Attrs, joined: Attrs, ty: TensorType) -> bool:
     """Guard: the last axis of (batch, head, place, element) is cut in two halves, and joined again."""
     if rank_of(ty) != 4 or ty.dtype not in WRITTEN or {cut.axis, joined.axis} - {3, -1}:
         return False
@@ -44,7 +44,7 @@ def turns_halves(cut: Any, joined: Any, ty: TensorType) -> bool:
 turns = when(turns_halves, attrs_of(halves), attrs_of(turned), type_of(x))
 
 
-def angles_of(value: NDArray[Any], ty: TensorType) -> Any:
+def angles_of(value: Array, ty: TensorType) -> Array | Refusal:
     """The half of a constant that each half is multiplied by: (batch, place, element)."""
     batch, _, places, width = ty.shape
     if not isinstance(batch, int) or not isinstance(places, int) or not isinstance(width, int):
@@ -75,20 +75,20 @@ both = is_op("concatenate")(is_tuple((angles, angles)))
 by_cos, by_sin = expand_dims(cos(both)), expand_dims(sin(both))
 
 
-def puts_in_heads(joined: Any, *views: Any) -> bool:
+def puts_in_heads(joined: Attrs, *views: Attrs) -> bool:
     """Guard: angles are joined along their last axis, and an axis for heads is put in."""
     return joined.axis in (2, -1) and all(each.axis in (1, -3) and each.num_newaxis == 1 for each in views)
 
 
-def embedding_by_angles(name: str, result: Any, guard: Any) -> Rewrite:
-    """A rule for angles that are computed, for every head."""
+def embedding_by_angles(name: str, result: DFPattern, holds: Callable[[TensorType, TensorType], bool]) -> Rewrite:
+    """x cos(angles) + turned sin(angles) = result, where angles are computed, and are the same for every head"""
     return rewrite(
         name,
         written_out(by_cos, by_sin),
         result,
         turns,
         when(puts_in_heads, attrs_of(both), attrs_of(by_cos), attrs_of(by_sin)),
-        when(guard, type_of(angles), type_of(x)),
+        when(holds, type_of(angles), type_of(x)),
         soundness=Soundness.ROUNDING,
     )
 

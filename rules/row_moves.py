@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables
-from eqsat.egraph.rule import RuleSet
+from eqsat.egraph.rule import Array, Ref, Refusal, RuleSet
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple, is_tuple_get_item
 from eqsat.relay.op import concatenate, reshape, split, take, transpose
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.operators import permutation, rank_of
+from eqsat.rules.axes import permutation
 from eqsat.rules.shape import codes
+from eqsat.rules.types import rank_of
 
 MOST_ROWS = 1 << 15
 """Rows whose places are written down."""
@@ -40,8 +40,8 @@ low, high = is_tuple_get_item(halves, 0), is_tuple_get_item(halves, 1)
 rolled = concatenate(is_tuple([high, low]))
 
 
-def row_places(rows: TensorType, view: TensorType) -> Any:
-    """The numbers of rows where these are in a view of them that keeps them whole."""
+def row_places(rows: TensorType, view: TensorType) -> Array | Refusal:
+    """The number of the row at each place of a view that keeps rows whole."""
     if not is_static(rows) or not is_static(view) or rank_of(rows) != 2 or rank_of(view) < 3:
         return refuse("it is no view of rows, or a dimension is not known")
     if rows.shape[1] != view.shape[-1] or rows.concrete_shape[1] < SHORTEST:
@@ -51,30 +51,33 @@ def row_places(rows: TensorType, view: TensorType) -> Any:
     return np.arange(rows.concrete_shape[0]).reshape(view.concrete_shape[:-1])
 
 
-def moved_rows(root: DFPattern, move: Callable[..., Any], *how: Any) -> Any:
-    """``root``, which moves a view of the rows ``x``, as a view of a gather of them.
+def moved_rows(root: DFPattern, move: Callable[..., Array | Refusal], *how: Ref) -> DFPattern:
+    """A move of a view of the rows ``x``, which ``root`` matched, as a view of a gather of the rows.
 
     Args:
-        root: what matched.
-        move: the places of rows after the move, given those in the view and what ``how`` refers to.
-        how: what else is known of the move.
+        root: the pattern of the move.
+        move: gets the number of the row at each place of the view and what ``how`` refers to; returns these numbers
+            after the move, or a refusal.
+        how: what ``move`` needs of the match.
     """
 
-    def places(rows: TensorType, view: TensorType, *of: Any) -> Any:
+    def places(rows: TensorType, view: TensorType, *of: object) -> Array | Refusal:
         before = row_places(rows, view)
-        after = move(before, *of) if isinstance(before, np.ndarray) else before
-        return after.ravel() if isinstance(after, np.ndarray) else after
+        after = before if isinstance(before, Refusal) else move(before, *of)
+        return after if isinstance(after, Refusal) else after.ravel()
 
     moved = take(x, compute(places, type_of(x), type_of(viewed), *how), axis=0, mode="fast")
-    return reshape(moved, newshape=compute(codes, type_of(root)))
+    return reshape(moved, newshape=compute(codes, type_of(root)))  # type: ignore[no-any-return]
 
 
-def transposed(places: NDArray[Any], attrs: Any) -> Any:
+def transposed(places: Array, attrs: Attrs) -> Array | Refusal:
+    """The places after a transpose."""
     order = permutation(attrs, places.ndim + 1)
     return places.transpose(order[:-1]) if order[-1] == places.ndim else refuse("elements of a row are parted")
 
 
-def taken(places: NDArray[Any], attrs: Any, indices: NDArray[Any]) -> Any:
+def taken(places: Array, attrs: Attrs, indices: Array) -> Array | Refusal:
+    """The places after a gather."""
     axis = _axis(attrs, places.ndim + 1)
     if axis is None or axis == places.ndim or indices.ndim != 1:
         return refuse("rows are parted, or there are other axes")
@@ -83,18 +86,18 @@ def taken(places: NDArray[Any], attrs: Any, indices: NDArray[Any]) -> Any:
     return places.take(indices, axis)
 
 
-def _axis(attrs: Any, rank: int) -> int | None:
+def _axis(attrs: Attrs, rank: int) -> int | None:
     """The axis of a gather that counts from the front, if it has one and no batches."""
     return None if attrs.axis is None or attrs.batch_dims else attrs.axis % rank
 
 
-def are_within(indices: NDArray[Any], length: int) -> bool:
+def are_within(indices: Array, length: int) -> bool:
     """Whether indices mean the same whatever becomes of those out of range."""
     return not np.any((indices < 0) | (indices >= length))
 
 
-def roll(cut: Any, joined: Any, first: TensorType, second: TensorType) -> Any:
-    """The places of what is the second part of an axis, then the first one."""
+def roll(cut: Attrs, joined: Attrs, first: TensorType, second: TensorType) -> Array | Refusal:
+    """The indices of the second part of an axis, then those of the first one."""
     axis = joined.axis % rank_of(first)
     if cut.axis % rank_of(first) != axis:
         return refuse("it is cut and joined along different axes")
@@ -107,7 +110,7 @@ def roll(cut: Any, joined: Any, first: TensorType, second: TensorType) -> Any:
     return np.roll(np.arange(sum(lengths)), lengths[1])
 
 
-def composed(inner: NDArray[Any], outer: NDArray[Any], first: Any, second: Any, ty: TensorType) -> Any:
+def composed(inner: Array, outer: Array, first: Attrs, second: Attrs, ty: TensorType) -> Array | Refusal:
     """The indices of a gather of a gather along the first axis of a tensor of type ``ty``."""
     if any(_axis(attrs, rank_of(ty)) != 0 for attrs in (first, second)) or inner.ndim != 1:
         return refuse("they are along other axes")

@@ -8,15 +8,17 @@ rows between two products are those of all rows at once, too.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import reshape
-from eqsat.relay.ty import TensorType
-from eqsat.rules.operators import is_last, rank_of
+from eqsat.relay.ty import Dim, TensorType
+from eqsat.rules.axes import is_last
 from eqsat.rules.shape import codes
+from eqsat.rules.types import rank_of
 
 x, y, gamma, beta = variables("x y gamma beta")
 w, b = constants("w b")
@@ -26,13 +28,14 @@ def of_ints(ty: TensorType) -> list[int]:
     return [dim for dim in ty.shape if isinstance(dim, int)]
 
 
-def as_rows(ty: TensorType) -> tuple[Any, ...]:
+def as_rows(ty: TensorType) -> tuple[Dim, ...]:
+    """The ``newshape`` that makes one matrix of all rows."""
     return (-1, ty.shape[-1])
 
 
-def rows_of(data: Any) -> Any:
-    """All rows of a batch of them."""
-    return reshape(data, newshape=compute(as_rows, type_of(data)))
+def rows_of(data: DFPattern) -> DFPattern:
+    """All rows of a batch of matrices, as one matrix."""
+    return reshape(data, newshape=compute(as_rows, type_of(data)))  # type: ignore[no-any-return]
 
 
 product = nn.matmul(x, w)
@@ -46,7 +49,7 @@ normalized_first = nn.layer_norm(x, gamma, beta)
 rows_normalized = reshape(normalized_first)
 
 
-def is_of_rows(attrs: Any, data: TensorType, weight: TensorType) -> bool:
+def is_of_rows(attrs: Attrs, data: TensorType, weight: TensorType) -> bool:
     """Guard: more than two dimensions, whose last one meets a matrix."""
     plain = not attrs.transpose_a and rank_of(weight) == 2 and not attrs.out_dtype
     return plain and rank_of(data) > 2 and isinstance(data.shape[-1], int) and prod(of_ints(data)) > 0

@@ -10,7 +10,7 @@ Scales and signs also go to smaller factors, which often are the same in all lay
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -27,27 +27,31 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import is_tuple
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_tuple
 from eqsat.relay.op import concatenate, negative, where
-from eqsat.relay.ty import TensorType
-from eqsat.rules.operators import rank_of, view
-from eqsat.rules.pools import is_usual
-from eqsat.rules.values import is_float, is_scalar, keeps_floats
+from eqsat.relay.ty import TensorType, Type
+from eqsat.rules.operators import view
+from eqsat.rules.types import floats, floats_of_one_dtype, is_scalar, keeps_floats, rank_of
+from eqsat.rules.values import scales_safely
 
 x, y, u, v, mask, condition = variables("x y u v mask condition")
 s, c = constants("s c")
 ROUNDING = Soundness.ROUNDING
 
 
-def fits(number: Any, *others: Any) -> bool:
+def fits(number: TensorType, *others: TensorType) -> bool:
     """Guard: one number of the dtype of other floats, of no more axes than these."""
-    alike = is_float(number, *others) and all(ty.dtype == number.dtype for ty in others)
-    return alike and is_scalar(number) and all(rank_of(number) <= rank_of(ty) for ty in others)
+    return (
+        floats_of_one_dtype(number, *others)
+        and is_scalar(number)
+        and all(rank_of(number) <= rank_of(ty) for ty in others)
+    )
 
 
-def scores(name: str, product: Any) -> list[Any]:
+def scores(name: str, product: Callable[[DFPattern, DFPattern], DFPattern]) -> list[Rewrite]:
     """softmax(x y s) = softmax((x s) y) = softmax(x (y s)), with or without a mask"""
     plain = product(x, y)
     scaled = plain * s
@@ -61,7 +65,7 @@ def scores(name: str, product: Any) -> list[Any]:
                     f"scale-of-{form}scores-into-{side}-of-{name}",
                     whole,
                     like(whole, moved),
-                    when(is_usual, value_of(s)),
+                    when(scales_safely, value_of(s)),
                     when(fits, type_of(s), type_of(x), type_of(y), type_of(plain)),
                     soundness=ROUNDING,
                 )
@@ -69,7 +73,7 @@ def scores(name: str, product: Any) -> list[Any]:
     return found
 
 
-def is_no_scalar(ty: Any) -> bool:
+def is_no_scalar(ty: Type) -> bool:
     return not is_scalar(ty)
 
 
@@ -79,7 +83,7 @@ def is_spread(factor: TensorType, over: TensorType) -> bool:
     return len(dims) == rank_of(over) and any(dim == 1 != length for dim, length in zip(dims, over.shape, strict=True))
 
 
-def signs(attrs: Any, first: TensorType, second: TensorType, factor: TensorType) -> Any:
+def signs(attrs: Attrs, first: TensorType, second: TensorType, factor: TensorType) -> Array | Refusal:
     """What a factor of two joined parts is multiplied by in place of the first part."""
     rank = rank_of(first)
     axis = attrs.axis % rank
@@ -114,7 +118,7 @@ scaling = RuleSet(
             "scale-into-weighted-sum",
             weighted_scaled,
             x * (u * s) + y * (v * s),
-            when(is_usual, value_of(s)),
+            when(scales_safely, value_of(s)),
             when(fits, type_of(s), type_of(x), type_of(y), type_of(u), type_of(v)),
             when(is_spread, type_of(u), type_of(x)),
             when(is_spread, type_of(v), type_of(y)),
@@ -126,7 +130,7 @@ scaling = RuleSet(
             negated_scaled,
             like(negated, is_tuple([x, y]))
             * (u * compute(signs, attrs_of(negated), type_of(x), type_of(y), type_of(u))),
-            when(is_float, type_of(u)),
+            floats(u),
         ),
         # view(x) s = view(x s)
         rewrite(

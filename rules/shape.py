@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Refusal, RuleSet, Soundness
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, tile, transpose
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import TensorType, Type, is_static
-from eqsat.rules.operators import binary, permutation, rank_of, shape_of, unary, view
+from eqsat.rules.axes import permutation
+from eqsat.rules.operators import binary, unary, view
+from eqsat.rules.types import Shape, rank_of, static_shape
 
 x, y = variables("x y")
 (a,) = constants("a")
 
 
-def composed_axes(inner: Any, outer: Any, ty: Type) -> tuple[int, ...]:
+def composed_axes(inner: Attrs, outer: Attrs, ty: Type) -> tuple[int, ...]:
     """Axes of transpose(transpose(x, inner), outer) as one transpose."""
     first, second = permutation(inner, rank_of(ty)), permutation(outer, rank_of(ty))
     return tuple(first[axis] for axis in second)
 
 
-def moves_nothing(attrs: Any, ty: Type) -> bool:
+def moves_nothing(attrs: Attrs, ty: Type) -> bool:
     return permutation(attrs, rank_of(ty)) == tuple(range(rank_of(ty)))
 
 
-def moves_ones_only(attrs: Any, ty: TensorType) -> bool:
+def moves_ones_only(attrs: Attrs, ty: TensorType) -> bool:
     """Whether a transpose keeps the order of all axes whose length is not 1."""
     kept = [axis for axis in permutation(attrs, rank_of(ty)) if ty.shape[axis] != 1]
     return kept == sorted(kept)
 
 
-def codes(ty: Type, of: Type | None = None) -> Any:
+def codes(ty: Type, of: Type | None = None) -> Shape | Refusal:
     """The type's shape as the ``newshape`` of a reshape.
 
     One dimension may be unknown, and any that a tensor of type ``of`` has in the same place.
@@ -46,10 +48,10 @@ def codes(ty: Type, of: Type | None = None) -> Any:
     return found
 
 
-def reshaped(data: Any, root: Any) -> Any:
+def reshaped(data: DFPattern, root: DFPattern) -> DFPattern:
     """``data`` in the shape of what ``root`` matched."""
     newshape = compute(codes, type_of(root), type_of(data))
-    return reshape(data, newshape=newshape, allowzero=compute(has_zero, type_of(root)))
+    return reshape(data, newshape=newshape, allowzero=compute(has_zero, type_of(root)))  # type: ignore[no-any-return]
 
 
 def has_zero(ty: TensorType) -> bool:
@@ -66,15 +68,15 @@ def widens(first: TensorType, second: TensorType) -> bool:
     return np.can_cast(first.dtype, second.dtype, casting="safe")
 
 
-def layouts_meet(first: Any, second: Any) -> bool:
+def layouts_meet(first: Attrs, second: Attrs) -> bool:
     return bool(first.dst_layout == second.src_layout)
 
 
-def is_no_layout_change(attrs: Any) -> bool:
+def is_no_layout_change(attrs: Attrs) -> bool:
     return bool(attrs.src_layout == attrs.dst_layout)
 
 
-def holds(dtype: str, attrs: Any) -> bool:
+def holds(dtype: str, attrs: Attrs) -> bool:
     """Whether a dtype holds every whole number between the bounds of a clip."""
     if dtype.startswith("float"):
         return bool(max(abs(attrs.a_min), abs(attrs.a_max)) <= 2 ** (np.finfo(dtype).nmant + 1))
@@ -84,12 +86,12 @@ def holds(dtype: str, attrs: Any) -> bool:
     return bool(info.min <= attrs.a_min and attrs.a_max <= info.max)
 
 
-def keeps_whole(attrs: Any, data: TensorType, between: TensorType) -> bool:
+def keeps_whole(attrs: Attrs, data: TensorType, between: TensorType) -> bool:
     """Guard: the first of two casts keeps what a clip leaves of integers."""
     return data.dtype.startswith(("int", "uint")) and holds(between.dtype, attrs)
 
 
-def truncates_once(attrs: Any, data: TensorType, between: TensorType, result: TensorType) -> bool:
+def truncates_once(attrs: Attrs, data: TensorType, between: TensorType, result: TensorType) -> bool:
     """Guard: two casts cut the same fractions off what a clip leaves of floats."""
     whole = all(ty.dtype.startswith(("int", "uint")) for ty in (between, result))
     return whole and data.dtype.startswith("float") and holds(between.dtype, attrs) and holds(result.dtype, attrs)
@@ -137,7 +139,7 @@ views = RuleSet(
         rewrite(
             "expand-expand",
             outer_expand,
-            broadcast_to(x, shape=compute(shape_of, type_of(outer_expand))),
+            broadcast_to(x, shape=compute(static_shape, type_of(outer_expand))),
         ),
         rewrite("expand-nothing", inner_expand, x),
         rewrite("tile-nothing", tiled, x, when(lambda attrs: all(rep == 1 for rep in attrs.reps), attrs_of(tiled))),

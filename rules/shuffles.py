@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, refuse, rewrite, type_of, variables
-from eqsat.egraph.rule import RuleSet
+from eqsat.egraph.rule import Array, Refusal, RuleSet
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.op import reshape, take, transpose
 from eqsat.relay.ty import Dim, TensorType
-from eqsat.rules.operators import permutation, rank_of, view
-from eqsat.rules.shape import codes, has_zero
+from eqsat.rules.axes import permutation
+from eqsat.rules.operators import view
+from eqsat.rules.shape import codes
+from eqsat.rules.types import has_zero, rank_of
+from eqsat.rules.values import computed_parts
 
 (x,) = variables("x")
 
@@ -32,8 +35,8 @@ def known(dims: Sequence[Dim]) -> list[int] | None:
     return numbers if len(numbers) == len(dims) else None
 
 
-def shuffle(attrs: Any, split: TensorType, whole: TensorType) -> Any:
-    """Which axis of ``whole``, reshaped to ``split``, a transpose shuffles, and the indices in their new order."""
+def shuffle(attrs: Attrs, split: TensorType, whole: TensorType) -> tuple[int, Array] | Refusal:
+    """The axis of ``whole`` that a transpose shuffles after a reshape to ``split``, and the indices in new order."""
     order = permutation(attrs, rank_of(split))
     moved = [place for place, axis in enumerate(order) if place != axis]
     if not moved:
@@ -53,15 +56,7 @@ def shuffle(attrs: Any, split: TensorType, whole: TensorType) -> Any:
     return refuse("more than one axis is shuffled")
 
 
-def found(part: int) -> Any:
-    """Axis (0) or indices (1) of the shuffle."""
-
-    def pick(*of: Any) -> Any:
-        result = shuffle(*of)
-        return result[part] if isinstance(result, tuple) else result
-
-    return compute(pick, attrs_of(exchanged), type_of(parts), type_of(x))
-
+found = computed_parts(shuffle, attrs_of(exchanged), type_of(parts), type_of(x))
 
 shuffles = RuleSet(
     "shuffles",

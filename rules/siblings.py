@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 from eqsat.egraph.author import refuse, variables
 from eqsat.egraph.group_rules import GroupRule, NodeMap
 from eqsat.egraph.rule import Refusal, Soundness
+from eqsat.errors import RuleError
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op import concatenate, expand_dims, squeeze, stack
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import TensorType, is_static
+from eqsat.rules.types import Shape
 
 ROUNDING = Soundness.ROUNDING
 
 x, y, u, v, w, b = variables("x y u v w b")
 
 
-def is_nchw(attrs: Any) -> bool:
+def is_nchw(attrs: Attrs) -> bool:
     """Whether channels are axis 1 of data and result, and outputs axis 0 of the weight."""
     return attrs.data_layout == "NCHW" and attrs.kernel_layout == "OIHW" and attrs.out_layout in ("", "NCHW", None)
 
@@ -47,9 +50,18 @@ def is_joined(expr: Expr) -> bool:
     return False
 
 
-def static_shape(expr: Expr) -> Any:
-    ty = expr._checked_type
+def weight_shape(weight: Expr) -> Shape | Refusal:
+    """The shape of a weight, where it is known."""
+    ty = weight._checked_type
     return ty.concrete_shape if is_static(ty) else refuse("the shape of a weight is not known")
+
+
+def known_shape(weight: Expr) -> Shape:
+    """The shape of a weight of products that have a key: those of others are not merged."""
+    shape = weight_shape(weight)
+    if isinstance(shape, Refusal):
+        raise RuleError(shape.reason)
+    return shape
 
 
 def joined(parts: Sequence[Expr], axis: int) -> Expr:
@@ -78,6 +90,9 @@ def with_attrs(call: Call, args: Sequence[Expr], **changes: Any) -> Call:
     return Call(call.op, args, make_attrs(op_of(call), {**(call.attrs or {}), **changes}))
 
 
+Activation: TypeAlias = Callable[[DFPattern], DFPattern]
+
+
 class Siblings:
     """Products ``product(x, w)`` of one ``x`` with what follows each: an optional bias, an optional activation.
 
@@ -92,7 +107,7 @@ class Siblings:
     weight_axis = 0
     """The axis along which weights are joined."""
 
-    def __init__(self, product: DFPattern, biased: DFPattern | None, activation: Any, axis: int):
+    def __init__(self, product: DFPattern, biased: DFPattern | None, activation: Activation | None, axis: int):
         self.product = product
         self.biased = biased
         self.axis = axis
@@ -109,9 +124,9 @@ class Siblings:
         weight = node_map[w][0]
         if is_joined(weight):
             return refuse("it is merged already")
-        shape = static_shape(weight)
+        shape = weight_shape(weight)
         if not isinstance(shape, tuple):
-            return shape  # type: ignore[no-any-return]
+            return shape
         product, *others = self.calls(node_map)
         if self.biased is not None and not self.is_along_outputs(node_map[self.biased][0]):
             return refuse("the bias lies along another axis than the outputs")
@@ -134,11 +149,11 @@ class Siblings:
         axis = self.weight_axis % len(shape)
         return shape[:axis] + shape[axis + 1 :]
 
-    def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
+    def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr] | Refusal:
         """What equals each of the matches: parts of one product."""
         product, *others = self.calls(node_maps[0])
         at = self.weight_axis
-        lengths = [static_shape(node_map[w][0])[at] for node_map in node_maps]
+        lengths = [known_shape(node_map[w][0])[at] for node_map in node_maps]
         whole: Call = self.merged_product(product, node_maps, joined(self.weights(node_maps), at))
         for call in others:
             args: list[Expr] = [whole]
@@ -209,16 +224,16 @@ class Enlarged(Convolutions):
 
     def weights(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
         weights = super().weights(node_maps)
-        shapes = [static_shape(weight)[2:] for weight in weights]
+        shapes = [known_shape(weight)[2:] for weight in weights]
         most = [max(sizes) for sizes in zip(*shapes, strict=True)]
         return [_padded(weight, shape, most) for weight, shape in zip(weights, shapes, strict=True)]
 
-    def merge(self, node_maps: Sequence[NodeMap]) -> Any:
-        shapes = [static_shape(weight)[2:] for weight in super().weights(node_maps)]
+    def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr] | Refusal:
+        shapes = [known_shape(weight)[2:] for weight in super().weights(node_maps)]
         return super().merge(node_maps) if len(set(shapes)) > 1 else refuse("the kernels are equal")
 
     def merged_product(self, product: Call, node_maps: Sequence[NodeMap], weight: Expr) -> Call:
-        shapes = [static_shape(node_map[w][0])[2:] for node_map in node_maps]
+        shapes = [known_shape(node_map[w][0])[2:] for node_map in node_maps]
         height, width = (max(sizes) for sizes in zip(*shapes, strict=True))
         plain = super().merged_product(product, node_maps, weight)
         padding = (height // 2, width // 2) * 2
@@ -270,7 +285,7 @@ def _padded(weight: Expr, shape: Sequence[int], most: Sequence[int]) -> Expr:
 class Gates(Siblings):
     """Sums ``product(x, w) + product(y, v)``, merged into ``product(concat(x, y), weights)``."""
 
-    def __init__(self, activation: Any):
+    def __init__(self, activation: Activation | None):
         second = nn.dense(y, v)
         super().__init__(nn.dense(x, w), None, None, -1)
         self.second = second
@@ -286,19 +301,18 @@ class Gates(Siblings):
         first, second = (node_map[pattern][0] for pattern in (w, v))
         if is_joined(first) or is_joined(second):
             return refuse("it is merged already")
-        shapes = static_shape(first), static_shape(second)
+        shapes = weight_shape(first), weight_shape(second)
         rows = node_map[x][0]._checked_type, node_map[y][0]._checked_type
         if not all(map(is_static, rows)) or rows[0].concrete_shape[:-1] != rows[1].concrete_shape[:-1]:  # type: ignore[union-attr]
             return refuse("the operands are not of the same rows")
         if not isinstance(shapes[0], tuple) or not isinstance(shapes[1], tuple) or shapes[0][0] != shapes[1][0]:
             return refuse("the sum broadcasts")
         product, other, *rest = self.calls(node_map)
-        keys = [self.product_key(call, shape) for call, shape in zip((product, other), shapes, strict=True)]
-        return (*keys, attrs_of_all(rest))
+        return self.product_key(product, shapes[0]), self.product_key(other, shapes[1]), attrs_of_all(rest)
 
     def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
         product, _, _, *others = self.calls(node_maps[0])
-        lengths = [static_shape(node_map[w][0])[0] for node_map in node_maps]
+        lengths = [known_shape(node_map[w][0])[0] for node_map in node_maps]
         sides = [joined([node_map[side][0] for node_map in node_maps], 0) for side in (w, v)]
         operands = joined([node_maps[0][x][0], node_maps[0][y][0]], -1)
         whole = with_attrs(product, [operands, joined(sides, 1)], units=None)

@@ -6,31 +6,18 @@ Where two meet on the way they are one, or nothing. ``T`` below is a transpose.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import Compute, RuleSet, Soundness
+from eqsat.egraph.rule import Compute, Refusal, RuleSet, Soundness
 from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item, many, wildcard
 from eqsat.relay.op import concatenate, expand_dims, reshape, split, squeeze, strided_slice, transpose
 from eqsat.relay.op.types import axis_index
-from eqsat.relay.ty import TensorType, Type
-from eqsat.rules.operators import (
-    any_reduction,
-    binary,
-    commutative,
-    front,
-    inverse,
-    one_of,
-    ordered,
-    permutation,
-    rank_of,
-    reduced_axes,
-    renumbered,
-    shape_of,
-    unary,
-)
-from eqsat.rules.values import is_scalar
+from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.rules.axes import from_front, inverse_order, permutation, reduced_axes, renumbered
+from eqsat.rules.operators import any_reduction, binary, commutative, one_of, ordered, unary
+from eqsat.rules.types import Shape, is_scalar, rank_of
 
 x, y, z = variables("x y z")
 (c,) = constants("c")
@@ -43,12 +30,12 @@ def order(of: DFPattern, operand: DFPattern) -> Compute:
     return compute(lambda attrs, ty: permutation(attrs, rank_of(ty)), attrs_of(of), type_of(operand))
 
 
-def turn_like(result: Any) -> Any:
-    """``result`` transposed as ``x`` was."""
-    return transpose(result, axes=order(turned, x))
+def turn_like(result: DFPattern) -> DFPattern:
+    """``result``, transposed as ``x`` was."""
+    return transpose(result, axes=order(turned, x))  # type: ignore[no-any-return]
 
 
-def same_order(first: Any, second: Any, ty: Type, other: Type) -> bool:
+def same_order(first: Attrs, second: Attrs, ty: Type, other: Type) -> bool:
     rank = rank_of(ty)
     return rank == rank_of(other) and permutation(first, rank) == permutation(second, rank)
 
@@ -61,21 +48,19 @@ with_scalar, scalar_first = (commutative | ordered)(turned, c), ordered(c, turne
 with_constant, constant_first = (commutative | ordered)(turned, c), ordered(c, turned)
 
 
-def spread_axes(attrs: Any, ty: Type, of: TensorType) -> Any:
+def spread_axes(attrs: Attrs, ty: Type, of: TensorType) -> Shape | Refusal:
     """The shape of a constant with as many axes as ``x``."""
     missing = rank_of(ty) - rank_of(of)
-    shape = shape_of(of)
-    if missing < 0 or not shape:
-        return refuse("the constant has more axes than the tensor")
-    return (1,) * missing + shape
+    if missing < 0 or not rank_of(of) or not is_static(of):
+        return refuse("the constant has no axes, or more than the tensor")
+    return (1,) * missing + of.concrete_shape
 
 
-def turned_back() -> Any:
+def turned_back() -> DFPattern:
     """The constant in the order of ``x``."""
     padded = reshape(c, newshape=compute(spread_axes, attrs_of(turned), type_of(x), type_of(c)))
-    return transpose(
-        padded, axes=compute(lambda attrs, ty: inverse(permutation(attrs, rank_of(ty))), attrs_of(turned), type_of(x))
-    )
+    back = compute(lambda attrs, ty: inverse_order(permutation(attrs, rank_of(ty))), attrs_of(turned), type_of(x))
+    return transpose(padded, axes=back)  # type: ignore[no-any-return]
 
 
 def is_small_scalar(ty: Type, of: Type) -> bool:
@@ -83,7 +68,9 @@ def is_small_scalar(ty: Type, of: Type) -> bool:
 
 
 def is_spread(ty: Type, of: Type) -> bool:
-    return not is_scalar(of) and bool(shape_of(of)) and 0 not in shape_of(of) and rank_of(of) <= rank_of(ty)
+    if is_scalar(of) or not is_static(of):
+        return False
+    return 0 < rank_of(of) <= rank_of(ty) and 0 not in of.shape
 
 
 scalars = when(is_small_scalar, type_of(x), type_of(c))
@@ -121,19 +108,19 @@ elementwise = RuleSet(
 def mapped_axis(call: DFPattern) -> Compute:
     """The ``axis`` of ``call`` in terms of the axes of ``x``."""
 
-    def axis(attrs: Any, turn: Any, ty: Type) -> int:
+    def axis(attrs: Attrs, turn: Attrs, ty: Type) -> int:
         return permutation(turn, rank_of(ty))[axis_index(attrs.axis, rank_of(ty))]
 
     return compute(axis, attrs_of(call), attrs_of(turned), type_of(x))
 
 
-def mapped_axes(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
+def mapped_axes(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
     """The axes of a reduction in terms of the axes of ``x``."""
     axes = permutation(turn, rank_of(ty))
     return tuple(sorted(axes[axis] for axis in reduced_axes(attrs, ty)))
 
 
-def left_order(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
+def left_order(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
     """How what a reduction leaves of ``x`` is to be transposed."""
     axes = permutation(turn, rank_of(ty))
     if attrs.keepdims:
@@ -142,41 +129,43 @@ def left_order(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
     return renumbered([axes[axis] for axis in range(rank_of(ty)) if axis not in gone])
 
 
-def squeezed_axes(attrs: Any, turn: Any, ty: TensorType) -> Any:
+def squeezed_axes(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal:
     """The axes that a squeeze of ``T x`` removes, in terms of ``x``."""
     axes = permutation(turn, rank_of(ty))
     if attrs.axis is None:
         return refuse("the axes are not given")
-    return tuple(sorted(axes[axis] for axis in front(attrs.axis, rank_of(ty))))
+    return tuple(sorted(axes[axis] for axis in from_front(attrs.axis, rank_of(ty))))
 
 
-def squeezed_order(attrs: Any, turn: Any, ty: TensorType) -> Any:
+def squeezed_order(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal:
+    """The order of the axes that are left."""
     axes = permutation(turn, rank_of(ty))
     if attrs.axis is None:
         return refuse("the axes are not given")
-    gone = front(attrs.axis, rank_of(ty))
+    gone = from_front(attrs.axis, rank_of(ty))
     return renumbered([axes[axis] for axis in range(rank_of(ty)) if axis not in gone])
 
 
-def expanded_order(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
+def expanded_order(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
     """The order of axes after new ones were put last instead of where ``attrs`` say."""
     rank, count = rank_of(ty), attrs.num_newaxis
     axes, at = permutation(turn, rank), attrs.axis % (rank + 1)
     return (*axes[:at], *range(rank, rank + count), *axes[at:])
 
 
-def pad_width(attrs: Any, turn: Any, ty: Type) -> tuple[Any, ...]:
-    back = inverse(permutation(turn, rank_of(ty)))
+def pad_width(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[Shape, ...]:
+    """The widths of a pad of ``T x`` in the order of the axes of ``x``."""
+    back = inverse_order(permutation(turn, rank_of(ty)))
     return tuple(tuple(attrs.pad_width[axis]) for axis in back)
 
 
-def slice_axes(attrs: Any, turn: Any, ty: Type) -> tuple[int, ...]:
+def slice_axes(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
     axes = permutation(turn, rank_of(ty))
-    which = range(len(attrs.begin)) if attrs.axes is None else front(attrs.axes, rank_of(ty))
+    which = range(len(attrs.begin)) if attrs.axes is None else from_front(attrs.axes, rank_of(ty))
     return tuple(axes[axis] for axis in which)
 
 
-def has_plain_bounds(attrs: Any) -> bool:
+def has_plain_bounds(attrs: Attrs) -> bool:
     return len(attrs.begin) == len(attrs.end) and len(attrs.strides) in (0, 1, len(attrs.begin))
 
 
@@ -243,13 +232,13 @@ parts = split(turned)
 part = is_tuple_get_item(parts)
 
 
-def joined_axis(attrs: Any, turns: Sequence[Any], types: Sequence[Type]) -> int:
+def joined_axis(attrs: Attrs, turns: Sequence[Attrs], types: Sequence[Type]) -> int:
     """The axis of a concatenation in terms of the axes of its fields before they are transposed."""
     rank = rank_of(types[0])
     return permutation(turns[0], rank)[axis_index(attrs.axis, rank)]
 
 
-def one_order(turns: Sequence[Any], types: Sequence[Type]) -> bool:
+def one_order(turns: Sequence[Attrs], types: Sequence[Type]) -> bool:
     """Guard: all fields are transposed in the same way."""
     return all(same_order(turns[0], turn, types[0], ty) for turn, ty in zip(turns, types, strict=True))
 
@@ -287,7 +276,7 @@ several = RuleSet(
 # ---- products
 
 
-def swaps_last(attrs: Any, ty: Type) -> bool:
+def swaps_last(attrs: Attrs, ty: Type) -> bool:
     """Whether a transpose exchanges the last two axes and nothing else."""
     rank = rank_of(ty)
     return rank > 1 and permutation(attrs, rank) == (*range(rank - 2), rank - 1, rank - 2)

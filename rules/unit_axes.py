@@ -8,14 +8,15 @@ Where all dimensions are known these are reshapes too, for which there are rules
 
 from __future__ import annotations
 
-from typing import Any
-
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import RuleSet
+from eqsat.egraph.rule import Refusal, RuleSet
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import expand_dims, reshape, squeeze, transpose
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.operators import binary, front, ordered, permutation, rank_of, renumbered, unary, view
+from eqsat.rules.axes import from_front, permutation, renumbered
+from eqsat.rules.operators import binary, ordered, unary, view
+from eqsat.rules.types import Shape, rank_of
 
 x, y = variables("x y")
 (c,) = constants("c")
@@ -30,12 +31,12 @@ def long_axes(ty: TensorType) -> list[int]:
     return [axis for axis, dim in enumerate(ty.shape) if dim != 1]
 
 
-def names_axes(attrs: Any) -> bool:
+def names_axes(attrs: Attrs) -> bool:
     """Whether a view says which axes of one element it puts in or takes out."""
     return attrs is not None and "axis" in attrs
 
 
-def is_alike(attrs: Any, before: TensorType, after: TensorType) -> bool:
+def is_alike(attrs: Attrs, before: TensorType, after: TensorType) -> bool:
     """Whether a view keeps all axes that may have other lengths than 1, one by one."""
     first, second = ([ty.shape[axis] for axis in long_axes(ty)] for ty in (before, after))
     if names_axes(attrs):
@@ -43,7 +44,7 @@ def is_alike(attrs: Any, before: TensorType, after: TensorType) -> bool:
     return first == second and all(isinstance(dim, int) for dim in first)
 
 
-def shape_before(attrs: Any, before: TensorType, after: TensorType, constant: TensorType) -> Any:
+def shape_before(attrs: Attrs, before: TensorType, after: TensorType, constant: TensorType) -> Shape | Refusal:
     """The shape of a constant that does to what is viewed what it does to the view."""
     if not is_static(constant) or not 0 < rank_of(constant) <= rank_of(after):
         return refuse("the constant has no axes, or more than the view")
@@ -59,7 +60,7 @@ def shape_before(attrs: Any, before: TensorType, after: TensorType, constant: Te
     return tuple(lengths)
 
 
-def is_undone(outer: Any, inner: Any, before: TensorType, after: TensorType) -> bool:
+def is_undone(outer: Attrs, inner: Attrs, before: TensorType, after: TensorType) -> bool:
     """Guard: of two views one puts in the axes that the other takes out."""
     same = rank_of(before) == rank_of(after) and long_axes(before) == long_axes(after)
     return same and names_axes(outer) and names_axes(inner)
@@ -68,39 +69,39 @@ def is_undone(outer: Any, inner: Any, before: TensorType, after: TensorType) -> 
 # ---- two of a kind
 
 
-def expanded_again(inner: Any, outer: Any, ty: TensorType) -> Any:
+def expanded_again(inner: Attrs, outer: Attrs, ty: TensorType) -> int | Refusal:
     """How many axes two views put in at one place."""
     first, place = expanded_axes(inner, ty), outer.axis % (rank_of(ty) + inner.num_newaxis + 1)
     if not first.start <= place <= first.stop:
         return refuse("they put axes in at different places")
-    return inner.num_newaxis + outer.num_newaxis
+    return int(inner.num_newaxis + outer.num_newaxis)
 
 
-def squeezed_again(inner: Any, outer: Any, ty: TensorType) -> Any:
+def squeezed_again(inner: Attrs, outer: Attrs, ty: TensorType) -> Shape | Refusal:
     """The axes that two views take out."""
     if not names_axes(inner) or not names_axes(outer) or inner.axis is None or outer.axis is None:
         return refuse("the axes are not given")
-    first = front(inner.axis, rank_of(ty))
+    first = from_front(inner.axis, rank_of(ty))
     left = [axis for axis in range(rank_of(ty)) if axis not in first]
-    return tuple(sorted((*first, *[left[axis] for axis in front(outer.axis, len(left))])))
+    return tuple(sorted((*first, *[left[axis] for axis in from_front(outer.axis, len(left))])))
 
 
 # ---- transposes
 
 
-def expanded_axes(attrs: Any, ty: TensorType) -> range:
+def expanded_axes(attrs: Attrs, ty: TensorType) -> range:
     """The axes of the result that a view puts into a tensor of type ``ty``."""
     at = attrs.axis % (rank_of(ty) + 1)
     return range(at, at + attrs.num_newaxis)
 
 
-def order_before(attrs: Any, turn: Any, ty: TensorType) -> tuple[int, ...]:
+def order_before(attrs: Attrs, turn: Attrs, ty: TensorType) -> tuple[int, ...]:
     """How a tensor is to be transposed before axes are put in."""
     new = expanded_axes(attrs, ty)
     return renumbered([axis for axis in permutation(turn, rank_of(ty) + len(new)) if axis not in new])
 
 
-def turned_axis(attrs: Any, turn: Any, ty: TensorType) -> Any:
+def turned_axis(attrs: Attrs, turn: Attrs, ty: TensorType) -> int | Refusal:
     """Where the axes are that were put in before a transpose."""
     new = expanded_axes(attrs, ty)
     places = [place for place, axis in enumerate(permutation(turn, rank_of(ty) + len(new))) if axis in new]
@@ -108,11 +109,11 @@ def turned_axis(attrs: Any, turn: Any, ty: TensorType) -> Any:
     return together.start if places == [*together] else refuse("the axes are put in at different places")
 
 
-def order_around(attrs: Any, turn: Any, ty: TensorType) -> Any:
+def order_around(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal:
     """How a tensor is to be transposed before axes are taken out: those stay where they are."""
     if attrs.axis is None:
         return refuse("the axes are not given")
-    gone = front(attrs.axis, rank_of(ty))
+    gone = from_front(attrs.axis, rank_of(ty))
     left = [axis for axis in range(rank_of(ty)) if axis not in gone]
     order = iter([left[axis] for axis in permutation(turn, len(left))])
     return tuple(axis if axis in gone else next(order) for axis in range(rank_of(ty)))
@@ -121,7 +122,7 @@ def order_around(attrs: Any, turn: Any, ty: TensorType) -> Any:
 # ---- padding
 
 
-def width_before(attrs: Any, padding: Any, before: TensorType, after: TensorType) -> Any:
+def width_before(attrs: Attrs, padding: Attrs, before: TensorType, after: TensorType) -> tuple[Shape, ...] | Refusal:
     """How to pad a view as what is viewed was padded."""
     if not names_axes(attrs) or attrs.axis is None or not is_alike(attrs, before, after):
         return refuse("the view changes more than axes of one element, or does not say which")

@@ -1,19 +1,18 @@
-"""Constants of a given value, whatever their dtype and shape: patterns on the left, templates on the right."""
+"""Constants: patterns of given values, templates of values, and what rules ask of the elements."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eqsat.egraph.author import compute, refuse, type_of, when
-from eqsat.egraph.rule import Compute, Guard, Refusal
-from eqsat.egraph.vocabulary import is_exact
+from eqsat.egraph.author import compute, refuse, type_of
+from eqsat.egraph.rule import Array, Compute, Ref, Refusal
 from eqsat.relay.dataflow_pattern import ConstantPattern, DFPattern, is_constant
-from eqsat.relay.ty import Dim, TensorType
+from eqsat.relay.ty import Dim
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Filled:
 
     value: float
 
-    def __call__(self, array: NDArray[Any]) -> bool:
+    def __call__(self, array: Array) -> bool:
         if array.size == 0 or array.dtype.kind == "b":
             return False
         first = array.item(0)  # decides nearly always, without reading a large array
@@ -36,7 +35,7 @@ class Filled:
             return False
         return bool(np.all(np.abs(array - array.dtype.type(self.value)) <= tolerance))
 
-    def example(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    def example(self, shape: tuple[int, ...], dtype: str) -> Array:
         return np.full(shape, self.value).astype(dtype)
 
 
@@ -64,7 +63,7 @@ _LONGEST = 1 << 20
 """Elements of a vector beyond which it is not made: no layer has as many channels, but a wrong shape may say so."""
 
 
-def vector(value: float, length: Dim | None, dtype: str) -> NDArray[Any] | Refusal:
+def vector(value: float, length: Dim | None, dtype: str) -> Array | Refusal:
     """As many equal numbers as a dimension says."""
     if not isinstance(length, int):
         return refuse("how many numbers that takes is not known")
@@ -73,45 +72,53 @@ def vector(value: float, length: Dim | None, dtype: str) -> NDArray[Any] | Refus
     return np.full(length, value, dtype)
 
 
-def is_float(*types: Any) -> bool:
-    """Guard: all are tensors of floating-point numbers."""
-    return all(isinstance(ty, TensorType) and ty.dtype.startswith(("float", "bfloat")) for ty in types)
+def computed_parts(function: Callable[..., tuple[object, ...] | Refusal], *refs: Ref) -> Callable[[int], Compute]:
+    """Values that ``function`` finds together: the result, called with an index, is one of them as a template.
+
+    Args:
+        function: gets what ``refs`` refer to, and returns a tuple or a refusal.
+        refs: what it needs of the match.
+    """
+
+    def part(index: int) -> Compute:
+        def pick(*given: object) -> object:
+            found = function(*given)
+            return found if isinstance(found, Refusal) else found[index]
+
+        return compute(pick, *refs)
+
+    return part
 
 
-def is_integer(ty: Any) -> bool:
-    """Guard: a tensor of integers."""
-    return isinstance(ty, TensorType) and ty.dtype.startswith(("int", "uint"))
+def is_finite(*values: Array) -> bool:
+    """Guard: no NaN and no infinity."""
+    return all(bool(np.all(np.isfinite(value))) for value in values)
 
 
-def is_number(ty: Any) -> bool:
-    """Guard: a tensor of integers or floating-point numbers."""
-    return is_float(ty) or is_integer(ty)
+def all_positive(*values: Array) -> bool:
+    """Guard: all numbers are above 0."""
+    return all(bool(np.all(value > 0)) for value in values)
 
 
-def is_scalar(ty: Any) -> bool:
-    """Guard: one element, whatever the rank."""
-    return isinstance(ty, TensorType) and all(dim == 1 for dim in ty.shape)
+def scales_safely(value: Array) -> bool:
+    """Guard: numbers by which, and by whose inverse, a product loses nothing to overflow or underflow."""
+    size = np.abs(value.astype(np.float64))
+    return bool(np.all((size > 1e-3) & (size < 1e3)))
 
 
-def same_type(*types: Any) -> bool:
-    """Guard: one shape, surely, and one dtype."""
-    return isinstance(types[0], TensorType) and is_exact(types[0]) and all(ty == types[0] for ty in types[1:])
+def only_number(value: Array) -> float | Refusal:
+    """The only element of a constant."""
+    return float(value.flat[0]) if value.size == 1 else refuse("the constant is not one number")
 
 
-def same_floats(*types: Any) -> bool:
-    """Guard: floating-point tensors of one type."""
-    return is_float(*types) and same_type(*types)
+def finite_number(value: Array) -> float | Refusal:
+    """The only element of a constant, where it is a finite floating-point number."""
+    if value.size != 1 or value.dtype.kind != "f" or not np.isfinite(value).all():
+        return refuse("the constant is not one finite number")
+    return float(value.flat[0])
 
 
-def keeps(root: DFPattern, *parts: DFPattern) -> Guard:
-    """``parts`` are numbers of the type of ``root``: nothing broadcasts, and no shape is lost on the way."""
-    return when(_same_numbers, type_of(root), *map(type_of, parts))
-
-
-def keeps_floats(root: DFPattern, *parts: DFPattern) -> Guard:
-    """As :func:`keeps`, for floating-point numbers: laws that integers do not obey."""
-    return when(same_floats, type_of(root), *map(type_of, parts))
-
-
-def _same_numbers(*types: Any) -> bool:
-    return is_number(types[0]) and same_type(*types)
+def epsilon_of(value: Array) -> float | Refusal:
+    """The only element of a constant as an epsilon, which is added to a variance."""
+    number = finite_number(value)
+    return refuse("the epsilon is no small number") if isinstance(number, float) and not 0 <= number < 1 else number

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, value_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op.nn.window import channels_first
+from eqsat.rules.types import Shape
 from eqsat.rules.values import zero
 
 x, w = variables("x w")
@@ -24,7 +24,7 @@ padded_low = is_op("nn.pad")(x, lowest)
 padded_twice = is_op("nn.pad")(padded, zero)
 
 
-def more_padding(pad: Any, attrs: Any) -> Any:
+def more_padding(pad: Attrs, attrs: Attrs) -> Shape | Refusal:
     """The padding of a window operator of channels-first data with that of a pad before it."""
     rank = len(attrs.strides)
     layout = attrs.get("data_layout", attrs.get("layout"))
@@ -38,35 +38,36 @@ def more_padding(pad: Any, attrs: Any) -> Any:
     return tuple(map(sum, zip(more, attrs.padding, strict=True)))
 
 
-def has_no_padding(attrs: Any) -> bool:
+def has_no_padding(attrs: Attrs) -> bool:
     return attrs.count_include_pad or not any(attrs.padding)
 
 
-def is_inside(pad: Any, attrs: Any) -> bool:
+def is_inside(pad: Attrs, attrs: Attrs) -> bool:
     """Whether every window of a pool reaches beyond the padding; formats ask for it."""
     more = more_padding(pad, attrs)
     sizes = tuple(attrs.pool_size) * 2
     return isinstance(more, tuple) and not attrs.ceil_mode and all(map(operator.lt, more, sizes))
 
 
-def is_lowest(value: NDArray[Any]) -> bool:
+def is_lowest(value: Array) -> bool:
     """Whether a constant is the least value of its dtype."""
-    info: Any = np.iinfo(value.dtype).min if value.dtype.kind in "iu" else -np.inf
-    return bool(value.size == 1 and value.dtype.kind in "iuf" and value.flat[0] == info)
+    lowest = np.iinfo(value.dtype).min if value.dtype.kind in "iu" else -np.inf
+    return bool(value.size == 1 and value.dtype.kind in "iuf" and value.flat[0] == lowest)
 
 
-def both_widths(inner: Any, outer: Any) -> Any:
+def both_widths(inner: Attrs, outer: Attrs) -> tuple[Shape, ...] | Refusal:
+    """The widths of two pads, one after the other, added up."""
     widths = [tuple(map(sum, zip(*pair, strict=True))) for pair in zip(inner.pad_width, outer.pad_width, strict=True)]
     plain = all(side >= 0 for each in (inner, outer) for width in each.pad_width for side in width)
     same = inner.pad_mode == outer.pad_mode == "constant"
     return tuple(widths) if plain and same else refuse("they differ in mode, or crop")
 
 
-def pads_nothing(attrs: Any) -> bool:
+def pads_nothing(attrs: Attrs) -> bool:
     return not any(side for width in attrs.pad_width for side in width)
 
 
-def into_conv(rank: int) -> Any:
+def into_conv(rank: int) -> Rewrite:
     """conv(pad(x), w) = conv(x, w) with more padding"""
     conv = is_op(f"nn.conv{rank}d")(padded, w)
     return rewrite(
@@ -77,7 +78,7 @@ def into_conv(rank: int) -> Any:
     )
 
 
-def into_quantized() -> Any:
+def into_quantized() -> Rewrite:
     """qnn.conv2d(pad(x, zero point), w) = qnn.conv2d(x, w) with more padding: what it pads with stands for 0"""
     filled = is_op("nn.pad")(x, lowest)
     conv = is_op("qnn.conv2d")(filled, w, point, *parameters)
@@ -90,7 +91,7 @@ def into_quantized() -> Any:
     )
 
 
-def into_average(rank: int) -> Any:
+def into_average(rank: int) -> Rewrite:
     """A pool that counts the padding may do the padding."""
     pool = is_op(f"nn.avg_pool{rank}d")(padded)
     return rewrite(
@@ -103,7 +104,7 @@ def into_average(rank: int) -> Any:
     )
 
 
-def into_maximum(rank: int) -> Any:
+def into_maximum(rank: int) -> Rewrite:
     """A pool pads with the least value."""
     pool = is_op(f"nn.max_pool{rank}d")(padded_low)
     return rewrite(

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
+from numpy.typing import NDArray
+
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, DFPatternCallback, WildcardPattern
 from eqsat.relay.expr import Expr
 
+Array: TypeAlias = NDArray[Any]
+"""The elements of a constant, as guards and computations are given them."""
 Examples: TypeAlias = Callable[[Any], Any]
 
 

@@ -18,6 +18,7 @@ from eqsat.relay.expr import Constant, Op
 from eqsat.relay.op.draw import elementwise, products, shapes
 from eqsat.relay.op.draw.choices import BYTES, FLOATS, INTEGERS, Draw, Drawn, Known
 from eqsat.relay.op.op import OpPattern
+from eqsat.relay.traits import Trait
 
 Entry: TypeAlias = Callable[[Draw, Known], Drawn]
 
@@ -64,10 +65,9 @@ ENTRIES: dict[str, Entry] = {
     "nn.masked_attention": products.attention,
     "image.resize2d": products.resize,
 }
-ENTRIES |= dict.fromkeys(("hardswish", "nn.gelu", "nn.swish"), elementwise.unary)
-ENTRIES |= dict.fromkeys(("nn.leaky_relu", "nn.dropout", "nn.hard_sigmoid"), elementwise.with_slope)
 ENTRIES |= dict.fromkeys(("nn.softmax", "nn.log_softmax", "nn.fast_softmax"), elementwise.along_axis)
 ENTRIES |= dict.fromkeys(("reshape_like", "broadcast_to_like", "cast_like", "collapse_sum_like"), elementwise.like)
+ENTRIES |= dict.fromkeys(("copy", "nn.batch_flatten", "nn.dropout", "ones_like", "zeros_like"), elementwise.unary)
 for _name in ("bias_add", "prelu", "batch_norm", "layer_norm", "rms_norm", "instance_norm", "group_norm"):
     ENTRIES[f"nn.{_name}"] = elementwise.per_channel
 for _rank in (1, 2, 3):
@@ -124,12 +124,13 @@ def _entry(op: Op) -> Entry | None:
         return ENTRIES[op.name]
     if op.name.startswith("dyn."):
         return partial(_dynamic, op, Op.get(op.name.removeprefix("dyn.")))
-    if op.arguments == ("data",) and not op.fields:
-        return elementwise.unary
-    kind = op.attr_map.get("TOpPattern")
-    if op.arguments is not None and len(op.arguments) == 2 and kind == OpPattern.BROADCAST:
-        return elementwise.binary
-    return elementwise.reduction if kind == OpPattern.COMM_REDUCE else None
+    arity = len(op.arguments or ())
+    if op.has(Trait.ELEMENTWISE) and arity in (1, 2):
+        return elementwise.unary if arity == 1 else elementwise.binary
+    reduces = op.attr_map.get("TOpPattern") == OpPattern.COMM_REDUCE and any(
+        field.name == "axis" for field in op.fields
+    )
+    return elementwise.reduction if reduces else None
 
 
 def _dynamic(op: Op, static: Op, draw: Draw, known: Known) -> Drawn:

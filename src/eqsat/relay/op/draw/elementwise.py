@@ -10,7 +10,8 @@ from eqsat.relay.ty import TensorType
 
 
 def unary(draw: Draw, known: Known) -> Drawn:
-    return [draw.tensor_like(known[0])], {}
+    slope = draw.rng.choice((0.01, 0.25, 1 / 6))
+    return [draw.tensor_like(known[0])], {"alpha": slope, "beta": 0.5, "rate": 0.5}
 
 
 def binary(draw: Draw, known: Known) -> Drawn:
@@ -49,11 +50,6 @@ def clip(draw: Draw, known: Known) -> Drawn:
     if draw.chance(0.3):
         low, high = draw.rng.choice(((0.0, 6.0), (0.0, 1.0), (0.0, np.inf), (0.5, np.inf), (-128.0, 127.0)))
     return [draw.tensor_like(known[0])], {"a_min": low, "a_max": high}
-
-
-def with_slope(draw: Draw, known: Known) -> Drawn:
-    slope = draw.rng.choice((0.01, 0.25, 1 / 6))
-    return [draw.tensor_like(known[0])], {"alpha": slope, "beta": 0.5, "rate": 0.5}
 
 
 # ---- reductions and normalizations

@@ -1,0 +1,198 @@
+"""Slices and splits of tensors, and single elements and sizes that are picked from them.
+
+What a slice takes of an axis is a Python ``range``: a slice of a slice is a slice of ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from eqsat.egraph.author import (
+    attrs_of,
+    compute,
+    constants,
+    index_of,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
+from eqsat.egraph.rule import Array, Ref, Refusal, RuleSet
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
+from eqsat.relay.op import (
+    expand_dims,
+    shape_of,
+    split,
+    strided_slice,
+    take,
+)
+from eqsat.relay.op.index import slice_bounds
+from eqsat.relay.op.rearrange import ndarray_size
+from eqsat.relay.op.types import axis_index
+from eqsat.relay.ty import TensorType, Type
+from eqsat.rules.shape import reshaped
+from eqsat.rules.types import Shape, rank_of, static_shape
+from eqsat.rules.values import computed_parts
+
+(x,) = variables("x")
+(i,) = constants("i")
+
+Ranges = dict[int, range]
+"""Which elements of each axis are taken; axes that are not named are whole."""
+
+
+def ranges(attrs: Attrs, ty: TensorType) -> Ranges | Refusal:
+    """What a strided slice of a tensor of type ``ty`` takes."""
+    found = {}
+    for axis, begin, end, stride in slice_bounds(attrs, rank_of(ty)):
+        dim = ty.shape[axis]
+        if not isinstance(dim, int) or stride < 0:
+            return refuse("the length of an axis is not known, or it is reversed")
+        last = None if end is None or end > dim else end
+        found[axis] = range(dim)[begin:last:stride]
+    return found
+
+
+def cut(of: DFPattern, function: Callable[..., Ranges | Refusal], *refs: Ref) -> DFPattern:
+    """A slice of ``of`` by the ranges that ``function`` finds from what ``refs`` refer to."""
+
+    def bounds(*given: object) -> tuple[Shape, ...] | Refusal:
+        found = function(*given)
+        if isinstance(found, Refusal):
+            return found
+        every = found.values()
+        ends = tuple(max(taken.stop, taken.start) for taken in every)
+        return tuple(taken.start for taken in every), ends, tuple(taken.step for taken in every), tuple(found)
+
+    part = computed_parts(bounds, *refs)
+    return strided_slice(of, begin=part(0), end=part(1), strides=part(2), axes=part(3))  # type: ignore[no-any-return]
+
+
+def slice_of_slice(first: Attrs, second: Attrs, ty: TensorType, between: TensorType) -> Ranges | Refusal:
+    """What a slice of a slice takes, both along the axes of the tensor of type ``ty``."""
+    inner, outer = ranges(first, ty), ranges(second, between)
+    if isinstance(inner, Refusal):
+        return inner
+    if isinstance(outer, Refusal):
+        return outer
+    both: Ranges = {}
+    for axis in sorted({*inner, *outer}):
+        dim = ty.shape[axis]
+        if not isinstance(dim, int):
+            return refuse("the length of an axis is not known")
+        taken, again = inner.get(axis, range(dim)), outer.get(axis)
+        both[axis] = taken if again is None else taken[again.start : again.stop : again.step]
+    return both
+
+
+def keeps_order(attrs: Attrs, ty: TensorType) -> bool:
+    """Guard: nothing is reversed, so that a slice that keeps the type keeps everything."""
+    return all(stride > 0 for *_, stride in slice_bounds(attrs, rank_of(ty)))
+
+
+def split_part(index: int, attrs: Attrs, ty: TensorType) -> Ranges | Refusal:
+    """What part ``index`` of a split takes."""
+    axis = axis_index(attrs.axis, rank_of(ty))
+    dim, where = ty.shape[axis], attrs.indices_or_sections
+    if not isinstance(dim, int):
+        return refuse("the length of the axis is not known")
+    if isinstance(where, int):
+        return {axis: range(dim)[index * (dim // where) : (index + 1) * (dim // where)]}
+    ends = (0, *where, dim)
+    return {axis: range(dim)[ends[index] : ends[index + 1]]}
+
+
+inner, parts = strided_slice(x), split(x)
+outer = strided_slice(inner)
+part = is_tuple_get_item(parts)
+
+slices = RuleSet(
+    "slices",
+    [
+        rewrite(
+            "slice-of-slice",
+            outer,
+            cut(x, slice_of_slice, attrs_of(inner), attrs_of(outer), type_of(x), type_of(inner)),
+        ),
+        rewrite("slice-nothing", inner, x, when(keeps_order, attrs_of(inner), type_of(x))),
+        rewrite("split-is-slice", part, cut(x, split_part, index_of(part), attrs_of(parts), type_of(x))),
+    ],
+)
+
+# ---- single places, and sizes
+
+
+def is_first(index: Array) -> bool:
+    """Guard: all indices mean the first place of an axis of one element."""
+    return bool(np.all((index == 0) | (index == -1)))
+
+
+def takes_the_only(attrs: Attrs, ty: TensorType, index: TensorType) -> bool:
+    """Guard: one element is gathered from an axis of one element."""
+    if attrs.axis is None or attrs.batch_dims or 0 in index.shape or any(dim != 1 for dim in index.shape):
+        return False
+    return ty.shape[axis_index(attrs.axis, rank_of(ty))] == 1
+
+
+def only_index(index: Array, ty: TensorType, of: TensorType, attrs: Attrs) -> Ranges | Refusal:
+    """What a gather by a single number takes: one place of an axis."""
+    if index.size != 1 or rank_of(ty) or attrs.axis is None or attrs.batch_dims:
+        return refuse("it picks more than one place")
+    axis = axis_index(attrs.axis, rank_of(of))
+    dim, place = of.shape[axis], int(index.item())
+    if not isinstance(dim, int) or not (0 if attrs.mode == "clip" else -dim) <= place < dim:
+        return refuse("the place may not be there")
+    return {axis: range(dim)[place % dim : place % dim + 1]}
+
+
+def same_place(attrs: Attrs, pick: Attrs, ty: TensorType) -> bool:
+    """Guard: an axis is put in where a gather took one away."""
+    if pick.axis is None or attrs.num_newaxis != 1:
+        return False
+    return bool(attrs.axis % rank_of(ty) == axis_index(pick.axis, rank_of(ty)))
+
+
+gathered = take(x, i)
+kept = expand_dims(gathered)
+asked = shape_of(x)
+counted = ndarray_size(x)
+
+
+def shape_value(attrs: Attrs, ty: Type) -> Array | Refusal:
+    """The value of ``shape_of``."""
+    found = static_shape(ty)
+    return np.asarray(found, attrs.dtype) if isinstance(found, tuple) else found
+
+
+def size_value(attrs: Attrs, ty: Type) -> Array | Refusal:
+    """The value of ``ndarray_size``."""
+    found = static_shape(ty)
+    return np.asarray(np.prod(found, dtype=np.int64), attrs.dtype) if isinstance(found, tuple) else found
+
+
+gathers = RuleSet(
+    "gathers",
+    [
+        rewrite(
+            "gather-the-only",
+            gathered,
+            reshaped(x, gathered),
+            when(is_first, value_of(i)),
+            when(takes_the_only, attrs_of(gathered), type_of(x), type_of(i)),
+        ),
+        # expand(x[i]) = x[i:i+1]
+        rewrite(
+            "pick-is-slice",
+            kept,
+            cut(x, only_index, value_of(i), type_of(i), type_of(x), attrs_of(gathered)),
+            when(same_place, attrs_of(kept), attrs_of(gathered), type_of(x)),
+        ),
+        rewrite("shape-is-known", asked, compute(shape_value, attrs_of(asked), type_of(x))),
+        rewrite("size-is-known", counted, compute(size_value, attrs_of(counted), type_of(x))),
+    ],
+)
