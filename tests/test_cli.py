@@ -152,6 +152,7 @@ def test_a_model_that_differs_is_not_written_unless_that_is_wanted(eqsat: Any, s
     assert target.exists()
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(source: Path, tmp_path: Path) -> None:
     running = []
     for seed in range(5):
