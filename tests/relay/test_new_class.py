@@ -29,8 +29,7 @@ class Scan(Expr):
 
     def with_children(self, children: Sequence[Expr]) -> Scan:
         start, state, body = children
-        new: Scan = Scan(start, self.steps, state, body)._carry(self)
-        return new
+        return Scan(start, self.steps, state, body)._carry(self)
 
     @property
     def payload(self) -> Hashable:

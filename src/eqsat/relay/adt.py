@@ -192,8 +192,7 @@ class Match(Expr):
         for clause in self.clauses:
             new = {variable: _as_variable(next(rest)) for variable in clause.lhs.variables}
             clauses.append(Clause(clause.lhs.with_variables(new), next(rest)))
-        copy: Match = Match(data, clauses, self.complete)._carry(self)
-        return copy
+        return Match(data, clauses, self.complete)._carry(self)
 
 
 def _as_variable(expr: Expr) -> Var:

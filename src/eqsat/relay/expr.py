@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class Expr(Printable):
         """The variables that the node binds."""
         return tuple([variable for scope in self.scopes for variable in scope.variables])
 
-    def _carry(self, old: Expr) -> Any:
+    def _carry(self, old: Expr) -> Self:
         self._checked_type = old._checked_type
         self.span = old.span
         return self
@@ -282,8 +282,7 @@ class Call(Expr):
         return (self.op, *self.args)
 
     def with_children(self, children: Sequence[Expr]) -> Call:
-        new: Call = Call(children[0], children[1:], self.attrs, self.type_args)._carry(self)
-        return new
+        return Call(children[0], children[1:], self.attrs, self.type_args)._carry(self)
 
     @property
     def payload(self) -> Hashable:
@@ -305,8 +304,7 @@ class Tuple(Expr):
         return self.fields
 
     def with_children(self, children: Sequence[Expr]) -> Tuple:
-        new: Tuple = Tuple(children)._carry(self)
-        return new
+        return Tuple(children)._carry(self)
 
     def __getitem__(self, index: int) -> Expr:
         if not -len(self.fields) <= index < len(self.fields):
@@ -333,8 +331,7 @@ class TupleGetItem(Expr):
         return (self.tuple_value,)
 
     def with_children(self, children: Sequence[Expr]) -> TupleGetItem:
-        new: TupleGetItem = TupleGetItem(children[0], self.index)._carry(self)
-        return new
+        return TupleGetItem(children[0], self.index)._carry(self)
 
     @property
     def payload(self) -> Hashable:
@@ -382,8 +379,7 @@ class Function(Expr):
 
     def with_children(self, children: Sequence[Expr]) -> Function:
         params: Any = children[:-1]
-        new: Function = Function(params, children[-1], self.ret_type, self.type_params, self.attrs)._carry(self)
-        return new
+        return Function(params, children[-1], self.ret_type, self.type_params, self.attrs)._carry(self)
 
     @property
     def payload(self) -> Hashable:
@@ -397,8 +393,7 @@ class Function(Expr):
         """A copy with attribute ``key`` set to ``value``, or with all of a mapping's."""
         changes = {key: value} if isinstance(key, str) else dict(key)
         attrs = Attrs({**self.attrs, **changes})
-        new: Function = Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
-        return new
+        return Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
 
     @property
     def type_annotation(self) -> FuncType | None:
@@ -429,8 +424,7 @@ class Let(Expr):
         value, variable, body = children
         if not isinstance(variable, Var):
             raise ArgumentError(f"a let can only bind a Var, not {variable!r}")
-        new: Let = Let(variable, value, body)._carry(self)
-        return new
+        return Let(variable, value, body)._carry(self)
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -454,8 +448,7 @@ class If(Expr):
         return (self.cond, self.true_branch, self.false_branch)
 
     def with_children(self, children: Sequence[Expr]) -> If:
-        new: If = If(*children)._carry(self)
-        return new
+        return If(*children)._carry(self)
 
     @property
     def scopes(self) -> tuple[Scope, ...]:

@@ -22,8 +22,7 @@ class RefCreate(Expr):
         return (self.value,)
 
     def with_children(self, children: Sequence[Expr]) -> RefCreate:
-        new: RefCreate = RefCreate(*children)._carry(self)
-        return new
+        return RefCreate(*children)._carry(self)
 
 
 class RefRead(Expr):
@@ -41,8 +40,7 @@ class RefRead(Expr):
         return (self.ref,)
 
     def with_children(self, children: Sequence[Expr]) -> RefRead:
-        new: RefRead = RefRead(*children)._carry(self)
-        return new
+        return RefRead(*children)._carry(self)
 
 
 class RefWrite(Expr):
@@ -61,5 +59,4 @@ class RefWrite(Expr):
         return (self.ref, self.value)
 
     def with_children(self, children: Sequence[Expr]) -> RefWrite:
-        new: RefWrite = RefWrite(*children)._carry(self)
-        return new
+        return RefWrite(*children)._carry(self)
