@@ -1,0 +1,111 @@
+"""Rules meet graphs that they are not for without failing, and leave alone what only looks like their left side."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import eqsat
+from eqsat import relay, rules
+from eqsat.relay import nn
+from eqsat.relay.expr import Expr
+from eqsat.rules.verify.apply import right_sides
+from eqsat.rules.verify.instances import Instance
+
+LIMITS = eqsat.Limits(iterations=3)
+
+
+def tensor(*shape: int, name: str = "x", dtype: str = "float32") -> relay.Var:
+    return relay.var(name, shape=shape, dtype=dtype)
+
+
+def constant(*shape: int, dtype: str = "float32") -> Expr:
+    return relay.const(np.ones(shape, dtype))
+
+
+def a_clip_of_small_integers() -> Expr:
+    data = tensor(3, dtype="int8")
+    return relay.clip(data + constant(1, dtype="int8"), 0, 255) * constant(1, dtype="int8")
+
+
+def a_gather_from_the_flattened_tensor() -> Expr:
+    return relay.expand_dims(relay.take(tensor(2, 3), relay.const(1), axis=None), axis=0)
+
+
+def an_expansion_that_adds_an_axis() -> Expr:
+    return relay.reshape(relay.broadcast_to(relay.reshape(tensor(3), (3, 1)), (5, 3, 5)), (5, 15))
+
+
+def a_pool_of_what_a_constant_gives_its_axes() -> Expr:
+    return nn.conv2d(nn.max_pool2d(tensor(4) * constant(1, 3, 4, 4), pool_size=(2, 2)), constant(2, 3, 1, 1))
+
+
+def a_convolution_of_what_a_shift_gives_its_axes() -> Expr:
+    return nn.conv1d(tensor(5) + constant(1, 3, 5), constant(2, 3, 2))
+
+
+def sibling_products_with_biases_along_another_axis() -> Expr:
+    data, first, second = tensor(3, 4), tensor(3, 4, name="u"), tensor(3, 4, name="v")
+    biases = tensor(3, name="b"), tensor(3, name="c")
+    products = [nn.bias_add(nn.dense(data, w), b, axis=0) for w, b in zip((first, second), biases, strict=True)]
+    return relay.Tuple(products)
+
+
+NEVER_FAIL = [
+    a_clip_of_small_integers,
+    a_gather_from_the_flattened_tensor,
+    an_expansion_that_adds_an_axis,
+    a_pool_of_what_a_constant_gives_its_axes,
+    a_convolution_of_what_a_shift_gives_its_axes,
+    sibling_products_with_biases_along_another_axis,
+]
+
+
+@pytest.mark.parametrize("graph", NEVER_FAIL)
+def test_no_guard_fails_on(graph) -> None:
+    saturation = eqsat.saturate(graph(), rules.default + rules.finite + rules.merge, limits=LIMITS)
+    assert saturation.stop_reason in ("saturated", "iterations")
+
+
+def a_squeeze_of_all_axes_of_one_element() -> Expr:
+    return relay.squeeze(nn.pad(tensor(1, 1, 2), ((0, 0), (1, 1), (0, 1)), relay.const(2.0)))
+
+
+def an_index_that_is_clipped() -> Expr:
+    return relay.expand_dims(relay.take(tensor(5), relay.const(-3), axis=0, mode="clip"), axis=0)
+
+
+def a_pool_whose_windows_lie_in_the_padding() -> Expr:
+    pool = nn.avg_pool2d(tensor(1, 1, 3, 3), pool_size=(1, 1), padding=(1, 1), count_include_pad=False)
+    return pool + constant(1, 1, 1)
+
+
+def convolutions_of_images_of_other_sizes() -> Expr:
+    weight = tensor(2, 1, 1, 1, name="w")
+    images = tensor(1, 1, 3, 3), tensor(1, 1, 4, 4, name="y")
+    return relay.concatenate([nn.conv2d(image, weight, strides=(2, 2)) for image in images], axis=0)
+
+
+LEFT_ALONE = [
+    (a_squeeze_of_all_axes_of_one_element, "view-into-pad"),
+    (an_index_that_is_clipped, "pick-is-slice"),
+    (a_pool_whose_windows_lie_in_the_padding, "shift-through-avg-pool2d"),
+    (convolutions_of_images_of_other_sizes, "joined-convs"),
+]
+
+
+@pytest.mark.parametrize(("graph", "name"), LEFT_ALONE)
+def test_a_rule_leaves_alone(graph, name: str) -> None:
+    (rule,) = [rule for rule in rules.default + rules.merge if rule.name == name]
+    data = graph()
+    values = {var: np.zeros(var.type_annotation.concrete_shape) for var in relay.analysis.free_vars(data)}
+    assert right_sides(rule, [Instance((data,), values)]) == [[]]
+
+
+def test_rules_load_nothing_of_the_verifier() -> None:
+    program = "import sys, eqsat.rules; print([name for name in sys.modules if 'verify' in name or 'draw' in name])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
