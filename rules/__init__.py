@@ -35,7 +35,7 @@ from eqsat.rules.binomials import binomials
 from eqsat.rules.dynamic import dynamic
 from eqsat.rules.einsum import notations
 from eqsat.rules.gates import gates
-from eqsat.rules.gathering import gathering, in_range
+from eqsat.rules.gathering import gathering
 from eqsat.rules.heads import attention, heads
 from eqsat.rules.joined_heads import joined_heads
 from eqsat.rules.joining import joining
@@ -45,6 +45,7 @@ from eqsat.rules.linear import linear
 from eqsat.rules.lowering import lowering
 from eqsat.rules.merge import merge
 from eqsat.rules.normalization import normalization
+from eqsat.rules.one_hot import in_range
 from eqsat.rules.partitions import partitions
 from eqsat.rules.pools import pools
 from eqsat.rules.quantized import quantization

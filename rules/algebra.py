@@ -9,36 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.egraph.author import compute, constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, RuleSet, Soundness
-from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op
+from eqsat.egraph.author import constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Array, Rewrite, RuleSet, Soundness
+from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import (
     abs,
     add,
-    broadcast_to,
-    cos,
     exp,
     log,
-    logical_and,
-    logical_not,
-    logical_or,
     maximum,
     minimum,
     multiply,
     negative,
     power,
     rsqrt,
-    sigmoid,
     sqrt,
-    tanh,
-    where,
 )
 from eqsat.relay.ty import TensorType, Type, is_static
-from eqsat.rules.types import floats, is_float, is_number, is_scalar, keeps, keeps_floats, static_shape
+from eqsat.rules.functions import functions, repeated
+from eqsat.rules.types import floats, is_float, is_number, is_scalar, keeps, keeps_floats
 from eqsat.rules.values import all_positive, half, minus_one, one, scalar, three, two, zero
 
 x, y, z = variables("x y z")
@@ -73,22 +65,6 @@ def nothing_is_lost(meet: Callable[[Array, Array], Array], neutral: float) -> Ca
 def is_large(ty: TensorType) -> bool:
     """Guard: more elements than are folded on the way."""
     return is_static(ty) and math.prod(ty.concrete_shape) > 1024
-
-
-@dataclass(frozen=True)
-class Every:
-    """Whether all elements of a condition are ``value``."""
-
-    value: bool
-
-    def __call__(self, array: Array) -> bool:
-        return bool(array.dtype.kind == "b" and np.all(array == self.value))
-
-    def example(self, shape: tuple[int, ...], dtype: str) -> Array:
-        return np.full(shape, self.value)
-
-
-all_true, all_false = (is_constant(label=f"all_{value}", predicate=Every(value)) for value in (True, False))
 
 
 def is_float_scalar(ty: Type) -> bool:
@@ -266,129 +242,20 @@ cancelling = RuleSet(
     ],
 )
 
-inverse_twice = one / (one / x)
 
-with_neutral = {
-    "and-true": logical_and(x, all_true),
-    "true-and": logical_and(all_true, x),
-    "or-false": logical_or(x, all_false),
-    "false-or": logical_or(all_false, x),
-}
+def in_any_order(name: str, operator: Callable[[DFPattern, DFPattern], DFPattern], soundness: Soundness) -> Rewrite:
+    """Where both f(x, y) and f(y, x) occur, they are one; swapped everywhere, sums of n numbers would be n! sums."""
+    one_way, other_way = operator(x, y), operator(y, x)
+    return rewrite(f"{name}-in-any-order", (one_way, other_way), (other_way, other_way), soundness=soundness)
 
 
-def expanded(root: DFPattern) -> DFPattern:
-    """``x`` in the shape of what ``root`` matched."""
-    return broadcast_to(x, shape=compute(static_shape, type_of(root)))  # type: ignore[no-any-return]
-
-
-# signs, and functions applied once more
-repeated = RuleSet(
-    "repeated",
-    [
-        *[
-            rewrite(f"{name}-twice", is_op(name)(is_op(name)(x)), is_op(name)(x))
-            for name in ("floor", "ceil", "round", "sign")
-        ],
-        rewrite("not-twice", logical_not(logical_not(x)), x),
-        rewrite("reciprocal-twice", inverse_twice, x, keeps_floats(inverse_twice, x), soundness=ROUNDING),
-        # x + (-y) = x - y
-        rewrite("add-negative", x + negative(y), x - y),
-        rewrite("subtract-negative", x - negative(y), x + y),
-        # -(x - y) = y - x, but for the sign of 0
-        rewrite("negate-difference", negative(x - y), y - x, soundness=ROUNDING),
-        # (-x)(-y) = x y
-        rewrite("multiply-negatives", negative(x) * negative(y), x * y),
-        rewrite("divide-negatives", negative(x) / negative(y), x / y, floats(x)),
-        *[rewrite(name, whole, x) for name, whole in with_neutral.items()],
-        # where the constant is larger than x
-        *[rewrite(f"{name}-expands", whole, expanded(whole)) for name, whole in with_neutral.items()],
-        rewrite("where-not", where(logical_not(z), x, y), where(z, y, x)),
-        rewrite("where-both", where(z, x, x), x),
-        rewrite("where-true", where(all_true, x, y), x),
-        rewrite("where-false", where(all_false, x, y), y),
-    ],
-)
-
-sum_one_way, sum_other_way = add(x, y), add(y, x)
-product_one_way, product_other_way = multiply(x, y), multiply(y, x)
-maximum_one_way, maximum_other_way = maximum(x, y), maximum(y, x)
-minimum_one_way, minimum_other_way = minimum(x, y), minimum(y, x)
-
-# where both orders of operands occur they are one
 commuted = RuleSet(
     "commuted",
     [
-        rewrite("addends-in-any-order", (sum_one_way, sum_other_way), (sum_other_way, sum_other_way)),
-        rewrite("factors-in-any-order", (product_one_way, product_other_way), (product_other_way, product_other_way)),
-        rewrite(
-            "maxima-in-any-order",
-            (maximum_one_way, maximum_other_way),
-            (maximum_other_way, maximum_other_way),
-            soundness=ROUNDING,
-        ),
-        rewrite(
-            "minima-in-any-order",
-            (minimum_one_way, minimum_other_way),
-            (minimum_other_way, minimum_other_way),
-            soundness=ROUNDING,
-        ),
-    ],
-)
-
-logistic = one / (one + exp(x * minus_one))
-logistic_of_negative = one / (one + exp(x))
-odds = exp(x) / (one + exp(x))
-above_one = one + exp(x * minus_one)
-by_logistic = y / above_one
-two_sigmoids = sigmoid(x * two) * two + minus_one
-reciprocal_of_root = one / sqrt(x)
-reciprocal_of_rsqrt = one / rsqrt(x)
-
-# each of them saves an operator
-functions = RuleSet(
-    "functions",
-    [
-        rewrite("abs-of-square", abs(x * x), x * x, floats(x)),
-        rewrite("abs-of-exp", abs(exp(x)), exp(x), floats(x)),
-        rewrite("abs-of-sqrt", abs(sqrt(x)), sqrt(x), floats(x), soundness=ROUNDING),
-        rewrite("abs-of-sigmoid", abs(sigmoid(x)), sigmoid(x)),
-        rewrite("square-of-abs", abs(x) * abs(x), x * x),
-        rewrite("cos-of-negative", cos(negative(x)), cos(x)),
-        rewrite(
-            "reciprocal-of-root",
-            reciprocal_of_root,
-            rsqrt(x),
-            keeps_floats(reciprocal_of_root, x),
-            soundness=ROUNDING,
-        ),
-        rewrite(
-            "reciprocal-of-rsqrt",
-            reciprocal_of_rsqrt,
-            sqrt(x),
-            keeps_floats(reciprocal_of_rsqrt, x),
-            soundness=ROUNDING,
-        ),
-        # 1 / (1 + e^-x)
-        rewrite("sigmoid", logistic, sigmoid(x), keeps_floats(logistic, x), soundness=ROUNDING),
-        rewrite(
-            "sigmoid-of-negative",
-            logistic_of_negative,
-            sigmoid(x * scalar(-1, x)),
-            keeps_floats(logistic_of_negative, x),
-            soundness=ROUNDING,
-        ),
-        # y / (1 + e^-x) = y sigmoid(x)
-        rewrite(
-            "divide-by-logistic",
-            by_logistic,
-            y * sigmoid(x),
-            keeps_floats(above_one, x),
-            soundness=ROUNDING,
-        ),
-        # e^x / (1 + e^x)
-        rewrite("sigmoid-of-odds", odds, sigmoid(x), keeps_floats(odds, x), soundness=FINITE),
-        # 2 sigmoid(2 x) - 1
-        rewrite("tanh", two_sigmoids, tanh(x), keeps_floats(two_sigmoids, x), soundness=ROUNDING),
+        in_any_order("addends", add, Soundness.EXACT),
+        in_any_order("factors", multiply, Soundness.EXACT),
+        in_any_order("maxima", maximum, ROUNDING),
+        in_any_order("minima", minimum, ROUNDING),
     ],
 )
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-
 from eqsat.egraph.author import compute, constants, like, rewrite, type_of, variables, when
-from eqsat.egraph.rule import Array, Rewrite, RuleSet
+from eqsat.egraph.rule import Rewrite, RuleSet
 from eqsat.egraph.vocabulary import is_exact
-from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_if, is_op, is_tuple_get_item
+from eqsat.relay.dataflow_pattern import DFPattern, is_if, is_op, is_tuple_get_item
 from eqsat.relay.op import broadcast_to, cast
 from eqsat.relay.ty import TensorType
 from eqsat.rules.operators import binary
 from eqsat.rules.shape import reshaped
-from eqsat.rules.types import same_type, static_shape
-from eqsat.rules.values import scalar
+from eqsat.rules.types import same_dtype, same_type, static_shape
+from eqsat.rules.values import all_false, all_true, scalar
 
 x, y = variables("x y")
 (number,) = constants("number")
@@ -31,26 +27,30 @@ def fill(name: str, root: DFPattern, *operands: DFPattern) -> DFPattern:
     return is_op(name)(*operands).has_attr({"shape": shape, "dtype": dtype})
 
 
-same_zeros, same_ones = is_op("zeros_like")(x), is_op("ones_like")(x)
-same_full = is_op("full_like")(x, number)
-same_shape = is_op("reshape_like")(x, y)
-same_spread = is_op("broadcast_to_like")(x, y)
-same_dtype = is_op("cast_like")(x, y)
+zeros_like, ones_like = is_op("zeros_like")(x), is_op("ones_like")(x)
+full_like = is_op("full_like")(x, number)
+reshape_like = is_op("reshape_like")(x, y)
+broadcast_to_like = is_op("broadcast_to_like")(x, y)
+cast_like = is_op("cast_like")(x, y)
 
 concrete = RuleSet(
     "concrete",
     [
-        rewrite("zeros-like", same_zeros, fill("zeros", same_zeros)),
-        rewrite("ones-like", same_ones, fill("ones", same_ones)),
+        rewrite("zeros-like", zeros_like, fill("zeros", zeros_like)),
+        rewrite("ones-like", ones_like, fill("ones", ones_like)),
         rewrite(
             "full-like",
-            same_full,
-            fill("full", same_full, number),
-            when(same_dtype, type_of(same_full), type_of(number)),
+            full_like,
+            fill("full", full_like, number),
+            when(same_dtype, type_of(full_like), type_of(number)),
         ),
-        rewrite("reshape-like", same_shape, reshaped(x, same_shape)),
-        rewrite("broadcast-to-like", same_spread, broadcast_to(x, shape=compute(static_shape, type_of(same_spread)))),
-        rewrite("cast-like", same_dtype, cast(x, dtype=compute(dtype_of, type_of(same_dtype)))),
+        rewrite("reshape-like", reshape_like, reshaped(x, reshape_like)),
+        rewrite(
+            "broadcast-to-like",
+            broadcast_to_like,
+            broadcast_to(x, shape=compute(static_shape, type_of(broadcast_to_like))),
+        ),
+        rewrite("cast-like", cast_like, cast(x, dtype=compute(dtype_of, type_of(cast_like)))),
     ],
 )
 
@@ -111,28 +111,13 @@ fills = RuleSet(
 dropped, copied = is_op("nn.dropout")(x), is_op("copy")(x)
 
 
-@dataclass(frozen=True)
-class Truth:
-    """Whether a constant condition is ``value``."""
-
-    value: bool
-
-    def __call__(self, array: Array) -> bool:
-        return array.size == 1 and array.dtype.kind == "b" and bool(array.flat[0]) is self.value
-
-    def example(self, shape: tuple[int, ...], dtype: str) -> Array:
-        return np.full(shape, self.value)
-
-
-true, false = (is_constant(label=str(value), predicate=Truth(value)) for value in (True, False))
-
 nothing = RuleSet(
     "nothing",
     [
         rewrite("dropout", is_tuple_get_item(dropped, 0), x),
         rewrite("copy", copied, x),
-        rewrite("if-true", is_if(true, x, y), x),
-        rewrite("if-false", is_if(false, x, y), y),
+        rewrite("if-true", is_if(all_true, x, y), x),
+        rewrite("if-false", is_if(all_false, x, y), y),
     ],
 )
 

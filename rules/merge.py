@@ -34,10 +34,10 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_ge
 from eqsat.relay.op import concatenate, sigmoid, split, tanh
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
+from eqsat.rules.enlarged_kernels import Enlarged
 from eqsat.rules.siblings import (
     BatchMatrices,
     Convolutions,
-    Enlarged,
     Gates,
     Matrices,
     Siblings,

@@ -54,6 +54,22 @@ zero, one, two, three = filled(0, "zero"), filled(1, "one"), filled(2, "two"), f
 half, minus_one = filled(0.5, "half"), filled(-1, "minus_one")
 
 
+@dataclass(frozen=True)
+class Every:
+    """Whether all elements of a condition are ``value``."""
+
+    value: bool
+
+    def __call__(self, array: Array) -> bool:
+        return bool(array.dtype.kind == "b" and np.all(array == self.value))
+
+    def example(self, shape: tuple[int, ...], dtype: str) -> Array:
+        return np.full(shape, self.value)
+
+
+all_true, all_false = (is_constant(label=f"all_{value}", predicate=Every(value)) for value in (True, False))
+
+
 def scalar(value: float, like: DFPattern) -> Compute:
     """A scalar constant of the dtype of what ``like`` matched."""
     return compute(lambda ty: np.asarray(value).astype(ty.dtype), type_of(like))

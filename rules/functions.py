@@ -1,0 +1,129 @@
+"""Signs, conditions and elementary functions: what undoes itself, and what one operator does in place of several."""
+
+from __future__ import annotations
+
+from eqsat.egraph.author import compute, rewrite, type_of, variables
+from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
+from eqsat.relay.op import (
+    abs,
+    broadcast_to,
+    cos,
+    exp,
+    logical_and,
+    logical_not,
+    logical_or,
+    negative,
+    rsqrt,
+    sigmoid,
+    sqrt,
+    tanh,
+    where,
+)
+from eqsat.rules.types import floats, keeps_floats, static_shape
+from eqsat.rules.values import all_false, all_true, minus_one, one, scalar, two
+
+x, y, z = variables("x y z")
+
+ROUNDING = Soundness.ROUNDING
+FINITE = Soundness.FINITE
+
+inverse_twice = one / (one / x)
+
+with_neutral = {
+    "and-true": logical_and(x, all_true),
+    "true-and": logical_and(all_true, x),
+    "or-false": logical_or(x, all_false),
+    "false-or": logical_or(all_false, x),
+}
+
+
+def expanded(root: DFPattern) -> DFPattern:
+    """``x`` in the shape of what ``root`` matched."""
+    return broadcast_to(x, shape=compute(static_shape, type_of(root)))  # type: ignore[no-any-return]
+
+
+# signs, and functions applied once more
+repeated = RuleSet(
+    "repeated",
+    [
+        *[
+            rewrite(f"{name}-twice", is_op(name)(is_op(name)(x)), is_op(name)(x))
+            for name in ("floor", "ceil", "round", "sign")
+        ],
+        rewrite("not-twice", logical_not(logical_not(x)), x),
+        rewrite("reciprocal-twice", inverse_twice, x, keeps_floats(inverse_twice, x), soundness=ROUNDING),
+        # x + (-y) = x - y
+        rewrite("add-negative", x + negative(y), x - y),
+        rewrite("subtract-negative", x - negative(y), x + y),
+        # -(x - y) = y - x, but for the sign of 0
+        rewrite("negate-difference", negative(x - y), y - x, soundness=ROUNDING),
+        # (-x)(-y) = x y
+        rewrite("multiply-negatives", negative(x) * negative(y), x * y),
+        rewrite("divide-negatives", negative(x) / negative(y), x / y, floats(x)),
+        *[rewrite(name, whole, x) for name, whole in with_neutral.items()],
+        # where the constant is larger than x
+        *[rewrite(f"{name}-expands", whole, expanded(whole)) for name, whole in with_neutral.items()],
+        rewrite("where-not", where(logical_not(z), x, y), where(z, y, x)),
+        rewrite("where-both", where(z, x, x), x),
+        rewrite("where-true", where(all_true, x, y), x),
+        rewrite("where-false", where(all_false, x, y), y),
+    ],
+)
+
+logistic = one / (one + exp(x * minus_one))
+logistic_of_negative = one / (one + exp(x))
+odds = exp(x) / (one + exp(x))
+above_one = one + exp(x * minus_one)
+by_logistic = y / above_one
+two_sigmoids = sigmoid(x * two) * two + minus_one
+reciprocal_of_root = one / sqrt(x)
+reciprocal_of_rsqrt = one / rsqrt(x)
+
+# each of them saves an operator
+functions = RuleSet(
+    "functions",
+    [
+        rewrite("abs-of-square", abs(x * x), x * x, floats(x)),
+        rewrite("abs-of-exp", abs(exp(x)), exp(x), floats(x)),
+        rewrite("abs-of-sqrt", abs(sqrt(x)), sqrt(x), floats(x), soundness=ROUNDING),
+        rewrite("abs-of-sigmoid", abs(sigmoid(x)), sigmoid(x)),
+        rewrite("square-of-abs", abs(x) * abs(x), x * x),
+        rewrite("cos-of-negative", cos(negative(x)), cos(x)),
+        rewrite(
+            "reciprocal-of-root",
+            reciprocal_of_root,
+            rsqrt(x),
+            keeps_floats(reciprocal_of_root, x),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "reciprocal-of-rsqrt",
+            reciprocal_of_rsqrt,
+            sqrt(x),
+            keeps_floats(reciprocal_of_rsqrt, x),
+            soundness=ROUNDING,
+        ),
+        # 1 / (1 + e^-x)
+        rewrite("sigmoid", logistic, sigmoid(x), keeps_floats(logistic, x), soundness=ROUNDING),
+        rewrite(
+            "sigmoid-of-negative",
+            logistic_of_negative,
+            sigmoid(x * scalar(-1, x)),
+            keeps_floats(logistic_of_negative, x),
+            soundness=ROUNDING,
+        ),
+        # y / (1 + e^-x) = y sigmoid(x)
+        rewrite(
+            "divide-by-logistic",
+            by_logistic,
+            y * sigmoid(x),
+            keeps_floats(above_one, x),
+            soundness=ROUNDING,
+        ),
+        # e^x / (1 + e^x)
+        rewrite("sigmoid-of-odds", odds, sigmoid(x), keeps_floats(odds, x), soundness=FINITE),
+        # 2 sigmoid(2 x) - 1
+        rewrite("tanh", two_sigmoids, tanh(x), keeps_floats(two_sigmoids, x), soundness=ROUNDING),
+    ],
+)
