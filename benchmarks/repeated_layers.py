@@ -20,7 +20,7 @@ import eqsat
 from eqsat import relay
 from eqsat.extraction import CostFunction, OpCount
 from eqsat.layers.optimize import optimize_with_report
-from eqsat.onnx.cost import OnnxCost
+from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.files import load
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import import_model
@@ -92,7 +92,7 @@ def main() -> None:
     for path in options.models:
         model = load(path)
         function = import_model(model, lambda inner: None).function
-        compare(path.rsplit("/", 1)[-1], function, OnnxCost(OpCount(), opset_of(model)), options.repeat)
+        compare(path.rsplit("/", 1)[-1], function, onnx_cost(OpCount(), opset_of(model)), options.repeat)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 Cost: TypeAlias = float | tuple[float, ...]
@@ -16,6 +17,12 @@ Term: TypeAlias = Any
 def as_tuple(cost: Cost) -> tuple[float, ...]:
     """One number for each objective, also where there is one only."""
     return cost if isinstance(cost, tuple) else (cost,)
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    """The sum of costs, objective by objective; 0 of none."""
+    sums = tuple(map(math.fsum, zip(*map(as_tuple, costs), strict=True)))
+    return sums if len(sums) > 1 else sums[0] if sums else 0.0
 
 
 class Costs(tuple[float, ...]):

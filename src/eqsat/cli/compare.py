@@ -35,14 +35,14 @@ def compare(
 ) -> None:
     """Rewrite the ONNX model IN with the rule sets in different orders, and saturate it, and print what each costs."""
     from eqsat import compare_orders, onnx, report_page
-    from eqsat.onnx.cost import OnnxCost
+    from eqsat.onnx.cost import onnx_cost
     from eqsat.onnx.imported import opset_of
 
     keep_apart([plot, page], [source])
     model = onnx.at_opset(read_model(source), settings.opset)
     imported = onnx.import_model(model)
     options = settings.options
-    cost_model = OnnxCost(options.cost_model, opset_of(model))
+    cost_model = onnx_cost(options.cost_model, opset_of(model), options.runtime)
     comparison = compare_orders(
         imported.function,
         options.rules or _subjects_of_default(),

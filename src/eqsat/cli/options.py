@@ -11,11 +11,12 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from eqsat.cost import CostFunction, OpCount, Roofline
+from eqsat.cost import Bytes, CostFunction, Flops, Measured, OpCount, Roofline, Storage
+from eqsat.cost.runtimes import RUNTIMES
 from eqsat.egraph.report import Limits
 from eqsat.errors import ArgumentError
 from eqsat.extraction import EXTRACTORS
-from eqsat.pipeline.options import DEFAULTS, ON_ERROR, RUNTIMES, Options
+from eqsat.pipeline.options import DEFAULTS, ON_ERROR, Options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,7 +24,14 @@ PATH = click.Path(path_type=Path)
 STREAM = Path("-")
 """Standard input or output in the place of a file."""
 
-COSTS: dict[str, Callable[[], CostFunction]] = {"opcount": OpCount, "roofline": Roofline}
+COSTS: dict[str, Callable[[], CostFunction]] = {
+    "opcount": OpCount,
+    "bytes": Bytes,
+    "flops": Flops,
+    "roofline": Roofline,
+    "measured": Measured,
+    "storage": Storage,
+}
 
 
 def _gathered(name: str, record: Any, *options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -131,11 +139,12 @@ shared_options = _gathered(
         type=click.Choice(list(COSTS)),
         default="opcount",
         show_default=True,
-        help="What is minimized: the number of operators, or the time on a device by its roofline.",
+        help="What is minimized: operators; bytes read and written; floating-point operations; seconds on a device by "
+        "its roofline, or of NumPy kernels as measured here; bytes of constants in the file.",
     ),
     click.option(
         "--runtime",
-        type=click.Choice(RUNTIMES),
+        type=click.Choice(list(RUNTIMES)),
         default=DEFAULTS.runtime,
         show_default=True,
         help="Whose kernels count as one operator each.",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from eqsat.composites.integer_program import IntegerProgram
 from eqsat.composites.rules import CompositeRule
-from eqsat.cost.kernels import KernelPrices, ask, cost_nodes, is_composite, operands
+from eqsat.cost.kernels import KernelPrices, cost_nodes, is_composite, operands
 from eqsat.relay.dataflow_pattern.analysis import analyse
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import Group, all_groups
@@ -88,9 +88,9 @@ def _operator_costs(root: Expr, types: Mapping[Expr, Type], prices: KernelPrices
     costs: dict[Expr, float] = {}
     for node, seen in cost_nodes(root, types).items():
         if isinstance(node, Call) and isinstance(node.op, Function) and is_composite(node.op):
-            costs[node] = prices(node.op, [types.get(arg) for arg in node.args])
+            costs[node] = prices(node.op, [types.get(arg) for arg in node.args])[0]
         else:
-            costs[node] = ask(prices.model, seen)
+            costs[node] = prices.model(seen)
     return costs
 
 
@@ -114,7 +114,7 @@ def _candidates(
                     tuple([place[node] for node in group.interior]),
                     tuple([place[node] for node in group.inputs]),
                 )
-                cost = prices(function, [node._checked_type for node in group.inputs])
+                cost = prices(function, [node._checked_type for node in group.inputs])[0]
                 found.setdefault(key, Candidate(group, rule, cost))
     return [found[key] for key in sorted(found)]
 

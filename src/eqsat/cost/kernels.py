@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from eqsat.cost import CostFunction, CostModel, CostNode
+from eqsat.cost.models import CostModel, CostNode
+from eqsat.cost.target import Objectives, TargetCost
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.errors import ExtractionError
-from eqsat.relay.expr import Call, Expr, Function, Op
+from eqsat.relay.expr import Call, Expr, Function, Op, Var
 from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
@@ -21,25 +22,6 @@ cost model of the extraction."""
 COMPOSITE = "Composite"
 
 
-def ask(model: CostFunction, node: CostNode) -> float:
-    """The model's cost of ``node``.
-
-    Raises:
-        ExtractionError: the model fails, or gives no finite number.
-    """
-    return _finite(lambda: model(node), f"the cost model, asked for {node.op},")
-
-
-def _finite(price: Callable[[], float], what: str) -> float:
-    try:
-        cost = float(price())
-    except Exception as error:
-        raise ExtractionError(f"{what} failed: {error!r}") from error
-    if not math.isfinite(cost):
-        raise ExtractionError(f"{what} gives {cost}: costs must be finite")
-    return cost
-
-
 class KernelPrices:
     """Costs of calls of composite functions, each found once.
 
@@ -48,23 +30,39 @@ class KernelPrices:
         costs: by name of composite, what stands for the model.
     """
 
-    def __init__(self, model: CostFunction, costs: Mapping[str, CompositeCost]):
+    def __init__(self, model: TargetCost, costs: Mapping[str, CompositeCost]):
         self.model = model
         self.costs = costs
-        self._known: dict[tuple[Function, tuple[Type | None, ...]], float] = {}
+        self._known: dict[tuple[Function, tuple[Type | None, ...]], Objectives] = {}
 
-    def __call__(self, function: Function, arg_types: Sequence[Type | None]) -> float:
-        """The cost of a call of ``function`` on arguments of these types."""
+    def __call__(self, function: Function, arg_types: Sequence[Type | None]) -> Objectives:
+        """Return the costs of a call of ``function`` on arguments of these types."""
         key = (function, tuple(arg_types))
         if key not in self._known:
             self._known[key] = self._price(str(function.attrs[COMPOSITE]), *key)
         return self._known[key]
 
-    def _price(self, name: str, function: Function, arg_types: tuple[Type | None, ...]) -> float:
-        cost = self.costs.get(name)
-        if cost is None or isinstance(cost, CostModel):
-            return ask(cost or self.model, kernel(function, arg_types))
-        return _finite(lambda: cost(name, function) if callable(cost) else cost, f"the cost given for {name}")
+    def _price(self, name: str, function: Function, arg_types: tuple[Type | None, ...]) -> Objectives:
+        given = self.costs.get(name)
+        if given is None:
+            return self.model.costs(kernel(function, arg_types))
+        if isinstance(given, CostModel):
+            return self._padded(TargetCost(given).costs(kernel(function, arg_types)))
+        try:
+            cost = float(given(name, function) if callable(given) else given)
+        except Exception as error:
+            raise ExtractionError(f"the cost given for {name} failed: {error!r}") from error
+        if not math.isfinite(cost):
+            raise ExtractionError(f"the cost given for {name} gives {cost}: costs must be finite")
+        return self._padded((cost,))
+
+    def _padded(self, cost: Objectives) -> Objectives:
+        """As many costs as those of the model: of what it does not know, nothing is counted."""
+        count = len(self.model.costs(_NOTHING))
+        return (*cost, *(0.0,) * count)[:count]
+
+
+_NOTHING = CostNode("tuple", None, (), None)
 
 
 def is_composite(node: Expr) -> bool:
@@ -80,6 +78,19 @@ def kernel(function: Function, arg_types: Sequence[Type | None]) -> CostNode:
     return CostNode(
         str(function.attrs[COMPOSITE]), function.attrs, tuple(arg_types), result, body=tuple(nodes.values())
     )
+
+
+def kernel_node(name: str, body: Expr) -> CostNode:
+    """Return what a cost model sees of a kernel that computes ``body``, a typed graph over variables and constants.
+
+    Args:
+        name: the kernel's name.
+        body: what it computes.
+    """
+    types = {node: node._checked_type for node in post_order(body, children=operands) if node._checked_type is not None}
+    nodes = cost_nodes(body, types)
+    inputs = tuple([seen.type for node, seen in nodes.items() if isinstance(node, Var)])
+    return CostNode(name, None, inputs, types[body], body=tuple(nodes.values()))
 
 
 def cost_nodes(root: Expr, types: Mapping[Expr, Type]) -> dict[Expr, CostNode]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -40,6 +41,8 @@ class Measured(CostModel):
     def __call__(self, node: CostNode) -> float:
         if not node.runs:
             return 0.0
+        if node.body:
+            return math.fsum(map(self, node.body))
         key = _key(node)
         if key not in self.seconds:
             self.seconds[key] = _measure(node)

@@ -1,14 +1,15 @@
-"""What e-nodes cost under a cost model, and pairs of them that are one kernel."""
+"""What e-nodes cost under a cost model, as they are written for a target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from eqsat.cost import CostFunction, CostNode
-from eqsat.cost.kernels import CompositeCost, KernelPrices, ask, is_composite
+from eqsat.cost.kernels import CompositeCost, KernelPrices, is_composite
+from eqsat.cost.target import Objectives, TargetCost, Written
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.symbols import Symbol
 from eqsat.relay.expr import Function
@@ -16,11 +17,13 @@ from eqsat.relay.ty import Type
 
 
 class Row(NamedTuple):
-    """An e-node: numbers of its class, of the classes of its children, and of what a cost model sees of it."""
+    """An e-node by numbers: of its class, the classes of its children, its view, its symbol and its atom."""
 
     of: int
     children: Sequence[int]
     view: int
+    symbol: int
+    atom: int
 
 
 class Views:
@@ -59,7 +62,7 @@ class Views:
             self.nodes.append(self._view(head, atom, of, children))
             if function is not None:
                 self.calls[view] = function, [self.snapshot.class_type[arg] for arg in children[1:]]
-        return Row(of, children, view)
+        return Row(of, children, view, symbol, atom)
 
     def _view(self, head: Symbol, atom: int, of: int, children: Sequence[int]) -> CostNode:
         snapshot, types, constant = self.snapshot, self.snapshot.class_type, self.constant
@@ -73,90 +76,79 @@ class Views:
         )
 
 
-@runtime_checkable
-class FusingModel(Protocol):
-    """A cost model that knows operators which take in what computes one of their arguments, as a Gemm its bias."""
+class Price(NamedTuple):
+    """What an e-node costs as it is written.
 
-    def takes_in(self, node: CostNode) -> Mapping[int, Collection[str]]:
-        """Names of the operators that may become part of ``node``, by argument."""
+    Args:
+        cost: costs of the node that gives its result.
+        helpers: the other nodes that it is written as, inputs first. Each has a key and inputs, as a
+            :class:`~eqsat.cost.target.WrittenNode` has, and costs.
+        inputs: those of the helpers that the result's node takes.
+    """
 
-    def fused(self, node: CostNode, index: int, inner: CostNode) -> float | None:
-        """Cost of one kernel of ``node`` and of ``inner``, its argument ``index``; None where they are two."""
+    cost: Objectives
+    helpers: tuple[tuple[Hashable, tuple[int, ...], Objectives], ...] = ()
+    inputs: tuple[int, ...] = ()
 
 
 class Prices:
-    """Costs of e-nodes; the model is asked once per distinct (operator, attributes, types).
+    """Costs of e-nodes and of pairs of them; the model is asked once for each operator, attributes and types.
 
     Args:
-        snapshot: where they are.
+        snapshot: the e-graph.
         model: the cost model.
         composite_costs: by name of composite, what stands for the model.
-        views: what models see of them, if another one was asked before.
     """
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        model: CostFunction,
-        composite_costs: Mapping[str, CompositeCost],
-        views: Views | None = None,
-    ):
-        self.model = model
-        self.fusing = model if isinstance(model, FusingModel) else None
-        self.views = views or Views(snapshot)
-        self.composed = KernelPrices(model, composite_costs)
-        self._alone: dict[int, float] = {}
-        self._takes_in: dict[int, Mapping[int, Collection[str]]] = {}
-        self._kernels: dict[tuple[int, int, int], float | None] = {}
+    def __init__(self, snapshot: Snapshot, model: CostFunction, composite_costs: Mapping[str, CompositeCost]):
+        self.model = TargetCost.of(model)
+        self.views = Views(snapshot)
+        self.composed = KernelPrices(self.model, composite_costs)
+        self._alone: dict[int, Price | None] = {}
+        self._partners: dict[int, Mapping[int, Collection[str]]] = {}
+        self._pairs: dict[tuple[int, int, int], Price | None] = {}
 
-    def __call__(self, view: int) -> float:
-        """The cost of an e-node by itself."""
-        cost = self._alone.get(view)
-        if cost is None:
+    def __call__(self, view: int) -> Price | None:
+        """Return the price of an e-node by itself, None where it cannot be written."""
+        if view not in self._alone:
             call = self.views.calls.get(view)
-            cost = self._alone[view] = ask(self.model, self.views.nodes[view]) if call is None else self.composed(*call)
-        return cost
+            found = (
+                self._price(self.model.written(self.views.nodes[view])) if call is None else Price(self.composed(*call))
+            )
+            self._alone[view] = found
+        return self._alone[view]
 
-    def kernels(
-        self, row: Row, below: Sequence[int], computing: Callable[[int], Iterable[tuple[int, Row]]]
-    ) -> Iterator[tuple[int, int, float]]:
-        """Kernels that an e-node is one of together with what computes an argument.
-
-        Args:
-            row: the e-node.
-            below: its arguments.
-            computing: what computes an argument, each with a name.
-
-        Yields: index of the argument, name of what computes it, and the cost of the kernel.
-        """
-        for index, operators in self._wanted(row.view).items():
-            for name, inner in computing(below[index]):
-                seen = self.views.nodes[inner.view]
-                if seen.op in operators and not seen.constant:
-                    cost = self._kernel(row.view, index, inner.view)
-                    if cost is not None:
-                        yield index, name, cost
-
-    def together(self, view: int, index: int, inner: int) -> float:
-        """The cost of an e-node and of what computes an argument, one kernel or not."""
-        cost = self._kernel(view, index, inner)
-        return self(view) + self(inner) if cost is None else cost
-
-    def _wanted(self, view: int) -> Mapping[int, Collection[str]]:
-        found = self._takes_in.get(view)
+    def partners(self, view: int) -> Mapping[int, Collection[str]]:
+        """Return the operators that may be written together with an e-node, by the argument they compute."""
+        found = self._partners.get(view)
         if found is None:
-            seen = self.views.nodes[view]
-            found = {} if self.fusing is None or seen.constant else self.fusing.takes_in(seen)
-            self._takes_in[view] = found
+            target, seen = self.model.target, self.views.nodes[view]
+            found = self._partners[view] = {} if target is None or seen.constant else target.partners(seen)
         return found
 
-    def _kernel(self, view: int, index: int, inner: int) -> float | None:
-        if self.fusing is None:
-            return None
+    def pair(self, view: int, index: int, inner: int) -> Price | None:
+        """Return the price of an e-node written together with what computes an argument, None where it is not."""
         key = (view, index, inner)
-        if key not in self._kernels:
-            self._kernels[key] = self.fusing.fused(self.views.nodes[view], index, self.views.nodes[inner])
-        return self._kernels[key]
+        if key not in self._pairs:
+            target, nodes = self.model.target, self.views.nodes
+            found = None if target is None else target.write_together(nodes[view], index, nodes[inner])
+            self._pairs[key] = self._price(found)
+        return self._pairs[key]
+
+    def kernel(self, node: CostNode) -> Price:
+        """Return the price of a kernel of the runtime."""
+        return Price(self.model.costs(node))
+
+    def _price(self, written: Written | None) -> Price | None:
+        if not written:
+            return None if written is None else Price(self.model.costs(_NOTHING))
+        *helpers, last = [(part.key, part.inputs, self.model.costs(part.node)) for part in written]
+        below = tuple([place for place in last[1] if place < 0])
+        return Price(last[2], tuple(helpers), below)
+
+
+_NOTHING = CostNode("tuple", None, (), None)
+"""What is seen of an operator that equals its argument as it is written."""
 
 
 def _composites(snapshot: Snapshot) -> dict[int, Function]:

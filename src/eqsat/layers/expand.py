@@ -21,7 +21,7 @@ from eqsat.egraph.build import input_spans
 from eqsat.egraph.python_rules import build_node
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Problem
-from eqsat.extraction.costs import Cost, as_tuple
+from eqsat.extraction.costs import Cost, as_tuple, total
 from eqsat.layers.truncate import KEPT, Truncated, Unit
 from eqsat.pipeline.extract import Extraction
 from eqsat.pipeline.options import Options
@@ -55,14 +55,17 @@ def expand(
     if body is None:
         return None
     handles = region.lowered.handles
-    cost, input_cost = [*as_tuple(result.cost)], [chosen.input_cost]
+    cost, input_cost = [result.cost], [chosen.input_cost]
+    count = len(as_tuple(result.cost))
     for layer in layers:
-        nodes = [posed.given.get(handles[short.place[node]], 0.0) for node in layer.unit.chain.nodes[2]]
-        cost.append(layer.costs[0] * len(layer.unit.renamed))
-        input_cost.append(math.fsum(nodes) * len(layer.unit.renamed))
-    whole = replace(result, cost=math.fsum(cost), lower_bound=math.fsum(cost))
+        places = [handles[short.place[node]] for node in layer.unit.chain.nodes[2]]
+        layer_input = as_tuple(total(posed.given[place] for place in places if place in posed.given))
+        for _ in layer.unit.renamed:
+            cost.append(tuple(layer.costs[:count]))
+            input_cost.append(layer_input[:count])
+    whole = replace(result, cost=total(cost), lower_bound=total(cost))
     problems = [replace(posed, region=replace(posed.region, function=short.whole))]
-    return Extraction(short.whole, problems, [whole], [body], math.fsum(input_cost), chosen.report)
+    return Extraction(short.whole, problems, [whole], [body], total(input_cost), chosen.report)
 
 
 class _Layer:

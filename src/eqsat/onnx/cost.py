@@ -1,148 +1,261 @@
-"""Costs as they apply to ONNX: an operator costs what the nodes cost that it is written as."""
+"""ONNX as a target of extraction: which nodes an operator is written as, and what cost models see of each.
+
+What a cost model sees of a written node is what the importer makes of it. So the cost of a chosen graph is the cost
+of the model that is written, and importing that model gives the same cost again.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
-from eqsat.cost import CostFunction, CostModel, CostNode, ties_of
+from eqsat.cost import CostFunction, CostNode
+from eqsat.cost.kernels import cost_nodes
+from eqsat.cost.runtimes import NO_RUNTIME, kernels_of
+from eqsat.cost.target import TargetCost, Written, WrittenNode
 from eqsat.errors import EqsatError
 from eqsat.nd import NDArray
-from eqsat.onnx.converters import OnnxNode, Target, exporter_of
-from eqsat.onnx.converters.target import Operand, expressions
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_of, importer_of
+from eqsat.onnx.converters.target import Operand, as_attribute
+from eqsat.onnx.types import UNKNOWN
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.infer import Typing
+from eqsat.relay.static_forms import static_form
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TupleType, Type, is_static
 
-UNSPELLED = 1e6
-"""Added cost of an operator that the opset has no form of."""
 
-FUSED = 1.5
-"""Nodes that a form which runtimes fuse is worth more than another: it is taken where it has one node more."""
+@dataclass(frozen=True)
+class OnnxTarget:
+    """The standard operators of one ONNX opset; implements :class:`eqsat.cost.target.Target`.
+
+    Args:
+        opset: the version of the standard operators.
+    """
+
+    opset: int
+
+    def write(self, node: CostNode) -> Written | None:
+        if _is_written_as_it_is(node):
+            return (WrittenNode(None, node, tuple(range(len(node.arg_types)))),)
+        return _spell(node, self.opset, -1, None).written
+
+    def partners(self, node: CostNode) -> Mapping[int, Collection[str]]:
+        return {} if _is_written_as_it_is(node) else _spell(node, self.opset, -1, None).partners
+
+    def write_together(self, node: CostNode, index: int, inner: CostNode) -> Written | None:
+        return _spell(node, self.opset, index, inner).written
+
+
+def onnx_cost(model: CostFunction, opset: int, runtime: str = NO_RUNTIME) -> TargetCost:
+    """Return the costs of graphs that are written to ONNX.
+
+    Args:
+        model: the cost of one node.
+        opset: the version of the standard operators.
+        runtime: the name of the runtime whose kernels count, see :mod:`eqsat.cost.runtimes`.
+
+    Raises:
+        ArgumentError: there is no such runtime.
+    """
+    return TargetCost(model, OnnxTarget(opset), kernels_of(runtime))
+
+
+def _is_written_as_it_is(node: CostNode) -> bool:
+    """Tell whether ``node`` runs nothing, or is an operator that the importer did not understand."""
+    return node.constant or node.op not in Op._registry or Op.get(node.op).has(Trait.FOREIGN)
 
 
 @dataclass(frozen=True)
-class OnnxCost(CostModel):
-    """A cost model times the number of ONNX nodes that an operator is written as.
+class _Spelling:
+    """What one or two operators are written as, and which operators the exporter looked for among the arguments."""
 
-    One node may be written for two operators, as a Gemm for a product and a sum, and several nodes may be what runtimes
-    know as one kernel: that is for the exporters to say.
-
-    Args:
-        model: the cost model.
-        opset: version of the standard operators.
-    """
-
-    model: CostFunction
-    opset: int
-
-    @property
-    def ties(self) -> OnnxCost | None:
-        model = ties_of(self.model)
-        return None if model is None else OnnxCost(model, self.opset)
-
-    def __call__(self, node: CostNode) -> float:
-        cost = self.model(node)
-        if not _is_operator(node) or not cost:
-            return cost
-        count = _written(node, self.opset).nodes
-        return cost + UNSPELLED if count is None else cost * count
-
-    def takes_in(self, node: CostNode) -> Mapping[int, set[str]]:
-        """Operators of which one may be written together with ``node``: their names, by argument of ``node``."""
-        return _written(node, self.opset).looked_for if _is_operator(node) else {}
-
-    def fused(self, node: CostNode, index: int, inner: CostNode) -> float | None:
-        """Cost of ``node`` written together with what computes its argument ``index`` and is used by it alone.
-
-        None where they are written as nodes of their own.
-        """
-        written = _written(node, self.opset, index, inner)
-        if written.nodes is None or not written.takes_inner:
-            return None
-        types = [*node.arg_types[:index], *inner.arg_types, *node.arg_types[index + 1 :]]
-        kernel = CostNode(node.op, node.attrs, tuple(types), node.type, body=(inner, node))
-        return self.model(kernel) * written.nodes
+    written: Written | None
+    partners: Mapping[int, Collection[str]]
 
 
-def _is_operator(node: CostNode) -> bool:
-    """Whether a node is the call of an operator that runs."""
-    return not node.constant and node.op in Op._registry
+@lru_cache(maxsize=1 << 13)
+def _spell(node: CostNode, opset: int, index: int, inner: CostNode | None) -> _Spelling:
+    """Ask the exporter for the form of ``node``, and of ``inner`` too where that computes argument ``index``."""
+    target = _AskedTarget(node, opset, index, inner)
+    try:
+        exporter = exporter_of(target.asked.op) if isinstance(target.asked.op, Op) else None
+        form = None if exporter is None else exporter(target.asked, target)
+        if form is None or (inner is not None and not target.takes_inner(form)):
+            return _Spelling(None, target.partners)
+        written = _Reader(target).read(form) if isinstance(form, OnnxNode) else ()
+        return _Spelling(written, target.partners)
+    except EqsatError:
+        return _Spelling(None, target.partners)
 
 
-class _Written(NamedTuple):
-    """What is known of a node as it is written.
-
-    ``nodes`` is how many nodes it is worth, None when the opset has no form of it; ``looked_for`` which operators the
-    exporter would have liked to find as arguments; ``takes_inner`` whether what computes an argument is written too.
-    """
-
-    nodes: float | None
-    looked_for: Mapping[int, set[str]]
-    takes_inner: bool
-
-
-def _written(node: CostNode, opset: int, index: int = -1, inner: CostNode | None = None) -> _Written:
-    """What becomes of ``node``, perhaps together with ``inner``, which computes its argument ``index``."""
-    if Op.get(node.op).has(Trait.FOREIGN):  # its attributes hold whole graphs: they are not kept
-        return _Written(1, {}, takes_inner=False)
-    return _written_once(node, opset, index, inner)
-
-
-@lru_cache(maxsize=1 << 12)
-def _written_once(node: CostNode, opset: int, index: int, inner: CostNode | None) -> _Written:
-    writing = _Writing(node, opset, index, inner)
-    count = None if writing.node is None else _count(writing.node)
-    return _Written(count, writing.looked_for, writing.takes_inner)
-
-
-class _Writing(Target):
-    """What an exporter makes of a node: asked with stand-ins for the arguments, of which it knows the types.
+class _AskedTarget(Target):
+    """The graph that an exporter is shown: stand-ins for the arguments, of which only the types are known.
 
     Args:
-        node: the call to write.
-        opset: version of the standard operators.
-        index, inner: the argument that is a call that nothing else uses, and that call.
+        node: the operator to write.
+        opset: the version of the standard operators.
+        index, inner: the argument that is a call which nothing else uses, and that call.
 
-    ``node`` is what is written, None when the opset has no form of it; ``looked_for`` which operators the exporter
-    would have liked to find as arguments.
+    Attributes:
+        asked: the operator over the stand-ins.
+        places: stand-in -> number of the argument, those of ``inner`` in the place of argument ``index``.
+        partners: names of the operators that the exporter looked for, by number of the argument.
     """
 
-    def __init__(self, node: CostNode, opset: int, index: int = -1, inner: CostNode | None = None):
-        self.looked_for: dict[int, set[str]] = {}
+    def __init__(self, node: CostNode, opset: int, index: int, inner: CostNode | None):
         types: dict[Expr, Type] = {}
         arguments = _stand_ins(node, types)
-        self.inner = None if inner is None else _stand_in_call(inner, _stand_ins(inner, types), types)
-        if self.inner is not None:
-            arguments[index] = self.inner
+        flat, self.inner = list(arguments), None
+        if inner is not None:
+            below = _stand_ins(inner, types)
+            self.inner = arguments[index] = _stand_in_call(inner, below, types)
+            flat[index : index + 1] = below
         super().__init__(opset, types, Counter() if self.inner is None else Counter([self.inner]))
-        self.places = {argument: place for place, argument in enumerate(arguments)}
-        self.node = self._write(_stand_in_call(node, arguments, types))
+        self.node = node
+        self.asked = _stand_in_call(node, arguments, types)
+        self.places: dict[Expr, int] = {}
+        for place, argument in enumerate(flat):
+            self.places.update(dict.fromkeys([argument, *_fields(argument)], place))
+        self.partners: dict[int, set[str]] = {}
 
     def made_by(self, expr: Expr, *names: str) -> Call | None:
-        if expr in self.places:
-            self.looked_for.setdefault(self.places[expr], set()).update(names)
+        if self.inner is None and expr in self.places:
+            self.partners.setdefault(self.places[expr], set()).update(names)
         return super().made_by(expr, *names)
 
     def transposed(self, data: Expr, order: Sequence[int]) -> Operand:
         return data.data.numpy().transpose(order) if isinstance(data, Constant) else super().transposed(data, order)
 
-    def _write(self, call: Call) -> OnnxNode | Expr | None:
-        exporter = exporter_of(call.op) if isinstance(call.op, Op) else None
-        try:
-            return None if exporter is None else exporter(call, self)
-        except EqsatError:
-            return None
+    def takes_inner(self, form: OnnxNode | Expr) -> bool:
+        """Tell whether the written form computes what ``inner`` computes."""
+        agenda: list[Operand] = [form]
+        while agenda:
+            operand = agenda.pop()
+            if operand is self.inner:
+                return False
+            if isinstance(operand, OnnxNode):
+                agenda += operand.inputs
+        return True
 
-    @property
-    def takes_inner(self) -> bool:
-        """Whether the node computes what the inner call computes."""
-        return isinstance(self.node, OnnxNode) and self.inner not in set(expressions(self.node))
+
+class _Reader:
+    """Reads the nodes of a written form as the importer would, each over stand-ins for what it takes."""
+
+    def __init__(self, target: _AskedTarget):
+        self.target = target
+        self.found: dict[Hashable, int] = {}
+        self.written: list[WrittenNode] = []
+        self.results: list[Expr] = []
+        self.types = dict(target.types)
+        self.typing = Typing(self.types, (f"#{index}" for index in count()))
+
+    def read(self, form: OnnxNode) -> Written:
+        """Return the nodes of ``form``, inputs first; equal ones once, as the exporter writes them."""
+        number: dict[int, int] = {}
+        agenda = [form]
+        while agenda:
+            node = agenda[-1]
+            waiting = [each for each in node.inputs if isinstance(each, OnnxNode) and id(each) not in number]
+            if waiting:
+                agenda += waiting
+            else:
+                number[id(agenda.pop())] = self._add(node, number)
+        return tuple(self.written)
+
+    def _add(self, node: OnnxNode, number: Mapping[int, int]) -> int:
+        inputs: list[int] = []
+        arguments: list[Expr | None] = []
+        embedded: list[Hashable] = []
+        for operand in node.inputs:
+            if operand is None:
+                embedded.append(None)
+                arguments.append(None)
+            elif isinstance(operand, np.ndarray):
+                embedded.append((operand.dtype.str, operand.shape, operand.tobytes()))
+                arguments.append(self._constant(operand))
+            else:
+                embedded.append(True)
+                if isinstance(operand, OnnxNode):
+                    inputs.append(~number[id(operand)])
+                    arguments.append(self.results[number[id(operand)]])
+                else:
+                    inputs.append(self.target.places[operand])
+                    arguments.append(operand)
+        given = {} if callable(node.attributes) else node.attributes
+        said = {name: value for name, value in given.items() if value is not None}
+        key = (
+            node.domain,
+            node.op_type,
+            tuple(embedded),
+            tuple((name, _as_key(value)) for name, value in said.items()),
+        )
+        if (key, *inputs) not in self.found:
+            self.found[key, *inputs] = len(self.written)
+            seen, result = self._import(node, said, arguments)
+            self.written.append(WrittenNode(key, seen, tuple(inputs)))
+            self.results.append(result)
+        return self.found[key, *inputs]
+
+    def _import(
+        self, node: OnnxNode, said: Mapping[str, Any], arguments: Sequence[Expr | None]
+    ) -> tuple[CostNode, Expr]:
+        """Return what a cost model sees of one node, and a stand-in for its first output."""
+        inputs = [None if argument is None else ir.Value(name=str(place)) for place, argument in enumerate(arguments)]
+        attributes = [as_attribute(name, value) for name, value in said.items()]
+        read = ir.Node(node.domain, node.op_type, inputs, attributes, num_outputs=node.outputs)
+        try:
+            importer = importer_of(node.op_type)
+            if importer is None:
+                raise Declined("there is no such operator in the IR")
+            found = importer(Source(read, arguments, self.types, self.typing.elements, self.target.opset))
+            outputs = [self._placed(each) for each in ([found] if isinstance(found, Expr) else found)]
+        except (Declined, EqsatError):
+            return self._opaque(node, arguments), self._stand_in(UNKNOWN)
+        return self._seen(outputs), self._stand_in(self.types[outputs[0]])
+
+    def _placed(self, expr: Expr) -> Expr:
+        """Type an output and bring it to the form that the importer gives it."""
+        self.typing.extend(expr)
+        if isinstance(expr, (Call, TupleGetItem)):
+            expr = static_form(expr, self.types, self.typing.elements)
+            self.typing.extend(expr)
+        return expr
+
+    def _seen(self, outputs: Sequence[Expr]) -> CostNode:
+        """Return what a cost model sees of what one node was read as: one operator, or a kernel of several."""
+        nodes = cost_nodes(outputs[0] if len(outputs) == 1 else Tuple(outputs), self.types)
+        calls = [node for expr, node in nodes.items() if isinstance(expr, Call)]
+        if len(calls) < 2:
+            return calls[0] if calls else _NOTHING
+        types = tuple([node.type for expr, node in nodes.items() if isinstance(expr, (Var, Constant))])
+        return CostNode(calls[-1].op, calls[-1].attrs, types, calls[-1].type, body=tuple(calls))
+
+    def _opaque(self, node: OnnxNode, arguments: Sequence[Expr | None]) -> CostNode:
+        """Return what a cost model sees of a node that the importer does not understand."""
+        types = tuple([self.types.get(argument) for argument in arguments if argument is not None])
+        return CostNode(f"onnx.{node.op_type}", None, types, self.target.node.type)
+
+    def _constant(self, data: np.ndarray[Any, Any]) -> Expr:
+        expr = Constant(data)
+        self.typing.extend(expr)
+        return expr
+
+    def _stand_in(self, ty: Type) -> Expr:
+        expr = Var("", ty)
+        self.types[expr] = ty
+        return expr
+
+
+_NOTHING = CostNode("tuple", None, (), None)
+"""What a cost model sees of a node that computes nothing."""
 
 
 def _stand_in_call(node: CostNode, arguments: list[Expr], types: dict[Expr, Type]) -> Call:
@@ -153,7 +266,7 @@ def _stand_in_call(node: CostNode, arguments: list[Expr], types: dict[Expr, Type
 
 
 def _stand_ins(node: CostNode, types: dict[Expr, Type]) -> list[Expr]:
-    """Arguments of the types, and as constant, as those of ``node``."""
+    """Return arguments of the types, and as constant, as those of ``node``."""
     constant = node.arg_constant or (False,) * len(node.arg_types)
     return [_stand_in(ty, known, types) for ty, known in zip(node.arg_types, constant, strict=True)]
 
@@ -171,12 +284,16 @@ def _stand_in(ty: Type | None, constant: bool, types: dict[Expr, Type]) -> Expr:
     return expr
 
 
-def _count(written: Any) -> float:
-    """The nodes that a spelling consists of, less what it is worth that they fuse."""
-    count, operands = 0.0, [written]
-    while operands:
-        operand = operands.pop()
-        if isinstance(operand, OnnxNode):
-            count += 1
-            operands += operand.inputs
-    return count - FUSED if isinstance(written, OnnxNode) and written.fuses else count
+def _fields(expr: Expr) -> Iterator[Expr]:
+    """Yield what a tuple, and the tuples in it, hold."""
+    agenda = list(expr.fields) if isinstance(expr, Tuple) else []
+    while agenda:
+        field = agenda.pop()
+        yield field
+        agenda += field.fields if isinstance(field, Tuple) else ()
+
+
+def _as_key(attribute: Any) -> Hashable:
+    if isinstance(attribute, np.ndarray):
+        return attribute.dtype.name, attribute.shape, attribute.tobytes()
+    return tuple(attribute) if isinstance(attribute, list) else attribute

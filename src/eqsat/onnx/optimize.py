@@ -13,8 +13,9 @@ from eqsat.collector import paused_gc
 from eqsat.egraph.report import Report
 from eqsat.egraph.runner import OnIteration
 from eqsat.errors import ModelError
+from eqsat.extraction.costs import Cost, total
 from eqsat.layers.optimize import optimize_with_report
-from eqsat.onnx.cost import OnnxCost
+from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.exporter import export_body, export_model
 from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.graphs import nodes_of
@@ -64,19 +65,19 @@ class Optimization:
         return [self.extraction, *self.bodies]
 
     @property
-    def input_cost(self) -> float:
+    def input_cost(self) -> Cost:
         """Cost of the model that was given, each body counted once."""
-        return sum(each.input_cost for each in self.extractions)
+        return total(each.input_cost for each in self.extractions)
 
     @property
-    def cost(self) -> float:
+    def cost(self) -> Cost:
         """Cost of the optimized model."""
-        return sum(each.cost for each in self.extractions)
+        return total(each.cost for each in self.extractions)
 
     @property
-    def lower_bound(self) -> float:
+    def lower_bound(self) -> Cost:
         """Proven lower bound on the cost."""
-        return sum(each.lower_bound for each in self.extractions)
+        return total(each.lower_bound for each in self.extractions)
 
     @property
     def optimal(self) -> bool:
@@ -145,7 +146,8 @@ def run(
     start = time.perf_counter()
     given, model = model, at_opset(model, options.opset)
     acting = rules_for(model) if options.rules is None else options.rules
-    options = replace(options, rules=acting, cost_model=OnnxCost(options.cost_model, opset_of(model)))
+    cost = onnx_cost(options.cost_model, opset_of(model), options.runtime)
+    options = replace(options, rules=acting, cost_model=cost)
     report = Report()
 
     def chosen(imported: Imported) -> tuple[Extraction, Function]:

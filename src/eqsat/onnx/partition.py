@@ -11,7 +11,7 @@ import onnx_ir as ir
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.runner import OnIteration
 from eqsat.errors import ArgumentError, ModelError
-from eqsat.onnx.cost import OnnxCost
+from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
@@ -79,7 +79,7 @@ def partition(
     options = replace(
         options,
         rules=options.schedule.beside(composite_rules(table)),
-        cost_model=OnnxCost(options.cost_model, opset_of(model)),
+        cost_model=onnx_cost(options.cost_model, opset_of(model), options.runtime),
     )
     saturation = saturate(imported.function, on_iteration=on_iteration, options=options)
     chosen = extract(saturation, options=options)

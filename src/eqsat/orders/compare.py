@@ -16,6 +16,7 @@ from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, flatten
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError
+from eqsat.extraction.costs import as_tuple
 from eqsat.orders.plot import draw
 from eqsat.orders.rewriter import Graphs, Rewriter, Rewritten, Step
 from eqsat.pipeline.extract import Extraction, extract
@@ -170,7 +171,7 @@ def compare_orders(
             are tried as phases: the rules of a set run until they settle, then those of the next set.
         orders: ``"all"``, or how many different ones to draw.
         seed: Seed of the drawing and of the random runs.
-        cost_model: Cost of one e-node, by default ``OpCount()``.
+        cost_model: Cost of one e-node, by default ``OpCount()``. Of several numbers the first is compared.
         limits: Limits of saturation; those of nodes and seconds hold for each order as well.
         random_runs: How often to rewrite by rules chosen at random at each turn.
         keywords: Further options of saturation and extraction, or all of them as ``options``: see
@@ -201,7 +202,7 @@ def compare_orders(
             compare.phases("order", tuple(name for name, _ in ordered), [ordered])
     for run in range(random_runs):
         compare.random([step for _, unit in units for step in unit], Random(f"{seed} {run}"))
-    return OrderComparison(extraction.input_cost, compare.rows, saturation, extraction, skipped)
+    return OrderComparison(as_tuple(extraction.input_cost)[0], compare.rows, saturation, extraction, skipped)
 
 
 class _Comparing:
@@ -236,7 +237,8 @@ class _Pricing:
     def __call__(self, expr: Expr) -> float:
         known = self.graphs.find(expr)
         if known not in self.costs:
-            self.costs[known] = extract(saturate(known, options=self.options), options=self.options).input_cost
+            found = extract(saturate(known, options=self.options), options=self.options)
+            self.costs[known] = as_tuple(found.input_cost)[0]
         return self.costs[known]
 
 
@@ -247,7 +249,8 @@ def _saturation(source: Expr | IRModule, rules: list[Any], options: Options) -> 
     report = extraction.report
     seconds = time.perf_counter() - start
     expr = _single(extraction.module)[0] if isinstance(source, IRModule) else extraction.expr
-    row = OrderRow("saturation", (), extraction.cost, len(report.iterations), seconds, report.stop_reason, expr)
+    cost = as_tuple(extraction.cost)[0]
+    row = OrderRow("saturation", (), cost, len(report.iterations), seconds, report.stop_reason, expr)
     return row, extraction
 
 

@@ -16,11 +16,13 @@ from eqsat.composites.cover import cover, share
 from eqsat.composites.rules import composites_among
 from eqsat.cost import CostFunction
 from eqsat.cost.kernels import KernelPrices
+from eqsat.cost.runtimes import kernels_of
+from eqsat.cost.target import TargetCost
 from eqsat.egraph.build import build_expr, input_spans
 from eqsat.egraph.report import Report
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Result
-from eqsat.extraction.costs import as_tuple
+from eqsat.extraction.costs import Cost, as_tuple, total
 from eqsat.pipeline.explain import Explanation
 from eqsat.pipeline.options import LEAST_SECONDS, ExtractKeywords, Options, takes
 from eqsat.pipeline.problem import RegionProblem, composite_costs, region_problem
@@ -49,7 +51,7 @@ class Extraction:
     problems: list[RegionProblem] = field(repr=False)
     results: list[Result]
     exprs: list[Expr]
-    input_cost: float
+    input_cost: Cost
     report: Report = field(repr=False)
 
     @property
@@ -58,18 +60,18 @@ class Extraction:
         return [problem.region for problem in self.problems]
 
     @property
-    def cost(self) -> float:
-        """DAG cost of the chosen graph, in the cost model's unit."""
-        return math.fsum(as_tuple(result.cost)[0] for result in self.results)
+    def cost(self) -> Cost:
+        """DAG cost of the chosen graph, in the cost model's unit; a tuple where the model gives tuples."""
+        return total(result.cost for result in self.results)
 
     @property
-    def lower_bound(self) -> float:
-        """No graph in the e-graph costs less."""
-        return math.fsum(as_tuple(result.lower_bound)[0] for result in self.results)
+    def lower_bound(self) -> Cost:
+        """No graph that the rules found costs less."""
+        return total(result.lower_bound for result in self.results)
 
     @property
     def optimal(self) -> bool:
-        """Whether the choice is proved cheapest."""
+        """Whether the choice is proved cheapest of all graphs that the rules found."""
         return all(result.optimal for result in self.results)
 
     @property
@@ -133,7 +135,9 @@ def extract(
     """
     options = Options.of(keywords, cost_model=cost_model, method=method)
     model = options.cost_model
-    problems, results, exprs, input_cost = [], [], [], 0.0
+    if not isinstance(model, TargetCost):
+        model = TargetCost(model, kernels=kernels_of(options.runtime))
+    problems, results, exprs, input_costs = [], [], [], []
     functions: dict[Expr, Function] = {}
     report = Report()
     report.merge(saturation.report)
@@ -141,7 +145,7 @@ def extract(
     for waiting, region in zip(range(len(saturation.regions), 0, -1), saturation.regions, strict=True):
         start = time.perf_counter()
         posed = region_problem(region, model)
-        input_cost += posed.input_cost
+        input_costs.append(posed.input_cost)
         report.add_seconds("extract", time.perf_counter() - start)
         start = time.perf_counter()
         seconds = max(left, LEAST_SECONDS) / waiting
@@ -156,7 +160,7 @@ def extract(
         exprs.append(expr)
         results.append(result)
         report.add_seconds("build", time.perf_counter() - start)
-    return Extraction(saturation.source, problems, results, exprs, input_cost, report)
+    return Extraction(saturation.source, problems, results, exprs, total(input_costs), report)
 
 
 @dataclass
@@ -165,7 +169,7 @@ class _Builder:
 
     region: Region
     functions: dict[Expr, Function]
-    model: CostFunction
+    model: TargetCost
     seconds: float
 
     def build(self, result: Result, incumbent: NDArray[np.int64]) -> tuple[Expr, Result]:

@@ -9,6 +9,7 @@ from functools import cached_property, wraps
 from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 
 from eqsat.cost import CostFunction, OpCount
+from eqsat.cost.runtimes import NO_RUNTIME, RUNTIMES
 from eqsat.egraph.report import Limits
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError, LimitError
@@ -16,9 +17,6 @@ from eqsat.extraction import EXTRACTORS
 
 Rules: TypeAlias = Iterable[Any] | Schedule
 """A rule set, any iterable of rules, rule sets and ``DFPatternCallback`` objects, or a schedule of them."""
-
-RUNTIMES = ("none", "onnxruntime")
-"""The runtimes whose kernels may count; ``none``: each node is a kernel."""
 
 ON_ERROR = ("raise", "skip")
 """What may be done about an exception in a rule's Python part."""
@@ -37,13 +35,13 @@ class Options:
         rules: The rules that act; None for ``eqsat.rules.default``.
         limits: When saturation stops. The time limit holds for the whole call: all functions, bodies and attempts
             together; the other limits hold for each function.
-        cost_model: Cost of one node, in any unit.
+        cost_model: Cost of one node, in any unit: a number, or a tuple of numbers that are compared in order.
         method: How the result is chosen: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
         seconds: Time that the choice may take in the whole call, in seconds.
         on_error: What to do about an exception in a rule's Python part. ``raise`` ends the run; ``skip`` leaves
             the match alone and puts the failure, with its traceback, into ``report.failures``.
         explain: Whether to find out how the result follows from the given graph; the run takes longer.
-        runtime: The runtime whose kernels count in the cost of a model.
+        runtime: The runtime whose kernels count; ``none``: each written node is a kernel.
         opset: Version of the ONNX operators that a model is written with; None for the model's own.
 
     Raises:
@@ -58,7 +56,7 @@ class Options:
     seconds: float = 10.0
     on_error: str = "raise"
     explain: bool = False
-    runtime: str = RUNTIMES[0]
+    runtime: str = NO_RUNTIME
     opset: int | None = None
 
     def __post_init__(self) -> None:

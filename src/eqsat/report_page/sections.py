@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from eqsat.egraph.report import Report, RuleReport
+from eqsat.extraction.costs import Cost, as_tuple
 from eqsat.orders.compare import OrderComparison, OrderRow
 from eqsat.orders.plot import draw as draw_orders
 from eqsat.pipeline.explain import Change
@@ -21,20 +22,24 @@ ORDERS_LISTED = 200
 """Rows of the table of orders: the cheapest."""
 
 
+def _told(cost: Cost) -> str:
+    return ", ".join(f"{each:.6g}" for each in as_tuple(cost))
+
+
 def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Mapping[str, str]) -> Markup:
     """What came of it, in a few numbers."""
     report = extraction.report
     last = report.iterations[-1] if report.iterations else None
     if extraction.optimal:
         proof = "proved least of all the rules found"
-    elif math.isfinite(extraction.lower_bound):
-        proof = f"no choice costs less than {extraction.lower_bound:.6g}"
+    elif all(map(math.isfinite, as_tuple(extraction.lower_bound))):
+        proof = f"no choice costs less than {_told(extraction.lower_bound)}"
     else:
         proof = "no bound is known"
     pairs: list[tuple[str, object]] = [
         ("Operators", f"{before.counts.total():,} → {after.counts.total():,}"),
         *counts.items(),
-        ("Cost", f"{extraction.input_cost:.6g} → {extraction.cost:.6g}"),
+        ("Cost", f"{_told(extraction.input_cost)} → {_told(extraction.cost)}"),
         ("Choice", proof),
         ("Stopped", f"{report.stop_reason} after {len(report.iterations)} iterations"),
     ]

@@ -118,7 +118,7 @@ def _to_gelu(call: Call, target: Target) -> OnnxNode:
     else:
         odd = OnnxNode("Erf", [OnnxNode("Div", [data, np.asarray(sqrt(2), dtype)])])
     twice = OnnxNode("Mul", [data, OnnxNode("Add", [odd, np.asarray(1, dtype)])])
-    return OnnxNode("Mul", [twice, np.asarray(0.5, dtype)], fuses=approximate == "none")
+    return OnnxNode("Mul", [twice, np.asarray(0.5, dtype)])
 
 
 # ---- softmax

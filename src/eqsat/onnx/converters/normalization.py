@@ -90,6 +90,11 @@ def _mean(data: Operand, axis: int, target: Target) -> OnnxNode:
     return OnnxNode("ReduceMean", [data, target.integers([axis])], {"keepdims": 1})
 
 
+def _squared(data: Operand, call: Call, target: Target) -> OnnxNode:
+    """Squares as powers: runtimes know written-out normalizations by them."""
+    return OnnxNode("Pow", [data, np.asarray(2, target.type(call.args[0]).dtype)])
+
+
 @exports("nn.layer_norm")
 def _to_layer_norm(call: Call, target: Target) -> OnnxNode:
     attrs = attributes(call)
@@ -97,7 +102,7 @@ def _to_layer_norm(call: Call, target: Target) -> OnnxNode:
     axis = axis_index(attrs.axis, target.rank(data))
     if not target.has("LayerNormalization") or axis != target.rank(data) - 1:
         moved = OnnxNode("Sub", [data, _mean(data, axis, target)])
-        return _written_out(call, moved, _mean(OnnxNode("Mul", [moved, moved]), axis, target), target)
+        return _written_out(call, moved, _mean(_squared(moved, call, target), axis, target), target)
     scale, shift = _affine(attrs, gamma, beta, target)
     inputs = [data, scale, shift] if attrs.center else [data, scale]
     return OnnxNode("LayerNormalization", inputs, {"epsilon": attrs.epsilon})
@@ -122,10 +127,10 @@ def _to_rms_norm(call: Call, target: Target) -> OnnxNode:
         scale = gamma if attrs.scale else _filled(1, gamma, target)
         return OnnxNode("RMSNormalization", [data, scale], {"epsilon": attrs.epsilon})
     dtype = np.dtype(target.type(data).dtype)
-    squares = _mean(OnnxNode("Pow", [data, np.asarray(2, dtype)]), axis, target)
+    squares = _mean(_squared(data, call, target), axis, target)
     root = OnnxNode("Sqrt", [OnnxNode("Add", [squares, np.asarray(attrs.epsilon, dtype)])])
     unscaled = OnnxNode("Div", [data, root])
-    return OnnxNode("Mul", [unscaled, _along(gamma, call, target)], fuses=True) if attrs.scale else unscaled
+    return OnnxNode("Mul", [unscaled, _along(gamma, call, target)]) if attrs.scale else unscaled
 
 
 @imports("InstanceNormalization")

@@ -36,7 +36,6 @@ class OnnxNode:
         outputs: how many outputs it has.
         captured: expressions that its subgraphs use.
         same: outputs of the call that are not computed but equal to an expression, by index.
-        fuses: whether runtimes compute it and the nodes in its inputs as one kernel, known by how they are written.
     """
 
     op_type: str
@@ -47,7 +46,6 @@ class OnnxNode:
     outputs: int = 1
     captured: Sequence[Expr] = ()
     same: Mapping[int, Expr] = field(default_factory=dict)
-    fuses: bool = False
 
 
 Exporter: TypeAlias = Callable[[Call, "Target"], OnnxNode | Expr]

@@ -18,6 +18,9 @@ from eqsat.relay.ty import TensorType, Type, is_static
 
 Entry: TypeAlias = tuple[str, DFPattern, Callable[[Expr], bool]]
 
+Condition: TypeAlias = Callable[[Expr, dict[DFPattern, Expr]], bool]
+"""What must hold of the root of a match, and of what the patterns in it matched."""
+
 ACTIVATIONS: dict[str, Callable[[DFPattern], DFPattern]] = {
     "relu": lambda x: is_op("nn.relu")(x),
     "clip": lambda x: is_op("clip")(x),
@@ -30,7 +33,7 @@ ACTIVATIONS: dict[str, Callable[[DFPattern], DFPattern]] = {
 """Name of an activation -> the patterns of it, over what it is applied to."""
 
 
-def entry(name: str, pattern: DFPattern, *conditions: Callable[[Expr, dict[DFPattern, Expr]], bool]) -> Entry:
+def entry(name: str, pattern: DFPattern, *conditions: Condition) -> Entry:
     """A row of a pattern table; each condition gets the root and what the patterns in it matched."""
 
     def check(root: Expr) -> bool:
@@ -100,17 +103,17 @@ def is_vector(ty: Type | None) -> bool:
     return is_static(ty) and sum(dim != 1 for dim in ty.concrete_shape) <= 1
 
 
-def per_channel(bias: DFPattern) -> Callable[[Expr, dict[DFPattern, Expr]], bool]:
+def per_channel(bias: DFPattern) -> Condition:
     """Condition: what ``bias`` matched is added to each position alike."""
     return lambda root, bound: is_vector(bound[bias]._checked_type)
 
 
-def of_shape_of(addend: DFPattern) -> Callable[[Expr, dict[DFPattern, Expr]], bool]:
+def of_shape_of(addend: DFPattern) -> Condition:
     """Condition: what ``addend`` matched is added element by element."""
     return lambda root, bound: bound[addend]._checked_type == root._checked_type
 
 
-def of_dtypes(*dtypes: str) -> Callable[[Expr, dict[DFPattern, Expr]], bool]:
+def of_dtypes(*dtypes: str) -> Condition:
     """Condition: the result is a tensor, or tuple whose first field is one, of one of ``dtypes``."""
     return lambda root, bound: isinstance(ty := root._checked_type, TensorType) and ty.dtype in dtypes
 

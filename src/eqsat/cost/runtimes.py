@@ -1,0 +1,28 @@
+"""Runtimes, and what each of them computes as one kernel.
+
+The kernels of a runtime are a pattern table, of the kind that the partitioner takes. Its entries compete in
+extraction: what an entry matches may be chosen as one kernel.
+"""
+
+from __future__ import annotations
+
+from eqsat.errors import ArgumentError
+from eqsat.relay.op.contrib.onnxruntime import pattern_table
+from eqsat.relay.transform.merge_composite import PatternTable
+
+NO_RUNTIME = "none"
+"""The runtime of those who do not say which runs the graph: each written node is a kernel."""
+
+RUNTIMES: dict[str, PatternTable] = {NO_RUNTIME: (), "onnxruntime": pattern_table()}
+"""Name of a runtime -> the pattern table of its kernels."""
+
+
+def kernels_of(runtime: str) -> PatternTable:
+    """Return the pattern table of a runtime's kernels.
+
+    Raises:
+        ArgumentError: there is no such runtime.
+    """
+    if runtime not in RUNTIMES:
+        raise ArgumentError(f"there is no runtime {runtime!r}; known are {', '.join(RUNTIMES)}")
+    return RUNTIMES[runtime]

@@ -1,0 +1,104 @@
+"""What graphs are written in, and what a graph costs as it is written there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+from eqsat.cost.models import CostFunction, CostModel, CostNode, ties_of
+from eqsat.errors import ExtractionError
+from eqsat.relay.transform.merge_composite import PatternTable
+
+Objectives: TypeAlias = tuple[float, ...]
+"""Costs that are compared in order: the first that differs decides."""
+
+
+class WrittenNode(NamedTuple):
+    """One node of a target's format, as part of what an e-node is written as.
+
+    Args:
+        key: equal for nodes of one operator, attributes and embedded constants.
+        node: what a cost model sees of it.
+        inputs: what it takes: the number of an argument of the e-node, or ``~k`` for the written node ``k``.
+    """
+
+    key: Hashable
+    node: CostNode
+    inputs: tuple[int, ...]
+
+
+Written: TypeAlias = tuple[WrittenNode, ...]
+"""The nodes that an e-node is written as, inputs first and the result last; none where it equals an argument."""
+
+
+class Target(Protocol):
+    """A format that graphs are written in, whose nodes are not always those of the IR."""
+
+    def write(self, node: CostNode) -> Written | None:
+        """Return what ``node`` is written as, or None where the format has no form of it."""
+
+    def partners(self, node: CostNode) -> Mapping[int, Collection[str]]:
+        """Return the operators that may be written together with ``node``, by the argument they compute."""
+
+    def write_together(self, node: CostNode, index: int, inner: CostNode) -> Written | None:
+        """Return what ``node`` and ``inner``, which computes its argument ``index``, are written as together.
+
+        Arguments are numbered as those of ``node`` with those of ``inner`` in the place of argument ``index``. The
+        result is None where the two are written apart.
+        """
+
+
+@dataclass(frozen=True)
+class TargetCost(CostModel):
+    """A cost model applied to what is written for a target and run by a runtime.
+
+    Args:
+        model: the cost of one node.
+        target: the format; None where nodes are written as they are.
+        kernels: the pattern table of what the runtime computes as one kernel; see :mod:`eqsat.cost.runtimes`.
+    """
+
+    model: CostFunction
+    target: Target | None = None
+    kernels: PatternTable = ()
+
+    @staticmethod
+    def of(model: CostFunction) -> TargetCost:
+        """Return ``model`` itself if it is applied to a target already."""
+        return model if isinstance(model, TargetCost) else TargetCost(model)
+
+    @property
+    def ties(self) -> CostFunction | None:
+        return ties_of(self.model)
+
+    def __call__(self, node: CostNode) -> float:
+        """Return the cost of all that ``node`` is written as; its own where it cannot be written."""
+        written = self.written(node)
+        if written is None:
+            return self.costs(node)[0]
+        return math.fsum(self.costs(part.node)[0] for part in written)
+
+    def written(self, node: CostNode) -> Written | None:
+        """Return what ``node`` is written as, None where that is not possible."""
+        if self.target is None:
+            return (WrittenNode(None, node, tuple(range(len(node.arg_types)))),)
+        return self.target.write(node)
+
+    def costs(self, node: CostNode) -> Objectives:
+        """Return the costs of one written node.
+
+        Raises:
+            ExtractionError: the model fails, or gives something else than finite numbers.
+        """
+        try:
+            value = self.model(node)
+            ties = ties_of(self.model)
+            found = value if isinstance(value, tuple) else (value,) if ties is None else (value, ties(node))
+            costs = tuple(map(float, found))
+        except Exception as error:
+            raise ExtractionError(f"the cost model, asked for {node.op}, failed: {error!r}") from error
+        if not all(map(math.isfinite, costs)):
+            raise ExtractionError(f"the cost model, asked for {node.op}, gives {value}: costs must be finite")
+        return costs

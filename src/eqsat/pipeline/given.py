@@ -1,0 +1,123 @@
+"""The graph that was given: what it costs, and which choice among e-nodes it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat import extraction
+from eqsat.cost.fusion import find_kernels
+from eqsat.cost.prices import Price, Prices, Row
+from eqsat.cost.target import Objectives
+from eqsat.egraph.snapshot import Snapshot
+from eqsat.extraction.costs import as_tuple, total
+from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder, place_kernels
+from eqsat.pipeline.saturate import Region
+
+
+class GivenGraph:
+    """The graph of a region as it was lowered, equal nodes once.
+
+    It is priced by an extraction problem of its own, in which each value has one way to be computed and kernels
+    compete.
+
+    Args:
+        region: The region, its snapshot without kernels.
+        prices: Prices of e-nodes.
+
+    Attributes:
+        costs: Handle -> costs of each node. Equal nodes have them once; of a kernel its outermost node has them, and
+            of helpers the first node that needs them.
+    """
+
+    def __init__(self, region: Region, prices: Prices):
+        self.lowered = region.lowered
+        self.class_of: list[int] = region.snapshot.handle_class.tolist()
+        self.prices = prices
+        self.handles: list[int] = []
+        self.rows: list[Row] = []
+        same: dict[tuple[int, ...], int] = {}
+        number_of: dict[int, int] = {}
+        for handle, symbol, atom, children in self.lowered.nodes:
+            below = [number_of[child] for child in children]
+            number_of[handle] = number = same.setdefault((symbol, atom, *below), len(self.rows))
+            if number == len(self.rows):
+                row = prices.views.row(symbol, atom, self.class_of[handle], [self.class_of[each] for each in children])
+                self.handles.append(handle)
+                self.rows.append(row._replace(of=number, children=below))
+        self.root = number_of[self.lowered.root]
+        self._pose()
+        self.costs = dict(zip(self.handles, self._costs(), strict=True))
+
+    def _pose(self) -> None:
+        """Write the problem down and solve it."""
+        count = len(self.rows)
+        self.placed = place_kernels(find_kernels(self.rows, count, self.prices, self._uses()), count, count)
+        self.class_count = count + sum(len(one.kernel.nodes) - 1 for one in self.placed)
+        posed = ProblemBuilder(self.class_count)
+        for row in self.rows:
+            price = self.prices(row.view) or Price(self.prices.model.costs(self.prices.views.nodes[row.view]))
+            posed.add(row.of, row.children, price, row.children)
+        for one in self.placed:
+            posed.add_kernel(one, one.kernel.nodes[-1])
+        self.problem = posed.problem([self.root])
+        self.chosen: list[int] = list(range(count))
+        if self.placed:
+            self.chosen = extraction.extract(self.problem, "auto").choice.tolist()
+
+    def _uses(self) -> list[int]:
+        """Return how often each node is used; the result counts as used once."""
+        uses = [0] * len(self.rows)
+        uses[self.root] = 1
+        for row in self.rows:
+            for child in row.children:
+                uses[child] += 1
+        return uses
+
+    def _costs(self) -> Iterable[Objectives]:
+        """Yield the costs of each node."""
+        children, costs = self.problem.children, self.problem.costs
+        helper_node = self.problem.num_nodes - self.problem.num_classes  # number of a helper, less that of its class
+        counted: set[int] = set()
+        for node in self.chosen[: len(self.rows)]:
+            agenda, parts = [node] if node >= 0 else [], [as_tuple(self.problem.zero)]
+            while agenda:
+                one = agenda.pop()
+                parts.append(as_tuple(costs[one]))
+                new = [of for of in children[one] if of >= self.class_count and of not in counted]
+                counted.update(new)
+                agenda += [helper_node + of for of in new]
+            yield as_tuple(total(parts))
+
+    def choice(self, snapshot: Snapshot, rows: Sequence[Row], placed: Sequence[PlacedKernel]) -> NDArray[np.int64]:
+        """Return the choice that describes the graph: class -> e-node, -1 where it has none.
+
+        Where rules made classes of the graph one, the node that was lowered first stands for them. Its children were
+        lowered before it, so the choice is acyclic.
+
+        Args:
+            snapshot: The e-graph with kernels.
+            rows: Its e-nodes, without those of kernels.
+            placed: Its kernels.
+        """
+        nodes = {(row.of, row.symbol, row.atom, *row.children): node for node, row in enumerate(rows)}
+        class_of = [self.class_of[handle] for handle in self.handles]
+        places = [
+            nodes[(class_of[row.of], row.symbol, row.atom, *[class_of[child] for child in row.children])]
+            for row in self.rows
+        ]
+        known = {one.kernel.key(one.kernel.nodes): one for one in placed}
+        mine = {one.outer: one.kernel for one in self.placed}
+        choice = np.full(snapshot.class_count, -1, dtype=np.int64)
+        for number, place in enumerate(places):
+            if choice[class_of[number]] < 0:
+                choice[class_of[number]] = place
+                kernel = mine.get(self.chosen[number])
+                same = kernel and known.get(kernel.key([places[node] for node in kernel.nodes], class_of))
+                if same:
+                    choice[class_of[number]] = same.outer
+                    for of, node in same.inner:
+                        choice[of] = node
+        return choice
