@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.check import subpatterns
 from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import Examples, Guard, PythonRule, Ref, Rewrite
 from eqsat.egraph.variadic import Expansion, Field, Layout, expanded, is_variadic, laid_out, outer_tuples
@@ -30,6 +29,7 @@ from eqsat.relay.dataflow_pattern import (
     WildcardPattern,
 )
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
+from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Call, Constant, Expr, If, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types
 from eqsat.relay.op.draw import Draw, can_complete, complete, usual_rank

@@ -6,23 +6,18 @@ known, a right side that does not type-check leave the match alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.rule import Compute, Like, PythonRule, Ref, Refusal, Rewrite, refs_of
+from eqsat.egraph.rule import Compute, PythonRule, Ref, Refusal, Rewrite, refs_of
+from eqsat.egraph.templates import TemplateBuilder
 from eqsat.egraph.variadic import Expansion, arrangements_like, expanded, matched_layout
 from eqsat.errors import EqsatError, OperatorError, RuleError, TypeCheckError
-from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
-    AttrPattern,
-    CallPattern,
     DFPattern,
     DFPatternCallback,
-    ExprPattern,
-    TupleGetItemPattern,
-    TuplePattern,
 )
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.matcher import Matcher
@@ -93,7 +88,7 @@ class _RewriteCallback(DFPatternCallback):
         try:
             if not all(match.ask(guard.holds, guard.refs) for guard in match.rule.when):
                 return None
-            result = match.build(template)
+            result = TemplateBuilder(match.rule.name, match).build(template)
             check_types(result)
         except (_NotKnown, OperatorError, TypeCheckError):
             return None
@@ -120,22 +115,16 @@ class _NotKnown(Exception):
 
 
 class _Match:
-    """What a left side matched, and the right side over it."""
+    """What a left side matched, and the expressions that the right side makes of it.
+
+    It makes them as a :class:`eqsat.egraph.templates.Backend`, whose nodes are expressions.
+    """
 
     def __init__(self, rule: Rewrite, bound: dict[DFPattern, Expr]):
         self.rule = rule
         self.bound = bound
-        self.built: dict[DFPattern, Expr] = {}
 
-    def build(self, template: DFPattern) -> Expr:
-        """The expression that a right-side term stands for."""
-        if template in self.bound:
-            return self.bound[template]
-        if template not in self.built:
-            self.built[template] = self._node(template)
-        return self.built[template]
-
-    def ask(self, function: Any, refs: tuple[Ref, ...]) -> Any:
+    def ask(self, function: Callable[..., Any], refs: Sequence[Ref]) -> Any:
         """What a Python part of the rule makes of the parts of the match it refers to; _NotKnown for a refusal."""
         values = [self._value(ref) for ref in refs]
         try:
@@ -148,63 +137,52 @@ class _Match:
             raise _NotKnown
         return result
 
-    def _node(self, template: DFPattern) -> Expr:
-        if isinstance(template, Compute):
-            return Constant(np.asarray(self.ask(template.function, template.refs)))
-        if isinstance(template, Like):
-            matched = self.bound.get(template.call)
-            if isinstance(matched, TupleGetItem):
-                return TupleGetItem(self.build(template.args[0]), matched.index)
-            call = self._call(template.call)
-            return Call(call.op, self._all(template.args), self._changed(call, template.changes))
-        if isinstance(template, AttrPattern) and isinstance(template.pattern, CallPattern):
-            return self._operator_call(template.pattern, dict(template.attrs))
-        if isinstance(template, CallPattern):
-            return self._operator_call(template, {})
-        if isinstance(template, TuplePattern) and template.fields is not None:
-            return Tuple(self._all(template.fields))
-        if isinstance(template, TupleGetItemPattern) and template.index >= 0:
-            return TupleGetItem(self.build(template.tuple), template.index)
-        if isinstance(template, ExprPattern) and isinstance(template.expr, Constant):
-            return template.expr
-        raise RuleError(
-            f"rule {self.rule.name}: the right side uses a {type(template).__name__} that the left side"
-            " does not match in every alternative"
-        )
+    def matched(self, pattern: DFPattern) -> Expr | None:
+        return self.bound.get(pattern)
 
-    def _all(self, templates: tuple[DFPattern, ...]) -> list[Expr]:
-        return [self.build(template) for template in templates]
+    def constant(self, value: Constant) -> Expr:
+        return value
 
-    def _operator_call(self, pattern: CallPattern, given: dict[str, Any]) -> Expr:
-        if pattern.named is None or pattern.args is None:
-            raise RuleError(f"rule {self.rule.name}: a call on the right side needs a known operator and arguments")
-        return Call(pattern.named, self._all(pattern.args), make_attrs(pattern.named, self._computed(given)))
+    def computed(self, template: Compute) -> Expr:
+        return Constant(np.asarray(self.ask(template.function, template.refs)))
 
-    def _changed(self, call: Call, changes: dict[str, Any]) -> Attrs | None:
-        if not changes or not isinstance(call.op, Op):
-            return call.attrs
-        return make_attrs(call.op, {**(call.attrs or {}), **self._computed(changes)})
+    def call(self, op: Op, args: Sequence[Expr], attrs: Mapping[str, Any]) -> Expr:
+        return Call(op, args, make_attrs(op, self._attributes(attrs)))
 
-    def _computed(self, given: dict[str, Any]) -> dict[str, Any]:
+    def like(self, pattern: DFPattern, operands: Sequence[Expr], changes: Mapping[str, Any]) -> Expr:
+        matched = self._node(pattern)
+        if isinstance(matched, TupleGetItem):
+            return TupleGetItem(operands[0], matched.index)
+        attrs = matched.attrs
+        if changes and isinstance(matched.op, Op):
+            attrs = make_attrs(matched.op, {**(attrs or {}), **self._attributes(changes)})
+        return Call(matched.op, operands, attrs)
+
+    def tuple_of(self, fields: Sequence[Expr]) -> Expr:
+        return Tuple(fields)
+
+    def field_of(self, whole: Expr, index: int) -> Expr:
+        return TupleGetItem(whole, index)
+
+    def _attributes(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {
             name: self.ask(value.function, value.refs) if isinstance(value, Compute) else value
             for name, value in given.items()
         }
 
-    def _call(self, pattern: DFPattern) -> Call:
-        call = self.bound.get(pattern)
-        if not isinstance(call, Call):
+    def _node(self, pattern: DFPattern) -> Call | TupleGetItem:
+        node = self.bound.get(pattern)
+        if not isinstance(node, (Call, TupleGetItem)):
             raise RuleError(f"rule {self.rule.name}: it asks for the attributes of a pattern that matched no call")
-        return call
+        return node
 
     def _value(self, ref: Ref) -> Any:
         if ref.pattern not in self.bound:
             raise RuleError(f"rule {self.rule.name}: it refers to a pattern that the left side does not match")
-        if ref.kind == "attrs":
-            return self._call(ref.pattern).attrs
+        if ref.kind in ("attrs", "index"):
+            node = self._node(ref.pattern)
+            return node.index if isinstance(node, TupleGetItem) else node.attrs
         expr = self.bound[ref.pattern]
-        if ref.kind == "index" and isinstance(expr, TupleGetItem):
-            return expr.index
         if ref.kind == "type":
             return _known_type(expr)
         if not isinstance(expr, Constant):

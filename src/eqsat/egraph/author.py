@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from eqsat.egraph.check import check_rewrite, subpatterns
+from eqsat.egraph.check import check_rewrite
 from eqsat.egraph.rule import (
     Compute,
     Distinct,
@@ -23,6 +23,7 @@ from eqsat.egraph.rule import (
 )
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, wildcard
+from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Expr
 
 

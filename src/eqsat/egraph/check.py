@@ -2,77 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eqsat.egraph.rule import Compute, Like, Rewrite
+from eqsat.egraph.rule import Compute, Ref, Rewrite
+from eqsat.egraph.templates import TemplateBuilder
+from eqsat.egraph.variadic import Expansion, expanded, smallest_layout
 from eqsat.errors import RuleError
-from eqsat.relay.dataflow_pattern import (
-    AttrPattern,
-    CallPattern,
-    ConstantPattern,
-    DFPattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    VarPattern,
-    WildcardPattern,
-)
+from eqsat.relay.dataflow_pattern import DFPattern, VarPattern, WildcardPattern
+from eqsat.relay.dataflow_pattern.language import subpatterns
+from eqsat.relay.expr import Constant, Op
 
 
 def check_rewrite(rule: Rewrite) -> None:
     """Raise RuleError when the right side or a guard uses what the left side cannot have matched."""
-    matched = {pattern for root in rule.lhs for pattern in subpatterns(root)}
+    layout = smallest_layout(rule.lhs)
+    if layout:
+        rule = expanded(rule, Expansion(rule.lhs, layout))
+    checks = _Checks(rule)
     for distinct in rule.distinct:
         for pattern in distinct.patterns:
-            _require(rule, pattern, matched, "a condition")
+            checks.require(pattern, "a condition")
     for non_constant in rule.non_constant:
-        _require(rule, non_constant.pattern, matched, "a condition")
+        checks.require(non_constant.pattern, "a condition")
     for guard in rule.when:
-        for ref in guard.refs:
-            _require(rule, ref.pattern, matched, "a guard")
+        checks.require_all(guard.refs, "a guard")
+    builder = TemplateBuilder(rule.name, checks)
     for template in rule.rhs:
-        _check_template(rule, template, matched)
+        builder.build(template)
     for root in rule.lhs:
         if isinstance(root, (WildcardPattern, VarPattern)):
             raise RuleError(f"rule {rule.name}: its left side matches everything; name an operator")
 
 
-def subpatterns(pattern: DFPattern) -> list[DFPattern]:
-    """``pattern`` and all patterns in it, each once."""
-    found: dict[DFPattern, None] = {}
-    stack: list[Any] = [pattern]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, DFPattern) and one not in found:
-            found[one] = None
-            stack.extend(reversed(one.children()))
-    return list(found)
+class _Checks:
+    """Builds nothing of the templates of a rule, but requires that the left side matches what they refer to."""
 
+    def __init__(self, rule: Rewrite):
+        self.rule = rule
+        self.patterns = {pattern for root in rule.lhs for pattern in subpatterns(root)}
 
-def _check_template(rule: Rewrite, template: Any, matched: set[DFPattern]) -> None:
-    stack = [template]
-    while stack:
-        one = stack.pop()
-        if one in matched:
-            continue
-        if isinstance(one, Compute):
-            for ref in one.refs:
-                _require(rule, ref.pattern, matched, "a computed value")
-        elif isinstance(one, Like):
-            _require(rule, one.call, matched, "like()")
-            stack.extend((*one.args, *(value for value in one.changes.values() if isinstance(value, Compute))))
-        elif isinstance(one, AttrPattern):
-            stack.extend((one.pattern, *(value for value in one.attrs.values() if isinstance(value, Compute))))
-        elif isinstance(one, CallPattern):
-            stack.extend(one.args or ())
-        elif isinstance(one, TuplePattern):
-            stack.extend(one.fields or ())
-        elif isinstance(one, TupleGetItemPattern):
-            stack.append(one.tuple)
-        elif isinstance(one, (WildcardPattern, VarPattern, ConstantPattern)):
-            _require(rule, one, matched, "the right side")
+    def require(self, pattern: DFPattern, where: str) -> None:
+        """Raise RuleError unless the left side has a pattern that is used somewhere."""
+        if pattern not in self.patterns:
+            name = pattern.label or type(pattern).__name__
+            raise RuleError(f"rule {self.rule.name}: {where} uses {name!r}, which the left side does not match")
 
+    def require_all(self, refs: Sequence[Ref], where: str) -> None:
+        """:meth:`require` what is referred to."""
+        for ref in refs:
+            self.require(ref.pattern, where)
 
-def _require(rule: Rewrite, pattern: DFPattern, matched: set[DFPattern], where: str) -> None:
-    if pattern not in matched:
-        name = pattern.label or type(pattern).__name__
-        raise RuleError(f"rule {rule.name}: {where} uses {name!r}, which the left side does not match")
+    def matched(self, pattern: DFPattern) -> bool | None:
+        return True if pattern in self.patterns else None
+
+    def constant(self, value: Constant) -> bool:
+        return True
+
+    def computed(self, template: Compute) -> bool:
+        self.require_all(template.refs, "a computed value")
+        return True
+
+    def call(self, op: Op, args: Sequence[bool], attrs: Mapping[str, Any]) -> bool:
+        for value in attrs.values():
+            if isinstance(value, Compute):
+                self.computed(value)
+        return True
+
+    def like(self, pattern: DFPattern, operands: Sequence[bool], changes: Mapping[str, Any]) -> bool:
+        self.require(pattern, "like()")
+        for value in changes.values():
+            if isinstance(value, Compute):
+                self.computed(value)
+        return True
+
+    def tuple_of(self, fields: Sequence[bool]) -> bool:
+        return True
+
+    def field_of(self, whole: bool, index: int) -> bool:
+        return True

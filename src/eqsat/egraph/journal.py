@@ -63,13 +63,13 @@ class Log:
         """Variables of classes of which the match says no more."""
         heads = set(self.heads)
         found = dict.fromkeys(self.query.classes.values())
-        found |= {child: None for head in self.query.heads.values() for child in head.children}
+        found |= {child: None for head in self.query.nodes.values() for child in head.children}
         return [variable for variable in found if variable not in heads]
 
     @property
     def heads(self) -> dict[str, MatchedNode]:
         """Variable of a class -> the e-node that matched in it."""
-        return {self.query.classes[pattern]: head for pattern, head in self.query.heads.items()}
+        return {self.query.classes[pattern]: head for pattern, head in self.query.nodes.items()}
 
     @property
     def handles(self) -> list[str]:
@@ -79,7 +79,7 @@ class Log:
     @property
     def atoms(self) -> list[str]:
         """Variables of atoms: of matched e-nodes, then of those made."""
-        matched = [head.atom for head in self.query.heads.values()]
+        matched = [head.atom for head in self.query.nodes.values()]
         return list(dict.fromkeys(matched + [made.atom for made in self.made if not made.atom.lstrip("-").isdigit()]))
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from eqsat.egraph.compile import Fail, Refuse
+from eqsat.egraph.action import Fail, Refuse
 from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
@@ -214,11 +214,11 @@ class PythonRuleRunner:
     def _declare(self, query: Query, number: int) -> Alternative:
         table = f"{self.ruleset}_{number}_match"
         root = query.classes[self.rule.lhs]
-        inner = {query.classes[pattern] for pattern in query.heads} - {root}
+        inner = {query.classes[pattern] for pattern in query.nodes} - {root}
         classes = dict.fromkeys([root, *query.classes.values()])
-        classes |= {child: None for head in query.heads.values() for child in head.children}
+        classes |= {child: None for head in query.nodes.values() for child in head.children}
         columns = {name: f"h_{name}" for name in classes if name not in inner}
-        atoms = dict.fromkeys(head.atom for head in query.heads.values())
+        atoms = dict.fromkeys(head.atom for head in query.nodes.values())
         named = " ".join(f"(= h_{name} (hd {name}))" for name in columns)
         columns |= {name: name for name in atoms}
         declare = self.egraph.engine.declare
@@ -267,7 +267,7 @@ class PythonRuleRunner:
 
     def _rebuild(self, query: Query, values: dict[str, int]) -> tuple[Expr, dict[DFPattern, list[Expr]]]:
         """The matched expression and what each pattern matched in it."""
-        heads = {query.classes[pattern]: head for pattern, head in query.heads.items()}
+        heads = {query.classes[pattern]: head for pattern, head in query.nodes.items()}
         constants = {query.classes[p] for p in query.classes if isinstance(p, ConstantPattern)}
         start = query.classes[self.rule.lhs]
         built: dict[str, Expr] = {}
@@ -285,7 +285,7 @@ class PythonRuleRunner:
         if root._checked_type is None:
             root._checked_type = self.names.exprs[values[start]]._checked_type
         node_map = {pattern: [built[variable]] for pattern, variable in query.classes.items()}
-        for pattern in query.heads:
+        for pattern in query.nodes:
             if isinstance(pattern, CallPattern):
                 call = node_map[pattern][0]
                 if isinstance(call, Call):

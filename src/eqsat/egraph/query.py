@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from eqsat.egraph.check import subpatterns
 from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.forms import (
@@ -45,6 +44,7 @@ from eqsat.relay.dataflow_pattern import (
 )
 from eqsat.relay.dataflow_pattern.analysis import SWAPPED
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
+from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Constant, Expr, Op, Var
 
 MAX_QUERIES = 1024
@@ -69,7 +69,7 @@ class Query(NamedTuple):
     Args:
         premises: egglog facts, joined.
         classes: pattern -> variable of the class it matched.
-        heads: pattern -> e-node it matched, for patterns of calls, tuples and so on.
+        nodes: pattern -> e-node it matched, for patterns of calls, tuples and so on.
         used: how many variables are in use.
         key: premises and the variable of each pattern of the rule; tells ways to match apart, also those
             that differ only in which pattern matched which class.
@@ -77,7 +77,7 @@ class Query(NamedTuple):
 
     premises: tuple[str, ...] = ()
     classes: Mapping[DFPattern, str] = {}
-    heads: Mapping[DFPattern, MatchedNode] = {}
+    nodes: Mapping[DFPattern, MatchedNode] = {}
     used: int = 0
     key: tuple[object, ...] = ()
 
@@ -90,10 +90,10 @@ class Query(NamedTuple):
         """This query with more premises."""
         return self._replace(premises=self.premises + premises) if premises else self
 
-    def bind(self, pattern: DFPattern, variable: str, head: MatchedNode | None = None) -> Query:
+    def bind(self, pattern: DFPattern, variable: str, node: MatchedNode | None = None) -> Query:
         """This query with what ``pattern`` matched."""
-        heads = self.heads if head is None else {**self.heads, pattern: head}
-        return self._replace(classes={**self.classes, pattern: variable}, heads=heads)
+        nodes = self.nodes if node is None else {**self.nodes, pattern: node}
+        return self._replace(classes={**self.classes, pattern: variable}, nodes=nodes)
 
 
 class QueryCompiler:
@@ -320,7 +320,7 @@ class QueryCompiler:
 
     def _inputs(self, query: Query, variable: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Variables of the children of what matched at ``variable``, and the premises that bind them."""
-        matched = [head for pattern, head in query.heads.items() if query.classes[pattern] == variable]
+        matched = [head for pattern, head in query.nodes.items() if query.classes[pattern] == variable]
         if matched:
             return [(matched[0].children, query.premises)]
         found = []
@@ -335,7 +335,7 @@ class QueryCompiler:
             return self._one_node(pattern, function_form(pattern), variable, query)
         found = []
         for one in self._match(pattern.pattern, variable, query):
-            head = one.heads.get(untyped(pattern.pattern))
+            head = one.nodes.get(untyped(pattern.pattern))
             if head is None:
                 raise RuleError(f"rule {self.rule}: has_attr needs a call pattern inside, not a leaf")
             op = self.egraph.vocabulary.symbols[head.symbol].op

@@ -13,11 +13,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
-from eqsat.egraph.check import subpatterns
 from eqsat.egraph.rule import Compute, Distinct, Guard, Like, NonConstant, Ref, Rewrite
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import AttrPattern, DFPattern, ManyPattern, TuplePattern
-from eqsat.relay.dataflow_pattern.language import Copy
+from eqsat.relay.dataflow_pattern.language import Copy, subpatterns
 from eqsat.relay.expr import Expr
 from eqsat.relay.visitor import children_first
 
@@ -68,6 +67,19 @@ def laid_out(
         else:
             found.append((field.pattern, field))
     return tuple(found)
+
+
+def smallest_layout(roots: Iterable[DFPattern]) -> Layout:
+    """A layout with few fields in which all patterns inside repetitions take part."""
+    layout: dict[TuplePattern, tuple[Field, ...]] = {}
+    waiting = outer_tuples(roots)
+    while waiting:
+        whole = waiting.pop()
+        firsts = {many.copy(0).some for many in whole.repetitions}
+        counts = [1 if many.some is None else 2 for many in whole.repetitions]
+        layout[whole] = laid_out(whole, counts, firsts.__contains__)
+        waiting += outer_tuples([pattern for pattern, copy in layout[whole] if copy is not None])
+    return layout
 
 
 def matched_layout(roots: Iterable[DFPattern], node_map: Mapping[DFPattern, Sequence[Expr]]) -> Layout:

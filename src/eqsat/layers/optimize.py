@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
 from eqsat.collector import paused_gc
-from eqsat.egraph.check import subpatterns
 from eqsat.egraph.rule import FoldConstants, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
 from eqsat.layers.expand import expand
@@ -17,6 +16,7 @@ from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import OptimizeKeywords, Options, Rules, takes
 from eqsat.pipeline.saturate import Body, Region, bodies_of, saturate_bodies
 from eqsat.relay.dataflow_pattern import DominatorPattern
+from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Expr, Function
 from eqsat.relay.module import IRModule
 

@@ -571,6 +571,18 @@ def at_same_expression(pattern: DFPattern) -> list[DFPattern]:
     return list(seen)
 
 
+def subpatterns(pattern: DFPattern) -> list[DFPattern]:
+    """``pattern`` and all patterns in it, each once, in the order in which they are written."""
+    found: dict[DFPattern, None] = {}
+    stack = [pattern]
+    while stack:
+        top = stack.pop()
+        if top not in found:
+            found[top] = None
+            stack.extend(reversed(top.children()))
+    return list(found)
+
+
 def is_operator(pattern: DFPattern) -> bool:
     """Whether ``pattern`` is a bare operator, which can only be bound in one way."""
     return type(pattern) is ExprPattern and type(pattern.expr) is Op

@@ -1,0 +1,251 @@
+"""What an engine rule does with a match: the right side of a rewrite as actions, and what Python is asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.engine import put
+from eqsat.egraph.journal import Made
+from eqsat.egraph.query import MatchedNode, Query
+from eqsat.egraph.rule import Compute, Ref, Refusal, Rewrite
+from eqsat.egraph.symbols import Symbol
+from eqsat.egraph.templates import TemplateBuilder
+from eqsat.egraph.vocabulary import Vocabulary
+from eqsat.errors import EqsatError, RuleError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.expr import Constant, Op
+from eqsat.relay.op.op import make_attrs
+
+Refuse = Callable[[str, str], None]
+"""Told of each refusal: rule name and reason."""
+
+Fail = Callable[[str, RuleError], None]
+"""Told of each failure of a rule's Python part: rule name and error. It raises the error, or the run goes on."""
+
+
+@dataclass
+class Action:
+    """The right side of a rule for one query: engine actions, and what must be asked first."""
+
+    vocabulary: Vocabulary
+    rule: Rewrite
+    query: Query
+    refuse: Refuse
+    fail: Fail
+    premises: list[str] = field(default_factory=list)
+    actions: list[str] = field(default_factory=list)
+    keys: dict[str, tuple[str, DFPattern]] = field(default_factory=dict)
+    sites: dict[str, Callable[[dict[str, int]], Any]] = field(default_factory=dict)
+    made: list[Made] = field(default_factory=list)
+    untyped: dict[str, Made] = field(default_factory=dict)
+    """Of what is made, by its variable, that whose type is not known from what it equals."""
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def asks(self) -> bool:
+        return bool(self.rule.when or self.sites)
+
+    def answer(self, *ids: int) -> Sequence[int] | None:
+        """The atoms that a match computes, None where the rule refuses it or its Python part fails.
+
+        Args:
+            ids: What :attr:`keys` stand for.
+        """
+        values = dict(zip(self.keys, ids, strict=True))
+        try:
+            return self.decide(values)
+        except EqsatError as error:
+            self.refuse(self.rule.name, str(error))
+        except Exception as error:
+            given = ", ".join(str(self.meaning(name, values)) for name in self.keys)
+            failure = RuleError(f"rule {self.rule.name}: its Python part failed on {given}: {error!r}")
+            failure.__cause__ = error
+            self.fail(self.rule.name, failure)
+        return None
+
+    def decide(self, values: dict[str, int]) -> Sequence[int] | None:
+        for guard in self.rule.when:
+            verdict = guard.holds(*(self.value(ref, values) for ref in guard.refs))
+            if not verdict:
+                self.refuse(self.rule.name, verdict.reason if isinstance(verdict, Refusal) else "guard")
+                return None
+        atoms = []
+        for make in self.sites.values():
+            made = make(values)
+            if isinstance(made, Refusal):
+                self.refuse(self.rule.name, made.reason)
+                return None
+            atoms.append(made)
+        return atoms
+
+    def build(self) -> None:
+        for guard in self.rule.when:
+            for ref in guard.refs:
+                self.key(ref)
+        builder = TemplateBuilder(self.rule.name, self)
+        results = [builder.build(template) for template in self.rule.rhs]
+        roots = [self.query.classes[root] for root in self.rule.lhs]
+        if len(results) < len(roots):
+            (whole,) = results
+            results = [self.field_of(whole, index) for index in range(len(roots))]
+        for root, result in zip(roots, results, strict=True):
+            self.equate(root, result)
+        for made in self.untyped.values():
+            columns = " ".join([str(made.symbol), made.atom, *made.children, made.variable])
+            self.actions.append(put(f"(made_{len(made.children)} {columns})"))
+
+    def equate(self, root: str, result: str) -> None:
+        """Union; a matched class needs proof that it has the root's very type, a new node is typed later."""
+        if result in self.query.classes.values():
+            # the types are compared: a join would be of all classes of one type with each other
+            self.premises += [
+                f"(= ty_{root} (ty {root}))",
+                f"(= ty_{result} (ty {result}))",
+                f"(<= ty_{root} ty_{result})",
+                f"(>= ty_{root} ty_{result})",
+                f"(>= ty_{root} 0)",  # an exact type
+            ]
+        self.untyped.pop(result, None)  # it has its root's type
+        self.actions.append(f"(union {root} {result})")
+        self.pairs.append((root, result))
+
+    # ---- what right sides are made of, see :class:`eqsat.egraph.templates.Backend`; nodes are variables of classes
+
+    def matched(self, pattern: DFPattern) -> str | None:
+        return self.query.classes.get(pattern)
+
+    def constant(self, value: Constant) -> str:
+        return self._constant(str(self.vocabulary.constant(value)))
+
+    def computed(self, template: Compute) -> str:
+        return self._constant(self.site(lambda values: self.computed_constant(template, values), template.refs))
+
+    def call(self, op: Op, args: Sequence[str], attrs: Mapping[str, Any]) -> str:
+        return self.make("call", op, self.attributes(op, attrs, lambda changes: make_attrs(op, changes), ()), args)
+
+    def like(self, pattern: DFPattern, operands: Sequence[str], changes: Mapping[str, Any]) -> str:
+        node = self.node(pattern)
+        kind, op, _ = self.vocabulary.symbols[node.symbol]
+        if kind == "project":
+            return self.make(kind, None, node.atom, operands)
+        if op is None:
+            raise RuleError(f"rule {self.rule.name}: like() needs a matched call or field of a tuple")
+        if not changes:
+            return self.make("call", op, node.atom, operands)
+        ref = Ref("attrs", pattern)
+        self.key(ref)
+
+        def make(changes: dict[str, Any], old: Attrs | None = None) -> Attrs | None:
+            return make_attrs(op, {**(old or {}), **changes})
+
+        return self.make("call", op, self.attributes(op, changes, make, (ref,)), operands)
+
+    def tuple_of(self, fields: Sequence[str]) -> str:
+        return self.make("tuple", None, str(self.vocabulary.atom("tuple", "tuple", None)), fields)
+
+    def field_of(self, whole: str, index: int) -> str:
+        return self.make("project", None, str(self.vocabulary.atom("project", ("project", index), index)), [whole])
+
+    # ---- what Python computes
+
+    def attributes(
+        self, op: Op, given: Mapping[str, Any], make: Callable[..., Attrs | None], refs: Sequence[Ref]
+    ) -> str:
+        """The atom of a new call's attributes: known now, or computed per match."""
+        computed = {name: value for name, value in given.items() if isinstance(value, Compute)}
+        if not computed and not refs:
+            return str(self.vocabulary.attributes(make(dict(given))))
+
+        def compute(values: dict[str, int]) -> Any:
+            changes = dict(given)
+            for name, template in computed.items():
+                changes[name] = self.run(template, values)
+                if isinstance(changes[name], Refusal):
+                    return changes[name]
+            return self.vocabulary.attributes(make(changes, *(self.value(ref, values) for ref in refs)))
+
+        return self.site(compute, [ref for template in computed.values() for ref in template.refs])
+
+    def computed_constant(self, template: Compute, values: dict[str, int]) -> Any:
+        result = self.run(template, values)
+        if isinstance(result, Refusal):
+            return result
+        constant = Constant(np.asarray(result))
+        return self.vocabulary.constant(constant)
+
+    def run(self, template: Compute, values: dict[str, int]) -> Any:
+        return template.function(*(self.value(ref, values) for ref in template.refs))
+
+    def site(self, compute: Callable[[dict[str, int]], Any], refs: Sequence[Ref]) -> str:
+        for ref in refs:
+            self.key(ref)
+        variable = f"s{len(self.sites)}"
+        self.sites[variable] = compute
+        return variable
+
+    def make(self, kind: str, op: Op | None, atom: str, children: Sequence[str]) -> str:
+        index = self.vocabulary.symbol(Symbol(kind, op, len(children)))
+        variable = f"r{len(self.made)}"
+        self.actions.append(f"(let {variable} (n{index} {' '.join((atom, *children))}))")
+        self.made.append(Made(variable, index, atom, tuple(children)))
+        self.untyped[variable] = self.made[-1]
+        return variable
+
+    def _constant(self, atom: str) -> str:
+        variable = self.make("constant", None, atom, [])
+        self.actions += [f"(set (val {variable}) {atom})", put(f"(isc {variable})")]
+        return variable
+
+    def node(self, pattern: DFPattern) -> MatchedNode:
+        """The e-node that a pattern matched."""
+        node = self.query.nodes.get(pattern)
+        if node is None:
+            raise RuleError(f"rule {self.rule.name}: it asks for the attributes of a pattern that matched no call")
+        return node
+
+    def key(self, ref: Ref) -> str:
+        """The variable that holds the id of what ``ref`` refers to."""
+        if ref.pattern not in self.query.classes:
+            raise RuleError(f"rule {self.rule.name}: it refers to a pattern that the left side does not match")
+        variable = self.query.classes[ref.pattern]
+        if ref.kind in ("attrs", "index"):
+            name = self.node(ref.pattern).atom
+        else:
+            table = {"type": "ty", "value": "val", "uses": "uses"}[ref.kind]
+            name = f"{table}_{variable}"
+            if name not in self.keys:
+                self.premises.append(f"(= {name} ({table} {variable}))")
+        self.keys[name] = (ref.kind, ref.pattern)
+        return name
+
+    def value(self, ref: Ref, values: dict[str, int]) -> Any:
+        return self.meaning(self.key(ref), values)
+
+    def meaning(self, key: str, values: dict[str, int]) -> Any:
+        """The type, attributes, array or number that the variable ``key`` stands for."""
+        kind, _ = self.keys[key]
+        if kind == "uses":
+            return values[key]
+        if kind == "type":
+            return self.vocabulary.types[values[key]]
+        value = self.vocabulary.atoms[values[key]].value
+        return value.data.numpy() if kind == "value" else value
+
+    def used_classes(self) -> list[str]:
+        """Class variables of the match that the actions mention, in order."""
+        text = set(" ".join(self.actions).replace("(", " ").replace(")", " ").split())
+        found = dict.fromkeys(self.query.classes.values()) | {
+            child: None for node in self.query.nodes.values() for child in node.children
+        }
+        return [variable for variable in found if variable in text]
+
+    def used_atoms(self) -> list[str]:
+        """Atom variables of the match that the actions mention, in order."""
+        text = set(" ".join(self.actions).replace("(", " ").replace(")", " ").split())
+        atoms = dict.fromkeys(node.atom for node in self.query.nodes.values())
+        return [atom for atom in atoms if atom in text]
