@@ -36,8 +36,8 @@ from eqsat.rules import (
     variables,
     when,
 )
+from eqsat.rules.axes import inverse_order, permutation
 from eqsat.rules.linear import linear as linear_rules
-from eqsat.rules.shape import axes_of
 from eqsat.rules.shape import shape as shape_rules
 from eqsat.rules.values import one
 
@@ -142,8 +142,7 @@ sharing = (
 
 
 def inverse_axes(attrs: Any, ty: Any) -> Any:
-    axes = axes_of(attrs, len(ty.shape))
-    return tuple(axes.index(axis) for axis in range(len(axes)))
+    return inverse_order(permutation(attrs, len(ty.shape)))
 
 
 def layout_change() -> Expr:
@@ -189,7 +188,7 @@ fold_scale = RuleSet(
             nn.relu(x * s),
             when(lambda value: bool(np.all(value > 0)), value_of(s)),
         ),
-        linear_rules.only("scale-into-conv"),
+        linear_rules.only("scale-into-conv2d"),
     ],
 )
 conv = nn.conv2d(x, y)
