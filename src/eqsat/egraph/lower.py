@@ -1,7 +1,7 @@
-"""Lowering: a Relay graph becomes rows of the e-graph, one iteration of the engine whatever its depth.
+"""Lowering: a Relay graph becomes rows of the e-graph, in one iteration of the engine whatever its depth.
 
-Lets are dissolved (sharing is what an e-graph is), functions are opaque e-nodes over what they capture:
-no bound variable is ever a class of its own outside its binder.
+A let becomes sharing, which is what an e-graph is made for. A function is an opaque e-node over what it captures, so
+that no variable that it binds is a class outside of it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from eqsat.relay.visitor import post_order
 class Lowered:
     """Where the nodes of a graph are in the e-graph.
 
-    Args:
-        handles: node -> handle, of the nodes that had none, in the order they were lowered.
-        root: handle of the whole graph.
-        nodes: the e-nodes that were added.
+    Attributes:
+        handles: Node -> handle, of the nodes that had none before, in the order in which they were lowered.
+        root: The handle of the whole graph.
+        nodes: The e-nodes that were added.
     """
 
     handles: dict[Expr, int]
@@ -55,16 +55,16 @@ def is_opaque(node: Expr) -> bool:
 
 
 def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping[Expr, int] | None = None) -> Lowered:
-    """Add the graph ``root`` to the e-graph (after ``egraph.flush()``).
+    """Add a graph to the e-graph. The engine has it after ``egraph.flush()``.
 
     Args:
-        egraph: where to.
-        root: the graph.
-        types: type of each node, as far as known.
-        known: nodes that have a handle already; they are not looked into.
+        egraph: The e-graph.
+        root: The graph.
+        types: The types of its nodes, as far as they are known.
+        known: Handles of nodes that are in the e-graph already. They are not looked into.
 
     Raises:
-        ArgumentError: a node that an e-graph cannot hold (mutable references).
+        ArgumentError: A node has effects, whose order an e-graph cannot keep.
     """
     known = known or {}
     new = egraph.new_nodes
@@ -106,7 +106,7 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
 
 
 class _Ids:
-    """Ids of what most nodes of a graph share, found by object instead of by value."""
+    """Ids of what most nodes of a graph have in common. They are found by object, which is faster than by value."""
 
     def __init__(self, egraph: EGraph):
         self.egraph = egraph
@@ -114,7 +114,7 @@ class _Ids:
         self._types: dict[int, int | None] = {}
 
     def call(self, op: Op, attrs: Attrs | None, arity: int, ty: Type | None) -> int:
-        """The head of e-nodes of such calls."""
+        """Return the number of what e-nodes of such calls are beside their children."""
         key = (op, id(attrs), arity)
         if key not in self._calls:
             atom = self.egraph.vocabulary.attributes(attrs)
@@ -123,7 +123,7 @@ class _Ids:
         return self.egraph.new_nodes.head(symbol, arity, atom, self.type(ty))
 
     def type(self, ty: Type | None) -> int | None:
-        """Type id, None for what is not known."""
+        """Return the id of a type, None for one that is not known."""
         key = id(ty)
         if key not in self._types:
             unknown = ty is None or isinstance(ty, IncompleteType)
@@ -132,7 +132,7 @@ class _Ids:
 
 
 def _head(vocabulary: Vocabulary, node: Expr) -> tuple[str, Op | None, int]:
-    """Kind, operator and atom of the e-node for ``node``."""
+    """Return the kind, the operator and the atom of the e-node for ``node``."""
     if node.has_effects:
         raise ArgumentError(f"an e-graph cannot hold {type(node).__name__} nodes: effects have an order")
     if is_opaque(node):

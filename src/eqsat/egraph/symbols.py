@@ -1,7 +1,8 @@
-"""What e-nodes are made of: symbols (kind, operator, arity) and interned atoms (attributes, leaves, types).
+"""What e-nodes are made of: symbols and atoms.
 
-The engine holds integers only. Everything an e-node says beside its children is one integer, the id of an
-atom; each symbol is a table of its own, each type an id.
+The engine holds integers only. It has a table for each symbol, which is a kind of node with its operator and its
+number of children. What an e-node says beside that, such as attributes or the value of a constant, is its atom; the
+table holds the id of the atom and the classes of the children.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ SAMPLED = 1 << 14
 class Symbol(NamedTuple):
     """The head of an e-node.
 
-    ``kind`` is one of ``call`` (of ``op``), ``tuple``, ``project``, ``if``, ``var``, ``constant``,
-    ``function`` (children: what it captures), ``apply`` (first child: the callee) and ``global``.
+    Attributes:
+        kind: ``call`` for a call of an operator, ``function`` for a node that is opaque (its children are what it
+            captures), else the ``kind`` of the node's class: the first child of ``apply`` is what is called.
+        op: The operator that is called.
+        arity: The number of children.
     """
 
     kind: str
@@ -38,26 +42,26 @@ class Symbol(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For messages and reports."""
+        """The name in messages and reports."""
         return self.op.name if self.op is not None else self.kind
 
 
 def is_foldable(symbol: Symbol) -> bool:
-    """Whether an e-node of this symbol over constants is itself a constant."""
+    """Whether an e-node of this symbol whose children are constants is a constant."""
     if symbol.kind == "call" and symbol.op is not None:
         return is_folded(symbol.op)
     return symbol.kind in ("tuple", "project")
 
 
 class Interner(Generic[T]):
-    """Objects by small integers: equal keys, equal ids, in order of first appearance."""
+    """Gives objects small integers as ids: equal ones to equal keys, in the order in which they first appear."""
 
     def __init__(self) -> None:
         self._ids: dict[Hashable, int] = {}
         self._objects: list[T] = []
 
     def intern(self, key: Hashable, obj: T) -> int:
-        """The id of ``key``; ``obj`` becomes its object when it is new."""
+        """Return the id of ``key``. If the key is new, ``obj`` becomes its object."""
         index = self._ids.setdefault(key, len(self._objects))
         if index == len(self._objects):
             self._objects.append(obj)
@@ -78,16 +82,23 @@ class Interner(Generic[T]):
 
 
 class Atom(NamedTuple):
-    """What an e-node says beside its children; ``kind`` as in :class:`Symbol`, or ``tuple value``."""
+    """What an e-node says beside its symbol and its children.
+
+    Attributes:
+        kind: The kind of the symbol, or ``tuple value`` for a tuple of constants.
+        value: The attributes of a call, the index of a projection, the ids of the constants in a tuple value, or else
+            an expression that is an example of the node.
+    """
 
     kind: str
     value: Any
 
 
 class ConstantKeys:
-    """Keys of constants, equal for those of equal content, found without reading all of a large one that stands alone.
+    """Keys of constants, which are equal for constants of equal content.
 
-    (What is above :data:`CONTENT_LIMIT` has one by identity of its data.)
+    They are found without reading all of a large constant, unless another one looks like it. Constants of more than
+    :data:`CONTENT_LIMIT` bytes have equal keys only if they have the same array.
     """
 
     def __init__(self) -> None:
@@ -103,13 +114,13 @@ class ConstantKeys:
 
 
 def _sample(data: NDArray) -> bytes:
-    """A few of the bytes of a constant."""
+    """Return a few of the bytes of a constant."""
     flat = np.ascontiguousarray(data.numpy()).reshape(-1).view(np.uint8)
     return b"".join([flat[:64].tobytes(), flat[-64:].tobytes(), flat[:: len(flat) // 64].tobytes()])
 
 
 def constant_key(constant: Constant) -> Hashable:
-    """Equal for constants of equal dtype, shape and bytes (up to :data:`CONTENT_LIMIT`)."""
+    """Return a key that is equal for constants of equal dtype, shape and bytes, up to :data:`CONTENT_LIMIT` bytes."""
     data = constant.data
     if data.nbytes > CONTENT_LIMIT:
         return ("constant", id(data))

@@ -10,15 +10,16 @@ from eqsat.relay.ty import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar
 
 
 class Constructor(Expr):
-    """One way to make a value of an algebraic type. Called like a function; by itself it is one.
+    """One way to make a value of an algebraic type. It is a function, and is called like one.
 
     Args:
-        name_hint: its name, an identifier.
-        inputs: the types of its fields; type variables of the definition may occur.
-        belong_to: the type it makes values of.
+        name_hint: The name, an identifier.
+        inputs: The types of the fields. Type variables of the definition may occur in them.
+        belong_to: The type that it makes values of.
 
-    ``tag`` is its place in the type's definition and ``type_vars`` are the definition's type variables; the
-    definition sets both.
+    Attributes:
+        tag: The constructor's place in the definition of the type, -1 before there is one.
+        type_vars: The type variables of the definition.
     """
 
     __slots__ = ("belong_to", "inputs", "name_hint", "tag", "type_vars")
@@ -40,7 +41,7 @@ class Constructor(Expr):
 
     @property
     def type(self) -> FuncType:
-        """The function that it is."""
+        """The type of the constructor as a function."""
         return FuncType(self.inputs, TypeCall(self.belong_to, self.type_vars), self.type_vars)
 
 
@@ -48,9 +49,12 @@ class TypeData:
     """The definition of an algebraic type.
 
     Args:
-        header: its name.
-        type_vars: its parameters.
-        constructors: all ways to make a value; none for a type that is defined elsewhere.
+        header: The name of the type.
+        type_vars: The parameters of the type.
+        constructors: All ways to make a value; none for a type that is defined elsewhere.
+
+    Raises:
+        ArgumentError: A constructor belongs to another type.
     """
 
     def __init__(self, header: GlobalTypeVar, type_vars: Sequence[TypeVar], constructors: Sequence[Constructor]):
@@ -66,7 +70,9 @@ class TypeData:
 class Pattern:
     """The left side of a clause: what a value must look like.
 
-    ``variables`` are those it binds, in order; ``parts`` its direct sub-patterns.
+    Attributes:
+        parts: The direct sub-patterns.
+        variables: The variables that the pattern binds, in order.
     """
 
     parts: tuple[Pattern, ...] = ()
@@ -76,11 +82,11 @@ class Pattern:
         return tuple(variable for part in self.parts for variable in part.variables)
 
     def with_variables(self, new: Mapping[Var, Var]) -> Pattern:
-        """The same binding other variables."""
+        """Return the same pattern with other variables: those that ``new`` maps the present ones to."""
         return self
 
     def text(self, name: Callable[[Var], str]) -> str:
-        """Its text, where ``name`` gives that of a variable bound here."""
+        """Return the text form, in which ``name(variable)`` stands for a variable that is bound here."""
         raise NotImplementedError
 
 
@@ -154,11 +160,11 @@ class Match(Expr):
     """The right side of the first clause whose pattern ``data`` looks like.
 
     Args:
-        data: the value.
-        clauses: tried in order.
-        complete: whether some clause always applies.
+        data: The value.
+        clauses: The clauses, which are tried in order.
+        complete: Whether some clause always applies.
 
-    Traversed as data, then of each clause the variables and the right side.
+    The children are the data and then, for each clause, its variables and its right side.
     """
 
     __slots__ = ("_children", "clauses", "complete", "data")

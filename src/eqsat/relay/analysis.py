@@ -9,12 +9,12 @@ from eqsat.relay.visitor import post_order
 
 
 def all_vars(expr: Expr) -> list[Var]:
-    """Every variable of ``expr``, bound and free, in post-order."""
+    """Return all variables of an expression, bound and free, in post-order."""
     return [node for node in post_order(expr) if isinstance(node, Var)]
 
 
 def bound_vars(expr: Expr) -> list[Var]:
-    """The variables bound by functions, lets and clauses of ``expr``, in post-order of their binders."""
+    """Return the variables that nodes of an expression bind, in post-order of these nodes."""
     bound: dict[Var, None] = {}
     for node in post_order(expr):
         bound.update(dict.fromkeys(node.binds))
@@ -22,9 +22,9 @@ def bound_vars(expr: Expr) -> list[Var]:
 
 
 def free_vars(expr: Expr) -> list[Var]:
-    """The variables of ``expr`` that nothing in it binds, in post-order.
+    """Return the variables of an expression that nothing in it binds, in post-order.
 
-    A variable is one object with one binder, so a variable bound anywhere in ``expr`` is not free.
+    A variable is one object that one node binds, so a variable that is bound anywhere in the expression is not free.
     """
     bound = set(bound_vars(expr))
     return [variable for variable in all_vars(expr) if variable not in bound]

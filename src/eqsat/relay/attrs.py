@@ -12,11 +12,11 @@ from eqsat.errors import OperatorError
 
 
 class Attrs(Mapping[str, Any]):
-    """Named attribute values, read as ``attrs.strides`` or ``attrs["strides"]``.
+    """Named attribute values, which are read as ``attrs.strides`` or ``attrs["strides"]``.
 
     Args:
-        values: the values; lists and tuples become tuples.
-        type_key: which operator's schema they follow; ``"DictAttrs"`` when they follow none.
+        values: The values. Lists and tuples become tuples.
+        type_key: The name of the operator whose attributes they are; ``"DictAttrs"`` for those of no operator.
     """
 
     __slots__ = ("_key", "_values", "type_key")
@@ -46,7 +46,7 @@ class Attrs(Mapping[str, Any]):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """A hashable value, equal for attributes of one schema with equal names, kinds and values."""
+        """A hashable value, which is equal for attributes of the same operator with equal names, kinds and values."""
         if self._key is None:
             self._key = (self.type_key, *[(name, freeze(self._values[name])) for name in sorted(self._values)])
         return self._key
@@ -58,7 +58,7 @@ class Attrs(Mapping[str, Any]):
         return hash(self.key)
 
     def replace(self, **changes: Any) -> Attrs:
-        """These attributes with some values changed or added."""
+        """Return a copy with some values changed or added."""
         return Attrs({**self._values, **changes}, self.type_key)
 
     def __repr__(self) -> str:
@@ -66,11 +66,11 @@ class Attrs(Mapping[str, Any]):
 
 
 _PLAIN = frozenset((bool, float, int, str, type(None)))
-"""Kinds of values that are stored as they are."""
+"""The classes of values that are stored as they are."""
 
 
 def normalize(value: Any) -> Any:
-    """``value`` with lists as tuples, also inside dicts, and NumPy scalars as Python ones."""
+    """Return ``value`` with tuples for lists, also inside dictionaries, and Python numbers for NumPy scalars."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (list, tuple)):
@@ -85,7 +85,11 @@ def normalize(value: Any) -> Any:
 
 
 def freeze(value: Any) -> object:
-    """A hashable stand-in for an attribute value, different for values of different kinds (True, 1 and 1.0)."""
+    """Return a hashable stand-in for an attribute value, which differs for True, 1 and 1.0.
+
+    Raises:
+        OperatorError: An attribute cannot hold such a value.
+    """
     if value is None or isinstance(value, str):
         return value
     if type(value) is int:

@@ -69,11 +69,11 @@ class Layout:
                     self._use(child, here)
 
     def is_unique(self, node: Expr) -> bool:
-        """Whether ``node`` has at most one use."""
+        """Whether a node is used at most once."""
         return self._uses[node] <= 1
 
     def is_last(self, node: Expr) -> bool:
-        """Whether ``node`` is the last expression of a block and used nowhere else."""
+        """Whether a node is the last expression of a block and is used nowhere else."""
         return node in self._last and self.is_unique(node)
 
     def _open(self, node: Expr, here: Block) -> None:
@@ -106,7 +106,7 @@ class Layout:
 
 
 def _common(left: Block, right: Block) -> Block:
-    """The innermost block around both."""
+    """Return the innermost block around both."""
     if left.depth < right.depth:
         left, right = right, left
     while left.depth > right.depth:

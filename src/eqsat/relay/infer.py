@@ -1,7 +1,7 @@
-"""Type inference: each operator's own relation, asked once per distinct question.
+"""Type inference of expressions and modules.
 
-Variables without annotation take the type that an operator they are an argument of decides (``deduce``
-in the registry), parameters of a function that is called directly take the types of the arguments.
+A variable without annotation gets its type from an operator that it is an argument of, if the operator can deduce it
+(``deduce`` in the registry). A parameter of a function that is called where it is written gets that of the argument.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from eqsat.relay.adt import Constructor
 from eqsat.relay.expr import Constant, Expr, Function, GlobalVar, Var
 from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.module import IRModule
-from eqsat.relay.ty import (
-    FuncType,
-    Type,
-)
+from eqsat.relay.ty import FuncType, Type
 from eqsat.relay.visitor import post_order, rebuild
 
 
@@ -25,18 +22,21 @@ def infer_types(
     env: Mapping[Var, Type] | None = None,
     names: Iterator[str] | None = None,
 ) -> dict[Expr, Type]:
-    """The type of every node of ``root`` but operators; nothing is written to the nodes.
+    """Find the type of every node of a graph but operators. Nothing is written to the nodes.
 
     Args:
-        root: the graph.
-        module: where GlobalVars are looked up.
-        env: types of variables, instead of their annotations.
-        names: of dimensions that operators leave unknown, each used once; None to leave them without. A graph with
-            functions in it gets none: what they give differs from call to call.
+        root: The graph.
+        module: The module in which GlobalVars are looked up.
+        env: Types of variables that hold instead of their annotations.
+        names: Names for dimensions that operators leave unknown; each is used once. None leaves the dimensions
+            without names, and so does a function in the graph: what it returns differs from call to call.
+
+    Returns:
+        The type of each node.
 
     Raises:
-        TypeCheckError: naming operator, arguments and types when a call does not type-check, or the
-            variable whose type nothing decides.
+        TypeCheckError: A call does not type-check, or nothing decides the type of a variable. The message names the
+            operator, its arguments and their types, or the variable.
     """
     types: dict[Expr, Type] = {}
     Inferencer(module or IRModule(), env or {}, types, names).run(root)
@@ -44,22 +44,27 @@ def infer_types(
 
 
 def extend_types(types: dict[Expr, Type], root: Expr) -> None:
-    """Add the types of ``root`` and all below it to ``types``; nodes that are in it are not looked into.
+    """Add the types of ``root`` and of all nodes below it to ``types``.
+
+    Args:
+        types: Types that are known. Nodes in it are not looked into.
+        root: The graph.
 
     Raises:
-        TypeCheckError: as :func:`infer_types`.
+        TypeCheckError: As for :func:`infer_types`.
     """
     Inferencer(IRModule(), {}, types).run(root)
 
 
 class Typing:
-    """:func:`extend_types` for many roots: calls that are alike are typed once.
-
-    ``elements`` is what is known of small integer tensors among what was typed.
+    """Does :func:`extend_types` for many graphs in turn.
 
     Args:
-        types: what is known, and what will be.
-        names: as for :func:`infer_types`.
+        types: The types that are known; they grow with each graph.
+        names: As for :func:`infer_types`.
+
+    Attributes:
+        elements: What is known of the elements of small integer tensors in these graphs.
     """
 
     def __init__(self, types: dict[Expr, Type], names: Iterator[str]):
@@ -67,12 +72,22 @@ class Typing:
         self.elements = self._inferencer.elements
 
     def extend(self, root: Expr) -> None:
-        """Type ``root`` and what is below it."""
+        """Find the types of ``root`` and of all nodes below it."""
         self._inferencer.run(root)
 
 
 def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
-    """``root`` with ``checked_type`` on every node; parameters get annotations, functions result types."""
+    """Return a copy of a graph in which every node has its type as ``checked_type``.
+
+    Parameters are annotated with their types and functions with the types of their results.
+
+    Args:
+        root: The graph.
+        module: The module in which GlobalVars are looked up.
+
+    Raises:
+        TypeCheckError: As for :func:`infer_types`.
+    """
     types = infer_types(root, module)
     new: dict[Expr, Expr] = {}
     for node, ty in types.items():
@@ -81,7 +96,7 @@ def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
 
 
 def infer_module(module: IRModule) -> IRModule:
-    """A copy of ``module`` with every function inferred, callees before callers."""
+    """Return a copy of a module with :func:`infer_type` done to every function, to callees before their callers."""
     typed = IRModule(attrs=module.attrs, type_definitions=module.type_definitions)
     for name in callees_first(module):
         typed[name] = module[name]
@@ -96,7 +111,7 @@ def infer_module(module: IRModule) -> IRModule:
 
 
 def callees_first(module: IRModule) -> list[GlobalVar]:
-    """The GlobalVars of all functions, those a function calls before its own."""
+    """Return the GlobalVars of all functions; that of a function comes after those that it calls, if none recurs."""
     order: dict[str, None] = {}
     opened: set[str] = set()
     stack = [variable.name_hint for variable in reversed(module.get_global_vars())]
@@ -112,7 +127,7 @@ def callees_first(module: IRModule) -> list[GlobalVar]:
 
 
 def _typed(node: Expr, ty: Type, new: dict[Expr, Expr]) -> Expr:
-    """A copy of ``node`` over ``new`` children that has type ``ty``; itself when it is that already."""
+    """Return a copy of ``node`` of type ``ty`` over its ``new`` children, or the node if that is what it is."""
     copy = rebuild(node, new)
     if (copy is node and node._checked_type == ty) or isinstance(node, (GlobalVar, Constructor)):
         return node

@@ -29,8 +29,10 @@ from eqsat.relay.visitor import post_order
 
 
 class _Binding(Expr):
-    """Stands in the schedule where variables learn their types from a value: the parameters of a function that is
-    called directly, the variables of a match's clauses."""
+    """A point in the schedule at which variables get their types from a value.
+
+    They are the parameters of a function that is called where it is written, or the variables of a match's clauses.
+    """
 
     __slots__ = ("binder",)
 
@@ -58,7 +60,11 @@ class Inferencer:
         self.elements = Elements(types)
 
     def run(self, root: Expr) -> None:
-        """Type ``root`` and what is below it, down to nodes that are typed already."""
+        """Find the types of ``root`` and of what is below it, down to nodes whose types are known.
+
+        Raises:
+            TypeCheckError: As for :func:`eqsat.relay.infer.infer_types`.
+        """
         pending = _schedule(root, self.types)
         if self.names is not None and any(type(node) in (Function, Match) for node in pending if node is not root):
             self.names = None
@@ -70,7 +76,7 @@ class Inferencer:
             pending = left
 
     def _sweep(self, order: list[Expr]) -> list[Expr]:
-        """Type what can be typed of ``order``; the rest, in order, is returned."""
+        """Find what types can be found now, in one pass; return the nodes that are left, in order."""
         left = []
         types = self.types
         for node in order:
@@ -112,7 +118,7 @@ class Inferencer:
         return _apply(callee, [ty for ty in arg_types if ty is not None], op)
 
     def _refined(self, call: Call, op: Op, arg_types: list[Type]) -> Type | None:
-        """The type as far as elements of the arguments decide it."""
+        """Return the type of a call as far as known elements of its arguments decide it."""
         return refined_type(op, call.attrs, arg_types, [self.elements.sizes(arg) for arg in call.args])
 
     def _deduce(self, call: Call, op: Op, arg_types: list[Type | None]) -> None:
@@ -272,8 +278,10 @@ _RULES: dict[type[Expr], Callable[[Inferencer, Any], Type | None]] = {
 
 
 def _schedule(root: Expr, known: Mapping[Expr, Type]) -> list[Expr]:
-    """Post-order of what is not ``known``, but arguments before a callee that is a function: they decide its
-    parameters."""
+    """Return the nodes that are not ``known`` in post-order.
+
+    Arguments come before a function literal that is called on them, for they decide the types of its parameters.
+    """
 
     def unknown(node: Expr) -> list[Expr]:
         return [child for child in _below(node) if child not in known]
@@ -294,7 +302,7 @@ def _below(node: Expr) -> Sequence[Expr]:
 
 
 def named_dims(ty: Type, names: Iterator[str]) -> Type:
-    """``ty`` with one of ``names`` for each dimension without."""
+    """Return ``ty`` with a new name for each unknown dimension that has none."""
     if isinstance(ty, TupleType):
         fields = [named_dims(field, names) for field in ty.fields]
         return ty if all(new is old for new, old in zip(fields, ty.fields, strict=True)) else TupleType(fields)
@@ -304,7 +312,7 @@ def named_dims(ty: Type, names: Iterator[str]) -> Type:
 
 
 def _behind_marks(arg: Expr) -> tuple[list[Expr], Expr]:
-    """The annotations around a value, which have its type, and the value."""
+    """Return the annotations around a value, which have its type, and the value."""
     marks: list[Expr] = []
     while type(arg) is Call and type(arg.op) is Op and arg.op.get_attr("TNonComputational"):
         marks.append(arg)
@@ -313,7 +321,7 @@ def _behind_marks(arg: Expr) -> tuple[list[Expr], Expr]:
 
 
 def _bound_types(pattern: Pattern, ty: Type) -> list[tuple[Var, Type]]:
-    """The variables that ``pattern`` binds in a value of type ``ty``, and their types."""
+    """Return the variables that a pattern binds when it matches a value of type ``ty``, with their types."""
     if isinstance(pattern, PatternVar):
         return [(pattern.var, ty)]
     parts: Sequence[Type] = [UNKNOWN] * len(pattern.parts)

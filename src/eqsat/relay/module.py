@@ -15,12 +15,12 @@ from eqsat.relay.ty import GlobalTypeVar
 
 
 class IRModule(Printable):
-    """Functions by name, and algebraic types by name.
+    """A set of named functions and of named algebraic types.
 
     Args:
-        functions: name or GlobalVar -> function.
+        functions: Name or GlobalVar -> function.
         type_definitions: GlobalTypeVar -> definition.
-        attrs: attributes of the whole module.
+        attrs: Attributes of the whole module.
     """
 
     def __init__(
@@ -40,19 +40,24 @@ class IRModule(Printable):
 
     @staticmethod
     def from_expr(expr: Expr, functions: Mapping[Any, Function] | None = None) -> IRModule:
-        """A module whose ``main`` is ``expr``: a function as it is, else one over the free variables."""
+        """Make a module of an expression, which becomes ``main``.
+
+        Args:
+            expr: A function, or an expression that becomes the body of a function of its free variables.
+            functions: Other functions of the module.
+        """
         module = IRModule(functions)
         module["main"] = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
         return module
 
     @property
     def functions(self) -> dict[GlobalVar, Function]:
-        """GlobalVar -> function, in the order they were added (a copy)."""
+        """A copy of the table GlobalVar -> function, in the order in which they were added."""
         return {self._globals[name]: function for name, function in self._functions.items()}
 
     @property
     def type_definitions(self) -> dict[GlobalTypeVar, TypeData]:
-        """GlobalTypeVar -> definition, in the order they were added (a copy)."""
+        """A copy of the table GlobalTypeVar -> definition, in the order in which they were added."""
         return dict(self._types)
 
     def get_global_type_var(self, name: str) -> GlobalTypeVar:
@@ -106,7 +111,7 @@ class IRModule(Printable):
         del self._functions[key], self._globals[key]
 
     def update(self, other: IRModule | Mapping[str | GlobalVar, Function]) -> None:
-        """Add or replace functions, and of a module types, by those of ``other``."""
+        """Add all functions of ``other``, and its types if it is a module; they replace those of the same names."""
         if isinstance(other, IRModule):
             self._types.update(other._types)
         functions = other.functions if isinstance(other, IRModule) else other
@@ -114,7 +119,7 @@ class IRModule(Printable):
             self[name] = function
 
     def copy(self) -> IRModule:
-        """A module of the same functions that can be changed apart."""
+        """Return a module of the same functions, whose table can be changed without changing this one."""
         return IRModule(self.functions, self._types, self.attrs)
 
     def _known(self, name: str | GlobalVar) -> str:

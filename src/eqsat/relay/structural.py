@@ -1,8 +1,8 @@
-"""Structural equality and hashing: equal up to the names of bound variables, sharing included.
+"""Structural equality and hashing of graphs.
 
-Two graphs are walked in lock step with a bijection between their nodes: a node met twice on one side must
-be met twice on the other. Constants, projections, operators and empty tuples are compared by value only,
-so sharing them or not makes no difference.
+Two graphs are equal if they differ in nothing but the names of bound variables. They are walked in lock step, and each
+node of one corresponds to one node of the other: a node that is used twice on one side must be used twice on the other.
+Only for constants, projections, operators and empty tuples does it make no difference whether they are shared.
 """
 
 from __future__ import annotations
@@ -32,31 +32,42 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two expressions, modules, types or attribute values are structurally equal.
 
     Args:
-        lhs, rhs: what to compare.
-        map_free_vars: whether free variables may correspond to other ones; else they must be the same.
+        lhs, rhs: What to compare.
+        map_free_vars: Whether a free variable may correspond to another one. By default it must be the same.
     """
     return _Comparison(map_free_vars).difference(lhs, rhs) is None
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
-    """Raise StructuralMismatchError (a ValueError) that names the first difference, if there is one."""
+    """Check that :func:`structural_equal` holds.
+
+    Raises:
+        StructuralMismatchError: The two differ. It is a ValueError, and its message names the first difference.
+    """
     difference = _Comparison(map_free_vars).difference(lhs, rhs)
     if difference is not None:
         raise StructuralMismatchError(f"not structurally equal: {difference}")
 
 
 class _Comparison:
-    """One lock-step walk. Tasks are pairs of expressions still to compare, the next one last."""
+    """One walk over two graphs in lock step.
+
+    Attributes:
+        right_of: Node or identity on the left side -> what it corresponds to on the right.
+        left_of: The inverse of ``right_of``.
+        tasks: Pairs of expressions that are still to compare, the next one last.
+        type_vars: Type variable of the right side -> that of the left.
+    """
 
     def __init__(self, map_free_vars: bool):
         self.map_free_vars = map_free_vars
         self.right_of: dict[Expr | Id, Expr | Id] = {}
         self.left_of: dict[Expr | Id, Expr | Id] = {}
         self.tasks: list[tuple[Expr, Expr]] = []
-        self.type_vars: dict[TypeVar, Type] = {}  # of the right side -> of the left
+        self.type_vars: dict[TypeVar, Type] = {}
 
     def difference(self, lhs: Any, rhs: Any) -> str | None:
-        """What differs first, None when nothing does."""
+        """Describe the first difference; return None if there is none."""
         if isinstance(lhs, IRModule) and isinstance(rhs, IRModule):
             return self._modules(lhs, rhs)
         if isinstance(lhs, Expr) and isinstance(rhs, Expr):
