@@ -14,7 +14,12 @@ from eqsat.relay.op.op import REQUIRED
 
 
 def call_attributes(call: Call, metadata: MetadataWriter) -> list[str]:
-    """The attributes of a call as they stand among its arguments: ``key=value``, those at their default left out."""
+    """Return the attributes of a call as they stand among its arguments, ``key=value``. Defaults are left out.
+
+    Args:
+        call: The call.
+        metadata: Takes values that have no literal.
+    """
     attrs, op = call.attrs, call.op
     if attrs is None:
         return ["attrs_type_key=None"] if isinstance(op, Op) and op.fields else []
@@ -31,16 +36,16 @@ def call_attributes(call: Call, metadata: MetadataWriter) -> list[str]:
 
 
 def attribute_text(name: str, value: Any, metadata: MetadataWriter) -> str:
-    """The text of one attribute: ``key=value``."""
+    """Return the text of one attribute: ``key=value``."""
     return f"{key_text(name)}={metadata.attribute(value)}"
 
 
 @cache
 def _untold(op: Op) -> dict[str, object]:
-    """Attribute -> frozen value at which it is not told.
+    """Return, for each attribute that may be left out, the frozen value at which it is.
 
-    As in Relay that is the default as declared, before conversion: padding (0, 0), stored as (0, 0, 0, 0),
-    is told.
+    As in Relay that is the default as it is declared, before it is converted: padding (0, 0), which is stored as
+    (0, 0, 0, 0), is not left out.
     """
     untold: dict[str, object] = {}
     for field in op.fields:

@@ -48,7 +48,11 @@ class Expr(Printable):
 
     @property
     def checked_type(self) -> Type:
-        """The inferred type; raises TypeCheckError when inference has not run over this node."""
+        """The inferred type.
+
+        Raises:
+            TypeCheckError: Type inference has not run over this node.
+        """
         if self._checked_type is None:
             raise TypeCheckError(
                 f"this {type(self).__name__} has no checked_type yet: run relay.transform.InferType() first"
@@ -60,7 +64,7 @@ class Expr(Printable):
         return ()
 
     def with_children(self, children: Sequence[Expr]) -> Expr:
-        """This node over other sub-expressions (same order and number); type and span are carried over."""
+        """Return a copy of this node over other sub-expressions, as many in the same order, with its type and span."""
         return self
 
     @property
@@ -140,7 +144,7 @@ class Scope(NamedTuple):
 
 
 class Id:
-    """Identity of a variable, shared by the copies that passes make of it."""
+    """The identity of a variable, which the copies that passes make of it share."""
 
     __slots__ = ("name_hint",)
 
@@ -152,8 +156,8 @@ class Var(Expr):
     """A local variable: function parameter, let-bound, or free.
 
     Args:
-        name_hint: its name (a hint only: identity is the object), or the Id of a variable to copy.
-        type_annotation: its type, if declared.
+        name_hint: Its name, by which it is not identified, or the Id of a variable to copy.
+        type_annotation: Its type, if that is declared.
     """
 
     __slots__ = ("type_annotation", "vid")
@@ -189,7 +193,11 @@ class GlobalVar(Expr):
 
 
 class Constant(Expr):
-    """A tensor value known at compile time. ``data``: an NDArray, or anything NumPy makes an array of."""
+    """A tensor whose value is known at compile time.
+
+    Args:
+        data: An NDArray, or anything of which NumPy makes an array.
+    """
 
     __slots__ = ("data",)
     kind = "constant"
@@ -204,7 +212,7 @@ class Constant(Expr):
 
 
 class Op(Expr):
-    """An operator: one object per name, holding all that is known of it.
+    """An operator. There is one object for each name, and it holds all that is known of the operator.
 
     The registry is filled by :func:`eqsat.relay.op.op.define`; see there for the meaning of the fields.
     """
@@ -236,7 +244,11 @@ class Op(Expr):
 
     @staticmethod
     def get(name: str) -> Op:
-        """The operator of that name; raises OperatorError when there is none."""
+        """Return the operator of a name.
+
+        Raises:
+            OperatorError: There is none.
+        """
         try:
             return Op._registry[name]
         except KeyError:
@@ -258,7 +270,15 @@ class Op(Expr):
 
 
 class Call(Expr):
-    """``op`` applied to ``args``. ``op`` is an Op, or any expression that evaluates to a function."""
+    """A call of an operator or a function.
+
+    Args:
+        op: An Op, or any expression that evaluates to a function.
+        args: The arguments.
+        attrs: The attributes of the call, if it has any.
+        type_args: Types that stand for the type parameters of a function, if they are given.
+        span: Where the call was written, if that is known.
+    """
 
     __slots__ = ("args", "attrs", "op", "type_args")
     kind = "apply"  # of a function: calls of operators have kind "call" in e-graphs
@@ -290,7 +310,7 @@ class Call(Expr):
 
 
 class Tuple(Expr):
-    """A tuple of values; ``t[i]`` is the field itself."""
+    """A tuple of values. ``t[i]`` is the expression of field ``i``."""
 
     __slots__ = ("fields",)
     kind = "tuple"
@@ -316,7 +336,7 @@ class Tuple(Expr):
 
 
 class TupleGetItem(Expr):
-    """Field ``index`` (from 0) of the tuple that ``tuple_value`` evaluates to."""
+    """Field ``index``, counted from 0, of the tuple that ``tuple_value`` evaluates to."""
 
     __slots__ = ("index", "tuple_value")
     kind = "project"
@@ -342,11 +362,12 @@ class Function(Expr):
     """A function value.
 
     Args:
-        params: its parameters, in order.
-        body: what it computes; parameters occur in it as the same Var objects.
-        ret_type: declared result type, if any.
-        type_params: type variables that may stand for any types in the function.
-        attrs: attributes such as ``Composite`` or ``Primitive``.
+        params: The parameters, in order.
+        body: What the function computes. The parameters occur in it as the same Var objects.
+        ret_type: The type of the result, if it is declared.
+        type_params: Type variables that may stand for any type in the function.
+        attrs: Attributes such as ``Composite`` or ``Primitive``.
+        span: Where the function was written, if that is known.
     """
 
     __slots__ = ("attrs", "body", "params", "ret_type", "type_params")
@@ -390,14 +411,14 @@ class Function(Expr):
         return (Scope(self.params, self.body),)
 
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> Function:
-        """A copy with attribute ``key`` set to ``value``, or with all of a mapping's."""
+        """Return a copy with attribute ``key`` set to ``value``, or with all attributes of a mapping set."""
         changes = {key: value} if isinstance(key, str) else dict(key)
         attrs = Attrs({**self.attrs, **changes})
         return Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
 
     @property
     def type_annotation(self) -> FuncType | None:
-        """The function's type as declared, None when a parameter or the result is not annotated."""
+        """The declared type of the function, None if a parameter or the result is not annotated."""
         arg_types = [param.type_annotation for param in self.params]
         if self.ret_type is None or None in arg_types:
             return None
@@ -405,7 +426,7 @@ class Function(Expr):
 
 
 class Let(Expr):
-    """``let var = value; body``. Traversed as value, var, body."""
+    """``let var = value; body``. The children are the value, the variable and the body, in this order."""
 
     __slots__ = ("body", "value", "var")
     kind = "let"

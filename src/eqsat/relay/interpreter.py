@@ -1,8 +1,8 @@
-"""The interpreter: computes expressions with the operators' NumPy kernels.
+"""The interpreter, which computes expressions with the operators' NumPy kernels.
 
-Functions, lets and branches are evaluated with frames on an explicit stack, so neither deep graphs nor deep
-recursion of the program touch Python's own. A node is computed once per activation of the scope it stands
-in; its value is dropped after its last use there.
+Functions, lets and branches have frames on a stack of its own, so that neither a deep graph nor a deep recursion of the
+program reaches Python's recursion limit. A node is computed once for each activation of the scope that it is in, and
+its value is dropped after the last use there.
 """
 
 from __future__ import annotations
@@ -35,22 +35,21 @@ from eqsat.relay.values import (
 
 
 def evaluate(expr: Expr | IRModule, env: Bindings | None = None, module: IRModule | None = None) -> Value:
-    """The value of ``expr``.
+    """Compute the value of an expression.
 
     Args:
-        expr: an expression; of a function the body is evaluated, with the parameters taken from ``env``;
-            of a module its ``main``.
-        env: values of parameters and free variables, by variable or by name: arrays, numbers or nested
-            lists, for tuples Python tuples of such. They must have the declared dtypes and shapes; numbers
+        expr: An expression. Of a function the body is evaluated, of a module its function ``main``.
+        env: Values of the parameters and free variables, by variable or by name: arrays, numbers or nested lists, and
+            Python tuples of such where the type is a tuple's. Arrays must have the declared dtype and shape; numbers
             and lists are converted.
-        module: where GlobalVars are looked up.
+        module: The module in which GlobalVars are looked up.
 
     Returns:
         A NumPy array, or a tuple of values where ``expr`` is of tuple type.
 
     Raises:
-        EvaluationError: naming the variable without value or of the wrong type, the operator that has no
-            kernel or whose kernel fails on its arguments.
+        EvaluationError: A variable has no value or one of the wrong type, or an operator has no kernel or one that
+            fails on its arguments. The message names the variable or the operator.
     """
     if isinstance(expr, IRModule):
         return evaluate(expr["main"], env, expr)
@@ -64,10 +63,18 @@ def evaluate(expr: Expr | IRModule, env: Bindings | None = None, module: IRModul
 
 
 def evaluate_op(op: Op, attrs: Attrs | None, arrays: Sequence[Value]) -> Value:
-    """The result of one operator on arrays; a tuple of arrays when it has several outputs.
+    """Compute one call of an operator.
+
+    Args:
+        op: The operator.
+        attrs: The attributes of the call.
+        arrays: The arguments, as arrays and tuples of arrays.
+
+    Returns:
+        An array, or a tuple of arrays if the operator has several outputs.
 
     Raises:
-        EvaluationError: the operator has no kernel or its kernel fails.
+        EvaluationError: The operator has no kernel, or its kernel fails.
     """
     with np.errstate(all="ignore"):
         return _apply(op, attrs, arrays)
@@ -87,14 +94,14 @@ def _apply(op: Op, attrs: Attrs | None, arguments: Sequence[Value]) -> Value:
 
 
 class _Frame:
-    """One activation of a scope: the body of a function, or the whole expression.
+    """One activation of a scope, which is the body of a function or the whole expression.
 
     Attributes:
-        root: what is evaluated.
-        values: of variables and of computed nodes that are still needed.
-        uses: node -> how many uses of its value are still to come.
-        stack: nodes to compute, the next one last. A node stays until its value is there.
-        entered: lets whose variable is bound and ifs whose branch is chosen (the branch is the value).
+        root: What is evaluated.
+        values: Values of variables and of nodes, as long as they are needed.
+        uses: Node -> how often its value will still be used.
+        stack: Nodes to compute, the next one last. A node stays there until it has a value.
+        entered: Let, if or match -> the part of it that gives its value, once that is known.
     """
 
     __slots__ = ("entered", "root", "stack", "uses", "values")
@@ -107,14 +114,14 @@ class _Frame:
         self.entered: dict[Expr, Expr] = {}
 
     def wants(self, children: Sequence[Expr]) -> bool:
-        """Whether values of ``children`` are missing; those are put on the stack, the first on top."""
+        """Put those of ``children`` that have no value on the stack, the first on top; return whether there are any."""
         values = self.values
         missing = [child for child in reversed(children) if child not in values]
         self.stack.extend(missing)
         return bool(missing)
 
     def finish(self, node: Expr, value: Value, used: Sequence[Expr]) -> None:
-        """Store the value of the node on top of the stack, computed from those of ``used``."""
+        """Store the value of the node on top of the stack, which was computed from the values of ``used``."""
         self.stack.pop()
         self.values[node] = value
         for child in used:
@@ -161,7 +168,7 @@ class _Machine:
         self.frames.append(_Frame(root, scope, dict(self.plans[root])))
 
     def _plan(self, root: Expr) -> dict[Expr, float]:
-        """How often the value of each node of the scope of ``root`` is used in it."""
+        """Count how often the value of each node in the scope of ``root`` is used there."""
         uses: dict[Expr, float] = {root: 1}
         stack = [root]
         while stack:
@@ -274,7 +281,7 @@ class _Machine:
             frame.finish(node, frame.values[branch], (branch,))
 
     def _choose(self, frame: _Frame, node: Match) -> Expr:
-        """The right side of the clause that applies; its variables get their values."""
+        """Return the right side of the clause that applies, after its variables have got their values."""
         value = frame.values[node.data]
         for clause in node.clauses:
             bound: dict[Var, Value] = {}
@@ -298,7 +305,7 @@ class _Machine:
 
 
 def _scope_children(node: Expr) -> Sequence[Expr]:
-    """The nodes whose values ``node`` uses itself: not those inside a function, nor an operator called."""
+    """Return the nodes whose values ``node`` uses itself, which excludes operators and what is in a function."""
     if type(node) is Call:
         return node.args if type(node.op) is Op else (node.op, *node.args)
     if type(node) is Function:

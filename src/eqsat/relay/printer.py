@@ -1,8 +1,8 @@
 """The text form of expressions and modules, as Relay prints it; :mod:`eqsat.relay.parser` reads it back.
 
-A node has a line of its own, ``%N = ...;``, unless it is the last expression of a block and used once.
-Lines go where :mod:`eqsat.relay.blocks` says. Nothing is lost but the attributes of modules, spans'
-extents and the sharing of constants that print as literals.
+A node has a line of its own, ``%N = ...;``, unless it is the last expression of a block and is used once.
+:mod:`eqsat.relay.blocks` decides where the lines go. The text says all but the attributes of modules, the ends of
+spans, the type arguments of calls, and whether constants that print as literals are shared.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from eqsat.relay.ty import Type, type_params_text
 
 @dataclass(frozen=True)
 class Style:
-    """What a version of the form does its own way.
+    """What differs between the versions of the text form.
 
-    Args:
-        free_var_end: what ends the line of a free variable.
-        typed: the kinds of nodes whose type is told in a comment.
-        meta_comments: how often the type of a constant in the metadata section is told.
-        sort_attributes: whether a function's attributes are in order of their names.
-        omitted: last line of a text that leaves a metadata section out.
+    Attributes:
+        free_var_end: What ends the line of a free variable.
+        typed: The classes of nodes that have a comment with their type.
+        meta_comments: How often a constant in the metadata section has such a comment.
+        sort_attributes: Whether the attributes of a function are sorted by name.
+        omitted: The last line of a text whose metadata section is left out.
     """
 
     free_var_end: str
@@ -65,21 +65,24 @@ def astext(
     annotate: Callable[[Expr], str] | None = None,
     version: str = "0.0.5",
 ) -> str:
-    """The text of ``obj`` with its version line.
+    """Return the text of an expression or a module with its version line.
 
     Args:
-        obj: an expression or a module.
-        show_meta_data: whether values without literal are added as a metadata section; without it the
-            text cannot be read back when it refers to any.
-        annotate: gives the comment put after each node (with its comment marks) instead of its type.
-        version: of the form, ``"0.0.5"`` or the older ``"0.0.4"``.
+        obj: The expression or module.
+        show_meta_data: Whether values that have no literal are added as a metadata section. A text that refers to any
+            cannot be parsed without.
+        annotate: Gives the comment, with its comment marks, that is put after each node instead of its type.
+        version: The version of the form, ``"0.0.5"`` or the older ``"0.0.4"``.
+
+    Raises:
+        ArgumentError: There is no such version, or a node has no text form.
     """
     return f'#[version = "{version}"]\n{_text(obj, show_meta_data, annotate, version)}'
 
 
 @printable.pretty.register(printable.Printable)
 def pretty(obj: Expr | IRModule, version: str = "0.0.5") -> str:
-    """The text of ``obj`` without version line and metadata section; see :func:`astext`."""
+    """Return the text of an expression or a module without version line and metadata; see :func:`astext`."""
     return _text(obj, False, None, version)
 
 
@@ -95,7 +98,7 @@ def _text(obj: Expr | IRModule, show_meta_data: bool, annotate: Callable[[Expr],
 
 
 class _Printer:
-    """State of one text: names, numbers and metadata are shared by all functions of a module."""
+    """The state of one text. Names, numbers and metadata are shared by all functions of a module."""
 
     def __init__(self, style: Style, annotate: Callable[[Expr], str] | None):
         self.style = style
@@ -130,14 +133,14 @@ class _Printer:
         self.lined: set[Expr] = set()
 
     def _visit(self, node: Expr) -> Step:
-        """Fill in ``text`` for ``node``: what stands for it at its first use."""
+        """Find what stands for a node at its first use, and put it into ``text``."""
         rule = _RULES.get(type(node))
         if rule is None:
             raise ArgumentError(f"the text form has no {type(node).__name__} nodes")
         return rule(self, node)
 
     def _use(self, node: Expr, last: bool = False) -> Any:
-        """What stands for ``node`` where it is used; a string unless it is there as the ``last`` of a block."""
+        """Return what stands for a node where it is used, a string unless that is as the ``last`` of a block."""
         text = self.text[node]
         kind = type(node)
         if kind is Var:
@@ -174,7 +177,7 @@ class _Printer:
         return text
 
     def _define(self, variable: Var) -> str:
-        """Name ``variable`` and give its defining occurrence."""
+        """Give a variable its name; return the text of the place where it is bound."""
         name = self.text[variable] = f"%{name_text(self._unique(variable.name_hint))}"
         declared = "" if variable.type_annotation is None else f": {self._type(variable.type_annotation)}"
         return name + declared + self._comment(variable)
@@ -218,7 +221,7 @@ class _Printer:
         self.text[call] = f"{self._use(call.op)}({', '.join(inside)})"
 
     def _attributes(self, call: Call) -> list[str]:
-        """The text of the call's attributes, made once for all calls that have them."""
+        """Return the text of a call's attributes, which is made once for all calls that have the same."""
         if call.attrs is None:
             return call_attributes(call, self.metadata)
         key = (call.op, call.attrs.key)
@@ -277,14 +280,14 @@ class _Printer:
         yield from ()
 
     def _body(self, last: Expr, block: Block) -> Step:
-        """A block in braces."""
+        """Return a block in braces."""
         yield from self._children((last,))
         result = self._use(last, last=True)
         newline = block.newline
         return ["{", newline, *_lines([*block.lines, result], newline), newline[:-2], "}"]
 
     def _let(self, let: Let) -> Step:
-        """A chain of lets; in parentheses unless it ends a block."""
+        """Print a chain of lets, in parentheses unless it ends a block."""
         in_place = self.layout.is_last(let)
         outer = self.layout.inner[let][0]
         parts: list[list[Rope]] = [] if in_place else [outer.lines]
@@ -313,7 +316,7 @@ def _type_definition(definition: TypeData) -> str:
 
 
 def _lines(lines: list[Rope], newline: str) -> list[Rope]:
-    """The lines with ``newline`` between them."""
+    """Return the lines with ``newline`` between them."""
     joined: list[Rope] = [newline] * (2 * len(lines) - 1)
     joined[::2] = lines
     return joined
@@ -332,7 +335,7 @@ def _flat(rope: Rope) -> str:
 
 
 _NAMED = frozenset({Constructor, GlobalVar, Op})
-"""The kinds of nodes that are their name wherever they are used."""
+"""The classes of nodes whose name stands for them wherever they are used."""
 
 _RULES: dict[type[Expr], Callable[[_Printer, Any], Step]] = {
     Call: _Printer._call,

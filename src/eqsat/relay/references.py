@@ -8,7 +8,7 @@ from eqsat.relay.expr import Expr
 
 
 class RefCreate(Expr):
-    """A new mutable cell holding ``value``."""
+    """A new mutable cell that holds ``value``."""
 
     __slots__ = ("value",)
     kind = "ref"
@@ -44,7 +44,7 @@ class RefRead(Expr):
 
 
 class RefWrite(Expr):
-    """Puts ``value`` into the cell ``ref``; gives the empty tuple."""
+    """Puts ``value`` into the cell ``ref``. Its own value is the empty tuple."""
 
     __slots__ = ("ref", "value")
     kind = "ref_write"

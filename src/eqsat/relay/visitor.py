@@ -15,18 +15,18 @@ T = TypeVar("T")
 def post_order(
     *roots: Expr, stop: Iterable[Expr] = (), children: Callable[[Expr], Sequence[Expr]] = lambda node: node.children()
 ) -> list[Expr]:
-    """Every node reachable from ``roots``, once, children first and in order.
+    """List every node that is reachable from ``roots`` once, each after its children.
 
     Args:
-        roots: where to start.
-        stop: nodes that are neither listed nor looked into.
-        children: which sub-expressions of a node to follow; by default all.
+        roots: Where to start.
+        stop: Nodes that are neither listed nor looked into.
+        children: Gives the sub-expressions of a node to follow; by default all.
     """
     return children_first(roots, children, stop)
 
 
 def children_first(roots: Sequence[T], children: Callable[[T], Sequence[T]], stop: Iterable[T] = ()) -> list[T]:
-    """:func:`post_order` of anything that can be hashed: terms, classes, variables."""
+    """Do :func:`post_order` for anything that can be hashed, such as terms, classes or variables."""
     order: list[T] = []
     seen: set[T] = set(stop)
     stack: list[Any] = list(reversed(roots))
@@ -50,12 +50,12 @@ _BELOW_DONE = object()
 
 
 def rewrite_post_order(root: Expr, visit: Callable[[Expr, Expr], Expr]) -> Expr:
-    """Rebuild ``root`` bottom-up, sharing kept.
+    """Rebuild a graph from its leaves up; what was shared stays shared.
 
     Args:
-        root: the graph.
-        visit: called once per node, children first, with the node and the node over its rewritten
-            children (the same object when none changed); what it returns takes the node's place.
+        root: The graph.
+        visit: Called once for each node, after its children, with the node and with the node over its rewritten
+            children (the same object if none of them changed). What it returns takes the node's place.
     """
     new: dict[Expr, Expr] = {}
     for node in post_order(root):
@@ -64,7 +64,7 @@ def rewrite_post_order(root: Expr, visit: Callable[[Expr, Expr], Expr]) -> Expr:
 
 
 def rebuild(node: Expr, new: dict[Expr, Expr]) -> Expr:
-    """``node`` with each child that ``new`` maps replaced; ``node`` itself when none changes."""
+    """Return ``node`` with ``new[child]`` for each child that ``new`` has; ``node`` itself if none changes."""
     children = node.children()
     replaced = [new.get(child, child) for child in children]
     for child, replacement in zip(children, replaced, strict=True):
@@ -74,7 +74,12 @@ def rebuild(node: Expr, new: dict[Expr, Expr]) -> Expr:
 
 
 def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
-    """``root`` with every node that is a key replaced by its value; keys are not looked into."""
+    """Return a graph with other nodes in place of some.
+
+    Args:
+        root: The graph.
+        replacements: Node -> what takes its place. The nodes are not looked into.
+    """
     new = dict(replacements)
     for node in post_order(root, stop=replacements):
         new[node] = rebuild(node, new)
@@ -82,10 +87,10 @@ def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
 
 
 class ExprVisitor:
-    """Visits every node once; subclasses override ``visit_call`` and so on.
+    """Visits every node once. Subclasses override ``visit_call`` and so on.
 
-    ``visit`` calls the overridden methods on the Python stack, as deep as the graph: for graphs deeper
-    than the recursion limit use :func:`post_order`.
+    The methods call each other, as deep as the graph: for graphs that are deeper than Python's recursion limit use
+    :func:`post_order`.
     """
 
     def __init__(self) -> None:
@@ -107,7 +112,7 @@ class ExprVisitor:
 
 
 class ExprMutator(ExprVisitor):
-    """Like :class:`ExprVisitor`; what a method returns takes the node's place. See there on depth."""
+    """Like :class:`ExprVisitor`, but what a method returns takes the node's place. The depth is limited as there."""
 
     def visit_other(self, expr: Expr) -> Any:
         children = expr.children()

@@ -40,7 +40,7 @@ class NameReader(Reader):
         self.constructors: dict[str, Constructor] = {}
 
     def type_definition(self) -> TypeData:
-        """The definition of an algebraic type."""
+        """Read the definition of an algebraic type."""
         external = self.next_is("extern")
         self.at += 1
         if external:
@@ -72,13 +72,13 @@ class NameReader(Reader):
         return constructor
 
     def spanned(self, node: Expr, at: int) -> Any:
-        """``node`` with the place of the token at ``at`` as its span, if spans are wanted."""
+        """Give ``node`` the place of the token at ``at`` as its span, if spans are wanted, and return it."""
         if self.source_name is not None:
             node.span = Span(self.source_name, *self.tokens.position(self.tokens.starts[at]))
         return node
 
     def parameter(self) -> Var:
-        """A variable where it is bound: its name and, maybe, its type."""
+        """Read a variable where it is bound: its name and, if it is declared, its type."""
         start = self.at
         name = self.expect("local", "a variable: %name")
         if self.kinds[self.at] == "{":
@@ -88,14 +88,14 @@ class NameReader(Reader):
         return variable
 
     def bind(self, variable: Var) -> tuple[str, Var | None]:
-        """Let the variable's name stand for it; gives what it stood for before."""
+        """Let the name of a variable stand for it; return the name and what it stood for before."""
         name = variable.name_hint
         before = self.variables.get(name)
         self.variables[name] = variable
         return name, before
 
     def restore(self, shadowed: Iterable[tuple[str, Var | None]]) -> None:
-        """Undo bindings, given what :meth:`bind` returned for them."""
+        """Undo bindings for which :meth:`bind` returned ``shadowed``."""
         for name, before in reversed(list(shadowed)):
             if before is None:
                 del self.variables[name]
@@ -103,7 +103,7 @@ class NameReader(Reader):
                 self.variables[name] = before
 
     def pattern(self) -> Pattern:
-        """The left side of a clause."""
+        """Read the left side of a clause."""
         start = self.at
         if self.kinds[start] == "local":
             return PatternVar(self.parameter())

@@ -94,7 +94,7 @@ class Parser(NameReader):
         return variable, function
 
     def _block(self) -> Step:
-        """Bindings and a last expression, up to where the scope ends."""
+        """Read bindings and a last expression, up to the end of the block."""
         lets: list[tuple[int, Var, Expr]] = []
         shadowed: list[tuple[str, Var | None]] = []
         while True:
@@ -125,7 +125,7 @@ class Parser(NameReader):
         return body
 
     def _infix(self) -> Step:
-        """Operands joined by infix operators."""
+        """Read operands that are joined by infix operators."""
         operand = yield self._call()
         if self.kinds[self.at] not in _OPERATORS:
             return operand
@@ -144,7 +144,7 @@ class Parser(NameReader):
             operands.append((yield self._call()))
 
     def _call(self) -> Step:
-        """An atom and what is applied to it."""
+        """Read an atom and what is applied to it."""
         start = self.at
         node = self._leaf()
         if node is None:
@@ -161,7 +161,7 @@ class Parser(NameReader):
                 return node
 
     def _leaf(self) -> Any:
-        """A variable, name or constant; None, and nothing is read, when something else comes next."""
+        """Read a variable, name or constant. If something else comes next, read nothing and return None."""
         at = self.at
         kind, word = self.kinds[at], self.values[at]
         if kind == "temp" or kind == "local":
@@ -198,7 +198,7 @@ class Parser(NameReader):
         return f"%{word} is not defined; expected a parameter or let of that name, or a line free_var %{word};"
 
     def _compound(self) -> Step:
-        """An atom that holds expressions."""
+        """Read an atom that holds expressions."""
         start, word = self.at, self.values[self.at]
         if self.accept("("):
             return self._parenthesised(start)
@@ -301,7 +301,7 @@ class Parser(NameReader):
             )
 
     def _application(self, callee: Expr, start: int) -> Step:
-        """The rest of a call after its opening parenthesis."""
+        """Read the rest of a call after its opening parenthesis."""
         args: list[Expr] = []
         attrs: Attrs | None = None
         written: dict[str, Any] = {}
@@ -326,7 +326,7 @@ class Parser(NameReader):
         return self.spanned(Call(callee, args, attrs), start)
 
     def _simple_argument(self) -> Expr | None:
-        """An argument of one word, the usual case."""
+        """Read an argument of one word, which is the usual case; return None if the next one is not."""
         if self.kinds[self.at + 1] in (",", ")") and self.kinds[self.at] in ("temp", "local"):
             leaf: Expr = self._leaf()
             return leaf
