@@ -123,7 +123,7 @@ def mixed_graphs(draw: st.DrawFn, size: int = 12) -> Expr:
     Operators with equal attributes occur beside each other, and the first dimension may be unknown.
     """
     rng = default_rng(draw(st.integers(0, 2**32 - 1)))
-    of = relay.TensorType((draw(st.sampled_from([4, relay.Any("n")])), 6), "float32")
+    of = relay.TensorType((draw(st.sampled_from([4, relay.Any("n"), relay.Any()])), 6), "float32")
     inputs = [relay.Var(name, of) for name in "xy"]
     pool: list[Expr] = [*inputs]
     for _ in range(draw(st.integers(1, size))):
