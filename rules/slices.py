@@ -145,9 +145,10 @@ def only_index(index: Array, ty: TensorType, of: TensorType, attrs: Attrs) -> Ra
         return refuse("it picks more than one place")
     axis = axis_index(attrs.axis, rank_of(of))
     dim, place = of.shape[axis], int(index.item())
-    if not isinstance(dim, int) or not (0 if attrs.mode == "clip" else -dim) <= place < dim:
+    if not isinstance(dim, int) or not dim or (attrs.mode == "fast" and not -dim <= place < dim):
         return refuse("the place may not be there")
-    return {axis: range(dim)[place % dim : place % dim + 1]}
+    first = min(max(place, 0), dim - 1) if attrs.mode == "clip" else place % dim
+    return {axis: range(first, first + 1)}
 
 
 def same_place(attrs: Attrs, pick: Attrs, ty: TensorType) -> bool:

@@ -11,7 +11,8 @@ import pytest
 import eqsat
 from eqsat import relay, rules
 from eqsat.relay import nn
-from eqsat.relay.expr import Expr
+from eqsat.relay.expr import Call, Expr
+from eqsat.rules.verify import verify_equal
 from eqsat.rules.verify.apply import right_sides
 from eqsat.rules.verify.instances import Instance
 
@@ -74,10 +75,6 @@ def a_squeeze_of_all_axes_of_one_element() -> Expr:
     return relay.squeeze(nn.pad(tensor(1, 1, 2), ((0, 0), (1, 1), (0, 1)), relay.const(2.0)))
 
 
-def an_index_that_is_clipped() -> Expr:
-    return relay.expand_dims(relay.take(tensor(5), relay.const(-3), axis=0, mode="clip"), axis=0)
-
-
 def a_pool_whose_windows_lie_in_the_padding() -> Expr:
     pool = nn.avg_pool2d(tensor(1, 1, 3, 3), pool_size=(1, 1), padding=(1, 1), count_include_pad=False)
     return pool + constant(1, 1, 1)
@@ -91,7 +88,6 @@ def convolutions_of_images_of_other_sizes() -> Expr:
 
 LEFT_ALONE = [
     (a_squeeze_of_all_axes_of_one_element, "view-into-pad"),
-    (an_index_that_is_clipped, "pick-is-slice"),
     (a_pool_whose_windows_lie_in_the_padding, "shift-through-avg-pool2d"),
     (convolutions_of_images_of_other_sizes, "joined-convs"),
 ]
@@ -103,6 +99,16 @@ def test_a_rule_leaves_alone(graph, name: str) -> None:
     data = graph()
     values = {var: np.zeros(var.type_annotation.concrete_shape) for var in relay.analysis.free_vars(data)}
     assert right_sides(rule, [Instance((data,), values)]) == [[]]
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+@pytest.mark.parametrize("index", [-7, -3, 4, 9])
+def test_an_index_out_of_range_is_clamped_or_wraps_as_its_gather_says(index: int, mode: str) -> None:
+    before = relay.expand_dims(relay.take(tensor(5), relay.const(index), axis=0, mode=mode), axis=0)
+    after = eqsat.optimize(before, rules=rules.default)
+    assert isinstance(after, Call)
+    assert after.op.name == "strided_slice"
+    assert verify_equal(before, after).ok
 
 
 def test_rules_load_nothing_of_the_verifier() -> None:
