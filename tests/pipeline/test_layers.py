@@ -14,7 +14,7 @@ from numpy.random import default_rng
 import eqsat
 from eqsat import extraction, relay, rules
 from eqsat.extraction import CostNode
-from eqsat.layers.find import Layers, find_layers
+from eqsat.layers.find import LayeredGraph, Layers
 from eqsat.layers.optimize import optimize_with_report
 from eqsat.pipeline.extract import Extraction
 from eqsat.relay import nn
@@ -40,7 +40,7 @@ def network(count: int = 9, change: Callable[[list[Weights]], None] = lambda wei
 
 
 def layers_of(function: Function) -> list[Layers]:
-    return find_layers(function.body, infer_types(function))
+    return LayeredGraph(function.body, infer_types(function)).chains()
 
 
 def few(function: Function, **options: Any) -> Extraction:
@@ -284,7 +284,7 @@ def test_work_is_linear_in_the_number_of_layers(count_calls: Callable[[Callable[
         function = chain(lambda value, number: steps(value), count)
         types = infer_types(function)
         found: list[Layers] = []
-        calls = count_calls(lambda: found.extend(find_layers(function.body, types)))
+        calls = count_calls(lambda: found.extend(LayeredGraph(function.body, types).chains()))
         assert len(found[0].nodes) >= count - 1
         return calls
 
@@ -298,6 +298,6 @@ def test_a_long_chain_without_cuts_is_given_up_in_linear_work(count_calls: Calla
             values.append(relay.tanh(values[-1] + values[max(0, len(values) - 3)]))
         function = Function([values[0]], values[-1])
         types = infer_types(function)
-        return count_calls(lambda: find_layers(function.body, types))
+        return count_calls(lambda: LayeredGraph(function.body, types).chains())
 
     assert work(5_000) < 12 * work(500)

@@ -1,9 +1,10 @@
-"""Repeated layers are optimized once: a few of them are saturated and extracted, the others are copies.
+"""Put the missing layers back into a graph that was extracted without them.
 
-What is chosen for a layer of the shortened graph (:mod:`eqsat.layers.truncate`) is taken for each missing one, with
-its own constants. It is used only where it is proved to be the cheapest: if the value between two layers is the only
-way from one to the next, then every graph of all layers falls apart into one of the shortened chain and one of each
-missing layer, and so does its cost. Otherwise the whole is saturated and extracted.
+Each missing layer gets the nodes that were chosen for the third layer of the shortened graph
+(:mod:`eqsat.layers.truncate`), with its own constants. The result is used only where it is proved to be the cheapest.
+If the value between two layers is the only connection between them, then every graph of all layers consists of one
+of the shortened chain and one of each missing layer, and its cost is the sum of theirs. So it suffices to prove that
+the third layer by itself has no cheaper form.
 """
 
 from __future__ import annotations
@@ -69,18 +70,18 @@ def expand(
 
 
 class _Layer:
-    """What was chosen for a layer.
+    """The e-nodes that were chosen for a layer.
 
     Args:
-        problem: the extraction problem of the shortened graph.
-        choice: class -> chosen e-node.
-        region: the shortened graph, without kernels.
-        unit: the layer.
+        problem: The extraction problem of the shortened graph.
+        choice: E-class -> chosen e-node, shape (e-classes,).
+        region: The saturated shortened graph, without kernels.
+        unit: The layer.
 
     Attributes:
-        classes: the classes of the layer that the choice uses, children first.
-        beside: those that they are computed of.
-        costs: what was chosen for them costs under each objective.
+        classes: The e-classes of the layer that the choice uses, children first.
+        beside: The e-classes outside the layer that these are computed from.
+        costs: The cost of the chosen e-nodes under each objective.
     """
 
     def __init__(self, problem: Problem, choice: NDArray[np.int64], region: Region, unit: Unit):
@@ -103,10 +104,13 @@ class _Layer:
         return of in self.unit.classes or of >= self.kernels
 
     def is_cheapest(self, seconds: float) -> bool:
-        """Whether it is proved within some seconds that no graph of any number of these layers has cheaper ones.
+        """Whether it can be proved that no graph of any number of these layers is cheaper.
 
-        Every graph of the whole has the value above the layer, every graph of that the value below, and none of the
-        layer alone, with all beside it for nothing, is cheaper.
+        That is so if every graph computes the value above the layer, every graph of this value computes the one
+        below, and the layer alone has no cheaper form even if all that it is computed from costs nothing.
+
+        Args:
+            seconds: Time limit of the proof, in seconds.
         """
         if self.problem.signed or not self._needs(self.root, self.unit.top):
             return False
@@ -116,7 +120,7 @@ class _Layer:
         return found.optimal and np.allclose(as_tuple(found.cost), self.costs, rtol=1e-9, atol=1e-12)
 
     def _needs(self, root: int, part: int) -> bool:
-        """Whether no graph of one class is without another."""
+        """Whether every graph of the e-class ``root`` contains the e-class ``part``."""
         without = self.problem.excluded | (self.problem.node_class == part)
         try:
             replace(self.problem, roots=np.asarray([root]), subsumed=without)
@@ -125,7 +129,7 @@ class _Layer:
         return False
 
     def _alone(self) -> Problem:
-        """The extraction problem of the layer, with all beside it for nothing."""
+        """The extraction problem of the layer, in which all that it is computed from costs nothing."""
         problem, excluded = self.problem, self.problem.excluded.tolist()
         number: dict[int, int] = {}
         classes: list[list[tuple[Cost, list[int]]]] = []
@@ -143,13 +147,18 @@ class _Layer:
 
 
 class _Expansion:
-    """Builds the graph of a choice with copies of layers.
+    """Builds the graph of a choice, with copies of layers in it.
 
     Args:
-        short: the shortened function.
-        region: it saturated, with kernels.
-        choice: class -> chosen e-node.
-        layers: those to copy, lower chains first.
+        short: The shortened function.
+        region: Its saturation, with kernels.
+        choice: E-class -> chosen e-node, shape (e-classes,).
+        layers: The layers to copy, lower chains first.
+
+    Attributes:
+        built: E-class -> its expression, below the missing layers.
+        above: E-class of the value of a layer -> the expression that the last missing layer computes.
+        results: Result of the whole function -> its expression.
     """
 
     def __init__(self, short: Truncated, region: Region, choice: NDArray[np.int64], layers: Sequence[_Layer]):
@@ -160,11 +169,11 @@ class _Expansion:
         self.choice: list[int] = choice.tolist()
         self.layers = layers
         self.built: dict[int, Expr] = {}
-        self.above: dict[int, Expr] = {}  # class that a layer computes -> what the last missing one computes
-        self.results: dict[Expr, Expr] = {}  # result of the whole function -> what is built for it
+        self.above: dict[int, Expr] = {}
+        self.results: dict[Expr, Expr] = {}
 
     def body(self) -> Expr | None:
-        """The graph, None where a layer needs, beside it, what is above it, or results are not a tuple of their own."""
+        """The graph; None if a layer needs a value from above it, or if a result was not chosen."""
         spans = input_spans(self.snapshot, self.region.lowered)
         tops = {layer.unit.top: layer for layer in self.layers}
         beside = [of for layer in self.layers for of in layer.beside]
@@ -179,11 +188,11 @@ class _Expansion:
         return fold_constants(self._whole(wanted))
 
     def _value(self, of: int) -> Expr:
-        """What those use that are above all layers that compute a class."""
+        """The expression of an e-class for its users above the layers."""
         return self.above.get(of) or self.built[of]
 
     def _copy(self, layer: _Layer) -> bool:
-        """Build the missing layers; whether all that they need was built."""
+        """Build the copies of a layer; whether all that they need was built before."""
         unit = layer.unit
         if any(of not in self.built for of in layer.beside):
             return False
@@ -202,7 +211,7 @@ class _Expansion:
         return True
 
     def _node(self, of: int, atoms: Mapping[int, int], below: list[Expr], span: Any) -> Expr:
-        """The expression of what is chosen for a class, with other atoms in place of its own."""
+        """The expression of the e-node that was chosen for an e-class, with other atoms in the place of its own."""
         snapshot, node = self.snapshot, self.choice[of]
         atom = int(snapshot.node_atom[node])
         symbol = snapshot.symbols[snapshot.node_symbol[node]]
@@ -214,7 +223,11 @@ class _Expansion:
         return expr
 
     def _whole(self, wanted: Sequence[int]) -> Expr:
-        """The value of the function: of results that the shortened one has, by their classes, and of the others."""
+        """The body of the whole function.
+
+        Args:
+            wanted: E-classes of the results that the shortened function has.
+        """
         chains = [layer.unit.chain for layer in self.layers]
         lower = {result for chain in chains for layer in chain.nodes[: KEPT - 1] for result in chain.results(layer)}
         for result, of in zip(self.short.results, wanted, strict=True):

@@ -1,9 +1,9 @@
-"""Repeated layers of a graph: where they are.
+"""Where the repeated layers of a graph are.
 
-A value is computed of itself again and again: by layers that are the same but for their constants and inputs. They
-are found by what surrounds each node, up to a radius, as a hash; nodes that look alike are candidates for the values
-between layers, and two walks side by side, down from one of them and from the next, tell whether what lies
-between is the same. Both are linear in the graph.
+A layer computes a value from the value of the layer before it; repeated layers differ in their constants and inputs
+only. To find them, each node is hashed together with what is below it, up to a radius. Nodes of equal hashes are
+candidates for the values between layers. Two walks side by side, down from one candidate and from the next, then
+tell whether the nodes in between are the same. Both steps take time linear in the size of the graph.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 
 RADIUS = 4
-"""How far below a node others may differ from it."""
+"""Depth of the part below a node that its hash covers."""
 
 MIN_LAYERS = 6
-"""Fewer layers are not worth the search."""
+"""Least number of layers that are worth the search."""
 
 MIN_CALLS = 8
-"""Calls in a layer, at least, as rules see over smaller ones: of these several are one."""
+"""Least number of calls in a layer. Smaller layers are joined: patterns of rules reach across them."""
 
 _TRIES = 16
-"""Groups of nodes that look alike, of which it is tried whether they lie between layers."""
+"""Number of groups of nodes with equal hashes that are tried as values between layers."""
 
 _STEPS = 2
-"""Nodes that the walks for one candidate may visit, for each node of the graph."""
+"""Nodes that the walks for one group may visit, as a multiple of the size of the graph."""
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Layers one above the other: each computes the next of a chain of values from the one before.
+    """A chain of layers: each computes the next of several values from the one before.
 
-    Args:
-        cuts: the values, one more than layers.
-        nodes: of each layer, its nodes, constants and inputs among them, in an order that is the same for all;
-            the first is the value that the layer computes. What all layers share is in none.
-        places: those in ``nodes`` of what is, in every layer, a result of the whole too.
+    Attributes:
+        cuts: The values, lowest first; there is one more than there are layers.
+        nodes: The nodes of each layer, constants and inputs included, in the same order for all layers. The first
+            is the value that the layer computes. Nodes that all layers share are in none of the lists.
+        places: The positions in each list of ``nodes`` of what is a result of the whole graph as well.
     """
 
     cuts: list[Expr]
@@ -55,67 +55,66 @@ class Layers:
     places: list[int]
 
     def results(self, layer: Sequence[Expr]) -> list[Expr]:
-        """What the nodes of a layer are among the results of the whole."""
+        """The nodes of a layer that are results of the whole graph."""
         return [layer[place] for place in self.places]
 
 
-def result_tuples(body: Expr) -> list[Tuple]:
-    """The tuples of a graph that do nothing but hold its results, those inside of others first."""
-    if not isinstance(body, Tuple):
-        return []
-    nodes = post_order(body, children=region_children)
-    users = Counter(child for node in nodes for child in dict.fromkeys(region_children(node)))
-    held: Counter[Expr] = Counter()
-    found = [body]
-    for outer in found:
-        for field in dict.fromkeys(outer.fields):
-            held[field] += 1
-            if isinstance(field, Tuple) and held[field] == users[field]:
-                found.append(field)
-    return found[::-1]
-
-
-def find_layers(body: Expr, types: Mapping[Expr, Type]) -> list[Layers]:
-    """Chains of layers in a graph, none where there are none worth anything; lower ones first.
+class LayeredGraph:
+    """A graph in which layers are looked for. Nodes are numbered in post-order; those inside functions have no number.
 
     Args:
-        body: the graph; if it is a tuple, layers may have results of their own in it.
-        types: type of each node.
+        body: The graph. If it is a tuple, layers may have results of their own in it.
+        types: Type of each node.
     """
-    graph = _Graph(body, types)
-    if any(map(is_opaque, graph.nodes)):
-        return []
-    found: list[Layers] = []
-    taken: set[Expr] = set()
-    tries = _TRIES
-    for members in graph.candidates():
-        if graph.nodes[members[len(members) // 2]] not in taken and tries:
-            tries -= 1
-            for layers in graph.layers_between(members):
-                nodes = {node for one in layers.nodes for node in one}
-                if taken.isdisjoint(nodes):
-                    taken |= nodes
-                    found.append(layers)
-    return sorted(found, key=lambda layers: graph.number[layers.cuts[0]])
-
-
-class _Graph:
-    """A graph as numbers: nodes by their place in post-order, without those that are not in a region's own graph."""
 
     def __init__(self, body: Expr, types: Mapping[Expr, Type]):
-        self.body = body
         self.nodes = post_order(body, children=region_children)
         self.number = number = {node: index for index, node in enumerate(self.nodes)}
-        self.tuples = {number[outer] for outer in result_tuples(body)}
         self.children = [[number[child] for child in region_children(node)] for node in self.nodes]
+        self.tuples = self._result_tuples()
         self.type = [types.get(node) for node in self.nodes]
         heads = zip(map(_head, self.nodes), self.type, strict=True)
         labels: dict[object, int] = {}
         self.label = [labels.setdefault(head, len(labels)) for head in heads]
 
+    def chains(self) -> list[Layers]:
+        """The chains of layers, lower ones first."""
+        if any(map(is_opaque, self.nodes)):
+            return []
+        found: list[Layers] = []
+        taken: set[Expr] = set()
+        tries = _TRIES
+        for members in self._candidates():
+            if self.nodes[members[len(members) // 2]] not in taken and tries:
+                tries -= 1
+                for layers in self._layers_between(members):
+                    nodes = {node for one in layers.nodes for node in one}
+                    if taken.isdisjoint(nodes):
+                        taken |= nodes
+                        found.append(layers)
+        return sorted(found, key=lambda layers: self.number[layers.cuts[0]])
+
+    def result_tuples(self) -> list[Tuple]:
+        """The tuples that do nothing but hold results of the graph, inner ones first."""
+        nodes = [self.nodes[number] for number in self.tuples]
+        return [node for node in reversed(nodes) if isinstance(node, Tuple)]
+
+    def _result_tuples(self) -> dict[int, None]:
+        """The numbers of these, outer ones first."""
+        uses = Counter(child for children in self.children for child in dict.fromkeys(children))
+        held: Counter[int] = Counter()
+        found = {len(self.nodes) - 1: None} if isinstance(self.nodes[-1], Tuple) else {}
+        waiting = [*found]
+        for outer in waiting:
+            for field in dict.fromkeys(self.children[outer]):
+                held[field] += 1
+                if isinstance(self.nodes[field], Tuple) and held[field] == uses[field]:
+                    waiting.append(field)
+        return dict.fromkeys(waiting)
+
     @cached_property
     def users(self) -> list[list[int]]:
-        """Who uses each node, tuples of results aside."""
+        """The nodes that use each node, tuples of results left out."""
         users: list[list[int]] = [[] for _ in self.nodes]
         for user, children in enumerate(self.children):
             if user not in self.tuples:
@@ -125,11 +124,11 @@ class _Graph:
 
     @cached_property
     def results(self) -> set[int]:
-        """The nodes that are results."""
-        return {field for outer in self.tuples for field in self.children[outer]} - self.tuples
+        """The nodes that are results of the graph."""
+        return {field for outer in self.tuples for field in self.children[outer]} - self.tuples.keys()
 
-    def candidates(self) -> list[list[int]]:
-        """Groups of calls that look alike, those first of which one has fewest values beside it."""
+    def _candidates(self) -> list[list[int]]:
+        """Groups of calls with equal hashes; first those of which the middle one has fewest values beside it."""
         groups: dict[int, list[int]] = {}
         for node, look in enumerate(self._looks().tolist()):
             if type(self.nodes[node]) is Call:
@@ -139,7 +138,7 @@ class _Graph:
         return sorted(several, key=lambda members: (alive[members[len(members) // 2]], -len(members), members[0]))
 
     def _alive(self) -> list[int]:
-        """How many values, computed up to a node, are used after it: between layers there are fewest."""
+        """How many values computed up to each node are used after it: there are fewest between layers."""
         change = [0] * (len(self.nodes) + 1)
         for node, users in enumerate(self.users):
             if users and self.children[node]:
@@ -148,7 +147,7 @@ class _Graph:
         return list(accumulate(change))
 
     def _looks(self) -> NDArray[np.uint64]:
-        """A hash of each node and of what is below it, up to the radius."""
+        """A hash of each node and of what is below it, up to the radius; shape (nodes,)."""
         arity = np.asarray([len(children) for children in self.children])
         child = np.asarray([child for children in self.children for child in children], dtype=np.int64)
         parent = np.repeat(np.arange(len(arity)), arity)
@@ -162,8 +161,8 @@ class _Graph:
             look = _mixed(alone + below)
         return look
 
-    def layers_between(self, members: Sequence[int]) -> list[Layers]:
-        """Layers between nodes that look alike, and below them."""
+    def _layers_between(self, members: Sequence[int]) -> list[Layers]:
+        """The layers between nodes of equal hashes, and below them."""
         self._steps = _STEPS * len(self.nodes)
         middle = len(members) // 2
         cuts = [members[middle - 1], members[middle]]
@@ -184,16 +183,18 @@ class _Graph:
         return [self._layers(layers[slice(*run)], cuts[run[0] : run[1] + 1]) for run in self._runs(layers)]
 
     def _joined(self, layers: list[list[int]], cuts: list[int]) -> tuple[list[list[int]], list[int]]:
-        """Small layers as larger ones of several each; those that are left over above are none."""
+        """Layers of enough calls, each made of several small ones; what is left over at the top is dropped."""
         many = ceil(MIN_CALLS / self._calls(layers[0])) if layers else 1
         starts = range(0, len(layers) - many + 1, many)
         joined = [list(chain.from_iterable(layers[start : start + many][::-1])) for start in starts]
         return joined, cuts[::many][: len(joined) + 1]
 
     def _side_by_side(self, top: int, bottom: int, other: int) -> tuple[list[int], list[int], int] | None:
-        """The nodes from ``top`` down to ``bottom``, the nodes from ``other`` down that are the same, and their bottom.
+        """Compare the nodes from ``top`` down to ``bottom`` with those from ``other`` down.
 
-        Returns None where nothing is the same.
+        Returns:
+            The former, the latter, and the node among the latter that corresponds to ``bottom``; None if the two
+            parts differ.
         """
         twin: dict[int, int] = {}
         taken: dict[int, None] = {}
@@ -219,9 +220,10 @@ class _Graph:
         return list(twin), list(taken), cut
 
     def _runs(self, layers: list[list[int]]) -> list[tuple[int, int]]:
-        """First and last (exclusive) of so many layers in a row that nothing but the values between leads out of them.
+        """The runs of layers of which nothing is used outside but the values between them, and results of the graph.
 
-        Results of the whole do.
+        Returns:
+            The first layer of each run, and the one after its last.
         """
         owner: dict[int, int] = {}
         apart = [True] * len(layers)
@@ -256,7 +258,7 @@ class _Graph:
 
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Each number scattered over all: a step of the generator splitmix64."""
+    """A hash of each number: one step of the generator splitmix64 (https://prng.di.unimi.it/splitmix64.c)."""
     mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -264,7 +266,7 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _head(node: Expr) -> object:
-    """What a node is beside its children and its type; equal for what may correspond."""
+    """What tells whether nodes may correspond, beside their children and types: equal if they may."""
     if is_opaque(node):
         return node
     op = node.op if isinstance(node, Call) and isinstance(node.op, Op) else None

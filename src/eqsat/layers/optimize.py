@@ -10,7 +10,7 @@ from eqsat.collector import paused_gc
 from eqsat.egraph.rule import FoldConstants, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
 from eqsat.layers.expand import expand
-from eqsat.layers.find import find_layers
+from eqsat.layers.find import LayeredGraph
 from eqsat.layers.truncate import Truncated, Unit, find_units
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import OptimizeKeywords, Options, Rules, takes
@@ -23,7 +23,7 @@ from eqsat.relay.module import IRModule
 Source = TypeVar("Source", Expr, IRModule)
 
 _WORTH = 2 / 3
-"""Share of the graph that is saturated, below which it pays."""
+"""Fraction of the nodes that a shortened function may keep: with more the attempt does not pay."""
 
 
 @takes(OptimizeKeywords)
@@ -93,15 +93,16 @@ def _truncated(source: Expr | IRModule, bodies: list[Body], options: Options) ->
     schedule = options.schedule
     if any(phase.iterations is not None for phase in schedule.phases):
         return None
-    chains = find_layers(source.body, bodies[0].types)
+    graph = LayeredGraph(source.body, bodies[0].types)
+    chains = graph.chains()
     if not chains or not all(map(_sees_near, schedule.rules)):
         return None
-    short = Truncated(source, chains)
+    short = Truncated(source, chains, graph.result_tuples())
     return short if short.share < _WORTH else None
 
 
 def _sees_near(rule: Rule) -> bool:
-    """Whether all that a rule sees is in the e-graph and near what it matches."""
+    """Whether a rule looks at nothing outside the e-graph or far from what it matches."""
     if isinstance(rule, FoldConstants):
         return True
     return (

@@ -1,13 +1,12 @@
-"""Graphs without most of their repeated layers, and whether what is found for these tells of the whole.
+"""Graphs without most of their repeated layers, and whether the missing layers would have been saturated alike.
 
-Of a chain of layers the first three and the last are kept. What rules find of the two in the middle they find of
-each one in between in the whole graph, when
+Of a chain of layers the first three and the last are kept. The missing ones stand between the third and the last.
+What rules find for the third layer they find for each missing one under two conditions:
 
-* what is known of the constants and inputs of the one is known of those of every other (:mod:`eqsat.egraph.renaming`)
-  and no constant that is not shared by all layers is found twice anywhere;
-* both came out the same, e-node for e-node (:mod:`eqsat.egraph.likeness`). Rules see an e-graph piece by piece: what
-  follows for a layer follows from what is in it and beside it, so what is the same for two neighbours is the same for
-  the next.
+* All that rules asked about the constants and inputs of the third layer has the same answers for those of the missing
+  one (:mod:`eqsat.egraph.renaming`), and no constant occurs twice unless all layers share it.
+* The second and the third layer have the same e-nodes (:mod:`eqsat.egraph.likeness`). What rules find for a layer
+  follows from the layer and what is beside it. So if it is the same for two neighbours, it is the same for the next.
 """
 
 from __future__ import annotations
@@ -19,34 +18,34 @@ from eqsat.egraph.likeness import ClassGraph
 from eqsat.egraph.lower import region_children
 from eqsat.egraph.renaming import Asked, all_asked, asked_about, renaming
 from eqsat.egraph.report import Limits
-from eqsat.layers.find import Layers, result_tuples
+from eqsat.layers.find import Layers
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Constant, Expr, Function, Tuple, Var
 from eqsat.relay.visitor import post_order, rebuild
 
 KEPT = 4
-"""Layers of a chain that are kept."""
+"""Number of layers of a chain that are kept."""
 
 
 class Truncated:
-    """A function without most layers of some chains.
+    """A function without most layers of its chains.
 
     Args:
-        whole: the function.
-        chains: its layers.
+        whole: The function.
+        chains: Its chains of layers.
+        tuples: The tuples that hold its results, inner ones first.
 
     Attributes:
-        function: without the layers between the third and the last of each chain, and without their results.
-        place: node of ``whole`` -> what has its place.
-        tuples: those of ``whole`` that hold its results, inner ones first.
-        results: the results of ``whole`` that ``function`` has too.
-        share: of the nodes of ``whole``, those that ``function`` has.
+        function: The function without the layers between the third and the last of each chain, and their results.
+        place: Node of ``whole`` -> the node of ``function`` in its place.
+        results: The results of ``whole`` that ``function`` has as well.
+        share: The number of nodes of ``function`` as a fraction of those of ``whole``.
     """
 
-    def __init__(self, whole: Function, chains: Sequence[Layers]):
+    def __init__(self, whole: Function, chains: Sequence[Layers], tuples: Sequence[Tuple]):
         self.whole = whole
         self.chains = chains
-        self.tuples = result_tuples(whole.body)
+        self.tuples = tuples
         self.results: list[Expr] = []
         body = self._body()
         below = {chain.cuts[-2]: chain.cuts[KEPT - 1] for chain in chains}
@@ -62,11 +61,11 @@ class Truncated:
         self.share = len(order) / (len(order) + missing)
 
     def limits(self, limits: Limits) -> Limits:
-        """The share of the limits of the whole, so that what stays within it would as a whole."""
+        """Limits in proportion to the size: a run within them would have stayed within ``limits`` as a whole."""
         return replace(limits, nodes=max(1, int(limits.nodes * self.share)), seconds=limits.seconds * self.share)
 
     def class_of(self, node: Expr, region: Region) -> int:
-        """The class of what has the place of a node of ``whole``, ``function`` saturated."""
+        """The e-class of a node of ``whole`` in ``function``, which ``region`` is the saturation of."""
         return int(region.snapshot.handle_class[region.lowered.handles[self.place[node]]])
 
     def _body(self) -> Expr:
@@ -83,15 +82,16 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Unit:
-    """The layer, third of its chain, that the missing ones are copies of.
+    """The third layer of a chain, which the missing ones are copies of.
 
-    Args:
-        chain: all layers.
-        top, bottom: classes of the value that it computes, and of that which it computes it of.
-        results: classes of its own results.
-        classes: the classes that are the layer's alone.
-        places: class -> a place in the layer whose node has a span.
-        renamed: of each missing layer, the atoms that take the place of the layer's.
+    Attributes:
+        chain: All layers of the chain.
+        top: The e-class of the value that the layer computes.
+        bottom: The e-class of the value that it computes this from.
+        results: The e-classes of results of the whole function in the layer.
+        classes: The e-classes that no other layer has.
+        places: E-class -> position in the layer of a node of it that has a span.
+        renamed: For each missing layer, atom of the third layer -> the atom in its place.
     """
 
     chain: Layers
@@ -104,11 +104,11 @@ class Unit:
 
 
 def find_units(short: Truncated, region: Region) -> list[Unit] | None:
-    """The layers that the missing ones are copies of, lower chains first; None if that may not be told of some.
+    """The layers that the missing ones are copies of, lower chains first; None if some may not be copies.
 
     Args:
-        short: the shortened function.
-        region: it saturated.
+        short: The shortened function.
+        region: Its saturation.
     """
     finder = _Finder(short, region)
     units = []
@@ -121,7 +121,7 @@ def find_units(short: Truncated, region: Region) -> list[Unit] | None:
 
 
 class _Finder:
-    """See :func:`find_units`."""
+    """Finds the layers for :func:`find_units`."""
 
     def __init__(self, short: Truncated, region: Region):
         self.short = short
@@ -131,7 +131,7 @@ class _Finder:
         self.taken = set(range(len(self.vocabulary.atoms)))
 
     def unit(self, chain: Layers) -> Unit | None:
-        """The layer that the missing ones of a chain are copies of, None if they are not like it."""
+        """The layer that the missing ones of a chain are copies of; None if they may not be copies."""
         leaves = [self._leaves(nodes) for nodes in chain.nodes]
         model = leaves[2]
         own = [place for place, atom in model.items() if leaves[1][place] != atom]
@@ -154,7 +154,7 @@ class _Finder:
     # ---- what is known of constants and inputs
 
     def _leaves(self, nodes: Sequence[Expr]) -> dict[int, int]:
-        """Place of each constant and input of a layer -> its atom."""
+        """Position of each constant and input in a layer -> its atom."""
         return {
             place: self.vocabulary.constant(node) if isinstance(node, Constant) else self.vocabulary.variable(node)
             for place, node in enumerate(nodes)
@@ -162,12 +162,12 @@ class _Finder:
         }
 
     def _neighbour(self, pairs: dict[int, int] | None, others: set[int]) -> dict[int, int] | None:
-        """Atoms of a layer -> those of the next, with what Python computed of them."""
+        """Atoms of a layer, and of constants computed from them -> those of the next layer."""
         found = None if pairs is None else renaming(self.vocabulary, all_asked(self.vocabulary), pairs)
         return None if found is None or asked_about(self.vocabulary, found, others) is None else found
 
     def _renamed(self, asked: Sequence[Asked] | None, pairs: dict[int, int] | None) -> dict[int, int] | None:
-        """Atoms of a layer -> those of a missing one, which are found nowhere else."""
+        """Atoms of a layer -> those of a missing one, which occur nowhere else."""
         atoms = None if asked is None or pairs is None else renaming(self.vocabulary, asked, pairs)
         if atoms is None or not self.taken.isdisjoint(atoms.values()) or len(set(atoms.values())) < len(atoms):
             return None
@@ -179,13 +179,13 @@ class _Finder:
     def _unit(
         self, chain: Layers, neighbour: dict[int, int], others: set[int], renamed: list[dict[int, int]]
     ) -> Unit | None:
-        """The third layer, if it and the second one are the same, and apart from the others.
+        """The third layer, if it has the same e-nodes as the second, and none of its own in common with the others.
 
         Args:
-            chain: the layers.
-            neighbour: atoms of the second layer -> those of the third.
-            others: atoms of other layers that are kept.
-            renamed: as for :class:`Unit`.
+            chain: The layers.
+            neighbour: Atom of the second layer -> that of the third.
+            others: Atoms of the other layers that are kept.
+            renamed: As for :class:`Unit`.
         """
         cuts = [self._class(cut) for cut in chain.cuts[:KEPT]]
         known = self._known_likes(chain)
@@ -204,7 +204,7 @@ class _Finder:
         return Unit(chain, cuts[3], cuts[2], results[1], frozenset(alone), self._places(chain.nodes[2]), renamed)
 
     def _known_likes(self, chain: Layers) -> dict[int, int] | None:
-        """Classes that the second layer is computed of -> those for the third, as far as nodes of theirs tell."""
+        """E-classes of the nodes of the second layer and around it -> those of the third; None if they conflict."""
         likes = [(chain.cuts[1], chain.cuts[2]), *zip(chain.nodes[1], chain.nodes[2], strict=True)]
         inside = {*chain.nodes[1], *chain.nodes[2], *chain.cuts[1:3]}
         beside = [child for layer in (1, 2) for node in chain.nodes[layer] for child in region_children(node)]
@@ -216,7 +216,7 @@ class _Finder:
         return known
 
     def _places(self, nodes: Sequence[Expr]) -> dict[int, int]:
-        """Class -> place of the node of it that was lowered first among those with a span."""
+        """E-class -> position of its first node, in the order of lowering, that has a span."""
         places: dict[int, int] = {}
         spanned = [place for place, node in enumerate(nodes) if node.span is not None]
         handles = self.region.lowered.handles
@@ -229,7 +229,7 @@ class _Finder:
 
 
 def _pairs(ones: dict[int, int], others: dict[int, int], places: Sequence[int]) -> dict[int, int] | None:
-    """What is at some places -> what is there in another layer; None if it is not one to one."""
+    """Atoms at some positions of a layer -> those of another layer; None if this is not one to one."""
     pairs: dict[int, int] = {}
     for place in places:
         if pairs.setdefault(ones[place], others[place]) != others[place]:

@@ -1,4 +1,4 @@
-"""Rewriting in every order beside saturation: how much the order of the same rules matters."""
+"""Compare rewriting in different orders of rules with saturation: how much the order matters."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 
 ALL_LIMIT = 5040
-"""Most orders (those of 7 rules) that ``orders="all"`` tries."""
+"""Most orders that ``orders="all"`` tries: those of 7 rules."""
 
 SHOWN = 24
-"""Rows of the printed table; the middle ones of more are left out."""
+"""Most rows of the printed table, from which the middle ones are left out."""
 
 NAMES_SHOWN = 8
-"""Rules or rewrites of a row that the table names."""
+"""Most rules that a row of the table names."""
 
 
 @dataclass(frozen=True)
 class OrderRow:
-    """One way to apply the rules.
+    """One way to apply the rules, and its result.
 
-    Args:
+    Attributes:
         kind: ``order`` of rules, ``phases`` of rule sets, ``random`` choices or ``saturation``.
-        order: names of the rules or rule sets in their order; of random choices those that changed the graph.
-        cost: of the final graph, equal computations once.
-        passes: of single rules; of saturation, iterations.
-        seconds: it took.
+        order: Names of the rules or rule sets in their order; for random choices, of those that changed the graph.
+        cost: Cost of the final graph, in which equal computations count once.
+        passes: Number of passes of single rules; for saturation, of iterations.
+        seconds: Time that it took, in seconds.
         stop: ``settled`` or ``saturated``, ``loop``, or the limit that was reached.
-        expr: the final graph.
+        expr: The final graph.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class OrderRow:
 
     @property
     def looped(self) -> bool:
-        """Whether the rules undid each other for ever."""
+        """Whether the rules undo each other without end."""
         return self.stop == "loop"
 
     def to_json(self) -> dict[str, Any]:
@@ -71,14 +71,14 @@ class OrderRow:
 
 @dataclass(frozen=True)
 class OrderComparison:
-    """What every order of the same rules comes to, beside saturation.
+    """The results of rewriting in several orders, and of saturation by the same rules.
 
-    Args:
-        input_cost: of the graph as given.
-        rows: one for each order and random run, in the order they were made.
-        saturation: all rules at once, then extraction.
-        extraction: its result.
-        skipped: rules that no order can apply, with the reason.
+    Attributes:
+        input_cost: Cost of the given graph.
+        rows: One row for each order and each random run, in the order in which they were made.
+        saturation: The row of saturation followed by extraction.
+        extraction: The result of that extraction.
+        skipped: Name of each rule that cannot be applied in place -> the reason.
     """
 
     input_cost: float
@@ -94,17 +94,17 @@ class OrderComparison:
 
     @property
     def best(self) -> OrderRow:
-        """The cheapest of the orders, the first of equal ones."""
+        """The cheapest order; of equal ones, the first."""
         return min(self.rows, key=lambda row: row.cost)
 
     @property
     def worst(self) -> OrderRow:
-        """The dearest of the orders, the first of equal ones."""
+        """The dearest order; of equal ones, the first."""
         return max(self.rows, key=lambda row: row.cost)
 
     @property
     def ties(self) -> list[OrderRow]:
-        """The orders that reach the cost of saturation."""
+        """The orders that end at the cost of saturation."""
         return [row for row in self.rows if _close(row.cost, self.saturation.cost)]
 
     @property
@@ -115,7 +115,7 @@ class OrderComparison:
 
     @property
     def looped(self) -> list[OrderRow]:
-        """The orders in which rules undo each other for ever."""
+        """The orders in which rules undo each other without end."""
         return [row for row in self.rows if row.looped]
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class OrderComparison:
         }
 
     def plot(self, path: Any) -> None:
-        """Write a picture of the costs, cheapest first, to ``path``: one self-contained SVG file."""
+        """Write a picture of the costs, cheapest first, to ``path`` as one self-contained SVG file."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(draw(self.ranked, self.saturation.cost, self.input_cost))
 
@@ -227,7 +227,7 @@ class _Comparing:
 
 
 class _Pricing:
-    """Cost of graphs under a model, as extraction prices them; equal graphs are priced once."""
+    """Prices graphs as extraction does; equal graphs are priced once."""
 
     def __init__(self, options: Options):
         self.options = replace(options, rules=(), method="tree", explain=False)
@@ -267,7 +267,7 @@ def _single(source: Any) -> tuple[Expr, IRModule | None]:
 
 
 def _units(rules: list[Any], skipped: dict[str, str]) -> list[tuple[str, list[Step]]]:
-    """What is put in order: name and rules of each rule set or single rule."""
+    """Name and rules of each rule set or single rule, which are put in order."""
     if not rules:
         raise ArgumentError("compare_orders needs rules")
     flatten(rules)  # names must be unique over all of them

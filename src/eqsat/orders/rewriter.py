@@ -1,7 +1,7 @@
-"""Rewriting in place until nothing changes: what a compiler without an e-graph does with the same rules.
+"""Rewriting in place until nothing changes, as a compiler without an e-graph applies the same rules.
 
-A pass of one rule replaces every match that can be taken, as :func:`eqsat.relay.dataflow_pattern.rewrite`
-does it; after it constants are folded, as they are in an extracted graph.
+One pass of a rule replaces all matches that do not overlap, as :func:`eqsat.relay.dataflow_pattern.rewrite` does.
+Constants are folded after each pass, as they are in an extracted graph.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Step = tuple[str, DFPatternCallback]
 
 @dataclass
 class Rewritten:
-    """Where rewriting ended.
+    """The end of a rewriting.
 
-    Args:
-        expr: the graph, typed.
-        passes: passes of single rules that were made.
-        stop: ``settled`` when no rule changes anything; ``loop`` when a graph came back that was there
-            before; ``passes``, ``nodes`` or ``seconds`` when a limit was reached.
-        order: names of the rules that changed the graph, in turn.
+    Attributes:
+        expr: The final graph, typed.
+        passes: Number of passes of single rules.
+        stop: ``settled`` if no rule changes the graph any more; ``loop`` if an earlier graph came back;
+            ``passes``, ``nodes`` or ``seconds`` if a limit was reached.
+        order: Names of the rules that changed the graph, in the order in which they did.
     """
 
     expr: Expr
@@ -50,7 +50,7 @@ class Graphs:
         self._by_hash: dict[int, list[Expr]] = {}
 
     def find(self, expr: Expr) -> Expr:
-        """The first graph put in that equals ``expr``, which is put in when there is none."""
+        """The graph of the set that equals ``expr``; ``expr`` is added if there is none."""
         alike = self._by_hash.setdefault(structural_hash(expr), [])
         for known in alike:
             if structural_equal(known, expr):

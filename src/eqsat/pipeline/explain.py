@@ -23,28 +23,29 @@ from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import children_first
 
 INPUT = "input"
-"""Origin of a node that the graph had from the start."""
+"""Origin of a node that the given graph has."""
 
 Choice: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 AGAIN = "again"
-"""Rule of a step that repeats, elsewhere, what earlier steps showed."""
+"""Rule of a step that applies at another place what earlier steps showed."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One rewrite: ``before`` became ``after`` wherever the graph had it there.
+    """One rewrite, in which each ``before`` of the graph became an ``after``.
 
-    ``eqsat.rules.verify.verify_equal(step.before, step.after)`` computes both on random inputs.
+    ``eqsat.rules.verify.verify_equal(step.before, step.after)`` compares the two on random inputs.
 
-    Args:
-        rule: the rule, read from right to left where ``forward`` is false; ``commute`` for operands that change
-            places, ``again`` for what earlier steps showed.
-        forward: in which direction the rule was used.
-        before: the part of the graph that the rule speaks of.
-        after: what it became.
-        removed: the nodes of ``before`` that ``after`` is without, outer ones first; variables and constants left out.
-        added: the nodes that ``after`` alone has.
+    Attributes:
+        rule: Name of the rule, or ``commute`` for an exchange of operands, or ``again`` for a repetition of earlier
+            steps.
+        forward: Whether the rule was applied from left to right.
+        before: The part of the graph that the rule matched.
+        after: What it became.
+        removed: The nodes of ``before`` that ``after`` does not have, outer ones first, without variables and
+            constants.
+        added: The nodes of ``after`` that ``before`` does not have, likewise.
     """
 
     rule: str
@@ -61,15 +62,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Change:
-    """Steps that did the same in different places.
+    """Equal steps at different places.
 
-    Args:
-        rule: the rule.
-        forward: in which direction it was used.
-        removed: operators that went, outer ones first.
-        added: operators that took their place, or ``constant``; none where the value was there already.
-        places: where each step's first removed node of the given graph is from, for steps that have one.
-        count: how many steps.
+    Attributes:
+        rule: Name of the rule.
+        forward: Whether it was applied from left to right.
+        removed: Names of the operators that were removed, outer ones first.
+        added: Names of the operators in their place, or ``constant``; none where the graph had the value already.
+        places: For each step that removed a node of the given graph, where the first such node comes from.
+        count: Number of steps.
     """
 
     rule: str
@@ -86,15 +87,15 @@ class Change:
 
 
 class Explanation:
-    """How the chosen graph of one region follows from the graph that was given.
+    """How the chosen graph of one region follows from the given graph.
 
     Args:
-        region: the region, saturated with ``explain=True``.
-        choice: class -> chosen e-node.
-        result: the graph that was made of the choice.
+        region: The region, saturated with ``explain=True``.
+        choice: E-class -> chosen e-node, shape (e-classes,).
+        result: The graph that was built from the choice.
 
     Raises:
-        ArgumentError: the region was saturated without ``explain=True``.
+        ArgumentError: The region was saturated without ``explain=True``.
     """
 
     def __init__(self, region: Region, choice: Choice, result: Expr):
@@ -108,9 +109,9 @@ class Explanation:
 
     @cached_property
     def origins(self) -> dict[Expr, str]:
-        """``input`` or the name of the rule that made it, for each node of the result.
+        """Node of the result -> the name of the rule that made it, or ``input``.
 
-        Left out are nodes inside composites that were carved out of the chosen graph.
+        Nodes inside composites that were carved out of the chosen graph are left out.
         """
         makers, closed, terms = self._makers, self._closure, self._journal.terms
         symbols = self._journal.vocabulary.symbols
@@ -129,15 +130,15 @@ class Explanation:
         return found
 
     def steps(self) -> list[Step]:
-        """The rewrites from the given graph to the chosen one, in order.
+        """The rewrites that lead from the given graph to the chosen one, in order.
 
-        Constants are folded last: see :meth:`graphs`.
+        The folding of constants comes after them: see :meth:`graphs`.
         """
         derivation = self._derivation()
         return [self._step(edge, derivation) for edge in derivation]
 
     def graphs(self) -> Iterator[Expr]:
-        """The given graph (lets dissolved), it after each step, and the result where constants were folded last."""
+        """The given graph with its lets dissolved, the graph after each step, and the result if constants were folded."""
         derivation = self._derivation()
         yield self._expr(derivation.whole())
         for _ in derivation:
@@ -146,7 +147,7 @@ class Explanation:
             yield self.result
 
     def changes(self) -> list[Change]:
-        """The steps in short: what the rules replaced by what, alike ones together, in order of first appearance."""
+        """The steps in short: equal ones together, in order of their first appearance."""
         alike: dict[tuple[str, bool, tuple[str, ...], tuple[str, ...]], list[Step]] = {}
         for step in self.steps():
             added = ("constant",) if isinstance(step.after, Constant) else _operators(step.added)
@@ -161,7 +162,7 @@ class Explanation:
 
     @cached_property
     def _spans(self) -> dict[int, Any]:
-        """Where the nodes of the given graph are from."""
+        """Term -> where its node of the given graph comes from."""
         nodes = self.region.lowered.handles.items()
         return {self._journal.of_handle[handle]: node.span for node, handle in nodes if node.span is not None}
 
@@ -184,7 +185,7 @@ class Explanation:
 
     @cached_property
     def _makers(self) -> dict[tuple[int, ...], str]:
-        """Head and child classes of a node -> what made it first."""
+        """Symbol, atom and child classes of an e-node -> the rule that made it first, or ``input``."""
         journal, closed = self._journal, self._closure
         made: dict[tuple[int, ...], str] = {}
         entered: set[int] = set()

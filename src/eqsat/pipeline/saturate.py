@@ -27,7 +27,7 @@ from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 
 CLAIMS = ("Compiler", "Composite", "Primitive", "Extern", "SkipOptimization")
-"""Attributes of functions that rules leave as they are."""
+"""Attributes that mark functions which rules leave as they are."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ class Saturation:
 
     @property
     def node_count(self) -> int:
-        """E-nodes in all."""
+        """Number of e-nodes of all regions."""
         return sum(region.snapshot.node_count for region in self.regions)
 
     @property
     def class_count(self) -> int:
-        """E-classes in all."""
+        """Number of e-classes of all regions."""
         return sum(region.snapshot.class_count for region in self.regions)
 
 
@@ -201,7 +201,7 @@ def bodies_of(source: Expr | IRModule) -> list[Body]:
 
 
 def _roots(source: Any) -> list[tuple[str | None, Function | None, Expr, IRModule | None]]:
-    """Name, function, what to infer types of, and module, of each outermost region of ``source``."""
+    """The outermost functions of a graph: name, function, the root to infer types of, and the module."""
     if isinstance(source, IRModule):
         typed = infer_module(source)
         functions = [(variable.name_hint, function) for variable, function in typed.functions.items()]
@@ -226,5 +226,5 @@ def _is_open_node(node: Expr) -> bool:
 
 
 def is_open(function: Function) -> bool:
-    """Whether rules may look into a function: nobody has claimed its body, or asked to leave it alone."""
+    """Whether rules may look into a function, which has none of the attributes :data:`CLAIMS`."""
     return not any(function.attrs.get(key) for key in CLAIMS)
