@@ -1,7 +1,7 @@
-"""Many files: each worked on by itself, in processes here or on a Dask cluster, and not again when it is done.
+"""Process many files, each by itself, in local processes or on a Dask cluster.
 
-Beside every result stands a record of how it was made; what is newer than its source and was made the same way
-is left as it is. One failure, even one that ends its process, does not touch the rest.
+A record beside each result says how it was made. A result that is newer than its source and was made in the same way
+is not made again. A failure, even one that ends its process, does not affect the other files.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from eqsat.files import replacing
 
 Facts = dict[str, Any]
 Work = Callable[[Path, Path, Mapping[str, Any]], Facts]
-"""What is done with a source, a target and options; it is sent to other processes, so it is a function of a module."""
+"""Makes a target from a source and options. It is sent to other processes, so it must be a function of a module."""
 
 CONNECT_SECONDS = 10
-"""How long to wait for a scheduler to answer."""
+"""Time to wait for a scheduler to answer, in seconds."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A file to make from another; absolute paths."""
+    """A file to make from another; both paths are absolute."""
 
     source: Path
     target: Path
 
     @property
     def record(self) -> Path:
-        """Where it is told how the target was made."""
+        """The file that says how the target was made."""
         return self.target.with_name(self.target.name + ".json")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job.
+    """The outcome of a job.
 
-    Args:
-        job: the job.
-        status: ``done``, ``skipped`` (it was done before) or ``failed``.
-        error: why it failed.
-        facts: what the work returned, now or when it was done.
-        seconds: it took, now.
+    Attributes:
+        job: The job.
+        status: ``done``, ``skipped`` if it was done before, or ``failed``.
+        error: Why it failed.
+        facts: What the work returned, now or when it was done.
+        seconds: Time that it took now, in seconds.
     """
 
     job: Job
@@ -64,10 +64,12 @@ class Outcome:
 
 
 def find_jobs(folder: Path, out: Path, suffix: str) -> list[Job]:
-    """A job for each file in ``folder`` and below whose name ends in ``suffix``; results keep their relative paths.
+    """The jobs of a folder: one for each file in it and below whose name ends in ``suffix``.
+
+    Results have the relative paths of their sources.
 
     Raises:
-        FileError: there is no such folder, or ``out`` is a file.
+        FileError: There is no such folder, or ``out`` is a file.
         ArgumentError: ``out`` is the same folder: sources are never written to.
     """
     folder, out = folder.resolve(), out.resolve()
@@ -84,17 +86,17 @@ def find_jobs(folder: Path, out: Path, suffix: str) -> list[Job]:
 def run_jobs(
     jobs: Iterable[Job], work: Work, options: Mapping[str, Any], workers: int = 1, scheduler: str | None = None
 ) -> Iterator[Outcome]:
-    """Do the jobs that are not done, and tell what came of each as soon as it is known.
+    """Do the jobs that are not done yet, and give the outcome of each as soon as it is known.
 
     Args:
-        jobs: what to do.
-        work: how; a function of a module, which returns JSON.
-        options: plain data for ``work``; jobs done with other options are done again.
-        workers: processes here.
-        scheduler: address of a Dask scheduler whose workers see the same files, instead of processes here.
+        jobs: The jobs.
+        work: Does one job; a function of a module, which returns plain data.
+        options: Plain data for ``work``. Jobs that were done with other options are done again.
+        workers: Number of local processes.
+        scheduler: Address of a Dask scheduler whose workers see the same files, to use instead of local processes.
 
     Raises:
-        ArgumentError: fewer workers than one; a scheduler but no ``distributed`` installed, or none that answers.
+        ArgumentError: There are fewer workers than one, ``distributed`` is not installed, or no scheduler answers.
     """
     if workers < 1:
         raise ArgumentError(f"workers={workers}: give a number above 0")
@@ -115,7 +117,7 @@ def run_jobs(
 
 
 def attempt(job: Job, work: Work, options: Mapping[str, Any]) -> Outcome:
-    """Do one job; what goes wrong is part of the outcome."""
+    """Do one job; a failure is part of the outcome."""
     start = time.perf_counter()
     try:
         job.target.parent.mkdir(parents=True, exist_ok=True)
@@ -134,13 +136,13 @@ def _unexpected(error: BaseException) -> str:
 
 
 def _made_by(options: Mapping[str, Any]) -> Facts:
-    """As it comes back from JSON."""
+    """What a record says of how its target was made, as JSON gives it back."""
     made: Facts = json.loads(json.dumps({"version": version("eqsat"), "options": dict(options)}))
     return made
 
 
 def facts_when_done(job: Job, options: Mapping[str, Any]) -> Facts | None:
-    """What is on record of a job that need not be done again; None when it must be."""
+    """The recorded facts of a job that need not be done again; None if it must be done."""
     with suppress(OSError, ValueError):
         record = json.loads(job.record.read_text(encoding="utf-8"))
         same = isinstance(record, dict) and all(record.get(key) == value for key, value in _made_by(options).items())
@@ -163,7 +165,7 @@ def _outcome(future: Any, job: Job) -> Outcome:
 
 
 class _Processes(AbstractContextManager["_Processes"]):
-    """Processes of this machine. Each stands alone: when one ends, it takes its own job with it and is replaced."""
+    """Local processes. If one of them ends, only its own job fails, and another process takes its place."""
 
     def __init__(self, count: int):
         self.threads = ThreadPoolExecutor(count)
@@ -198,7 +200,7 @@ class _Processes(AbstractContextManager["_Processes"]):
 
 
 def _process() -> ProcessPoolExecutor:
-    """One process, which starts with its first job. Forked ones would share the engine's threads: it is spawned."""
+    """One process, which starts with its first job. It is spawned, since a fork would share the engine's threads."""
     return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
 
@@ -227,5 +229,5 @@ class _Cluster(AbstractContextManager["_Cluster"]):
 
 
 def default_workers() -> int:
-    """Processes that this one may use at once."""
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

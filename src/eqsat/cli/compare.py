@@ -1,4 +1,4 @@
-"""`eqsat compare`: how much the order of rewriting matters for a model."""
+"""`eqsat compare`: tell how much the order of rewriting matters for a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command, whatever it is doing."""
+"""Let Ctrl-C end a command, whatever it is doing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 class Interrupted(SystemExit):
-    """Ctrl-C. It is no KeyboardInterrupt: at those saturation and extraction stop early, and what they have is used."""
+    """Raised at Ctrl-C. It is no KeyboardInterrupt, at which saturation and extraction stop and keep what they have."""
 
 
 @contextmanager
 def ending_at_interrupts() -> Iterator[None]:
-    """Ctrl-C raises :class:`Interrupted`, until the block ends."""
+    """Have Ctrl-C raise :class:`Interrupted` until the block ends."""
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
         yield

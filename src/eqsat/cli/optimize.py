@@ -1,4 +1,4 @@
-"""`eqsat optimize`: a cheaper model that computes the same."""
+"""`eqsat optimize`: write a cheaper model that computes the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`eqsat optimize-all`: every model of a folder."""
+"""`eqsat optimize-all`: optimize every model of a folder."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def optimize_all(
 
 
 def optimize_one(source: Path, target: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """One model, in whatever process: as `eqsat optimize` does it."""
+    """Optimize one model as `eqsat optimize` does, in any process."""
     return optimize_file(source, target, Settings(**options["settings"]), Verification(**options["verification"]))
 
 
@@ -84,7 +84,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
 
 @contextmanager
 def _progress(count: int) -> Iterator[Any]:
-    """What to call with every outcome: a bar on a terminal, failures told as they come."""
+    """Give a function to call with every outcome; it moves a bar on a terminal and prints failures."""
     console = Console(stderr=True)
     columns = (TextColumn("optimizing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they mean."""
+"""Options that several commands share, and the records that hold their values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
 STREAM = Path("-")
-"""Standard input or output in the place of a file."""
+"""The path that stands for standard input or output."""
 
 COSTS: dict[str, Callable[[], CostFunction]] = {
     "opcount": OpCount,
@@ -38,7 +38,7 @@ def _gathered(name: str, record: Any, *options: Callable[[Any], Any]) -> Callabl
     """A decorator that gives a command some options, and their values as one argument.
 
     Args:
-        name: Of the argument.
+        name: Name of the argument.
         record: A dataclass with a field for each option.
         options: Decorators of ``click``, in the order of the help text.
     """

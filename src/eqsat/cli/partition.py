@@ -1,4 +1,4 @@
-"""`eqsat partition`: what a target computes in one call, as local functions of an ONNX model."""
+"""`eqsat partition`: make what a target computes in one call a local function of an ONNX model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a long command tells while it works."""
+"""Show the progress of a saturation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from eqsat.egraph.report import Report
 
 @contextmanager
 def saturation_progress(wanted: bool | None) -> Iterator[Callable[[Report], None]]:
-    """What to call after every iteration: it tells the sizes on stderr, on a terminal in one line that changes.
+    """Give a function to call after every iteration, which shows sizes on stderr; on a terminal, in one changing line.
 
     Args:
-        wanted: whether to tell; None for on a terminal only.
+        wanted: Whether to show them; None for on a terminal only.
     """
     if wanted is False or (wanted is None and not sys.stderr.isatty()):
         yield lambda report: None

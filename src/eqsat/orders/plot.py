@@ -1,4 +1,4 @@
-"""A picture of a comparison of orders: one dot an order, cheapest first, as a self-contained SVG."""
+"""A picture of a comparison of orders, as a self-contained SVG: one dot for each order, cheapest first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SATURATION, INPUT = "#2c8a4b", "#888888"
 
 
 class Run(Protocol):
-    """What is drawn of a row."""
+    """The part of a row that is drawn."""
 
     @property
     def kind(self) -> str: ...
@@ -26,12 +26,15 @@ class Run(Protocol):
 
 
 def draw(rows: Sequence[Run], saturation: float, given: float) -> str:
-    """The SVG text.
+    """Draw a comparison.
 
     Args:
-        rows: the orders, from left to right. Those that did not settle are drawn hollow.
-        saturation: cost that saturation reaches, a line.
-        given: cost of the input graph, a line.
+        rows: The orders, from left to right. Those that did not settle are drawn hollow.
+        saturation: The cost that saturation reaches, drawn as a line.
+        given: The cost of the given graph, drawn as a line.
+
+    Returns:
+        The text of the SVG.
     """
     scale = _Scale([row.cost for row in rows] + [saturation, given])
     parts = [

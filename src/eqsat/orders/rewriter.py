@@ -60,16 +60,16 @@ class Graphs:
 
 
 class _Stop(Exception):
-    """Ends a run; the argument is the reason."""
+    """Ends a run for the reason that is the argument."""
 
 
 class Rewriter:
     """Rewrites one graph by rules, within limits.
 
     Args:
-        source: the graph.
-        module: where functions called in it are found.
-        limits: its nodes and seconds are those of a run; runs are also limited to ``PASS_LIMIT`` rounds.
+        source: The graph.
+        module: The module of the functions that it calls.
+        limits: The limits of nodes and seconds of one run, which has at most ``PASS_LIMIT`` rounds.
     """
 
     def __init__(self, source: Expr, module: IRModule | None, limits: Limits):
@@ -78,7 +78,7 @@ class Rewriter:
         self.source = fold_constants(infer_type(source, module))
 
     def in_order(self, phases: Sequence[Sequence[Step]]) -> Rewritten:
-        """Run each phase's rules, one pass of each in their order, until a round of them changes nothing."""
+        """Apply one pass of each rule of a phase in their order, until no rule changes the graph; phase by phase."""
         run = _Run(self)
         try:
             for phase in phases:
@@ -88,7 +88,7 @@ class Rewriter:
         return run.result
 
     def at_random(self, steps: Sequence[Step], random: Random) -> Rewritten:
-        """At each turn apply one pass of a rule chosen at random among those that change the graph."""
+        """Apply one pass of a rule chosen at random among those that change the graph, until there is none."""
         run = _Run(self)
         try:
             for _ in range(PASS_LIMIT):
@@ -101,6 +101,8 @@ class Rewriter:
 
 
 class _Run:
+    """One run of a rewriter, with its clock."""
+
     def __init__(self, rewriter: Rewriter):
         self.module = rewriter.module
         self.limits = rewriter.limits
@@ -108,6 +110,7 @@ class _Run:
         self.result = Rewritten(rewriter.source, 0, "settled", [])
 
     def settle(self, phase: Sequence[Step]) -> None:
+        """Apply the rules of a phase until they change nothing."""
         seen = Graphs()
         seen.find(self.result.expr)
         for _ in range(PASS_LIMIT):
@@ -119,7 +122,7 @@ class _Run:
         raise _Stop("passes")
 
     def apply(self, step: Step) -> bool:
-        """One pass of a rule; whether it changed the graph."""
+        """Make one pass of a rule and tell whether it changed the graph."""
         name, callback = step
         before = self.result.expr
         self.result.passes += 1

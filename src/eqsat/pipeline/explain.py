@@ -138,7 +138,7 @@ class Explanation:
         return [self._step(edge, derivation) for edge in derivation]
 
     def graphs(self) -> Iterator[Expr]:
-        """The given graph with its lets dissolved, the graph after each step, and the result if constants were folded."""
+        """The given graph with its lets dissolved, the graph after each step, and the folded result if it differs."""
         derivation = self._derivation()
         yield self._expr(derivation.whole())
         for _ in derivation:
