@@ -126,8 +126,8 @@ def extract(
         cost_model: Cost of one e-node, by default ``OpCount()``; see :mod:`eqsat.cost.models`. E-nodes
             computable from constants alone are costed with ``constant=True``.
         method: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``, which is the default.
-        keywords: ``seconds``, the time that the choice may take, all functions together; or all of it as
-            ``options``: see :class:`Options`.
+        keywords: ``seconds``, the time that the choice may take, all functions together; ``runtime``, whose kernels
+            count; or all of it as ``options``: see :class:`Options`.
 
     Raises:
         ExtractionError: The cost model fails or gives no number.

@@ -134,6 +134,7 @@ class ExtractKeywords(TypedDict, total=False):
     """Options of an extraction beside its cost model and method."""
 
     seconds: float
+    runtime: str
     options: Options
 
 
@@ -153,7 +154,6 @@ class OptimizeKeywords(CompareKeywords, total=False):
 class ModelKeywords(OptimizeKeywords, total=False):
     """Options of an optimization of an ONNX model."""
 
-    runtime: str
     opset: int | None
 
 
