@@ -20,10 +20,19 @@ from .solution import Result
 
 
 def auto(problem: Problem, *, seconds: float = 5.0, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
-    """Greedy at once, then local search, then a proof, on what time is left.
+    """Extract greedily, then improve by local search, then prove optimality, in the time given.
 
-    The result is never dearer than `tree`, `dag` or the incumbent. Without a clock that strikes it depends on the seed
-    alone. Ctrl-C returns the best so far.
+    The result is never dearer than those of `tree` and `dag` or the incumbent. If the time does not run out, it
+    depends on the seed alone. Ctrl-C returns the best result so far.
+
+    Args:
+        problem: The problem.
+        seconds: Wall time allowed.
+        seed: Seed of the random choices.
+        incumbent: A choice that the result is no worse than; int (C,), -1 for classes without a node.
+
+    Raises:
+        ExtractionError: The incumbent is not an extraction.
     """
 
     def solve(small: Problem, deadline: Deadline, known: Ints | None) -> Result:
@@ -38,7 +47,17 @@ EXTRACTORS: dict[str, Extractor] = {"tree": tree, "dag": dag, "local": local, "e
 
 
 def extract(problem: Problem, method: str = "auto", **limits: Any) -> Result:
-    """Extract by the method of that name; `limits` are `seconds`, `seed` and `incumbent`."""
+    """Extract by the method of that name.
+
+    Args:
+        problem: The problem.
+        method: A name in `EXTRACTORS`.
+        limits: The arguments `seconds`, `seed` and `incumbent` of the extractor.
+
+    Raises:
+        ExtractionError: There is no such method, `seconds` is not a positive number, or the incumbent is not an
+            extraction.
+    """
     if method not in EXTRACTORS:
         raise ExtractionError(f"there is no extraction method {method!r}; there are {', '.join(EXTRACTORS)}")
     seconds = limits.get("seconds", math.inf)

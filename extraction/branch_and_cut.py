@@ -1,4 +1,4 @@
-"""Branch and cut: simplify, bound by the relaxation with cuts, drop what cannot be better, then branch in HiGHS."""
+"""Branch and cut: simplify, bound by a relaxation with cuts, exclude nodes by reduced costs, then branch in HiGHS."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from .deadline import Deadline
 from .frontier import decide
 from .greedy import cheapest_dag, tree
 from .local_search import SIMPLIFYING, improve
+from .mutable import Simplified
 from .problem import Floats, Ints, Problem
 from .relaxation import Relaxation, SolverFailure
 from .search import Search
-from .simplify import Simplified, simplify
+from .simplify import simplify
 from .solution import Result, finish
 
 _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
@@ -33,9 +34,9 @@ _SHRINK = 0.95  # worth starting over where reduced costs leave at most this sha
 
 
 def exact(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
-    """The cheapest extraction with a proof, or the best found and a lower bound when the time is over.
+    """Extract the cheapest graph with a proof, or the best found and a lower bound when the time is over.
 
-    Ctrl-C returns the best so far.
+    Ctrl-C returns the best result so far. Arguments and errors are those of :func:`eqsat.extraction.auto`.
     """
 
     def solve(small: Problem, deadline: Deadline, known: Ints | None) -> Result:
@@ -54,10 +55,17 @@ def prove(
     patience: int,
     share: float,
 ) -> Result:
-    """Decide class by class where that is quick; else greedy, local search, then branch and cut.
+    """Solve by dynamic programming if that is quick; otherwise by greedy and local search, then branch and cut.
 
-    The local search gives up after `patience` kicks that save nothing, or after that `share` of the time left; in
-    small problems only where the first try of a proof fails.
+    Args:
+        problem: The problem, contracted.
+        method: The extractor's name.
+        deadline: When to stop.
+        seed: Seed of the random choices.
+        incumbent: A choice that the result is no worse than.
+        patience: The number of kicks in a row without a saving after which the local search ends. Small problems
+            get fewer of them at first, and the rest only if the first attempt at a proof fails.
+        share: The share of the time left that the local search may take.
     """
     choice = decide(problem, deadline)
     if choice is not None:
@@ -99,7 +107,7 @@ class BranchAndCut:
         self.stages: list[Simplified] = []
 
     def run(self, deadline: Deadline) -> str:
-        """Work until the optimum is proved or the time is over; what went wrong, if anything."""
+        """Work until the optimum is proved or the time is over; return what went wrong, if anything."""
         keep = None
         current = self.problem
         while not deadline.passed():

@@ -1,7 +1,7 @@
-"""Dissolving classes that offer no choice into the nodes that need them: the same extractions on fewer classes.
+"""Contraction: merge classes that offer no choice into the nodes that need them.
 
-Unlike `simplify` this keeps tree costs and all that the greedy extractors see, and takes a few passes of NumPy.
-E-graphs of tensor programs consist mostly of such classes.
+The contracted problem has the same extractions on fewer classes. Unlike `simplify` it keeps tree costs and all that the
+greedy extractors see, and takes a few passes of NumPy. E-graphs of tensor programs consist mostly of such classes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,21 @@ from .solution import Result, finish
 _WORTH = 0.02  # a round that dissolves no more than this share of the classes is the last
 
 Solve = Callable[[Problem, Deadline, Ints | None], Result]
-"""What extracts from a small problem by a deadline, given a choice to be no worse than."""
+"""Extracts from a contracted problem by a deadline; the result is no worse than the choice given, if any."""
 
 
 def contracted(problem: Problem, seconds: float, incumbent: ArrayLike | None, solve: Solve) -> Result:
-    """What `solve` finds on the contraction of the problem, as a result for the problem."""
+    """Solve the contraction of a problem and return the result as one for the problem itself.
+
+    Args:
+        problem: The problem to solve.
+        seconds: Wall time allowed.
+        incumbent: A choice that the result is no worse than; int (C,), -1 for classes without a node.
+        solve: Solves the contraction.
+
+    Raises:
+        ExtractionError: The incumbent is not an extraction.
+    """
     deadline = Deadline(seconds)
     given = None if incumbent is None else finish(problem, incumbent, method="", started=deadline.started)
     small = Contraction(problem)
@@ -44,18 +54,17 @@ def contracted(problem: Problem, seconds: float, incumbent: ArrayLike | None, so
 
 
 class Contraction:
-    """The problem without classes that have one node and either a single user or neither cost nor children.
+    """A problem without classes that have one node and either a single user or neither cost nor children.
 
-    Attributes
-    ----------
-    problem : the small problem; the original itself where hardly anything could be dissolved
+    Attributes:
+        problem: The contracted problem; the original itself where hardly anything could be merged.
     """
 
     def __init__(self, original: Problem) -> None:
         self.original = self.problem = original
         self._cost = original.cost.copy()
         self._alive = ~original.excluded
-        user = np.repeat(np.arange(original.num_nodes), np.diff(original.child_ptr))
+        user = np.repeat(np.arange(original.num_nodes), np.diff(original.child_offsets))
         kept = self._alive[user]
         self._user, self._child = user[kept], original.child[kept]
         self._only = np.full(original.num_classes, -1)  # the node of each dissolved class, -1 for the others

@@ -25,17 +25,23 @@ def available() -> bool:
 def solve(
     problem: Problem, start: Sequence[int], seconds: float, seed: int, limits: Sequence[float] = ()
 ) -> tuple[float, list[int]]:
-    """A lower bound and a choice (empty where none was found), starting from a choice.
+    """Solve in a process of its own, which does not outlive an exception here.
 
-    With several objectives, number `len(limits)` is minimised; costs under those before it keep within the limits.
-    Works in a process of its own, which does not outlive an exception here. Where that fails, nothing is known:
-    (-inf, []).
+    Args:
+        problem: The problem.
+        start: The choice to start from; a node for each class, -1 for none.
+        seconds: Wall time allowed.
+        seed: Seed of the solver.
+        limits: The largest costs allowed under the first objectives; the objective after these is minimised.
+
+    Returns:
+        A lower bound and a choice; the choice is empty if none was found. If the process fails, (-inf, []).
     """
     arrays = io.BytesIO()
     np.savez(
         arrays,
         node_class=problem.node_class,
-        child_ptr=problem.child_ptr,
+        child_offsets=problem.child_offsets,
         child=problem.child,
         cost=problem.objectives[len(limits)],
         limited=np.reshape(problem.objectives[: len(limits)], (len(limits), problem.num_nodes)),

@@ -3,7 +3,7 @@
 OR-tools and highspy bring different builds of HiGHS, which do not go together in one process. So this file imports
 nothing of ours.
 
-Input: `node_class` (N,), `child_ptr` (N + 1,), `child`, `cost` (N,), `roots`, `component` (C,) of each class,
+Input: `node_class` (N,), `child_offsets` (N + 1,), `child`, `cost` (N,), `roots`, `component` (C,) of each class,
 `start` (C,) node of each class or -1, `seconds`, `seed`; `limited` (L, N), other costs that must not exceed `limits`
 (L,) in all. Output: `bound` and, where one was found, `choice` (C,).
 """
@@ -27,7 +27,7 @@ def solve(data: dict[str, Any]) -> dict[str, Any]:
     """Solve with the levels t of classes in a cycle: a chosen node's class lies above its children in it."""
     cost, component = data["cost"], data["component"].tolist()
     owner, roots, start = data["node_class"].tolist(), set(data["roots"].tolist()), data["start"].tolist()
-    kids = [set(part.tolist()) for part in np.split(data["child"], data["child_ptr"][1:-1])]
+    kids = [set(part.tolist()) for part in np.split(data["child"], data["child_offsets"][1:-1])]
     scale = _scale(cost)
     model, size = cp_model.CpModel(), Counter(component)
     x = [model.new_bool_var("") for _ in owner]

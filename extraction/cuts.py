@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from .components import components, strongly_connected
 from .deadline import Deadline
+from .necessary import necessary
 from .problem import Problem
-from .relaxation import Relaxation, Row
-from .simplify import necessary
+from .relaxation import Inequality, Relaxation
 
 _VIOLATION = 1e-4
 _ROUND_LIMIT = 400  # cuts added at a time
@@ -36,10 +36,10 @@ class Cuts:
 
     # -- loop formulas -------------------------------------------------------------------------------------------
 
-    def loops(self, relaxation: Relaxation) -> list[Row]:
+    def loops(self, relaxation: Relaxation) -> list[Inequality]:
         """Violated loop formulas, found by asking what can be derived from nodes above a threshold of x."""
         x, y = relaxation.x.tolist(), relaxation.y.tolist()
-        found: dict[tuple[int, tuple[int, ...]], Row] = {}
+        found: dict[tuple[int, tuple[int, ...]], Inequality] = {}
         for classes in self.cycles:
             inside = set(classes)
             active = [c for c in classes if y[c] > _VIOLATION]
@@ -100,7 +100,7 @@ class Cuts:
         unfounded: list[int],
         x: list[float],
         y: list[float],
-        found: dict[tuple[int, tuple[int, ...]], Row],
+        found: dict[tuple[int, tuple[int, ...]], Inequality],
     ) -> None:
         inside = set(unfounded)
         outer = [
@@ -114,12 +114,12 @@ class Cuts:
 
     # -- closure cuts --------------------------------------------------------------------------------------------
 
-    def closures(self, relaxation: Relaxation) -> list[Row]:
+    def closures(self, relaxation: Relaxation) -> list[Inequality]:
         """Violated closure cuts."""
         if self._closures is None:
             self._closures = self._find_closures()
         x, y = relaxation.x.tolist(), relaxation.y.tolist()
-        rows: list[tuple[float, Row]] = []
+        rows: list[tuple[float, Inequality]] = []
         for leads in self._closures:
             for target, nodes in leads.items():
                 excess = sum([x[n] for n in nodes]) - y[target]

@@ -1,4 +1,4 @@
-"""The cheapest extraction by dynamic programming, where few classes at a time are needed and not yet decided.
+"""The cheapest extraction by dynamic programming, if few classes at a time are needed and not yet decided.
 
 Classes are decided from the roots down, all users of a class before it, so that what is left depends on nothing but
 the set of classes that are needed from there on. Graphs that are long and narrow, or fall into parts that share
@@ -31,7 +31,7 @@ of which each may be the beginning of an optimum."""
 
 
 def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
-    """The choice (class -> node, -1 for none) of a cheapest extraction; None where finding it takes too long."""
+    """The cheapest extraction as the node of each class (-1 for none); None where finding it takes too long."""
     rings = _rings(problem)
     if any(math.prod([len(problem.class_nodes[c]) for c in ring]) > _RING for ring in rings if len(ring) > 1):
         return None

@@ -1,4 +1,4 @@
-"""The two greedy extractors: cheapest tree, and cheapest set of classes one class at a time."""
+"""The two greedy extractors: the cheapest trees, and the cheapest sets of classes, settled one class at a time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,19 @@ from .solution import Result, finish
 
 
 def tree(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
-    """Cheapest tree (a class reached twice is paid twice): exact for trees where no cost is negative.
+    """Extract the cheapest tree: a class that is reached twice is paid twice.
 
-    Knuth's generalisation of Dijkstra's algorithm, O(E log N). `seconds` and `seed` change nothing.
+    This is exact for tree costs if no cost is negative. It uses Knuth's generalization of Dijkstra's algorithm
+    (https://doi.org/10.1016/0020-0190(77)90002-3) in O(E log N).
+
+    Args:
+        problem: The problem.
+        seconds: Ignored; all extractors have the same arguments.
+        seed: Ignored.
+        incumbent: A choice that the result is no worse than; int (C,), -1 for classes without a node.
+
+    Raises:
+        ExtractionError: The incumbent is not an extraction.
     """
     started = time.perf_counter()
     choice, _ = cheapest_trees(problem)
@@ -30,17 +40,17 @@ def tree(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumben
 
 
 def dag(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
-    """Greedy on sets: each class takes the node whose set of needed classes is cheapest, shared ones paid once.
+    """Extract greedily: each class takes the node whose set of needed classes is cheapest, shared classes paid once.
 
-    Classes are settled in the order in which their cheapest trees are, so a choice never runs in a cycle; a second
-    round settles them in order of the sets' costs. `seconds` and `seed` change nothing.
+    Classes are settled in the order of their cheapest trees, so a choice never runs in a cycle. A second round
+    settles them in the order of the sets' costs. Arguments and errors are those of :func:`tree`.
     """
     return contracted(problem, math.inf, incumbent, lambda small, _, known: cheapest_dag(small, known))
 
 
 @paused_gc()
 def cheapest_dag(problem: Problem, incumbent: ArrayLike | None = None, deadline: Deadline = NEVER) -> Result:
-    """`dag` on the problem as it is; classes it does not come to in time keep the node of their cheapest tree."""
+    """`dag` without contraction; classes not reached by the deadline keep the node of their cheapest tree."""
     started = time.perf_counter()
     choice, order = cheapest_trees(problem)
     sets = CheapestSets(problem, choice, order, deadline)
@@ -55,15 +65,15 @@ def cheapest_dag(problem: Problem, incumbent: ArrayLike | None = None, deadline:
 
 
 def cheapest_trees(problem: Problem) -> tuple[list[int], list[int]]:
-    """For every class its node of least tree cost (-1 where there is none), and the order they were settled in.
+    """The node of least tree cost of every class (-1 where there is none), and the order in which they were settled.
 
     With negative costs the strongly connected components are settled one after another, so the result is exact
-    for graphs without cycles and still free of cycles otherwise.
+    for graphs without cycles, and free of cycles for others.
     """
     parents = problem.parents
     owner = problem.node_class.tolist()
     rank = components(problem) if problem.signed else [0] * problem.num_classes
-    missing = np.diff(problem.child_ptr).tolist()
+    missing = np.diff(problem.child_offsets).tolist()
     for node in np.flatnonzero(problem.excluded).tolist():
         missing[node] = -1
     total = [*problem.costs]
@@ -98,12 +108,14 @@ Words = list[int]
 
 
 class CheapestSets:
-    """For every class the node whose needed classes cost least together.
+    """For every class, the node whose needed classes cost least together.
 
-    Sets are bit words over positions in the first order; two candidates are compared by what one needs and the other
-    does not, so rounding never hides a small difference.
+    Sets are bit words over positions in the first order. Two candidates are compared by the classes that only one of
+    them needs, so rounding never hides a small difference.
 
-    Attributes: `choice`, the node of each class, and `cost` of its set.
+    Attributes:
+        choice: The node of each class.
+        cost: The cost of the set of each class.
     """
 
     def __init__(self, problem: Problem, choice: list[int], order: list[int], deadline: Deadline) -> None:
@@ -148,7 +160,9 @@ class CheapestSets:
         place = np.full(problem.num_classes, len(order))
         place[order] = np.arange(len(order))
         last = np.full(problem.num_nodes, -1)
-        np.maximum.at(last, np.repeat(np.arange(problem.num_nodes), np.diff(problem.child_ptr)), place[problem.child])
+        np.maximum.at(
+            last, np.repeat(np.arange(problem.num_nodes), np.diff(problem.child_offsets)), place[problem.child]
+        )
         after: NDArray[np.bool_] = last < place[problem.node_class]
         return after
 

@@ -1,4 +1,6 @@
-"""Reading and writing extraction-gym files: JSON, plain or compressed with xz.
+"""Reading and writing files of the extraction gym (https://github.com/egraphs-good/extraction-gym).
+
+A file is JSON, plain or compressed with xz:
 
 `{"nodes": {id: {"op", "cost", "eclass", "children": [node ids], "subsumed"}}, "root_eclasses": [...]}`; a node id
 among the children stands for its e-class. `cost` is 1, `children` empty and `subsumed` false where missing.
@@ -20,10 +22,11 @@ from .problem import Problem
 
 
 def read_gym(path: str | os.PathLike[str]) -> Problem:
-    """The problem in an extraction-gym file (`.json` or `.json.xz`).
+    """Read the problem in an extraction-gym file (`.json` or `.json.xz`).
 
-    Raises ExtractionError where the file cannot be read, is not of this format, or names a child that is not
-    there; and everything `Problem` raises.
+    Raises:
+        ExtractionError: The file cannot be read, is not of this format, names a child that is not there, or holds a
+            problem that `Problem` refuses.
     """
     try:
         return _parse(_load(Path(path)))
@@ -34,7 +37,8 @@ def read_gym(path: str | os.PathLike[str]) -> Problem:
 def write_gym(problem: Problem, path: str | os.PathLike[str]) -> None:
     """Write the problem as an extraction-gym file, compressed where the name ends in `.xz`.
 
-    Raises ExtractionError where the format cannot say it: several objectives, or a child class without nodes.
+    Raises:
+        ExtractionError: The format cannot express the problem: it has several objectives, or a child class has no node.
     """
     if len(problem.objectives) > 1:
         raise ExtractionError(f"{path}: the format has one cost for a node, the problem {len(problem.objectives)}")
@@ -62,14 +66,14 @@ def _parse(data: Any) -> Problem:
         eclass = _field(node, "eclass", str, f"node {name!r}")
         index_of[name] = classes.setdefault(eclass, len(classes))
     roots = [classes.setdefault(str(r), len(classes)) for r in _field(data, "root_eclasses", list, "the file")]
-    child, ptr, cost, subsumed = [], [0], [], []
+    child, offsets, cost, subsumed = [], [0], [], []
     for name, node in nodes.items():
         where = f"node {name!r}"
         for kid in _field(node, "children", list, where, []):
             if not isinstance(kid, str) or kid not in index_of:
                 raise ExtractionError(f"{where} has the child {kid!r}, which is no node of the file")
             child.append(index_of[kid])
-        ptr.append(len(child))
+        offsets.append(len(child))
         try:
             cost.append(float(_field(node, "cost", (int, float), where, 1.0)))
         except OverflowError:
@@ -77,7 +81,7 @@ def _parse(data: Any) -> Problem:
         subsumed.append(_field(node, "subsumed", bool, where, False))
     return Problem(
         np.array(list(index_of.values()), np.int64),
-        np.array(ptr, np.int64),
+        np.array(offsets, np.int64),
         np.array(child, np.int64),
         np.array(cost, np.float64),
         np.array(roots, np.int64),

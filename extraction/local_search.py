@@ -1,4 +1,4 @@
-"""Extraction by local search, under the sum of node costs or any function of a whole choice."""
+"""Extraction by local search, for the sum of node costs or for any function of a whole choice."""
 
 from __future__ import annotations
 
@@ -29,11 +29,20 @@ def local(
     incumbent: ArrayLike | None = None,
     objective: Objective | None = None,
 ) -> Result:
-    """Best of the greedy extractors (and the incumbent), improved by local search until nothing more is found.
+    """Improve the best of the greedy results and the incumbent by local search, until nothing more is found.
 
-    `objective` maps a choice (int (C,), -1 for unused classes) to a cost that need not be a sum; the result's `cost`
-    is then its value. Without a clock that strikes, the result depends on the seed alone. Ctrl-C ends the search
-    and returns the best so far. Raises ExtractionError where the objective fails or is NaN.
+    If the time does not run out, the result depends on the seed alone. Ctrl-C returns the best result so far.
+
+    Args:
+        problem: The problem.
+        seconds: Wall time allowed.
+        seed: Seed of the random choices.
+        incumbent: A choice that the result is no worse than; int (C,), -1 for classes without a node.
+        objective: Maps a choice (int (C,), -1 for unused classes) to a cost that need not be a sum of node costs.
+            The result's `cost` is then its value.
+
+    Raises:
+        ExtractionError: The incumbent is not an extraction, or the objective fails or returns NaN.
     """
     if objective is not None:
         return _climb(problem, objective, Deadline(seconds), seed, incumbent)

@@ -1,4 +1,4 @@
-"""The extraction problem as arrays: which node stands for each e-class, so that the whole is cheapest."""
+"""The extraction problem as arrays: choose one e-node for each needed e-class so that the total cost is least."""
 
 from __future__ import annotations
 
@@ -22,31 +22,35 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """E-nodes, their e-classes, child classes and costs, and the classes wanted.
+    """The e-nodes of an e-graph with their classes, children and costs, and the classes to extract.
 
     An extraction chooses one node for every class it reaches from the roots, without a cycle. Its *DAG cost*
     counts each reached class once, its *tree cost* once for every path that leads to it. With several objectives,
-    extractions are compared by the first, and by the next where they agree up to `tolerance`.
+    extractions are compared by the first objective; those whose costs agree within `tolerance` are compared by the
+    next one.
 
-    Parameters (N nodes, C classes, E child edges; node and class numbers start at 0)
-    ----------
-    node_class : int (N,), the class of each node
-    child_ptr : int (N + 1,), node ``n`` has the children ``child[child_ptr[n]:child_ptr[n + 1]]``
-    child : int (E,), class numbers; a class may occur several times among one node's children
-    cost : float (N,), or (N, K) for K objectives that are compared in order; finite, may be negative
-    roots : int (R,), the classes to extract; duplicates count once
-    subsumed : bool (N,), nodes that must not be chosen; none by default
-    num_classes : C; by default one more than the largest class number in use
-    node_ids, class_ids, ops : names for messages and files; numbers are used where they are missing
+    Shapes below are for N nodes, C classes and E child edges. Node and class numbers start at 0.
 
-    Raises
-    ------
-    ExtractionError : shapes that do not fit, class numbers out of range, costs that are NaN or infinite, or a
-        root that has no finite extraction (the message names it and says what it lacks).
+    Args:
+        node_class: The class of each node; int (N,).
+        child_offsets: Where each node's children begin: node ``n`` has the children
+            ``child[child_offsets[n]:child_offsets[n + 1]]``; int (N + 1,).
+        child: Class numbers; int (E,). A class may occur several times among one node's children.
+        cost: Finite node costs, which may be negative; float (N,), or (N, K) for K objectives compared in order.
+        roots: The classes to extract; int (R,). Duplicates count once.
+        subsumed: Nodes that must not be chosen; bool (N,). None by default.
+        num_classes: C; by default one more than the largest class number in use.
+        node_ids: Names of the nodes for messages and files; their numbers by default.
+        class_ids: Names of the classes for messages and files; their numbers by default.
+        ops: The operator of each node, for messages and files.
+
+    Raises:
+        ExtractionError: The shapes do not fit, a class number is out of range, a cost is NaN or infinite, or a root
+            has no finite extraction (the message names it and says what it lacks).
     """
 
     node_class: Ints
-    child_ptr: Ints
+    child_offsets: Ints
     child: Ints
     cost: Floats
     roots: Ints
@@ -61,7 +65,7 @@ class Problem:
             object.__setattr__(self, name, value)
 
         put("node_class", _integers("node_class", self.node_class))
-        put("child_ptr", _integers("child_ptr", self.child_ptr))
+        put("child_offsets", _integers("child_offsets", self.child_offsets))
         put("child", _integers("child", self.child))
         put("roots", np.asarray(sorted({*_integers("roots", self.roots).tolist()}), np.int64))
         put("cost", _cost_array(self.cost))
@@ -79,16 +83,16 @@ class Problem:
         node_class: list[int] = []
         cost: list[Cost] = []
         child: list[int] = []
-        ptr = [0]
+        offsets = [0]
         for index, nodes in enumerate(classes):
             for price, children in nodes:
                 node_class.append(index)
                 cost.append(price)
                 child.extend(children)
-                ptr.append(len(child))
+                offsets.append(len(child))
         return cls(
             np.array(node_class, np.int64),
-            np.array(ptr),
+            np.array(offsets),
             np.array(child, np.int64),
             np.array(cost, np.float64),
             np.asarray(roots, np.int64),
@@ -97,13 +101,14 @@ class Problem:
 
     @property
     def num_nodes(self) -> int:
+        """N, the number of nodes."""
         return len(self.cost)
 
     @cached_property
     def children(self) -> list[list[int]]:
         """Child classes of every node, as lists."""
-        flat, ptr = self.child.tolist(), self.child_ptr.tolist()
-        return [flat[a:b] for a, b in pairwise(ptr)]
+        flat, offsets = self.child.tolist(), self.child_offsets.tolist()
+        return [flat[a:b] for a, b in pairwise(offsets)]
 
     @cached_property
     def class_nodes(self) -> list[list[int]]:
@@ -114,7 +119,7 @@ class Problem:
     @cached_property
     def parents(self) -> list[list[int]]:
         """Nodes that have the class as a child, once for every occurrence."""
-        owner = np.repeat(np.arange(self.num_nodes), np.diff(self.child_ptr))
+        owner = np.repeat(np.arange(self.num_nodes), np.diff(self.child_offsets))
         return group(self.child, owner, self.num_classes)
 
     @cached_property
@@ -145,10 +150,10 @@ class Problem:
 
     @cached_property
     def scalars(self) -> list[float]:
-        """One number for each node, whose sums over classes compare as those of the costs do.
+        """One number for each node; sums of these numbers over classes compare as sums of the costs do.
 
-        With several objectives these are integers: the later an objective, the lower its digits. Costs are rounded
-        there to 48 bits of the largest.
+        With one objective they are the costs. With several they are integers whose higher digits hold the earlier
+        objectives; each cost is rounded to 2**-48 of the largest cost under its objective.
         """
         if self.cost.ndim == 1:
             return self.costs
@@ -171,11 +176,18 @@ class Problem:
         return self.subsumed if self.subsumed is not None else np.zeros(self.num_nodes, bool)
 
     def tolerance(self, cost: float = 0.0, objective: int = 0) -> float:
-        """Costs closer than this are taken as equal: sums of floats in another order differ by less."""
+        """The difference up to which two costs under an objective count as equal.
+
+        It is 1e-9 of the largest node cost, or of `cost` where that is larger: more than the rounding errors of sums
+        that are formed in different orders.
+        """
         return 1e-9 * max(abs(cost), float(np.abs(self.objectives[objective]).max()))
 
     def is_less(self, left: Sequence[float], right: Sequence[float]) -> bool:
-        """Whether costs of extractions, one for each objective, come before others."""
+        """Whether an extraction with the costs `left` is better than one with the costs `right`.
+
+        Both hold one number for each objective.
+        """
         for objective, (mine, theirs) in enumerate(zip(left[:-1], right[:-1], strict=True)):
             if abs(mine - theirs) > self.tolerance(theirs, objective):
                 return mine < theirs
@@ -194,14 +206,14 @@ class Problem:
 
     def _check_shapes(self) -> None:
         n = self.num_nodes
-        if len(self.node_class) != n or len(self.excluded) != n or len(self.child_ptr) != n + 1:
+        if len(self.node_class) != n or len(self.excluded) != n or len(self.child_offsets) != n + 1:
             raise ExtractionError(
-                f"{n} costs need {n} entries in node_class and subsumed and {n + 1} in child_ptr; "
-                f"got {len(self.node_class)}, {len(self.excluded)} and {len(self.child_ptr)}"
+                f"{n} costs need {n} entries in node_class and subsumed and {n + 1} in child_offsets; "
+                f"got {len(self.node_class)}, {len(self.excluded)} and {len(self.child_offsets)}"
             )
-        ptr = self.child_ptr
-        if ptr[0] != 0 or ptr[-1] != len(self.child) or (np.diff(ptr) < 0).any():
-            raise ExtractionError(f"child_ptr must rise from 0 to the length of child, {len(self.child)}")
+        offsets = self.child_offsets
+        if offsets[0] != 0 or offsets[-1] != len(self.child) or (np.diff(offsets) < 0).any():
+            raise ExtractionError(f"child_offsets must rise from 0 to the length of child, {len(self.child)}")
         for name, array in zip(("node_class", "child", "roots"), self._class_arrays(), strict=True):
             bad = np.flatnonzero((array < 0) | (array >= self.num_classes))
             if len(bad):
@@ -238,7 +250,7 @@ class Problem:
     @cached_property
     def derivable(self) -> NDArray[np.bool_]:
         """Which classes have a finite extraction; bool (C,)."""
-        missing = np.diff(self.child_ptr).tolist()
+        missing = np.diff(self.child_offsets).tolist()
         owner, parents = self.node_class.tolist(), self.parents
         known = np.zeros(self.num_classes, bool).tolist()
         allowed = (~self.excluded).tolist()
@@ -256,7 +268,7 @@ class Problem:
         return np.array(known, bool)
 
     def _lack(self, index: int) -> str:
-        """Why a class cannot be extracted: walk down to an empty class or round to one seen before."""
+        """Say why a class cannot be extracted: a class below it is empty, or every way down runs in a cycle."""
         seen: dict[int, None] = {}
         while index not in seen:
             seen[index] = None

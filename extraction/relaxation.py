@@ -20,7 +20,7 @@ from eqsat.errors import ExtractionError
 from .problem import Floats, Ints, Problem
 from .solution import walk
 
-Row = tuple[list[int], list[float]]
+Inequality = tuple[list[int], list[float]]
 """Columns and coefficients of an inequality `... <= 0`."""
 
 
@@ -31,11 +31,19 @@ class SolverFailure(ExtractionError):
 class Relaxation:
     """The program and its last solution.
 
-    With several objectives it minimises number `len(limits)`; costs under those before it keep within the limits.
+    Args:
+        problem: The problem.
+        seed: Seed of the solver.
+        limits: The largest costs allowed under the first objectives; the objective after these is minimised.
 
-    Attributes: `cost` (N,) to minimise, `x` (N,) and `y` (C,) values, `reduced` (N,) reduced costs of x, `relaxed`,
-    the value without integers that these belong to, `bound`, which no integer solution is below, `status` as HiGHS
-    words it.
+    Attributes:
+        cost: The node costs to minimise; float (N,).
+        x: The values of the nodes; float (N,).
+        y: The values of the classes; float (C,).
+        reduced: The reduced costs of x in the last solution without integrality; float (N,).
+        relaxed: The value of that solution.
+        bound: No integer solution costs less.
+        status: The solver's status in its own words.
     """
 
     def __init__(self, problem: Problem, seed: int, limits: Sequence[float] = ()) -> None:
@@ -85,7 +93,7 @@ class Relaxation:
         """Rows, columns and values of the matrix, and how many of the first rows are equations."""
         problem, n, c = self.problem, self.problem.num_nodes, self.problem.num_classes
         classes = np.arange(c)
-        user = np.repeat(np.arange(n), np.diff(problem.child_ptr))
+        user = np.repeat(np.arange(n), np.diff(problem.child_offsets))
         pair, pair_row = np.unique(problem.node_class[user] * c + problem.child, return_inverse=True)
         rows = [problem.node_class, classes, c + pair_row, c + np.arange(len(pair))]
         columns = [np.arange(n), n + classes, user, n + pair % c]
@@ -100,7 +108,7 @@ class Relaxation:
             values += [np.ones(len(below)), -np.ones(int(inner.sum()))]
         return np.concatenate(rows), np.concatenate(columns), np.concatenate(values), c
 
-    def add(self, cuts: Sequence[Row]) -> None:
+    def add(self, cuts: Sequence[Inequality]) -> None:
         """Add inequalities."""
         starts = np.cumsum([0, *(len(columns) for columns, _ in cuts[:-1])], dtype=np.int32)
         index = np.array([c for columns, _ in cuts for c in columns], np.int32)

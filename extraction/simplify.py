@@ -1,29 +1,22 @@
-"""Making an extraction problem smaller without changing its optimum; every step can be undone."""
+"""Simplification: make an extraction problem smaller without changing its optimum. Every step can be undone."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
-import numpy as np
-
 from eqsat.collector import paused_gc
-from eqsat.errors import ExtractionError
 
-from .components import strongly_connected
-from .costs import Cost, Costs, Term
+from .costs import Costs, Term
 from .deadline import NEVER, Deadline
-from .problem import Ints, Problem
+from .mutable import MutableProblem, Simplified
+from .necessary import necessary
+from .problem import Problem
 
 T = TypeVar("T")
 
-Origin = int | tuple["Origin", "Origin"]
-"""A node of the original problem, or two that are chosen together."""
-
-_MUST_LIMIT = 20_000  # classes up to which the sets of necessary classes (bits: the square of it) are kept
 _WIDE = 200  # nodes a class may have for all pairs of them to be compared by what they need at any depth
 _STEPS = 20  # classes looked at in one round, per class: a cycle cut off from the roots would pass costs round for ever
 _SIBLINGS = 16  # nodes a class may have for them to be compared whenever one changes, not once a round only
@@ -31,114 +24,41 @@ _WORTH = 0.002  # a round that makes the problem smaller by no more than this sh
 _GROWTH = 32  # child entries a step may add to remove one class
 
 
-@dataclass(frozen=True, eq=False)
-class Simplified:
-    """A smaller problem and the way back.
-
-    Attributes
-    ----------
-    problem : the small problem, or None where nothing is left to choose
-    constant : what the large problem costs beyond the small one, under each objective
-    """
-
-    problem: Problem | None
-    constant: Cost
-    _original: Problem
-    _origins: list[Origin]
-    _settled: list[Origin]
-
-    def expand(self, choice: Iterable[int]) -> Ints:
-        """The choice in the original problem for a choice (class -> node, -1 for none) in the small one."""
-        owner = self._original.node_class.tolist()
-        full = np.full(self._original.num_classes, -1, np.int64)
-        pending = self._settled + [self._origins[n] for n in choice if n >= 0]
-        while pending:
-            origin = pending.pop()
-            if isinstance(origin, tuple):
-                pending.extend(origin)
-            else:
-                full[owner[origin]] = origin
-        return full
-
-
 @paused_gc()
 def simplify(problem: Problem, keep: Iterable[bool] | None = None, deadline: Deadline = NEVER) -> Simplified:
     """Reduce the problem until another round of all rules would change little, or the time is over.
 
-    - nodes that cannot be derived, are not reached, or need their own class are dropped;
-    - a node goes if a sibling is no dearer and needs only classes that the node needs too, directly or at the end of
-      every derivation (with negative costs: only if both need the same); with several objectives no dearer means
-      that `Costs.covers` it;
-    - classes needed by every extraction become roots; a root is no longer a need of others, except within its
-      own cycle; a root with one node is paid for and its needs become roots;
-    - a class needed by nodes of one class only passes its least cost up to them;
-    - a class with one node that costs nothing is replaced by that node's children;
-    - a class that one node needs is merged into that node.
+    The rules are:
 
-    `keep` may exclude nodes (bool per node) that are known not to be in any better extraction. Raises
-    ExtractionError where no extraction remains without them.
+    - Nodes that cannot be derived, are not reached, or need their own class are removed.
+    - A node is removed if a sibling is no dearer and needs only classes that the node needs too, directly or in
+      every derivation. If some costs are negative, both must need the same classes. With several objectives, a
+      sibling is no dearer if its costs cover those of the node (see `Costs.covers`).
+    - Classes that every extraction needs become roots. Nodes outside a root's own cycle no longer list it among
+      their children. If a root has only one node, the cost of that node is a constant and its children become roots.
+    - If all nodes that need a class belong to one class, the least cost of its nodes moves up to them.
+    - A class with a single node that costs nothing is replaced by that node's children.
+    - A class that a single node needs is merged into that node.
+
+    Args:
+        problem: The problem to simplify.
+        keep: False for nodes that are known not to be in any better extraction; bool (N,).
+        deadline: When to stop.
+
+    Raises:
+        ExtractionError: No extraction remains without the nodes that `keep` excludes.
     """
     reducer = (_Reducer if len(problem.objectives) == 1 else _SeveralReducer)(problem, keep, deadline)
     reducer.run()
     return reducer.result()
 
 
-def necessary(needs: list[list[list[int]]], deadline: Deadline) -> list[int]:
-    """For every class the classes that each of its derivations contains, itself included, as bits.
+class _Reducer(MutableProblem):
+    """Applies the rules of :func:`simplify`."""
 
-    `needs[i]` lists the children of each node of class `i`; numbering the classes in an order of derivation makes
-    it fast. The greatest solution of: must(c) = {c} with the intersection over nodes of the union over children.
-    Empty where there are too many classes or the time is over.
-    """
-    if len(needs) > _MUST_LIMIT:
-        return []
-    everything = (1 << len(needs)) - 1
-    must = [everything] * len(needs)
-    stale = True
-    while stale:
-        stale = False
-        if deadline.passed():
-            return []
-        for i, nodes in enumerate(needs):
-            common = everything
-            for kids in nodes:
-                closure = 0
-                for k in kids:
-                    closure |= must[k]
-                common &= closure
-                if not common:
-                    break
-            common |= 1 << i
-            if common != must[i]:
-                must[i] = common
-                stale = True
-    return must
-
-
-class _Reducer:
     def __init__(self, problem: Problem, keep: Iterable[bool] | None, deadline: Deadline) -> None:
-        self.original = problem
+        super().__init__(problem, keep)
         self.deadline = deadline
-        self.owner = problem.node_class.tolist()
-        self.cost = [*problem.costs]
-        self.zero = problem.zero
-        self.kids = [set(children) for children in problem.children]
-        self.nodes: list[dict[int, None]] = [dict.fromkeys(nodes) for nodes in problem.class_nodes]
-        self.users: list[set[int]] = [set() for _ in self.nodes]
-        self.roots = dict.fromkeys(problem.roots.tolist())
-        self.origin: list[Origin] = list(range(problem.num_nodes))
-        self.settled: list[Origin] = []
-        self.constant = problem.zero
-        self.signed = problem.signed
-        self.changed: dict[int, None] = {}  # classes whose nodes or users changed
-        if keep is not None:
-            for node, kept in enumerate(keep):
-                if not kept:
-                    self.nodes[self.owner[node]].pop(node, None)
-        for nodes in self.nodes:
-            for node in nodes:
-                for kid in self.kids[node]:
-                    self.users[kid].add(node)
 
     def run(self) -> None:
         before, size = math.inf, float(self._size())
@@ -161,89 +81,10 @@ class _Reducer:
         alive = [self.kids[n] for nodes in self.nodes for n in nodes]
         return len(alive) + sum(map(len, alive))
 
-    # -- editing -------------------------------------------------------------------------------------------------
-
-    def _remove(self, node: int) -> None:
-        del self.nodes[self.owner[node]][node]
-        self.changed[self.owner[node]] = None
-        for kid in self.kids[node]:
-            self.users[kid].discard(node)
-            self.changed[kid] = None
-
-    def _replace_kid(self, node: int, old: int, new: Iterable[int]) -> None:
-        kids = self.kids[node]
-        kids.discard(old)
-        self.users[old].discard(node)
-        for kid in new:
-            kids.add(kid)
-            self.users[kid].add(node)
-            self.changed[kid] = None
-        self.changed[self.owner[node]] = None
-
-    def _add(self, index: int, cost: Term, kids: set[int], origin: Origin) -> None:
-        node = len(self.cost)
-        self.owner.append(index)
-        self.cost.append(cost)
-        self.kids.append(kids)
-        self.origin.append(origin)
-        self.nodes[index][node] = None
-        for kid in kids:
-            self.users[kid].add(node)
-
     # -- rules on the whole graph --------------------------------------------------------------------------------
 
-    def _prune(self) -> list[int]:
-        """Drop what cannot be derived or reached; return the remaining classes in an order of derivation."""
-        order, missing = self._derive()
-        known = bytearray(len(self.nodes))
-        for index in order:
-            known[index] = 1
-        if not all(known[root] for root in self.roots):
-            raise ExtractionError("no extraction is left")
-        reached = bytearray(len(self.nodes))
-        stack = [*self.roots]
-        while stack:
-            index = stack.pop()
-            if reached[index]:
-                continue
-            reached[index] = 1
-            for node in [*self.nodes[index]]:
-                if missing[node] or index in self.kids[node]:
-                    self._remove(node)
-                else:
-                    stack.extend(self.kids[node])
-        for index, nodes in enumerate(self.nodes):
-            if not reached[index]:
-                for node in [*nodes]:
-                    self._remove(node)
-        return [index for index in order if reached[index]]
-
-    def _derive(self) -> tuple[list[int], list[int]]:
-        """Classes in an order of derivation, and for each node how many of its children cannot be derived."""
-        owner, users = self.owner, self.users
-        missing = [-1] * len(self.cost)
-        ready = []
-        for nodes in self.nodes:
-            for node in nodes:
-                missing[node] = len(self.kids[node])
-                if not missing[node]:
-                    ready.append(node)
-        known = bytearray(len(self.nodes))
-        order = []
-        for node in ready:  # grows while it is read: breadth first
-            index = owner[node]
-            if known[index]:
-                continue
-            known[index] = 1
-            order.append(index)
-            for user in users[index]:
-                missing[user] -= 1
-                if not missing[user]:
-                    ready.append(user)
-        return order, missing
-
     def _force_roots(self, order: list[int]) -> None:
-        """Free other components of needing a root; settle a root that has one node and no user."""
+        """Remove roots from the children of other components; settle roots that have one node and no user."""
         component: list[int] = []
         stack = [*self.roots]
         while stack:
@@ -267,14 +108,8 @@ class _Reducer:
                 self._remove(node)
                 del self.roots[index]
 
-    def _components(self, order: list[int]) -> list[int]:
-        successors: list[list[int]] = [[] for _ in self.nodes]
-        for index in order:
-            successors[index] = [k for n in self.nodes[index] for k in self.kids[n]]
-        return strongly_connected(successors)
-
     def _must(self, order: list[int]) -> list[int]:
-        """For every class, by position in the order, the classes every derivation of it contains, as bits."""
+        """The classes that every derivation of a class contains, as bits, by position in the order."""
         self.number = number = {index: i for i, index in enumerate(order)}
         needs = [[[number[k] for k in self.kids[n]] for n in self.nodes[index]] for index in order]
         return necessary(needs, self.deadline)
@@ -347,7 +182,7 @@ class _Reducer:
             self._merge(index, first)
 
     def _drop_dearer(self, index: int) -> None:
-        """Drop nodes that need what a sibling needs, or more, and are no cheaper."""
+        """Remove nodes that need all that a sibling needs and are no cheaper than it."""
         names: list[int] = []
         kept: list[set[int]] = []
         for node in self._by_cost(index):
@@ -359,7 +194,7 @@ class _Reducer:
                 kept.append(kids)
 
     def _drop_dearer_of_many(self, index: int) -> None:
-        """The same where comparing all pairs would take long."""
+        """The same for classes with so many nodes that comparing all pairs would take long."""
         nodes = self._by_cost(index)
         frequency = Counter([kid for node in nodes for kid in self.kids[node]])
         kept: dict[int, list[int]] = {}  # by the need that the fewest siblings have, -1 for no need
@@ -378,11 +213,11 @@ class _Reducer:
         return sorted(self.nodes[index], key=lambda n: (self.cost[n], len(self.kids[n]), n))
 
     def _no_dearer(self, node: int, names: list[int], needs: list[T]) -> list[T]:
-        """The needs of those siblings, named in order of cost and before the node, that are no dearer than it."""
+        """The needs of those siblings (given in order of cost, all before the node) that are no dearer than it."""
         return needs
 
     def _least(self, costs: list[Term]) -> Term:
-        """The cost that can be taken off all of these."""
+        """The largest cost that can be subtracted from all of these and leave none negative."""
         return min(costs)
 
     def _pull_up(self, index: int) -> None:
@@ -418,33 +253,9 @@ class _Reducer:
             self._remove(node)
         self._remove(user)
 
-    # -- the outcome ---------------------------------------------------------------------------------------------
-
-    def result(self) -> Simplified:
-        alive = [index for index, nodes in enumerate(self.nodes) if nodes]
-        number = {index: i for i, index in enumerate(alive)}
-        nodes = [node for index in alive for node in self.nodes[index]]
-        cost = np.array([self.cost[n] for n in nodes], np.float64)
-        slack = 1e-13 * np.abs(cost).max(axis=0, initial=0.0)  # what is left of a - a after rounding
-        cost[np.abs(cost) < slack] = 0.0
-        kids = [sorted([number[k] for k in self.kids[n]]) for n in nodes]
-        small = (
-            Problem(
-                np.array([number[self.owner[n]] for n in nodes], np.int64),
-                np.cumsum([0, *map(len, kids)]),
-                np.array([k for ks in kids for k in ks], np.int64),
-                cost,
-                np.array([number[r] for r in self.roots], np.int64),
-                num_classes=len(alive),
-            )
-            if nodes
-            else None
-        )
-        return Simplified(small, self.constant, self.original, [self.origin[n] for n in nodes], self.settled)
-
 
 class _SeveralReducer(_Reducer):
-    """The same for costs under several objectives."""
+    """The same with several objectives."""
 
     def __init__(self, problem: Problem, keep: Iterable[bool] | None, deadline: Deadline) -> None:
         super().__init__(problem, keep, deadline)

@@ -20,17 +20,19 @@ from .problem import Ints, Problem
 class Result:
     """What an extractor found.
 
-    Attributes
-    ----------
-    choice : int (C,), the chosen node of every class reached from the roots, -1 elsewhere
-    cost : DAG cost, each reached class once; a float for one objective, a tuple of K floats for K > 1
-    tree_cost : cost of the expression written out as a tree (may overflow to infinity); as `cost`
-    lower_bound : no extraction has a smaller DAG cost (-inf where nothing is known); as `cost`, and a bound for one
-        objective holds of the extractions that are optimal under those before it
-    optimal : the cost is proved to be the smallest, objectives compared in order
-    seconds : wall time spent
-    method : the extractor's name
-    message : what the caller should know (a solver that failed, a time limit reached); often empty
+    Costs are floats for a problem with one objective, and tuples of K floats for one with K > 1 objectives.
+
+    Attributes:
+        choice: The chosen node of every class reached from the roots, -1 for other classes; int (C,).
+        cost: The DAG cost, which counts each reached class once.
+        tree_cost: The cost of the expression written out as a tree; it may overflow to infinity.
+        lower_bound: No extraction has a smaller DAG cost. The bound of one objective holds for the extractions that
+            are optimal under all objectives before it.
+        optimal: Whether the cost is proved to be the smallest, objectives compared in order.
+        seconds: Wall time spent.
+        method: The extractor's name.
+        message: What the caller should know, such as a solver that failed or a time limit that was reached; often
+            empty.
     """
 
     choice: Ints
@@ -44,10 +46,10 @@ class Result:
 
 
 def walk(problem: Problem, choice: ArrayLike) -> list[int]:
-    """Classes the choice reaches from the roots, children before parents.
+    """The classes that a choice reaches from the roots, children before parents.
 
-    Raises ExtractionError where the choice is incomplete, picks a node of another class or a subsumed one, or
-    runs in a cycle.
+    Raises:
+        ExtractionError: The choice is incomplete, picks a node of another class or a subsumed one, or runs in a cycle.
     """
     picked = _as_choice(problem, choice)
     children = problem.children
@@ -75,7 +77,7 @@ def walk(problem: Problem, choice: ArrayLike) -> list[int]:
 
 
 def use_counts(problem: Problem, choice: Sequence[int], order: Iterable[int]) -> list[int]:
-    """How often a root or a chosen node needs each class; `order` is the classes that the choice reaches."""
+    """The number of roots and chosen nodes that need each class; `order` lists the classes that the choice reaches."""
     uses = [0] * problem.num_classes
     for root in problem.roots.tolist():
         uses[root] += 1
@@ -111,9 +113,16 @@ def finish(
     incumbent: ArrayLike | None = None,
     message: str = "",
 ) -> Result:
-    """Price the choice, prefer the incumbent where that is cheaper, and wrap up.
+    """The result for a choice, or for the incumbent where that is cheaper.
 
-    `started` is the `time.perf_counter()` at which the extractor began.
+    Args:
+        problem: The problem.
+        choice: The node chosen for each class, -1 for none; int (C,).
+        method: The extractor's name.
+        started: The value of `time.perf_counter()` when the extractor began.
+        lower_bound: What the extractor proved; a single number holds for every objective.
+        incumbent: Another choice.
+        message: What the caller should know.
     """
     best, cost, tree_cost = _price(problem, choice)
     if incumbent is not None:
@@ -130,9 +139,9 @@ def _shown(costs: tuple[float, ...]) -> Cost:
 
 
 def _bound(problem: Problem, costs: tuple[float, ...], known: Cost) -> tuple[tuple[float, ...], bool]:
-    """The bound under each objective, and whether all of them are reached.
+    """The lower bound under each objective, and whether the costs reach all of them.
 
-    A bound for one objective says nothing unless the one before is reached.
+    The known bound of an objective is valid only if the costs reach the bounds of all objectives before it.
     """
     bounds: list[float] = []
     optimal = True
@@ -145,7 +154,7 @@ def _bound(problem: Problem, costs: tuple[float, ...], known: Cost) -> tuple[tup
 
 
 def _trivial_bound(problem: Problem, objective: int) -> float:
-    """Cheapest node of every root, and of every other class where that is negative."""
+    """The sum of the cheapest node of every root, and of every other class whose cheapest node is negative."""
     cheapest = np.full(problem.num_classes, np.inf)
     np.minimum.at(cheapest, problem.node_class, problem.objectives[objective])
     must = np.zeros(problem.num_classes, bool)
@@ -154,12 +163,16 @@ def _trivial_bound(problem: Problem, objective: int) -> float:
 
 
 def dag_cost(problem: Problem, choice: ArrayLike) -> Cost:
-    """DAG cost of a choice, as in `Result.cost`; raises ExtractionError where it is not an extraction."""
+    """The DAG cost of a choice, as in `Result.cost`.
+
+    Raises:
+        ExtractionError: The choice is not an extraction.
+    """
     return _shown(_price(problem, choice)[1])
 
 
 def _price(problem: Problem, choice: ArrayLike) -> tuple[Ints, tuple[float, ...], tuple[float, ...]]:
-    """The choice for the classes it reaches, and its DAG and tree costs under each objective."""
+    """The choice restricted to the classes it reaches, and its DAG and tree costs under each objective."""
     order = walk(problem, choice)
     picked = np.asarray(choice).astype(np.int64)
     used = np.full(problem.num_classes, -1, np.int64)

@@ -1,4 +1,4 @@
-"""Among equally cheap choices, one that is near a given choice: what gains nothing is left as it was."""
+"""Among equally cheap choices, find one that is near a given choice: what gains nothing is left as it was."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ _EFFORT = 30  # classes looked at per class in all, after which the rest stays a
 
 
 def nearer(problem: Problem, choice: ArrayLike, wanted: ArrayLike) -> Ints:
-    """`choice` with classes changed to the nodes of `wanted` where that costs no more, from the roots down.
+    """A choice changed to the nodes of another one wherever that costs no more, from the roots down.
 
-    Both are int (C,), -1 where they have no node; `choice` is complete, `wanted` need not be. A class changes together
-    with the classes below it that are not in use yet: these get the nodes of `wanted`, or else those of the cheapest
-    trees. Linear, so in large graphs not every chance is taken.
+    A class changes together with the classes below it that are not in use yet: these get the nodes of `wanted`, or
+    those of the cheapest trees. The time is linear, so in large graphs not every possible change is made.
+
+    Args:
+        problem: The problem.
+        choice: An extraction; int (C,), -1 for classes without a node.
+        wanted: Another choice; int (C,). It need not be complete.
     """
     used = np.asarray(choice, np.int64)
     if np.all((used < 0) | (np.asarray(wanted) == used)):

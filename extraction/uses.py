@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 
 class Uses:
-    """Which classes a choice uses, as it changes node by node.
+    """The classes that a choice uses, kept up to date while the choice changes node by node.
 
-    `choice` has the node of each class, also of classes that are not used (so that what was given up can be taken
-    again); `uses[c]` counts the roots and used nodes that need class `c`: the class is used while that is positive.
-    `costs` are those of the nodes.
+    Args:
+        children: The child classes of each node.
+        costs: The cost of each node.
+        choice: The node of each class, also of classes that are not used: what was given up can be taken again.
+        uses: The number of roots and used nodes that need each class. A class is used while it is positive.
     """
 
     def __init__(

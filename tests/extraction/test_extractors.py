@@ -123,7 +123,7 @@ def test_a_bound_is_given_when_the_time_is_over() -> None:
 def test_subsumed_nodes_are_not_chosen() -> None:
     free = Problem.from_lists([[(1.0, []), (5.0, [])]], [0])
     barred = Problem(
-        free.node_class, free.child_ptr, free.child, free.cost, free.roots, subsumed=np.array([True, False])
+        free.node_class, free.child_offsets, free.child, free.cost, free.roots, subsumed=np.array([True, False])
     )
     for extractor in EXTRACTORS.values():
         assert extractor(free).cost == 1.0
@@ -144,7 +144,7 @@ def test_unreachable_parts_and_underivable_nodes_do_not_matter() -> None:
 @pytest.mark.parametrize("size", [1.0, 1e-12, 1e15])
 def test_the_scale_of_the_costs_does_not_matter(size: float) -> None:
     base = random_graph(5, 40)
-    scaled = Problem(base.node_class, base.child_ptr, base.child, base.cost * size, base.roots)
+    scaled = Problem(base.node_class, base.child_offsets, base.child, base.cost * size, base.roots)
     assert exact(scaled).cost == pytest.approx(exact(base).cost * size)
 
 

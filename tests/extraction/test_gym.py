@@ -47,7 +47,7 @@ def test_write_then_read_gives_the_same_problem(tmp_path: Path, name: str) -> No
     problem = read(tmp_path, nodes)
     write_gym(problem, tmp_path / name)
     again = read_gym(tmp_path / name)
-    for field in ("node_class", "child_ptr", "child", "cost", "roots", "subsumed"):
+    for field in ("node_class", "child_offsets", "child", "cost", "roots", "subsumed"):
         np.testing.assert_array_equal(getattr(again, field), getattr(problem, field))
     assert (again.node_ids, again.class_ids, again.ops) == (problem.node_ids, problem.class_ids, problem.ops)
 

@@ -79,11 +79,11 @@ def test_what_is_decided_class_by_class_is_the_first_of_all_choices(problem: Pro
     assert dag_cost(problem, choice) == pytest.approx(optimum(problem))
 
 
-@pytest.mark.parametrize("limit", ["_WIDE", "_SIBLINGS", "_MUST_LIMIT", "none"])
+@pytest.mark.parametrize("limit", ["simplify._WIDE", "simplify._SIBLINGS", "necessary._LIMIT", "simplify.none"])
 @settings(max_examples=100, deadline=None)
 @given(problem=PROBLEMS)
 def test_simplify_keeps_the_first_of_all_choices(limit: str, problem: Problem) -> None:
-    with mock.patch(f"eqsat.extraction.simplify.{limit}", 1, create=limit == "none"):
+    with mock.patch(f"eqsat.extraction.{limit}", 1, create=limit == "simplify.none"):
         small = simplify(problem)
     choice = [] if small.problem is None else decide(small.problem)
     assert choice is not None

@@ -13,7 +13,7 @@ from eqsat.extraction import Problem, dag_cost, extract
 DIAMOND = Problem.from_lists([[(1.0, [1, 2])], [(2.0, [3])], [(4.0, [3])], [(8.0, [])]], [0])
 ARRAYS = {
     "node_class": np.array([0, 1]),
-    "child_ptr": np.array([0, 1, 1]),
+    "child_offsets": np.array([0, 1, 1]),
     "child": np.array([1]),
     "cost": np.array([1.0, 2.0]),
     "roots": np.array([0]),
@@ -30,7 +30,7 @@ ARRAYS = {
         ({"child": np.array([5]), "num_classes": 2}, r"child\[0\] is 5: there are the classes 0 to 1"),
         ({"child": np.array([-1])}, r"child\[0\] is -1"),
         ({"child": np.array([0.5])}, "child must hold integers"),
-        ({"child_ptr": np.array([0, 2, 1])}, "child_ptr must rise"),
+        ({"child_offsets": np.array([0, 2, 1])}, "child_offsets must rise"),
         ({"roots": np.array([], int)}, "there is no root class"),
         ({"roots": np.array([4])}, "root class 4 has no finite extraction"),
         ({"node_ids": ["only one"]}, "node_ids has 1 entries, 2 are needed"),

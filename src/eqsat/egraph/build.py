@@ -68,7 +68,7 @@ def input_choice(snapshot: Snapshot, lowered: Lowered) -> NDArray[np.int64]:
     Where rules made classes of the input one, the node that was lowered first stands for them: its children
     were lowered before it, so the choice is acyclic, and no dearer than the input.
     """
-    starts, child = snapshot.child_start.tolist(), snapshot.child.tolist()
+    starts, child = snapshot.child_offsets.tolist(), snapshot.child.tolist()
     heads = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
     nodes = {(*head, *child[starts[node] : starts[node + 1]]): node for node, head in enumerate(heads)}
     class_of = snapshot.handle_class.tolist()

@@ -118,7 +118,7 @@ class Prefilter:
             for index in self._indices[head]:
                 head_of[self._nodes_of[index]] = number
                 holds[number, snapshot.node_class[self._nodes_of[index]]] = True
-        above = np.repeat(head_of, np.diff(snapshot.child_start))
+        above = np.repeat(head_of, np.diff(snapshot.child_offsets))
         found: set[Need] = set()
         for upper, head in enumerate(heads):
             below = holds[:, snapshot.child[above == upper]].any(axis=1)
@@ -188,7 +188,7 @@ class Prefilter:
     def _children_of(self, symbol: int) -> list[NDArray[np.int64]]:
         """The first children of a symbol's e-nodes, their second ones, and so on."""
         if symbol not in self._children:
-            first = self.snapshot.child_start[self._nodes_of[symbol]]
+            first = self.snapshot.child_offsets[self._nodes_of[symbol]]
             arity = self.snapshot.symbols[symbol].arity
             self._children[symbol] = [self.snapshot.child[first + position] for position in range(arity)]
         return self._children[symbol]

@@ -21,7 +21,7 @@ class Snapshot:
 
     Args:
         node_class: class of each e-node.
-        child_start: e-node ``i`` has the children ``child[child_start[i]:child_start[i + 1]]``.
+        child_offsets: e-node ``i`` has the children ``child[child_offsets[i]:child_offsets[i + 1]]``.
         child: classes of children, concatenated.
         node_symbol: index of each e-node's symbol in ``symbols``; ascending, as it is read.
         node_atom: id of each e-node's atom in ``atoms``.
@@ -34,7 +34,7 @@ class Snapshot:
     """
 
     node_class: NDArray[np.int64]
-    child_start: NDArray[np.int64]
+    child_offsets: NDArray[np.int64]
     child: NDArray[np.int64]
     node_symbol: NDArray[np.int64]
     node_atom: NDArray[np.int64]
@@ -61,7 +61,7 @@ class Snapshot:
 
     def children(self, node: int) -> list[int]:
         """The child classes of an e-node."""
-        children: list[int] = self.child[self.child_start[node] : self.child_start[node + 1]].tolist()
+        children: list[int] = self.child[self.child_offsets[node] : self.child_offsets[node + 1]].tolist()
         return children
 
 

@@ -48,7 +48,9 @@ def find_clash(snapshot: Snapshot) -> tuple[Type, Type, str] | None:
     for index, (symbol, first, last) in enumerate(zip(snapshot.symbols, [0, *ends[:-1]], ends, strict=True)):
         if not symbol.arity or first == last:
             continue
-        children = snapshot.child[snapshot.child_start[first] : snapshot.child_start[last]].reshape(-1, symbol.arity)
+        children = snapshot.child[snapshot.child_offsets[first] : snapshot.child_offsets[last]].reshape(
+            -1, symbol.arity
+        )
         nodes = slice(first, last)
         kinds = np.column_stack([ids[snapshot.node_class[nodes]], snapshot.node_atom[nodes], ids[children]])
         for of, atom, *below in _distinct_rows(kinds).tolist():

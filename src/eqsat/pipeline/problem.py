@@ -127,7 +127,7 @@ def composite_costs(region: Region) -> dict[str, CompositeCost]:
 
 
 def _rows(snapshot: Snapshot, prices: Prices) -> list[Row]:
-    starts, child = snapshot.child_start.tolist(), snapshot.child.tolist()
+    starts, child = snapshot.child_offsets.tolist(), snapshot.child.tolist()
     children = [child[start:end] for start, end in pairwise(starts)]
     heads = (snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), snapshot.node_class.tolist())
     return [*map(prices.views.row, *heads, children)]

@@ -71,12 +71,12 @@ def with_kernels(snapshot: Snapshot, rows: Sequence[Row], placed: Sequence[Place
     inner = [node for one in placed for node in one.kernel.nodes[:-1]]
     classes = [of for one in placed for of in (*[of for of, _ in one.inner], rows[one.kernel.nodes[-1]].of)]
     children = [below for one in placed for below in one.children]
-    ends = snapshot.child_start[-1] + np.cumsum([len(each) for each in children])
+    ends = snapshot.child_offsets[-1] + np.cumsum([len(each) for each in children])
     types = snapshot.class_type_index
     return replace(
         snapshot,
         node_class=np.concatenate([snapshot.node_class, np.asarray(classes, np.int64)]),
-        child_start=np.concatenate([snapshot.child_start, ends]),
+        child_offsets=np.concatenate([snapshot.child_offsets, ends]),
         child=np.concatenate([snapshot.child, np.asarray([of for each in children for of in each], np.int64)]),
         node_symbol=np.concatenate([snapshot.node_symbol, snapshot.node_symbol[nodes]]),
         node_atom=np.concatenate([snapshot.node_atom, snapshot.node_atom[nodes]]),
