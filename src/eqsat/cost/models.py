@@ -65,7 +65,7 @@ class CostModel:
 
     @property
     def ties(self) -> CostFunction | None:
-        """What decides between graphs that cost the same; heeded where all costs are multiples of 1/2."""
+        """What decides between graphs that cost the same."""
         return None
 
     def __call__(self, node: CostNode) -> float:
