@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import eqsat
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.models import MODELS
 from benchmarks.models.weights import Weight, Weights, parameter_count
+from eqsat.ir import assert_structural_equal
 from eqsat.relay.expr import Call, Constant
 from eqsat.relay.infer import infer_type
 from eqsat.relay.ty import TensorType
@@ -86,3 +89,9 @@ def test_weights_are_made_when_they_are_read():
     assert first.data.digest() == second.digest()
     assert first.data.digest() != Weight(2, (2, 3)).digest()
     np.testing.assert_array_equal(first.data.numpy(), second.numpy())
+
+
+@pytest.mark.parametrize("name", ["SqueezeNet", "ResNeXt-50"])
+def test_without_rules_a_network_comes_back_as_it_was(name):
+    network = MODELS[name]()
+    assert_structural_equal(eqsat.optimize(network, rules=[]), network)
