@@ -59,9 +59,9 @@ _full = define(
     kernel=lambda attrs, value: np.full(attrs.shape, value, attrs.dtype or value.dtype),
     kind=OpPattern.ELEMWISE,
 )
-zeros = dyn.either(_zeros, dyn.zeros)
-ones = dyn.either(_ones, dyn.ones)
-full = dyn.either(_full, dyn.full)
+zeros = dyn.static_or_dynamic(_zeros, dyn.zeros)
+ones = dyn.static_or_dynamic(_ones, dyn.ones)
+full = dyn.static_or_dynamic(_full, dyn.full)
 
 zeros_like = define(
     "zeros_like", "data", infer=same_type, kernel=lambda attrs, data: np.zeros_like(data), kind=OpPattern.ELEMWISE

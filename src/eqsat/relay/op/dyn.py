@@ -25,7 +25,7 @@ ELEMWISE, BROADCAST, INJECTIVE = OpPattern.ELEMWISE, OpPattern.BROADCAST, OpPatt
 _DTYPE = Field("dtype", "dtype", "")
 
 
-def either(static: Builder, dynamic: Builder) -> Callable[..., Any]:
+def static_or_dynamic(static: Builder, dynamic: Builder) -> Callable[..., Any]:
     """A builder of ``static`` calls that builds ``dynamic`` ones when a parameter is given as a tensor.
 
     Parameters of the dynamic operator that are given as numbers, or not at all, become constants.

@@ -102,7 +102,7 @@ _dyn_resize2d = define(
     kind=OpPattern.INJECTIVE,
 )
 resize1d, _resize2d, resize3d = map(_resize, (1, 2, 3))
-resize2d = dyn.either(_resize2d, _dyn_resize2d)
+resize2d = dyn.static_or_dynamic(_resize2d, _dyn_resize2d)
 
 
 def _grid_sample_type(attrs: Any, args: Sequence[Type]) -> Type:

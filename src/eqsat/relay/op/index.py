@@ -98,7 +98,7 @@ _strided_slice = define(
     traits=Trait.MOVES,
 )
 
-strided_slice = dyn.either(_strided_slice, dyn.strided_slice)
+strided_slice = dyn.static_or_dynamic(_strided_slice, dyn.strided_slice)
 
 # ---- gathers
 

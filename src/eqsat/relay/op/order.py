@@ -126,7 +126,7 @@ _dyn_topk = define(
     kind=OpPattern.OPAQUE,
     outputs=_topk_outputs,
 )
-topk = dyn.either(_topk, _dyn_topk)
+topk = dyn.static_or_dynamic(_topk, _dyn_topk)
 
 # ---- running sums and products
 

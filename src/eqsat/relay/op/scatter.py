@@ -256,7 +256,7 @@ _dyn_one_hot = define(
     kernel=lambda attrs, indices, on, off, depth: hot_rows(indices, on, off, int(depth), attrs.axis, attrs.dtype),
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
 )
-one_hot = dyn.either(_one_hot, _dyn_one_hot)
+one_hot = dyn.static_or_dynamic(_one_hot, _dyn_one_hot)
 
 argwhere = define(
     "argwhere",

@@ -394,10 +394,10 @@ _tile = define(
 
 # ---- with parameters that may be tensors
 
-reshape = dyn.either(_reshape, dyn.reshape)
-squeeze = dyn.either(_squeeze, dyn.squeeze)
-broadcast_to = dyn.either(_broadcast_to, dyn.broadcast_to)
-tile = dyn.either(_tile, dyn.tile)
+reshape = dyn.static_or_dynamic(_reshape, dyn.reshape)
+squeeze = dyn.static_or_dynamic(_squeeze, dyn.squeeze)
+broadcast_to = dyn.static_or_dynamic(_broadcast_to, dyn.broadcast_to)
+tile = dyn.static_or_dynamic(_tile, dyn.tile)
 
 __all__ = [
     "broadcast_to", "broadcast_to_like", "cast", "cast_like", "concatenate", "expand_dims", "reinterpret",

@@ -7,7 +7,7 @@ from typing import Any
 from eqsat.relay.expr import Expr
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.transform.base import Pass, PassInfo, typed_pass
-from eqsat.relay.transform.channels import on_axis
+from eqsat.relay.transform.channels import along_axis
 from eqsat.relay.transform.simplify.rule import op_name
 from eqsat.relay.visitor import rewrite_post_order
 
@@ -23,5 +23,5 @@ def written_out(old: Any, new: Any) -> Expr:
     if op_name(new) == "nn.bias_add":
         data, bias = new.args
         rank = len(old.checked_type.shape)
-        result = data + on_axis(bias, axis_index(new.attrs.axis, rank), rank)
+        result = data + along_axis(bias, axis_index(new.attrs.axis, rank), rank)
     return result

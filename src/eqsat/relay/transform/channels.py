@@ -9,7 +9,7 @@ from eqsat.relay.op import expand_dims, reshape
 from eqsat.relay.ty import TensorType
 
 
-def on_axis(vector: Expr, axis: int, rank: int) -> Any:
+def along_axis(vector: Expr, axis: int, rank: int) -> Any:
     """``vector``, of one dimension, shaped to broadcast along ``axis`` (counted from the front) of ``rank`` ones."""
     after = rank - axis - 1
     return expand_dims(vector, axis=1, num_newaxis=after) if after else vector

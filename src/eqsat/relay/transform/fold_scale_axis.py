@@ -18,7 +18,7 @@ import numpy as np
 from eqsat.relay.expr import Call, Constant, Expr, Function
 from eqsat.relay.op.types import axis_index, tensor
 from eqsat.relay.transform.base import Pass, PassInfo, typed_pass
-from eqsat.relay.transform.channels import as_vector, is_on_axis, on_axis
+from eqsat.relay.transform.channels import along_axis, as_vector, is_on_axis
 from eqsat.relay.transform.simplify.rule import op_name
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order, rebuild
@@ -161,7 +161,7 @@ def _over(call: Call, args: Sequence[Expr], taker: Taker, scale: Expr, unscaled:
     args = list(args)
     if not taker.through:
         rank = len(_type(call.args[1]).shape)
-        args[1] = args[1] * on_axis(as_vector(scale), taker.weight_axis, rank)
+        args[1] = args[1] * along_axis(as_vector(scale), taker.weight_axis, rank)
     for index in range(len(args)):
         if taker.through and index not in taker.through:
             args[index] = unscaled(args[index], as_vector(scale) if op_name(call) == "nn.bias_add" else scale)

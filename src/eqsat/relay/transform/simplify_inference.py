@@ -10,7 +10,7 @@ from eqsat.relay.op import maximum, mean, reshape, sqrt, variance
 from eqsat.relay.op import sum as sum_over
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.transform.base import Pass, PassInfo, typed_pass
-from eqsat.relay.transform.channels import on_axis
+from eqsat.relay.transform.channels import along_axis
 from eqsat.relay.transform.simplify.rule import op_name
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import rewrite_post_order
@@ -43,7 +43,7 @@ def _batch_norm(attrs: Any, ty: TensorType, x: Any, gamma: Any, beta: Any, avera
         shift = shift + beta
     rank = len(ty.shape)
     axis = axis_index(attrs.axis, rank)
-    return x * on_axis(factor, axis, rank) + on_axis(shift, axis, rank)
+    return x * along_axis(factor, axis, rank) + along_axis(shift, axis, rank)
 
 
 def _layer_norm(attrs: Any, ty: TensorType, x: Any, gamma: Any, beta: Any) -> Any:
@@ -79,8 +79,8 @@ def _scaled(attrs: Any, ty: TensorType, x: Any, gamma: Any, beta: Any) -> Any:
     rank = len(ty.shape)
     axis = axis_index(attrs.axis, rank)
     if attrs.scale:
-        x = x * on_axis(gamma, axis, rank)
-    return x + on_axis(beta, axis, rank) if attrs.center else x
+        x = x * along_axis(gamma, axis, rank)
+    return x + along_axis(beta, axis, rank) if attrs.center else x
 
 
 def _l2_normalize(attrs: Any, ty: TensorType, x: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from eqsat.relay.dataflow_pattern import wildcard
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.op import layout_transform, reshape, transpose
-from eqsat.relay.transform.simplify.rule import Find, either, op_name, rule, unary
+from eqsat.relay.transform.simplify.rule import Find, any_op, op_name, rule, unary
 from eqsat.relay.ty import TensorType, is_static
 
 _x = wildcard()
@@ -16,14 +16,14 @@ _RESHAPES = ("reshape", "contrib_reverse_reshape")
 _TRANSPOSES = ("transpose", "layout_transform")
 
 
-@rule(either(*_RESHAPES)(either(*_RESHAPES)(_x)))
+@rule(any_op(*_RESHAPES)(any_op(*_RESHAPES)(_x)))
 def reshape_of_reshape(pre: Call, post: Call, find: Find) -> Expr | None:
     """reshape(reshape(x)) = reshape(x, shape)."""
     ty = pre.checked_type
     return reshape(find(_x), ty.concrete_shape) if is_static(ty) else None
 
 
-@rule(either(*_TRANSPOSES)(either(*_TRANSPOSES)(_x)))
+@rule(any_op(*_TRANSPOSES)(any_op(*_TRANSPOSES)(_x)))
 def transpose_of_transpose(pre: Call, post: Call, find: Find) -> Expr | None:
     """Two transpositions or layout changes are one, or none."""
     inner, x = pre.args[0], find(_x)

@@ -41,15 +41,15 @@ def rule(pattern: DFPattern) -> Callable[[Simplify], Rule]:
 
 def unary(*names: str) -> DFPattern:
     """A call of one of the operators on anything."""
-    return either(*names)(wildcard())
+    return any_op(*names)(wildcard())
 
 
 def binary(*names: str) -> DFPattern:
     """A call of one of the operators on any two arguments."""
-    return either(*names)(wildcard(), wildcard())
+    return any_op(*names)(wildcard(), wildcard())
 
 
-def either(*names: str) -> DFPattern:
+def any_op(*names: str) -> DFPattern:
     """One of the operators."""
     pattern: DFPattern = is_op(names[0])
     for name in names[1:]:
