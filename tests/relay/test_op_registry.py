@@ -217,3 +217,12 @@ def test_floating_point_operations() -> None:
     product = relay.nn.dense(a, b)
     types = infer_types(product)
     assert product.op.flops(product.attrs, [types[a], types[b]], types[product]) == 2 * 4 * 5 * 6
+
+
+def test_tuple_arguments_may_be_lists() -> None:
+    x = tensor(2, 3)
+    joined = relay.concatenate([x, x], axis=1)
+    assert joined.args[0].fields == (x, x)
+    assert relay.op.get("concatenate").tuples == ("data",)
+    quantized = relay.qnn.concatenate([x], [relay.const(1.0)], [relay.const(0)], relay.const(1.0), relay.const(0))
+    assert [isinstance(arg, relay.Tuple) for arg in quantized.args] == [True, True, True, False, False]

@@ -131,6 +131,8 @@ def test_operators_are_found_by_trait() -> None:
     views = [op.name for op in operators(Trait.VIEW, arguments=1)]
     assert views == ["contrib_reverse_reshape", "expand_dims", "nn.batch_flatten", "reshape", "squeeze"]
     assert all(op.has(Trait.VIEW) for op in operators(Trait.VIEW))
+    assert "concatenate" in [op.name for op in operators(Trait.MOVES)]
+    assert "concatenate" not in [op.name for op in operators(Trait.MOVES, arguments=1)], "it takes a tuple"
 
 
 def test_relays_own_attributes_follow_from_traits() -> None:

@@ -76,7 +76,7 @@ def _key(node: CostNode) -> str:
 
 def _measure(node: CostNode) -> float | None:
     """Seconds of the fastest run, None where the operator cannot be run."""
-    op = Op._registry.get(node.op)
+    op = Op.find(node.op)
     arguments = [_value(ty) for ty in node.arg_types]
     if op is None or op.kernel is None or any(value is None for value in arguments):
         return None

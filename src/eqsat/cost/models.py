@@ -176,7 +176,7 @@ def flops(node: CostNode) -> float:
     """Floating-point operations of one evaluation: as the operator says, else one per element it handles."""
     if node.body:
         return math.fsum(flops(part) for part in node.body if part.runs)
-    op = Op._registry.get(node.op)
+    op = Op.find(node.op)
     if op is None or node.type is None or None in node.arg_types:
         return 0.0
     if op.flops is not None:
@@ -210,12 +210,12 @@ def byte_count(ty: Type | None) -> float:
 
 
 def _is_view(op: str) -> bool:
-    entry = Op._registry.get(op)
+    entry = Op.find(op)
     return entry is not None and entry.has(Trait.VIEW)
 
 
 def _is_dense(op: str) -> bool:
-    entry = Op._registry.get(op)
+    entry = Op.find(op)
     return entry is not None and entry.get_attr("TOpPattern") == OpPattern.OUT_ELEMWISE_FUSABLE
 
 

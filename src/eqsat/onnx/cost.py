@@ -70,7 +70,8 @@ def onnx_cost(model: CostFunction, opset: int, runtime: str = NO_RUNTIME) -> Tar
 
 def _is_written_as_it_is(node: CostNode) -> bool:
     """Tell whether ``node`` runs nothing, or is an operator that the importer did not understand."""
-    return node.constant or node.op not in Op._registry or Op.get(node.op).has(Trait.FOREIGN)
+    op = Op.find(node.op)
+    return node.constant or op is None or op.has(Trait.FOREIGN)
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def opaque_call(
 
 def _operator(node: ir.Node) -> Op:
     name = ".".join(filter(None, ("onnx", node.domain, node.op_type, node.overload)))
-    if name not in Op._registry:
+    if Op.find(name) is None:
         is_quantization = node.op_type.endswith("QuantizeLinear")
         define(
             name,

@@ -214,11 +214,13 @@ class Constant(Expr):
 class Op(Expr):
     """An operator. There is one object for each name, and it holds all that is known of the operator.
 
-    The registry is filled by :func:`eqsat.relay.op.op.define`; see there for the meaning of the fields.
+    :func:`eqsat.relay.op.op.define` fills the registry and explains the attributes that it sets. ``tuples`` names the
+    arguments that are tuples of tensors; ``attr_map`` holds Relay's operator attributes, such as ``TOpPattern``.
     """
 
     __slots__ = (
         "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "outputs", "refine", "traits",
+        "tuples",
     )  # fmt: skip
     kind = "operator"
 
@@ -237,6 +239,7 @@ class Op(Expr):
         self.flops: Callable[..., float] | None = None
         self.outputs: int | Callable[[Attrs], int | None] = 1
         self.traits = Trait.NONE
+        self.tuples: tuple[str, ...] = ()
 
     @property
     def payload(self) -> Hashable:
@@ -254,12 +257,17 @@ class Op(Expr):
         except KeyError:
             raise OperatorError(f"there is no operator {name!r}{_did_you_mean(name)}") from None
 
+    @staticmethod
+    def find(name: str | None) -> Op | None:
+        """Return the operator of that name, or None if there is none."""
+        return None if name is None else Op._registry.get(name)
+
     def get_attr(self, key: str) -> Any:
-        """The operator attribute ``key`` such as ``"TOpPattern"``, None when it has none."""
+        """Return Relay's operator attribute ``key``, such as ``"TOpPattern"``, or None if it is not set."""
         return self.attr_map.get(key)
 
     def has(self, traits: Trait) -> bool:
-        """Whether all of some traits hold of the operator."""
+        """Return whether the operator has all of the given traits."""
         return traits in self.traits
 
     def __reduce__(self) -> Any:

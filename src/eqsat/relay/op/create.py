@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,10 @@ import numpy as np
 from eqsat.errors import TypeCheckError
 from eqsat.relay.expr import const
 from eqsat.relay.op import dyn
-from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.types import check_dtype, ranked, same_type, tensor
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
-
-SHAPE, DTYPE = Field("shape", "ints"), Field("dtype", "dtype")
-
-
-def _filled(attrs: Any, args: Sequence[Type]) -> Type:
-    return TensorType(attrs.shape, attrs.dtype)
 
 
 def _full_type(attrs: Any, args: Sequence[Type]) -> Type:
@@ -32,24 +26,19 @@ def _full_like_type(attrs: Any, args: Sequence[Type]) -> Type:
     return tensor(args[0])
 
 
-_zeros = define(
-    "zeros",
-    "",
-    SHAPE,
-    DTYPE,
-    infer=_filled,
-    kernel=lambda attrs: np.zeros(attrs.shape, attrs.dtype),
-    kind=OpPattern.ELEMWISE,
-)
-_ones = define(
-    "ones",
-    "",
-    SHAPE,
-    DTYPE,
-    infer=_filled,
-    kernel=lambda attrs: np.ones(attrs.shape, attrs.dtype),
-    kind=OpPattern.ELEMWISE,
-)
+def _filled(name: str, fill: Callable[..., Any]) -> Builder:
+    return define(
+        name,
+        "",
+        Field("shape", "ints"),
+        Field("dtype", "dtype"),
+        infer=lambda attrs, args: TensorType(attrs.shape, attrs.dtype),
+        kernel=lambda attrs: fill(attrs.shape, attrs.dtype),
+        kind=OpPattern.ELEMWISE,
+    )
+
+
+_zeros, _ones = _filled("zeros", np.zeros), _filled("ones", np.ones)
 _full = define(
     "full",
     "fill_value",

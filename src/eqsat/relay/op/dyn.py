@@ -256,14 +256,4 @@ strided_slice = define(
     traits=Trait.MOVES,
 )
 
-__all__ = [
-    "broadcast_to",
-    "expand_dims",
-    "full",
-    "ones",
-    "reshape",
-    "squeeze",
-    "strided_slice",
-    "tile",
-    "zeros",
-]
+__all__ = ["broadcast_to", "expand_dims", "full", "ones", "reshape", "squeeze", "strided_slice", "tile", "zeros"]

@@ -1,8 +1,8 @@
-"""The operator registry: one entry per operator holds everything the other modules read of it.
+"""The operator registry: one entry for each operator holds everything that the other modules need to know of it.
 
-:func:`define` makes the entry and gives the function that builds calls. Printer, parser, type inference,
-interpreter, constant folding, lowering, cost models, rule verifier and front ends read the entry, so an
-operator is added by one call of :func:`define`.
+:func:`define` adds an operator: it makes the entry, an :class:`~eqsat.relay.expr.Op`, and returns the function that
+builds calls. The printer, the parser, type inference, the interpreter, constant folding, the e-graph, cost models,
+rules and their verifier read the entry.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ REQUIRED: Any = _Required()
 
 @dataclass(frozen=True)
 class Field:
-    """One attribute of an operator.
+    """The declaration of one attribute of an operator.
 
-    Args:
+    Attributes:
         name: the attribute's name.
-        kind: ``int``, ``bool``, ``float``, ``str``, ``dtype`` (a dtype name, ``""`` for unset), ``ints`` (a
-            tuple), or ``any``. It decides how values are converted and how ``has_attr`` compares them.
-        default: value when a call does not give one; :data:`REQUIRED` when it must. None stands for
-            "not set" whatever the kind.
-        convert: applied to a given value before it is stored, e.g. to make a pair of an int.
-        told: whether the text form tells the value even when it is the default: Relay declares none.
+        kind: ``int``, ``bool``, ``float``, ``str``, ``dtype`` (the name of a dtype, ``""`` when it is not set),
+            ``ints`` (a tuple) or ``any``. The kind decides how values are converted and how ``has_attr`` compares them.
+        default: the value of calls that give none, or :data:`REQUIRED` if every call must give one. None means
+            that the attribute is not set, whatever its kind.
+        convert: a function applied to a given value before it is stored, for example to make a pair of an int.
+        told: whether the text form states the value even if it is the default, because Relay declares no default.
     """
 
     name: str
@@ -66,7 +66,11 @@ class Field:
     told: bool = False
 
     def __call__(self, value: Any) -> Any:
-        """The stored form of ``value``; raises TypeError or ValueError when it is not of this kind."""
+        """Convert ``value`` to the form in which it is stored.
+
+        Raises:
+            TypeError, ValueError, OverflowError: The value is not of this kind.
+        """
         if self.convert is not None and value is not None:
             value = self.convert(value)
         value = normalize(value)
@@ -110,44 +114,47 @@ def define(
     outputs: int | Callable[[Any], int | None] = 1,
     flops: Callable[[Any, Sequence[Type], Type], float] | None = None,
     traits: Trait = Trait.NONE,
-    prepare: Callable[[dict[str, Any]], None] | None = None,
 ) -> Builder:
-    """Enter an operator into the registry and give the function that builds calls of it.
+    """Add an operator to the registry and return the function that builds calls of it.
 
     Args:
-        name: its name, such as ``"nn.conv2d"``.
-        arguments: names of its tensor arguments, separated by spaces; None for any number of them.
-        fields: its attributes, in the order in which positional arguments of the builder give them.
-        infer: ``infer(attrs, arg_types)`` gives the result's type or raises TypeCheckError with a text
-            that says what does not fit; the caller adds operator and argument types. Every type in
-            ``arg_types`` is a TensorType or TupleType whose dimensions may be ``Any``.
-        kernel: ``kernel(attrs, *arrays)`` computes the result with NumPy; a tuple for several outputs;
-            tuple arguments arrive as Python tuples.
-        kind: its ``TOpPattern``, None when Relay registers none.
-        traits: what holds of all its calls.
-        refine: ``refine(attrs, arg_types, elements)`` gives a better type, or None, where elements of arguments
-            that are lists of integers are known: sizes as dimensions, other numbers as ints, unnamed dimensions for
-            what is not known; None for the other arguments.
-        deduce: ``deduce(attrs, arg_types)`` completes argument types of which some are None (variables
-            without annotation), as far as the attributes and the other arguments decide them.
-        outputs: how many outputs; above 1 the builder gives a TupleWrapper. A function of the attributes may
-            also give None: the result is no tuple.
-        flops: ``flops(attrs, arg_types, type)``: floating-point operations of one evaluation. By default
-            one per element of the result for kinds up to BROADCAST and one per element of the arguments
-            for COMM_REDUCE, else none.
-        prepare: may change what the builder was given, arguments and attributes in one dict by name, in
-            place, e.g. make a tuple of a list.
+        name: The operator's name, such as ``"nn.conv2d"``.
+        arguments: The names of its tensor arguments, separated by spaces, or None if it takes any number of them.
+            A star marks an argument that is a tuple of tensors, as in ``"*data"``: the builder also takes a list.
+        fields: Its attributes, in the order in which the builder takes them as positional arguments.
+        infer: ``infer(attrs, arg_types)`` returns the type of the result, or raises TypeCheckError with a message
+            that says what does not fit; the caller adds the operator and the argument types. Each argument type is
+            a TensorType or a TupleType whose dimensions may be ``Any``.
+        kernel: ``kernel(attrs, *arrays)`` computes the result with NumPy, a tuple if there are several outputs.
+            Tuple arguments arrive as Python tuples.
+        kind: The operator's ``TOpPattern``, or None if Relay registers none.
+        traits: What holds of all calls of the operator.
+        refine: ``refine(attrs, arg_types, elements)`` returns a more precise type, or None if there is none.
+            ``elements`` has for each argument that is a list of integers its elements as far as they are known:
+            ints, and dimensions for sizes (unnamed for what is not known). For other arguments it has None.
+        deduce: ``deduce(attrs, arg_types)`` returns the argument types, with those that were None (of variables
+            without annotation) filled in as far as the attributes and the other arguments determine them.
+        outputs: The number of outputs. If it is above 1, the builder returns a TupleWrapper. A function of the
+            attributes may also return None, which means that the result is not a tuple.
+        flops: ``flops(attrs, arg_types, type)`` returns the number of floating-point operations of one evaluation.
+            By default it is one for each element of the result for kinds up to BROADCAST, one for each element of
+            the arguments for COMM_REDUCE, and 0 otherwise.
+
+    Raises:
+        OperatorError: There already is an operator of this name.
     """
-    if name in Op._registry:
+    if Op.find(name) is not None:
         raise OperatorError(f"operator {name!r} is registered twice")
-    op = Op(name, None if arguments is None else tuple(arguments.split()), fields)
+    names = None if arguments is None else arguments.split()
+    op = Op(name, None if names is None else tuple(each.lstrip("*") for each in names), fields)
+    op.tuples = tuple(each[1:] for each in names or () if each.startswith("*"))
     op.infer, op.refine, op.kernel, op.deduce = infer, refine, kernel, deduce
     op.outputs, op.flops, op.traits = outputs, flops, traits
     if kind is not None:
         op.attr_map["TOpPattern"] = int(kind)
     op.attr_map.update({name: True for trait, name in _RELAY_NAMES.items() if trait in traits})
     Op._registry[name] = op
-    return Builder(op, prepare)
+    return Builder(op)
 
 
 _RELAY_NAMES = {Trait.STATEFUL: "TOpIsStateful", Trait.NON_COMPUTATIONAL: "TNonComputational"}
@@ -155,24 +162,24 @@ _RELAY_NAMES = {Trait.STATEFUL: "TOpIsStateful", Trait.NON_COMPUTATIONAL: "TNonC
 
 
 def operators(traits: Trait, arguments: int | None = None) -> list[Op]:
-    """The operators that have all of some traits, in the order of their names.
+    """List the operators that have all of the given traits, sorted by name.
 
     Args:
-        traits: what must hold of them.
-        arguments: how many tensor arguments they take; None for any number.
+        traits: What must hold of the operators.
+        arguments: The number of arguments, each a single tensor, or None for all operators.
     """
-    found = [Op._registry[name] for name in sorted(Op._registry)]
-    return [op for op in found if op.has(traits) and arguments in (None, len(op.arguments or ()))]
+    found = [op for _, op in sorted(Op._registry.items()) if op.has(traits)]
+    return [op for op in found if arguments is None or (len(op.arguments or ()) == arguments and not op.tuples)]
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
-    """Set attribute ``attr_key`` of an operator, directly or as a decorator of the value.
+    """Set the attribute ``attr_key`` of an operator, directly or as a decorator of the value.
 
     Args:
-        op_name: the operator.
-        attr_key: such as ``"target.dnnl"``.
-        value: the value; left out, the decorated function is it.
-        level: accepted for compatibility; the last registration holds.
+        op_name: The operator's name.
+        attr_key: The attribute's name, such as ``"target.dnnl"``.
+        value: The value. If it is None, a decorator is returned that takes the decorated function as the value.
+        level: Accepted for compatibility with TVM and ignored: the last registration holds.
     """
     op = Op.get(op_name)
 
@@ -184,10 +191,13 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
 
 
 def make_attrs(op: Op, given: Mapping[str, Any]) -> Attrs | None:
-    """Attributes for a call of ``op``: the given values, converted, and defaults; None if it has none.
+    """Return the attributes of a call of ``op``: the given values, converted, and defaults for the others.
+
+    An operator without attributes has None.
 
     Raises:
-        OperatorError: an attribute the operator does not have, lacks, or whose value is of a wrong kind.
+        OperatorError: The operator does not have a given attribute, a required one is missing, or a value is of the
+            wrong kind.
     """
     if not op.fields and not given:
         return None
@@ -209,20 +219,19 @@ def make_attrs(op: Op, given: Mapping[str, Any]) -> Attrs | None:
 class Builder:
     """Builds calls of one operator from tensor arguments followed by attributes.
 
-    Called with expressions it gives a call (a TupleWrapper when the operator has several outputs). With a
-    pattern or rule template among the tensor arguments it gives a pattern or template; then only the
-    attributes that were written count, the others match anything.
+    Called with expressions, it returns a call, or a TupleWrapper if the operator has several outputs. With a pattern
+    or a template of a rule among the tensor arguments, it returns a pattern or a template. There only the attributes
+    that were written count: the others match anything.
     """
 
-    def __init__(self, op: Op, prepare: Callable[[dict[str, Any]], None] | None):
+    def __init__(self, op: Op):
         self.op = op
-        self.prepare = prepare
         self.__name__ = op.name.rpartition(".")[2]
         names = op.arguments or ()
         self._names = (*names, *(field.name for field in op.fields))
         self._arity = len(names)
         self._default: Attrs | None = None
-        self._plain = prepare is None and op.outputs == 1 and op.arguments is not None
+        self._plain = not op.tuples and op.outputs == 1 and op.arguments is not None
         if self._plain and all(field.default is not REQUIRED for field in op.fields):
             self._default = make_attrs(op, {})
         else:
@@ -251,9 +260,8 @@ class Builder:
         if op.arguments is None:
             return self._finish(list(args), kwargs)
         bound = self._bind(args, kwargs)
-        if self.prepare is not None:
-            self.prepare(bound)
-        tensors = [bound.pop(name) for name in op.arguments]
+        given = {name: bound.pop(name) for name in op.arguments}
+        tensors = [tuple_of(value) if name in op.tuples else value for name, value in given.items()]
         return self._finish(tensors, bound)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -293,9 +301,9 @@ def is_operand(value: Any) -> bool:
 
 
 def tuple_of(fields: Any) -> Any:
-    """A tuple argument from a sequence of operands; what is no sequence is given back.
+    """Return a sequence of operands as a tuple argument, and anything else as it is.
 
-    With a pattern or template among the fields its method ``build_tuple(fields)`` builds the tuple.
+    If there is a pattern or a template among the fields, its method ``build_tuple(fields)`` builds the tuple.
     """
     if not isinstance(fields, (list, tuple)):
         return fields.astuple() if isinstance(fields, TupleWrapper) else fields

@@ -11,7 +11,7 @@ import numpy as np
 from eqsat.errors import TypeCheckError
 from eqsat.relay.expr import Constant, const
 from eqsat.relay.op.layout import layout_change
-from eqsat.relay.op.op import Field, OpPattern, define, tuple_of
+from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.shape import clamp_slice
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, ranked, size, tensor, tensors
 from eqsat.relay.traits import Trait
@@ -19,10 +19,6 @@ from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 
 INJECTIVE = OpPattern.INJECTIVE
-
-
-def _data_tuple(bound: dict[str, Any]) -> None:
-    bound["data"] = tuple_of(bound["data"])
 
 
 # ---- shapes as data
@@ -131,12 +127,11 @@ def _meshgrid_type(attrs: Any, args: Sequence[Type]) -> Type:
 
 meshgrid = define(
     "meshgrid",
-    "data",
+    "*data",
     Field("indexing", "str", "ij"),
     infer=_meshgrid_type,
     kernel=lambda attrs, fields: tuple(np.meshgrid(*fields, indexing=attrs.indexing)),
     kind=INJECTIVE,
-    prepare=_data_tuple,
 )
 
 
@@ -194,13 +189,12 @@ def _einsum_flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
 
 einsum = define(
     "einsum",
-    "data",
+    "*data",
     Field("equation", "str"),
     infer=_einsum_type,
     kernel=lambda attrs, fields: np.einsum(attrs.equation, *fields, optimize=True).astype(fields[0].dtype, copy=False),
     kind=INJECTIVE,
     flops=_einsum_flops,
-    prepare=_data_tuple,
 )
 
 # ---- masks and parts
@@ -344,16 +338,6 @@ def strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = None) ->
 
 
 __all__ = [
-    "collapse_sum_like",
-    "collapse_sum_to",
-    "einsum",
-    "layout_transform",
-    "meshgrid",
-    "ndarray_size",
-    "reverse_sequence",
-    "sequence_mask",
-    "shape_of",
-    "slice_like",
-    "strided_set",
-    "trilu",
-]
+    "collapse_sum_like", "collapse_sum_to", "einsum", "layout_transform", "meshgrid", "ndarray_size",
+    "reverse_sequence", "sequence_mask", "shape_of", "slice_like", "strided_set", "trilu",
+]  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 from eqsat.errors import EvaluationError, TypeCheckError
 from eqsat.relay.op import dyn
 from eqsat.relay.op.index import bounded
-from eqsat.relay.op.op import Field, OpPattern, define, tuple_of
+from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.types import axis_index, broadcast_shape, check_dtype, ranked, tensor, tensors, unify
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
@@ -191,19 +191,14 @@ def _adv_index_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TensorType((*shape, *data.shape[len(indices) :]), data.dtype)
 
 
-def _tuple_argument(bound: dict[str, Any]) -> None:
-    bound["inputs"] = tuple_of(bound["inputs"])
-
-
 adv_index = define(
     "adv_index",
-    "inputs",
+    "*inputs",
     infer=_adv_index_type,
     kernel=lambda attrs, inputs: inputs[0][
         tuple(bounded(index, dim, "fast") for index, dim in zip(inputs[1:], inputs[0].shape, strict=False))
     ],
     kind=INJECTIVE,
-    prepare=_tuple_argument,
 )
 """NumPy's advanced indexing: fields are the data, then one index tensor per leading axis."""
 
@@ -298,13 +293,6 @@ invert_permutation = define(
 )
 
 __all__ = [
-    "adv_index",
-    "argwhere",
-    "gather",
-    "gather_nd",
-    "invert_permutation",
-    "one_hot",
-    "scatter_elements",
-    "scatter_nd",
+    "adv_index", "argwhere", "gather", "gather_nd", "invert_permutation", "one_hot", "scatter_elements", "scatter_nd",
     "unravel_index",
-]
+]  # fmt: skip

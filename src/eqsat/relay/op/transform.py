@@ -11,7 +11,7 @@ import numpy as np
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, floor_divide_dims, multiply_dims, subtract_dims
 from eqsat.relay.op import dyn
-from eqsat.relay.op.op import Field, OpPattern, define, tuple_of
+from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.shape import resolve_reshape
 from eqsat.relay.op.types import (
     axes_indices,
@@ -220,23 +220,19 @@ reverse = define(
 # ---- joining and splitting
 
 
-def concatenated_shape(shapes: Sequence[Sequence[Dim]], axis: int) -> tuple[Dim, ...]:
-    """The shape of tensors of ``shapes`` joined along ``axis`` (from the front)."""
-    result = list(shapes[0])
-    for shape in shapes[1:]:
-        if len(shape) != len(result):
-            raise TypeCheckError("the fields differ in their number of dimensions")
-        for index, dim in enumerate(shape):
-            if index != axis:
-                result[index] = unify(result[index], dim, f"dimension {index}:")
-    result[axis] = add_dims(*(shape[axis] for shape in shapes))
-    return tuple(result)
-
-
-def _concatenate_type(attrs: Any, args: Sequence[Type]) -> Type:
+def concatenate_type(attrs: Any, args: Sequence[Type]) -> Type:
+    """The type of the fields of the first argument, a tuple, joined along ``attrs.axis``."""
     fields = tensors(args[0])
     axis = axis_index(attrs.axis, len(fields[0].shape))
-    return TensorType(concatenated_shape([field.shape for field in fields], axis), check_dtype(*fields))
+    shape = list(fields[0].shape)
+    for field in fields[1:]:
+        if len(field.shape) != len(shape):
+            raise TypeCheckError("the fields differ in their number of dimensions")
+        for index, dim in enumerate(field.shape):
+            if index != axis:
+                shape[index] = unify(shape[index], dim, f"dimension {index}:")
+    shape[axis] = add_dims(*(field.shape[axis] for field in fields))
+    return TensorType(shape, check_dtype(*fields))
 
 
 def _stack_type(attrs: Any, args: Sequence[Type]) -> Type:
@@ -250,29 +246,23 @@ def _stack_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TensorType(shape, check_dtype(*fields))
 
 
-def _tuple_argument(bound: dict[str, Any]) -> None:
-    bound["data"] = tuple_of(bound["data"])
-
-
 concatenate = define(
     "concatenate",
-    "data",
+    "*data",
     Field("axis", "int", 0),
-    infer=_concatenate_type,
+    infer=concatenate_type,
     kernel=lambda attrs, fields: np.concatenate(fields, attrs.axis),
     kind=INJECTIVE,
     traits=Trait.MOVES,
-    prepare=_tuple_argument,
 )
 stack = define(
     "stack",
-    "data",
+    "*data",
     Field("axis", "int", 0),
     infer=_stack_type,
     kernel=lambda attrs, fields: np.stack(fields, attrs.axis),
     kind=INJECTIVE,
     traits=Trait.MOVES,
-    prepare=_tuple_argument,
 )
 
 

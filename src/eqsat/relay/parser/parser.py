@@ -338,7 +338,7 @@ class Parser(NameReader):
             key = written.pop("attrs_type_key")
             if key is None:
                 return None
-            schema = Op._registry.get(key)
+            schema = Op.find(key)
             if schema is None:
                 raise self.error(f"attrs_type_key={key!r} must name the operator whose attributes these are", start)
         if schema is None:

@@ -227,11 +227,6 @@ upsampling = _upsampling("upsampling", 2, Field("align_corners", "bool", False))
 upsampling3d = _upsampling("upsampling3d", 3, Field("coordinate_transformation_mode", "str", "half_pixel"))
 
 __all__ = [
-    "batch_to_space_nd",
-    "depth_to_space",
-    "dilate",
-    "space_to_batch_nd",
-    "space_to_depth",
-    "upsampling",
+    "batch_to_space_nd", "depth_to_space", "dilate", "space_to_batch_nd", "space_to_depth", "upsampling",
     "upsampling3d",
-]
+]  # fmt: skip

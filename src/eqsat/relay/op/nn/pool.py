@@ -124,11 +124,15 @@ def _regions(dim: int, count: int) -> list[slice]:
     return [slice(i * dim // count, -(-(i + 1) * dim // count)) for i in range(count)]
 
 
-def _adaptive(name: str, rank: int, maximum: bool) -> Builder:
+def _regional(
+    name: str,
+    rank: int,
+    fold: Callable[[Any, Sequence[int]], Any],
+    counts: Callable[[Any, Sequence[Dim]], Sequence[Dim]],
+    *fields: Field,
+) -> Builder:
+    """An operator that folds the regions of an image, whose numbers ``counts`` gives for its spatial axes."""
     canonical = channels_first(rank)
-
-    def counts(attrs: Any, spatial: Sequence[Dim]) -> tuple[Dim, ...]:
-        return tuple(spatial) if attrs.output_size is None else tuple(attrs.output_size)
 
     def infer(attrs: Any, args: Sequence[Type]) -> Type:
         data = tensor(args[0])
@@ -139,13 +143,13 @@ def _adaptive(name: str, rank: int, maximum: bool) -> Builder:
     def kernel(attrs: Any, data: Any) -> Any:
         values = layout_change(attrs.layout, canonical)(data)
         out: Any = counts(attrs, values.shape[2:])
-        pooled = _max_regions(values, out) if maximum else _average_regions(values, out)
-        return layout_change(canonical, attrs.out_layout or attrs.layout)(pooled).astype(data.dtype, copy=False)
+        back = layout_change(canonical, attrs.out_layout or attrs.layout)
+        return back(fold(values, out)).astype(data.dtype, copy=False)
 
     return define(
-        f"nn.adaptive_{name}{rank}d",
+        f"nn.{name}{rank}d",
         "data",
-        Field("output_size", "ints", None, per_axis(rank)),
+        *fields,
         Field("layout", "str", canonical),
         Field("out_layout", "str", ""),
         infer=infer,
@@ -153,6 +157,13 @@ def _adaptive(name: str, rank: int, maximum: bool) -> Builder:
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
         flops=lambda attrs, args, ty: size(args[0]),
     )
+
+
+def _adaptive(name: str, rank: int, fold: Callable[[Any, Sequence[int]], Any]) -> Builder:
+    def counts(attrs: Any, spatial: Sequence[Dim]) -> Sequence[Dim]:
+        return spatial if attrs.output_size is None else attrs.output_size
+
+    return _regional(f"adaptive_{name}", rank, fold, counts, Field("output_size", "ints", None, per_axis(rank)))
 
 
 def _fold_regions(values: Any, out: Sequence[int], fold: Callable[..., Any]) -> Any:
@@ -178,38 +189,15 @@ def _average_regions(values: Any, out: Sequence[int]) -> Any:
 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
-    _adaptive("max_pool", rank, maximum=True) for rank in (1, 2, 3)
+    _adaptive("max_pool", rank, _max_regions) for rank in (1, 2, 3)
 )
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
-    _adaptive("avg_pool", rank, maximum=False) for rank in (1, 2, 3)
+    _adaptive("avg_pool", rank, _average_regions) for rank in (1, 2, 3)
 )
-
-
-def _global(name: str, maximum: bool) -> Builder:
-    def infer(attrs: Any, args: Sequence[Type]) -> Type:
-        data = tensor(args[0])
-        shape = layout_change(attrs.layout, "NCHW").shape(data.shape)
-        return TensorType(layout_change("NCHW", attrs.out_layout or attrs.layout).shape((*shape[:2], 1, 1)), data.dtype)
-
-    def kernel(attrs: Any, data: Any) -> Any:
-        values = layout_change(attrs.layout, "NCHW")(data)
-        pooled = _max_regions(values, (1, 1)) if maximum else _average_regions(values, (1, 1))
-        return layout_change("NCHW", attrs.out_layout or attrs.layout)(pooled).astype(data.dtype, copy=False)
-
-    return define(
-        f"nn.{name}",
-        "data",
-        Field("layout", "str", "NCHW"),
-        Field("out_layout", "str", ""),
-        infer=infer,
-        kernel=kernel,
-        kind=OpPattern.OUT_ELEMWISE_FUSABLE,
-        flops=lambda attrs, args, ty: size(args[0]),
-    )
-
-
-global_max_pool2d = _global("global_max_pool2d", True)
-global_avg_pool2d = _global("global_avg_pool2d", False)
+global_max_pool2d, global_avg_pool2d = (
+    _regional(f"global_{name}_pool", 2, fold, lambda attrs, spatial: (1, 1))
+    for name, fold in (("max", _max_regions), ("avg", _average_regions))
+)
 
 
 def global_avg_pool1d(data: Any, layout: str = "NCW", out_layout: str = "") -> Any:

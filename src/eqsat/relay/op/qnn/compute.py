@@ -14,11 +14,11 @@ import numpy as np
 from eqsat.errors import TypeCheckError
 from eqsat.relay.op.error_function import erf as _erf
 from eqsat.relay.op.nn import activation, conv, conv_transpose, matrix, pool
-from eqsat.relay.op.op import Builder, Field, OpPattern, tuple_of
+from eqsat.relay.op.op import Builder, Field, OpPattern
 from eqsat.relay.op.qnn.affine import check_parameters, define_quantized, on_axis, to_integer, to_real
 from eqsat.relay.op.tensor import sigmoid_of
-from eqsat.relay.op.transform import concatenated_shape
-from eqsat.relay.op.types import axis_index, broadcast_shape, check_dtype, size, tensor, tensors
+from eqsat.relay.op.transform import concatenate_type
+from eqsat.relay.op.types import broadcast_shape, check_dtype, size, tensor, tensors
 from eqsat.relay.ty import TensorType, TupleType, Type
 
 _INT32 = Field("out_dtype", "dtype", "int32")
@@ -204,8 +204,7 @@ def _concatenate_type(attrs: Any, args: Sequence[Type]) -> Type:
     for parameters in args[1:3]:
         if not isinstance(parameters, TupleType) or len(parameters.fields) != len(fields):
             raise TypeCheckError(f"needs a scale and a zero point for each of {len(fields)} tensors")
-    axis = axis_index(attrs.axis, len(fields[0].shape))
-    return TensorType(concatenated_shape([field.shape for field in fields], axis), check_dtype(*fields))
+    return concatenate_type(attrs, args)
 
 
 def _concatenate(attrs: Any, data: Any, scales: Any, zeros: Any, scale: Any, zero: Any) -> Any:
@@ -213,19 +212,13 @@ def _concatenate(attrs: Any, data: Any, scales: Any, zeros: Any, scale: Any, zer
     return to_integer(np.concatenate(reals, attrs.axis), scale, zero, data[0].dtype)
 
 
-def _tuple_arguments(bound: dict[str, Any]) -> None:
-    for name in ("data", "input_scales", "input_zero_points"):
-        bound[name] = tuple_of(bound[name])
-
-
 concatenate = define_quantized(
     "concatenate",
-    "data input_scales input_zero_points output_scale output_zero_point",
+    "*data *input_scales *input_zero_points output_scale output_zero_point",
     Field("axis", "int", 0),
     infer=_concatenate_type,
     kernel=_concatenate,
     kind=OpPattern.INJECTIVE,
-    prepare=_tuple_arguments,
 )
 
 
@@ -257,24 +250,6 @@ avg_pool2d = define_quantized(
 )
 
 __all__ = [
-    "abs",
-    "add",
-    "avg_pool2d",
-    "batch_matmul",
-    "concatenate",
-    "conv2d",
-    "conv2d_transpose",
-    "dense",
-    "erf",
-    "exp",
-    "hardswish",
-    "leaky_relu",
-    "log",
-    "mul",
-    "rsqrt",
-    "sigmoid",
-    "softmax",
-    "sqrt",
-    "subtract",
-    "tanh",
-]
+    "abs", "add", "avg_pool2d", "batch_matmul", "concatenate", "conv2d", "conv2d_transpose", "dense", "erf", "exp",
+    "hardswish", "leaky_relu", "log", "mul", "rsqrt", "sigmoid", "softmax", "sqrt", "subtract", "tanh",
+]  # fmt: skip
