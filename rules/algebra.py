@@ -14,15 +14,13 @@ import numpy as np
 
 from eqsat.egraph.author import constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Rewrite, RuleSet, Soundness
-from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
     abs,
-    add,
     exp,
     log,
     maximum,
     minimum,
-    multiply,
     negative,
     power,
     rsqrt,
@@ -30,6 +28,7 @@ from eqsat.relay.op import (
 )
 from eqsat.relay.ty import TensorType, Type, is_static
 from eqsat.rules.functions import functions, repeated
+from eqsat.rules.operators import COMMUTATIVE
 from eqsat.rules.types import floats, is_float, is_number, is_scalar, keeps, keeps_floats
 from eqsat.rules.values import all_positive, half, minus_one, one, scalar, three, two, zero
 
@@ -243,20 +242,14 @@ cancelling = RuleSet(
 )
 
 
-def in_any_order(name: str, operator: Callable[[DFPattern, DFPattern], DFPattern], soundness: Soundness) -> Rewrite:
+def in_any_order(name: str) -> Rewrite:
     """Where both f(x, y) and f(y, x) occur, they are one; swapped everywhere, sums of n numbers would be n! sums."""
-    one_way, other_way = operator(x, y), operator(y, x)
+    one_way, other_way = is_op(name)(x, y), is_op(name)(y, x)
+    # the order of operands decides between 0.0 and -0.0
+    soundness = ROUNDING if name in ("maximum", "minimum") else Soundness.EXACT
     return rewrite(f"{name}-in-any-order", (one_way, other_way), (other_way, other_way), soundness=soundness)
 
 
-commuted = RuleSet(
-    "commuted",
-    [
-        in_any_order("addends", add, Soundness.EXACT),
-        in_any_order("factors", multiply, Soundness.EXACT),
-        in_any_order("maxima", maximum, ROUNDING),
-        in_any_order("minima", minimum, ROUNDING),
-    ],
-)
+commuted = RuleSet("commuted", list(map(in_any_order, COMMUTATIVE)))
 
 algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, repeated, commuted, functions])

@@ -15,16 +15,17 @@ def one_of(*names: str) -> DFPattern:
     return reduce(or_, map(is_op, names))
 
 
-def _names(traits: Trait, arguments: int) -> list[str]:
+def names_with(traits: Trait, arguments: int) -> list[str]:
+    """The names of the operators that have some traits and take so many tensors."""
     return [op.name for op in operators(traits, arguments)]
 
 
-unary = one_of(*_names(Trait.ELEMENTWISE, 1))
+unary = one_of(*names_with(Trait.ELEMENTWISE, 1))
 """Operators whose every element depends on the same element of their one argument."""
 
-_COMMUTATIVE = _names(Trait.ELEMENTWISE | Trait.COMMUTATIVE, 2)
-commutative = one_of(*_COMMUTATIVE)
-ordered = one_of(*(name for name in _names(Trait.ELEMENTWISE, 2) if name not in _COMMUTATIVE))
+COMMUTATIVE = names_with(Trait.ELEMENTWISE | Trait.COMMUTATIVE, 2)
+commutative = one_of(*COMMUTATIVE)
+ordered = one_of(*(name for name in names_with(Trait.ELEMENTWISE, 2) if name not in COMMUTATIVE))
 binary = commutative | ordered
 """Elementwise operators of two arguments that broadcast."""
 
@@ -34,5 +35,5 @@ reduction = one_of("sum", "mean", "max", "min", "prod", "all", "any")
 any_reduction = reduction | one_of("norm_l1", "norm_l2", "sum_of_squares", "log_sum", "log_sum_exp")
 """These, and functions of sums with the same attributes."""
 
-view = one_of(*_names(Trait.VIEW, 1))
+view = one_of(*names_with(Trait.VIEW, 1))
 """Operators that give another shape to the same elements in the same order."""

@@ -10,9 +10,12 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op, is_tuple, many
+from eqsat.relay.expr import Op
 from eqsat.relay.op import concatenate
 from eqsat.relay.op.qnn.affine import clamp, on_axis
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType
+from eqsat.rules.operators import names_with
 
 x, y, z = variables("x y z")
 weight, scale, point = constants("weight scale point")
@@ -56,10 +59,8 @@ def order_of(name: str) -> Rewrite:
     )
 
 
-MOVES = (
-    "expand_dims", "nn.batch_flatten", "nn.max_pool2d", "reshape", "reverse", "squeeze", "strided_slice", "transpose",
-)  # fmt: skip
-"""Operators that put numbers elsewhere, and one that keeps the largest: quantized ones as well."""
+MOVES = [name for name in names_with(Trait.MOVES, 1) if Op.get(name).outputs == 1]
+"""Operators of one result that put numbers elsewhere: quantized ones as well."""
 
 
 def is_of_tensor(*parameters: Array) -> bool:
@@ -111,7 +112,7 @@ quantization = RuleSet(
             of_constant,
             compute(bytes_of, attrs_of(of_constant), value_of(weight), value_of(scale), value_of(point)),
         ),
-        *map(bytes_moved, MOVES),
+        *map(bytes_moved, (*MOVES, "nn.max_pool2d")),
         # quantize(concat(dequantize(x), dequantize(y), ..)) = concat(x, y, ..)
         rewrite(
             "bytes-joined",

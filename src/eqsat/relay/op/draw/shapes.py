@@ -143,6 +143,25 @@ def pad(draw: Draw, known: Known) -> Drawn:
     return [data, known[1] or TensorType((), data.dtype)][: len(known)], {"pad_width": tuple(width), "pad_mode": mode}
 
 
+def mirror_pad(draw: Draw, known: Known) -> Drawn:
+    data = known[0] or TensorType([draw.rng.randint(2, 4) for _ in range(draw.rng.randint(1, 4))], draw.dtype)
+    width = [(draw.rng.randrange(2), draw.rng.randrange(2)) for _ in data.shape]
+    return [data], {"pad_width": tuple(width), "mode": draw.rng.choice(("SYMMETRIC", "REFLECT"))}
+
+
+def trade(draw: Draw, known: Known) -> Drawn:
+    """An image whose channels and whose extents can be cut into blocks."""
+    block = draw.rng.choice((1, 2))
+    data = known[0] or TensorType([draw.dim(), 4 * draw.dim(), 2 * draw.dim(), 2 * draw.dim()], draw.dtype)
+    return [data], {"block_size": block, "mode": draw.rng.choice(("DCR", "CRD"))}
+
+
+def batch_to_space(draw: Draw, known: Known) -> Drawn:
+    data = known[0] or TensorType([4, *(draw.rng.randint(1, 3) for _ in range(3))], draw.dtype)
+    crops = tuple((draw.rng.randrange(2), 0) for _ in range(2))
+    return [data], {"block_shape": (2, draw.rng.choice((1, 2))), "crops": crops}
+
+
 def repeat(draw: Draw, known: Known) -> Drawn:
     data = draw.tensor_like(known[0])
     rank = len(data.shape)
