@@ -23,7 +23,7 @@ def call_attributes(call: Call, metadata: MetadataWriter) -> list[str]:
     attrs, op = call.attrs, call.op
     if attrs is None:
         return ["attrs_type_key=None"] if isinstance(op, Op) and op.fields else []
-    schema = Op._registry.get(attrs.type_key)
+    schema = Op.find(attrs.type_key)
     if schema is None or set(attrs) != {field.name for field in schema.fields}:
         return [metadata.reference(attrs)]
     untold = _untold(schema)
