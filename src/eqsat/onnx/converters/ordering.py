@@ -8,7 +8,6 @@ from eqsat.onnx.converters.source import Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, exports
 from eqsat.onnx.types import element_type
 from eqsat.relay.expr import Call, Constant, Op, TupleGetItem
-from eqsat.relay.ty import TupleType
 
 # ---- the largest elements, and running sums
 
@@ -44,9 +43,7 @@ def _to_topk(call: Call, target: Target) -> OnnxNode:
 def _topk_of_number(call: Call, said: dict[str, Any], target: Target) -> OnnxNode:
     data, count = call.args[0], attributes(call).k
     if count < 1:
-        ty = target.types[call]
-        assert isinstance(ty, TupleType)
-        (count,) = target.dims([ty.fields[0].shape[attributes(call).axis]])  # type: ignore[attr-defined]
+        (count,) = target.dims([target.type(data).shape[attributes(call).axis]])
     if target.opset < 10:
         return OnnxNode("TopK", [data], {**said, "k": count}, outputs=2)
     return OnnxNode("TopK", [data, target.integers([count])], said, outputs=2)

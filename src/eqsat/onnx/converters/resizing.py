@@ -52,8 +52,8 @@ def _scales_and_sizes(source: Source) -> tuple[Sequence[float] | None, Sequence[
 @imports("Resize", "Upsample")
 def _resize(source: Source) -> Result:
     data = source.inputs[0]
-    source.require(data is not None, "it has no data")
-    assert data is not None
+    if data is None:
+        source.decline("it has no data")
     rank = source.rank(data) - 2
     source.require(rank in SPATIAL, f"it has {rank} spatial dimensions")
     sizes = _new_sizes(source, data)[2:]

@@ -34,8 +34,8 @@ def _split_to_sequence(source: Source) -> Result:
     axis = axis_index(source.int("axis", 0), source.rank(data))
     if source.rank(split) == 0:
         dim, size = source.type(data).shape[axis], source.scalar(split)
-        source.require(isinstance(dim, int), "the number of parts is not known")
-        assert isinstance(dim, int)
+        if not isinstance(dim, int):
+            source.decline("the number of parts is not known")
         cuts = tuple(range(size, dim, size))
     else:
         cuts = tuple(accumulate(source.integers(split)))[:-1]

@@ -222,7 +222,8 @@ def _split(source: Source) -> Result:
 def _to_split(call: Call, target: Target) -> OnnxNode:
     attrs, data = attributes(call), call.args[0]
     types = target.types[call]
-    assert isinstance(types, TupleType)
+    if not isinstance(types, TupleType):
+        raise target.unwritable(call, "the types of its parts are not known")
     axis = target.axis(attrs.axis, data)
     place = axis_index(attrs.axis, target.rank(data))
     count = len(types.fields)

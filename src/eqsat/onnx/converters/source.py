@@ -1,4 +1,4 @@
-"""Reading one ONNX node: what importers see of it, and the table of importers."""
+"""Reading one ONNX node: what an importer sees of it, and the table of importers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from eqsat.relay.op.op import Field, make_attrs
 from eqsat.relay.ty import Dim, TensorType, Type, is_static
 
 OLDEST_OPSET = 7
-"""Before it, broadcasting and batch normalisation meant other things: nothing older is understood."""
+"""The oldest opset that is read. Before it, broadcasting and batch normalization were defined differently."""
 
 
 class Declined(Exception):
-    """The node cannot be said exactly in the IR; the text says why.
+    """Raised by an importer when the IR has no exact equivalent of a node.
 
     Args:
-        reason: the text.
-        types: of its outputs, where they are known better than from ONNX's own inference.
+        reason: Why there is none.
+        types: The types of the node's outputs, if they are known better than from ONNX's own inference.
     """
 
     def __init__(self, reason: str, types: Sequence[Type] | None = None):
@@ -39,7 +39,7 @@ _IMPORTERS: dict[str, Importer] = {}
 
 
 def imports(*op_types: str) -> Callable[[Importer], Importer]:
-    """Register the importer of ONNX operators of the standard domain."""
+    """Return a decorator that registers the importer of some operators of ONNX's standard domain."""
 
     def register(importer: Importer) -> Importer:
         for op_type in op_types:
@@ -50,18 +50,18 @@ def imports(*op_types: str) -> Callable[[Importer], Importer]:
 
 
 def importer_of(op_type: str) -> Importer | None:
-    """The importer of an ONNX operator, None when it has none."""
+    """Return the importer of an ONNX operator of the standard domain, or None if it has none."""
     return _IMPORTERS.get(op_type)
 
 
 @cache
 def is_standard(op_type: str, opset: int) -> bool:
-    """Whether the standard operators of an opset include ``op_type``."""
+    """Return whether the standard operators of an opset include ``op_type``."""
     return bool(defs.has(op_type, max_inclusive_version=opset))
 
 
 def build(name: str, *args: Expr, **attrs: Any) -> Call:
-    """A call of operator ``name``."""
+    """Return a call of the operator ``name``."""
     op = Op.get(name)
     return Call(op, args, make_attrs(op, attrs))
 
@@ -76,17 +76,17 @@ _KINDS = {
 
 
 class Source:
-    """One ONNX node with the expressions of its inputs.
+    """One ONNX node, together with the expressions of its inputs.
 
-    Reading is checked: an attribute that the importer did not ask for, an input that it did not take, or an
-    output that it did not give, and that something uses, makes the node decline.
+    An import is exact or does not take place: the node is declined if it has an attribute or an input that the
+    importer did not read, or an output that is used and that the importer did not return.
 
     Args:
-        node: the node.
-        inputs: the expression of each input, None for those left out.
-        types: type of each expression.
-        elements: what is known of integers among them.
-        opset: version of the standard operators.
+        node: The node.
+        inputs: The expression of each input, or None for an input that is left out.
+        types: The type of each expression.
+        elements: The elements of small integer tensors among the expressions, as far as they are known.
+        opset: The version of the standard operators.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Source:
         return str(self.node.op_type)
 
     def decline(self, reason: str) -> NoReturn:
-        """Leave the node as it is, for ``reason``."""
+        """Raise Declined: the node passes through as it is, for ``reason``."""
         raise Declined(reason)
 
     def require(self, condition: object, reason: str) -> None:
@@ -120,19 +120,19 @@ class Source:
     # ---- inputs and outputs
 
     def arguments(self, count: int) -> list[Expr]:
-        """All inputs, which must be ``count`` and there."""
+        """Return the inputs; decline unless there are ``count`` of them and none is left out."""
         given = [expr for expr in self.inputs if expr is not None]
         self.require(len(given) == len(self.inputs) == count, f"it has other than {count} inputs")
         return given
 
     def optional(self, least: int, most: int) -> list[Any]:
-        """The inputs, filled up with None to ``most``; the first ``least`` must be there."""
+        """Return ``most`` inputs, with None for those that are left out; decline if one of the first ``least`` is."""
         padded = [*self.inputs, *[None] * (most - len(self.inputs))]
         self.require(len(padded) == most and None not in padded[:least], f"it has not {least} to {most} inputs")
         return padded
 
     def used_outputs(self) -> int:
-        """How many outputs there are, up to the last one that something uses."""
+        """Return the number of outputs up to and including the last one that is used."""
         outputs = self.node.outputs
         if len(outputs) == 1:
             return 1
@@ -142,43 +142,43 @@ class Source:
     # ---- types and values
 
     def type(self, expr: Expr) -> TensorType:
-        """The type of a tensor; declines when it is not known."""
+        """Return the type of a tensor; decline if it is not known."""
         ty = self.types[expr]
         if not isinstance(ty, TensorType):
             raise Declined("the type of an input is not known")
         return ty
 
     def rank(self, expr: Expr) -> int:
-        """Number of dimensions; declines when it is not known."""
+        """Return the number of dimensions; decline if it is not known."""
         return len(self.type(expr).shape)
 
     def static_shape(self, expr: Expr) -> tuple[int, ...]:
-        """The shape; declines unless all of it is known."""
+        """Return the shape; decline unless all dimensions are known."""
         ty = self.type(expr)
         if not is_static(ty):
             raise Declined("the shape of an input is not known")
         return ty.concrete_shape
 
     def array(self, expr: Expr) -> np.ndarray[Any, Any]:
-        """The value of a constant; declines when it is none."""
+        """Return the value of a constant; decline if the expression is not one."""
         if not isinstance(expr, Constant):
             raise Declined("an input is not constant")
         return expr.data.numpy()
 
     def scalar(self, expr: Expr) -> Any:
-        """The value of a constant of one element, as a Python number."""
+        """Return the value of a constant of one element as a Python number; decline other expressions."""
         values = self.array(expr)
         self.require(values.size == 1, "an input is not one number")
         return values.reshape(-1)[0].item()
 
     def integers(self, expr: Expr) -> tuple[int, ...]:
-        """The values of a constant list of integers."""
+        """Return the elements of a constant list of integers; decline other expressions."""
         values = self.array(expr)
         self.require(values.dtype.kind in "iu" and values.ndim <= 1, "an input is not a list of integers")
         return tuple(values.reshape(-1).tolist())
 
     def sizes(self, expr: Expr) -> tuple[Dim, ...]:
-        """The elements of a list of integers, as far as they are known; declines when nothing is."""
+        """Return the elements of a list of integers as far as they are known; decline if nothing is known."""
         found = self.elements.sizes(expr)
         if found is None:
             raise Declined("nothing is known of an input")
@@ -195,7 +195,7 @@ class Source:
         return attr.value
 
     def ints_of(self, name: str, index: int, since: int) -> Any:
-        """A list of integers that is attribute ``name`` before opset ``since`` and input ``index`` from then on."""
+        """Return the list that is attribute ``name`` before opset ``since`` and input ``index`` from then on."""
         if self.opset < since:
             return self.ints(name)
         expr = self.inputs[index] if index < len(self.inputs) else None
@@ -217,19 +217,19 @@ class Source:
         return self._attribute(name, ir.AttributeType.STRING, default)
 
     def field(self, field: Field) -> Any:
-        """The attribute that an operator's field is, or its default."""
+        """Return the attribute that has the name and kind of an operator's field, or the field's default."""
         return self._attribute(field.name, _KINDS[field.kind], field.default)
 
     def tensor(self, name: str) -> Any:
-        """The value of a tensor attribute, None without it."""
+        """Return the value of a tensor attribute, or None if the node does not have it."""
         found = self._attribute(name, ir.AttributeType.TENSOR, None)
         return None if found is None else found.numpy()
 
     def ignore(self, *names: str) -> None:
-        """Note that attributes say nothing that matters to inference."""
+        """Mark attributes as read that make no difference to the results."""
         self._read.update(names)
 
     def check_read(self) -> None:
-        """Decline when an attribute was not read."""
+        """Decline if there is an attribute that was not read."""
         for name in self.node.attributes.data:
             self.require(name in self._read, f"attribute {name} is not understood")

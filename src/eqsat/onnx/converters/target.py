@@ -1,4 +1,4 @@
-"""Writing ONNX nodes: what exporters see and give, and how the registry spells an operator."""
+"""Writing ONNX nodes: what an exporter sees and returns, and the table of exporters."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Operand: TypeAlias = "Expr | np.ndarray[Any, Any] | OnnxNode | None"
 
 @dataclass
 class OnnxNode:
-    """One ONNX node to write.
+    """One ONNX node that is to be written.
 
-    Args:
+    Attributes:
         op_type: its type.
         inputs: expressions, arrays (written as initializers), nodes of which to take the first output, or
             None for an input left out.
@@ -55,10 +55,10 @@ _EXPORTERS: dict[str, Exporter] = {}
 
 
 def exports(*names: str) -> Callable[[Exporter], Exporter]:
-    """Register the exporter of operators of the IR.
+    """Return a decorator that registers the exporter of some operators of the IR.
 
     Raises:
-        OperatorError: there is no operator of one of these names.
+        OperatorError: One of the names is not that of an operator.
     """
 
     def register(exporter: Exporter) -> Exporter:
@@ -70,17 +70,17 @@ def exports(*names: str) -> Callable[[Exporter], Exporter]:
 
 
 def exporter_of(op: Op) -> Exporter | None:
-    """The exporter of an operator of the IR, None when it has none."""
+    """Return the exporter of an operator of the IR, or None if it has none."""
     return _EXPORTERS.get(op.name)
 
 
 class Target:
-    """What exporters may ask of the graph they write.
+    """What an exporter can ask about the graph that is written.
 
     Args:
-        opset: version of the standard operators.
-        types: type of each expression.
-        uses: how often each expression is used.
+        opset: The version of the standard operators.
+        types: The type of each expression.
+        uses: The number of uses of each expression.
     """
 
     def __init__(self, opset: int, types: Mapping[Expr, Type], uses: Mapping[Expr, int]):
@@ -89,46 +89,46 @@ class Target:
         self.uses = uses
 
     def type(self, expr: Expr) -> TensorType:
-        """The type of a tensor; raises ModelError when it is not known."""
+        """Return the type of a tensor; raise ModelError if it is not known."""
         ty = self.types.get(expr)
         if not isinstance(ty, TensorType):
             raise ModelError(f"cannot write a {_name(expr)} to ONNX: its type is not known")
         return ty
 
     def rank(self, expr: Expr) -> int:
-        """Number of dimensions."""
+        """Return the number of dimensions; raise ModelError if it is not known."""
         return len(self.type(expr).shape)
 
     def known_rank(self, expr: Expr) -> int | None:
-        """Number of dimensions, None when it is not known."""
+        """Return the number of dimensions, or None if it is not known."""
         ty = self.types.get(expr)
         return len(ty.shape) if isinstance(ty, TensorType) else None
 
     def made_by(self, expr: Expr, *names: str) -> Call | None:
-        """``expr`` as a call of one of the operators ``names``, else None."""
+        """Return ``expr`` if it is a call of one of the operators ``names``, else None."""
         return expr if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names else None
 
     def call(self, expr: Expr, *names: str) -> Call | None:
-        """``expr`` as a call of one of the operators ``names`` that nothing else uses, else None."""
+        """Return ``expr`` if it is a call of one of the operators ``names`` and used only once, else None."""
         call = self.made_by(expr, *names)
         return call if call is not None and self.uses[call] == 1 else None
 
     def axes(self, axes: Sequence[int], data: Expr) -> list[int]:
-        """Axes counted from the front where opsets before 11 want them so."""
+        """Return axes of ``data``, counted from the front if the opset, being older than 11, requires it."""
         return list(axes) if self.opset >= 11 else list(axes_indices(axes, self.rank(data)))
 
     def axis(self, axis: int, data: Expr) -> int:
-        """An axis of ``data``, counted from the front where opsets before 11 want it so."""
+        """Return an axis of ``data``, counted from the front if the opset, being older than 11, requires it."""
         return axis if self.opset >= 11 else axis_index(axis, self.rank(data))
 
     def fields(self, expr: Expr) -> Sequence[Expr]:
-        """The fields of a tuple argument."""
+        """Return the fields of a tuple argument; raise ModelError if it is not written as a tuple."""
         if not isinstance(expr, Tuple):
             raise ModelError(f"cannot write to ONNX: a list of tensors is made by {_name(expr)}")
         return expr.fields
 
     def along_axis(self, vector: Expr, axis: int, rank: int) -> Operand:
-        """A vector laid out to broadcast along ``axis`` of ``rank`` dimensions."""
+        """Return a vector in the shape that broadcasts along ``axis`` of a tensor of ``rank`` dimensions."""
         after = rank - 1 - axis
         if after == 0:
             return vector
@@ -137,49 +137,49 @@ class Target:
         return self.unsqueezed(vector, range(1, 1 + after))
 
     def unsqueezed(self, data: Expr, axes: Sequence[int]) -> OnnxNode:
-        """``data`` with dimensions of 1 at ``axes`` of the result."""
+        """Return a node that inserts dimensions of 1 into ``data``, at ``axes`` of the result."""
         if self.opset < 13:
             return OnnxNode("Unsqueeze", [data], {"axes": list(axes)})
         return OnnxNode("Unsqueeze", [data, self.integers(axes)])
 
     def transposed(self, data: Expr, order: Sequence[int]) -> Operand:
-        """``data`` with its dimensions in another order; computed here when it is a constant."""
+        """Return ``data`` with its dimensions in another order, as an array if it is a constant."""
         if isinstance(data, Constant):
             return np.asarray(data.data.numpy().transpose(order), order="C")
         return OnnxNode("Transpose", [data], {"perm": list(order)})
 
     def integers(self, values: Sequence[int]) -> np.ndarray[Any, Any]:
-        """A list of integers as an input; raises ModelError when one is larger than they can be there."""
+        """Return a list of integers as an int64 array; raise ModelError if one does not fit into 64 bits."""
         try:
             return np.asarray(list(values), np.int64)
         except OverflowError:
             raise ModelError(f"cannot write {list(values)} to ONNX: integers have 64 bits") from None
 
     def dims(self, shape: Sequence[Any]) -> list[int]:
-        """A shape as ints; raises ModelError when a dimension is not known."""
+        """Return a shape as ints; raise ModelError if a dimension is not known."""
         if any(isinstance(dim, AnyDim) for dim in shape):
             raise ModelError(f"cannot write shape {tuple(shape)} to ONNX: a dimension is not known")
         return [int(dim) for dim in shape]
 
     def has(self, op_type: str) -> bool:
-        """Whether the standard operators of this opset include ``op_type``."""
+        """Return whether the standard operators of this opset include ``op_type``."""
         return is_standard(op_type, self.opset)
 
     def unwritable(self, call: Call, why: str) -> ModelError:
-        """The error that ``call`` has no ONNX form."""
+        """Return the error that says that ``call`` has no ONNX form, and why."""
         return ModelError(f"cannot write {_name(call)} to ONNX opset {self.opset}: {why}")
 
 
 @cache
 def input_names(op_type: str, opset: int) -> tuple[str, ...]:
-    """What an operator of an opset calls its inputs; none where there is no such operator."""
+    """Return the names of the inputs of a standard operator, none if the opset does not have it."""
     if not is_standard(op_type, opset):
         return ()
     return tuple(each.name for each in defs.get_schema(op_type, opset).inputs)
 
 
 def expressions(node: OnnxNode) -> Iterator[Expr]:
-    """The expressions that a node, or a node it is made of, takes in."""
+    """Yield the expressions among the inputs of a node and of the nodes among its inputs."""
     operands: list[Operand] = [*reversed(node.captured), *reversed(node.inputs)]
     while operands:
         operand = operands.pop()
@@ -190,17 +190,17 @@ def expressions(node: OnnxNode) -> Iterator[Expr]:
 
 
 def attributes(call: Call) -> Any:
-    """The attributes of a call that has some."""
+    """Return the attributes of a call that has some."""
     return call.attrs
 
 
 def op_name(call: Call) -> str:
-    """The name of the operator that ``call`` applies."""
+    """Return the name of the operator that is called, or the class of a callee that is not an operator."""
     return call.op.name if isinstance(call.op, Op) else type(call.op).__name__
 
 
 def constant_value(expr: Expr) -> np.ndarray[Any, Any] | None:
-    """The value of a constant of at most one element, None of anything else."""
+    """Return the value of a constant of one element, or None for any other expression."""
     if isinstance(expr, Constant) and expr.data.size == 1:
         return expr.data.numpy()
     return None
@@ -213,7 +213,7 @@ def _name(expr: Expr) -> str:
 
 
 def as_attribute(name: str, value: Any) -> ir.Attr:
-    """An ONNX attribute of a Python value or array."""
+    """Return the ONNX attribute that holds a Python value or an array."""
     if isinstance(value, np.ndarray):
         return ir.AttrTensor(name, ir.Tensor(value))
     kind = None
