@@ -171,7 +171,9 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     ),
     "a length that is picked and made a vector": (
         "shape_of strided_slice",
-        lambda: relay.expand_dims(relay.take(relay.shape_of(unknown_image(), "int64"), const(-1, "int64"), axis=0), 0),
+        lambda: relay.expand_dims(
+            relay.take(relay.shape_of(unknown_image(), "int64"), const(-1, "int64"), axis=0, mode="fast"), 0
+        ),
     ),
     "a scale before a view, of a vector of one": (
         "reshape nn.dense",
