@@ -33,7 +33,7 @@ from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Call, Constant, Expr, If, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types
 from eqsat.relay.op.draw import Draw, can_complete, complete, usual_rank
-from eqsat.relay.op.op import make_attrs
+from eqsat.relay.op.op import make_attrs, operators
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
 from eqsat.relay.visitor import post_order, rebuild
@@ -214,7 +214,7 @@ class Instantiator:
         return self.draw.rng.choice(
             [
                 op
-                for op in Op._registry.values()
+                for op in operators()
                 if op.kernel is not None
                 and can_complete(op)
                 and (arity is None or len(op.arguments or ()) == arity)

@@ -26,7 +26,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
 from eqsat.relay.infer import infer_type, infer_types
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.op.draw import Draw
-from eqsat.relay.op.op import REQUIRED, make_attrs
+from eqsat.relay.op.op import REQUIRED, make_attrs, operators
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 from eqsat.rules.verify.apply import right_sides
@@ -163,11 +163,11 @@ def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[Instance]]:
 
 def _constant_calls(rng: random.Random, wanted: int) -> Iterator[Instance]:
     """Calls of all kinds of operators on constants."""
-    operators = [op for op in Op._registry.values() if op.kernel is not None and op.arguments == ("data",)]
-    operators = [op for op in operators if all(field.default is not REQUIRED for field in op.fields)]
+    computed = [op for op in operators(arguments=1) if op.kernel is not None]
+    plain = [op for op in computed if all(field.default is not REQUIRED for field in op.fields)]
     for _ in range(wanted * 4):
         draw = Draw(rng)
-        op = rng.choice(operators)
+        op = rng.choice(plain)
         call = Call(op, [Constant(draw.array(draw.tensor(max(draw.rank, 1))))], make_attrs(op, {}))
         try:
             infer_types(call)

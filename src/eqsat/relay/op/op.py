@@ -161,7 +161,7 @@ _RELAY_NAMES = {Trait.STATEFUL: "TOpIsStateful", Trait.NON_COMPUTATIONAL: "TNonC
 """Traits that Relay has too, as operator attributes."""
 
 
-def operators(traits: Trait, arguments: int | None = None) -> list[Op]:
+def operators(traits: Trait = Trait.NONE, arguments: int | None = None) -> list[Op]:
     """List the operators that have all of the given traits, sorted by name.
 
     Args:
