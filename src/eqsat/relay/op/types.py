@@ -1,4 +1,7 @@
-"""Type relations that many operators share. Dimensions are ints or ``Any``."""
+"""Type relations and checks that many operators share. A dimension is an int or ``Any``.
+
+The functions raise TypeCheckError if what they are given does not fit.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 
 
 def tensor(ty: Type) -> TensorType:
-    """``ty``, which must be a tensor type."""
+    """Return ``ty``, which must be a tensor type."""
     if not isinstance(ty, TensorType):
         raise TypeCheckError(f"needs a tensor, not {ty}")
     return ty
 
 
 def tensors(ty: Type) -> tuple[TensorType, ...]:
-    """The fields of ``ty``, which must be a tuple of tensors with at least one field."""
+    """Return the fields of ``ty``, which must be the type of a tuple of one tensor or more."""
     if not isinstance(ty, TupleType) or not ty.fields:
         raise TypeCheckError(f"needs a tuple of tensors, not {ty}")
     return tuple(map(tensor, ty.fields))
 
 
 def ranked(ty: Type, rank: int, what: str = "the argument") -> TensorType:
-    """``ty``, which must be a tensor of ``rank`` dimensions."""
+    """Return ``ty``, which must be the type of a tensor with ``rank`` dimensions; ``what`` names it in the error."""
     result = tensor(ty)
     if len(result.shape) != rank:
         raise TypeCheckError(f"{what} must have {rank} dimensions, not {len(result.shape)}")
@@ -34,23 +37,26 @@ def ranked(ty: Type, rank: int, what: str = "the argument") -> TensorType:
 
 
 def divided(dim: Dim, by: int, problem: str = "") -> Dim:
-    """One of ``by`` equal parts of a dimension; there must not surely be a rest, which is the ``problem`` then."""
+    """Return the size of one of ``by`` equal parts of a dimension.
+
+    ``problem`` is the message of the error if a known size is not divisible.
+    """
     if isinstance(dim, int) and dim % by:
         raise TypeCheckError(problem or f"dimension {dim} is not divisible by {by}")
     return floor_divide_dims(dim, by)
 
 
 def axis_index(axis: int, rank: int) -> int:
-    """``axis`` counted from the front; negative ones count from the back."""
+    """Return an axis counted from the front; negative axes count from the back."""
     if not -rank <= axis < rank:
         raise TypeCheckError(f"axis {axis} is out of range for {rank} dimensions")
     return axis % rank
 
 
 def axes_indices(axes: int | Iterable[int] | None, rank: int, exclude: bool = False) -> tuple[int, ...]:
-    """Distinct axes counted from the front, in the order given; None stands for all of them.
+    """Return axes counted from the front, in the given order; they must be distinct. None stands for all axes.
 
-    With ``exclude`` the axes that are not given.
+    With ``exclude``, return the axes that are not given, in ascending order.
     """
     if axes is None:
         return () if exclude else tuple(range(rank))
@@ -61,7 +67,7 @@ def axes_indices(axes: int | Iterable[int] | None, rank: int, exclude: bool = Fa
 
 
 def unify(a: Dim, b: Dim, what: str = "dimensions") -> Dim:
-    """The dimension that both are: the known one, else the named one."""
+    """Return the dimension that two dimensions, which must be equal, have in common: a known one, else a named one."""
     if a == b:
         return a
     if isinstance(a, AnyDim):
@@ -72,7 +78,7 @@ def unify(a: Dim, b: Dim, what: str = "dimensions") -> Dim:
 
 
 def size(ty: Type) -> float:
-    """Number of elements of a tensor or of all tensors of a tuple; unknown dimensions count as one."""
+    """Return the number of elements of a tensor or of all tensors of a tuple; unknown dimensions count as 1."""
     if isinstance(ty, TupleType):
         return sum(map(size, ty.fields))
     total = 1.0
@@ -82,20 +88,20 @@ def size(ty: Type) -> float:
 
 
 def same_type(attrs: Any, args: Sequence[Type]) -> Type:
-    """The first argument's type: elementwise operators of one argument."""
+    """Relation of elementwise operators of one argument: the result has the type of the first argument."""
     return tensor(args[0])
 
 
 def predicate(attrs: Any, args: Sequence[Type]) -> Type:
-    """A bool tensor of the first argument's shape."""
+    """Relation of predicates: the result is a bool tensor of the first argument's shape."""
     return TensorType(tensor(args[0]).shape, "bool")
 
 
 def broadcast_shape(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The shape that NumPy broadcasting gives.
+    """Return the shape to which two shapes broadcast, as in NumPy.
 
-    A dimension 1 gives way to the other; an unknown dimension against a known one other than 1 is taken to be
-    that one; two different unknown ones give an unnamed unknown.
+    An unknown dimension that meets a known one other than 1 is taken to be equal to it. Two different unknown
+    dimensions give an unknown one without a name, unless one is the minimum of the other and something else.
     """
     short, long = sorted((tuple(left), tuple(right)), key=len)
     short = (1,) * (len(long) - len(short)) + short
@@ -117,7 +123,7 @@ def _broadcast_dim(a: Dim, b: Dim) -> Dim:
 
 
 def check_dtype(*types: TensorType) -> str:
-    """The dtype that all of ``types`` have."""
+    """Return the dtype of all ``types``, which must be the same."""
     for ty in types[1:]:
         if ty.dtype != types[0].dtype:
             raise TypeCheckError(f"the arguments differ in dtype: {types[0].dtype} and {ty.dtype}")
@@ -125,7 +131,7 @@ def check_dtype(*types: TensorType) -> str:
 
 
 def broadcast(attrs: Any, args: Sequence[Type]) -> Type:
-    """Arithmetic on two tensors of one dtype, broadcast as NumPy does."""
+    """Relation of arithmetic: two tensors of one dtype broadcast, and the result has their dtype."""
     left, right = map(tensor, args)
     dtype = check_dtype(left, right)
     if left.shape == right.shape:
@@ -134,6 +140,6 @@ def broadcast(attrs: Any, args: Sequence[Type]) -> Type:
 
 
 def compare(attrs: Any, args: Sequence[Type]) -> Type:
-    """Like :func:`broadcast` with a bool result."""
+    """Relation of comparisons: as :func:`broadcast`, with a bool result."""
     result = tensor(broadcast(attrs, args))
     return TensorType(result.shape, "bool")

@@ -97,7 +97,7 @@ gelu = define(
     traits=Trait.ELEMENTWISE,
     flops=lambda attrs, args, ty: 8 * size(ty),
 )
-"""Beyond Relay; ``approximate`` is ``none`` or ``tanh``."""
+"""Relay has no such operator. ``approximate`` is ``none`` or ``tanh``, as in ONNX."""
 
 # ---- softmax
 

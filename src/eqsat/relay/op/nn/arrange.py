@@ -150,7 +150,7 @@ dropout_raw = define(
     kind=OpPattern.OPAQUE,
     outputs=2,
 )
-"""Inference: the data and a mask of ones."""
+"""Dropout at inference: the outputs are the data and a mask of ones."""
 
 
 def dropout(data: Any, rate: float | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Activations that Relay spells in primitives: beyond it, each with name, attributes and defaults of ONNX.
+"""Activations for which Relay has no operator. Each has the name, the attributes and the defaults that ONNX gives it.
 
 Those of float16 are computed in float32.
 """

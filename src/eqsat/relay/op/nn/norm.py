@@ -192,7 +192,7 @@ rms_norm = define(
     kernel=_rms_norm,
     flops=lambda attrs, args, ty: 5 * size(args[0]),
 )
-"""Beyond Relay."""
+"""Relay has no such operator."""
 
 
 def _l2_type(attrs: Any, args: Sequence[Type]) -> Type:
