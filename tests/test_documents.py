@@ -1,4 +1,7 @@
-"""What the documents show is true: programs run and print what is shown, commands exist, links lead somewhere."""
+"""What the documents show is true: programs run and print what is shown, commands exist, links lead somewhere.
+
+The programs of CONTRIBUTING.md run in ``test_contributing.py``, on trees to which its changes are applied.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from onnx import TensorProto, helper
 from eqsat.cli import cli
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+PROGRAMS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*PROGRAMS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 
 def blocks(document: Path) -> list[tuple[str, str]]:
@@ -46,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+@pytest.mark.parametrize("document", PROGRAMS, ids=lambda document: document.name)
 @pytest.mark.usefixtures("folder")
 def test_the_programs_run_and_print_what_is_shown(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": "document"}
@@ -56,7 +59,7 @@ def test_the_programs_run_and_print_what_is_shown(document: Path, capsys: pytest
         assert output is None or printed == output, program
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 @pytest.mark.usefixtures("folder")
 def test_the_commands_exist_with_their_options(document: Path) -> None:
     lines = [line for language, text in blocks(document) if language == "sh" for line in text.splitlines()]
@@ -71,7 +74,7 @@ def test_the_commands_exist_with_their_options(document: Path) -> None:
             command.make_context(command.name, arguments)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_the_links_lead_to_files(document: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", document.read_text(encoding="utf-8"))
     assert [link for link in links if not (document.parent / link).exists()] == []
