@@ -36,6 +36,8 @@ class NDArray:
             self._data = view
         return self._data
 
+    asnumpy = numpy
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 

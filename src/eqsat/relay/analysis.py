@@ -6,6 +6,7 @@ from eqsat.relay.expr import Expr, Var
 from eqsat.relay.regions import AnnotatedRegion as AnnotatedRegion
 from eqsat.relay.regions import AnnotatedRegionSet as AnnotatedRegionSet
 from eqsat.relay.visitor import post_order
+from eqsat.relay.visitor import post_order_visit as post_order_visit
 
 
 def all_vars(expr: Expr) -> list[Var]:

@@ -418,6 +418,12 @@ class Function(Expr):
     def scopes(self) -> tuple[Scope, ...]:
         return (Scope(self.params, self.body),)
 
+    def without_attr(self, key: str) -> Function:
+        """Return a copy without attribute ``key``."""
+        attrs = Attrs({name: value for name, value in self.attrs.items() if name != key})
+        new: Function = Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
+        return new
+
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> Function:
         """Return a copy with attribute ``key`` set to ``value``, or with all attributes of a mapping set."""
         changes = {key: value} if isinstance(key, str) else dict(key)

@@ -93,6 +93,10 @@ class IRModule(Printable):
             return self._types[name]
         return self._functions[self._known(name)]
 
+    def update_func(self, name: GlobalVar, function: Function) -> None:
+        """Set the function of a global variable."""
+        self[name] = function
+
     def __setitem__(self, name: str | GlobalVar | GlobalTypeVar, function: Function | TypeData) -> None:
         if isinstance(name, GlobalTypeVar):
             if not isinstance(function, TypeData) or function.header != name:

@@ -25,6 +25,12 @@ def post_order(
     return children_first(roots, children, stop)
 
 
+def post_order_visit(expr: Expr, fvisit: Callable[[Expr], Any]) -> None:
+    """Call ``fvisit`` on every node of ``expr``, children first."""
+    for node in post_order(expr):
+        fvisit(node)
+
+
 def children_first(roots: Sequence[T], children: Callable[[T], Sequence[T]], stop: Iterable[T] = ()) -> list[T]:
     """Do :func:`post_order` for anything that can be hashed, such as terms, classes or variables."""
     order: list[T] = []

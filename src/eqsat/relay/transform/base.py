@@ -79,6 +79,11 @@ class PassContext:
         _CONTEXTS.set(_CONTEXTS.get()[:-1])
 
     @staticmethod
+    def list_configs() -> dict[str, type]:
+        """Return every known option with the type of its values."""
+        return dict(_CONFIG_KINDS)
+
+    @staticmethod
     def current() -> PassContext:
         """The innermost context that is entered; one of level 2 when none is."""
         entered = _CONTEXTS.get()
