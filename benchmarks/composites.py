@@ -27,6 +27,7 @@ SHUFFLES = 10
 
 
 def timed(run: Callable[[], Any]) -> tuple[Any, float]:
+    """The value of a call and the processor time it took."""
     start = time.process_time()
     result = run()
     return result, time.process_time() - start
@@ -44,6 +45,7 @@ def competed(module: eqsat.IRModule, target: str, others: Any) -> float:
 
 
 def row(name: str, target: str) -> str:
+    """The line about one network and one table."""
     module = relay.transform.InferType()(eqsat.IRModule({"main": MODELS[name]()}))
     table = get_pattern_table(target)
     before = cost_of(module, target)
@@ -64,6 +66,7 @@ def row(name: str, target: str) -> str:
 
 
 def main() -> None:
+    """Print a line for each network and table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("network", nargs="*", default=list(MODELS), help=f"of {', '.join(MODELS)}")
     columns = ("merge %", "best %", "worst %", "cover %", "+rules %", "merge s", "cover s", "+rules s")

@@ -42,6 +42,7 @@ class Row:
 
     @property
     def best_known(self) -> float:
+        """The least cost that is known; NaN if none is."""
         return float(self.known.get("best_known") or "nan")
 
 
@@ -88,6 +89,15 @@ def dag_fixpoint(problem: Problem, limit: float) -> bool:
 
 
 def measure(path: Path, known: dict[str, str], seconds: float, exact_seconds: float, limit: float) -> Row:
+    """Run the extractors and the plain fixpoints on one file.
+
+    Args:
+        path: The file.
+        known: Its line in `known_costs.tsv`.
+        seconds: The time for `auto`.
+        exact_seconds: The time for `exact`, which is left out if this is 0.
+        limit: The time for each plain fixpoint.
+    """
     problem = read_gym(path)
     cheapest_tree, tree_seconds = timed(lambda: tree(problem))
     cheapest_dag, dag_seconds = timed(lambda: dag(problem))
@@ -101,12 +111,14 @@ def measure(path: Path, known: dict[str, str], seconds: float, exact_seconds: fl
 
 
 def timed(run: Callable[[], T]) -> tuple[T, float]:
+    """The value of a call and the seconds it took."""
     started = time.perf_counter()
     value = run()
     return value, time.perf_counter() - started
 
 
 def report(row: Row) -> str:
+    """One line about one file."""
     proof = row.exact or row.auto
     mark = "=" if math.isclose(row.auto.cost, row.best_known, rel_tol=1e-5) else " "
     return (
@@ -117,6 +129,7 @@ def report(row: Row) -> str:
 
 
 def summary(rows: list[Row]) -> Iterator[str]:
+    """The lines about all files."""
     positive = [r for r in rows if r.best_known > 0]
     if positive:
         ratios = [math.log(r.auto.cost / r.best_known) for r in positive]
@@ -149,6 +162,7 @@ def summary(rows: list[Row]) -> Iterator[str]:
 @click.option("--limit", default=10.0, show_default=True, help="Seconds after which a plain fixpoint is given up.")
 @click.argument("pattern", default="")
 def main(data: Path, seconds: float, exact_seconds: float, limit: float, pattern: str) -> None:
+    """Measure all files and print the results."""
     table = data / "known_costs.tsv"
     known = {}
     if table.exists():

@@ -152,6 +152,7 @@ def _difference(expected: Sequence[Any], found: Sequence[Any]) -> str:
 @click.option("--unoptimized", is_flag=True, help="Import and export only.")
 @click.option("--constants", is_flag=True, help="Make all inputs but the first initializers.")
 def main(every: int, only: str, unoptimized: bool, constants: bool) -> None:
+    """Check the models and print what fails."""
     counts: Counter[str] = Counter()
     opaque: Counter[str] = Counter()
     onnxruntime.set_default_logger_severity(4)

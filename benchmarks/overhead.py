@@ -298,6 +298,7 @@ def memory() -> None:
 
 
 def main() -> None:
+    """Print what each part measures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="*", default=[10_000, 100_000])
     parser.add_argument("--repeat", type=int, default=9)

@@ -102,6 +102,7 @@ class Outcome:
 @click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True, help="Of latency runs.")
 @click.option("--wheels", type=click.Path(path_type=Path), help="A folder for the models of public wheels.")
 def main(models: tuple[Path, ...], peers: str, rounds: int, wheels: Path | None) -> None:
+    """Compare the tools and print the tables."""
     commands = {"eqsat": [sys.executable, "-c", EQSAT.program]}
     commands |= {name: [peers, "-c", tool.program] for name, tool in PEERS.items() if _has(peers, tool)}
     table: dict[str, list[Outcome]] = {name: [] for name in commands}

@@ -67,6 +67,7 @@ CLAIMS = {
 @click.command(help=__doc__)
 @click.option("--keep", type=click.Path(path_type=Path), help="A folder to leave the models in.")
 def main(keep: Path | None) -> None:
+    """Optimize the networks and print what comes out."""
     with TemporaryDirectory() as temporary:
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

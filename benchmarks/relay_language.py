@@ -53,6 +53,7 @@ class Task:
 
 
 def conv_bias_relu(blocks: int) -> relay.Expr:
+    """A chain of convolutions, each with a bias and an activation."""
     x, w, b = (relay.var(name) for name in "xwb")
     for _ in range(blocks):
         x = relay.nn.relu(relay.nn.bias_add(relay.nn.conv2d(x, w), b))
@@ -259,6 +260,7 @@ def best_of(repeats: int, run: Callable[[], Any]) -> float:
 
 
 def main() -> None:
+    """Print a table of times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--largest", type=int, default=100_000, help="nodes of the largest graphs")
     largest: int = parser.parse_args().largest

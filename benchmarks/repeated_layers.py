@@ -81,6 +81,7 @@ def compare(name: str, function: Function, model: CostFunction, repeat: int) -> 
 
 
 def main() -> None:
+    """Print a line for each model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--repeat", type=int, default=3)

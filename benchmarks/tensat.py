@@ -126,6 +126,7 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> None:
+    """Print a line for each network."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("network", nargs="*", default=list(MODELS), help=f"of {', '.join(MODELS)}")
     chosen = parser.parse_args().network

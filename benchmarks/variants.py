@@ -48,6 +48,7 @@ class Outcome:
 
     @property
     def reached(self) -> bool:
+        """Whether the result is as good as the goal."""
         return self.left <= self.goal and self.correct
 
 
@@ -88,6 +89,7 @@ def same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, seed: int = 0)
 
 
 def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    """An inference session of one thread that changes nothing in the model."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
@@ -95,6 +97,7 @@ def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
 
 
 def array_for(value: Any, random: np.random.Generator, scale: float) -> np.ndarray:
+    """Random values for an input."""
     shape = [dim if isinstance(dim, int) else 3 for dim in value.shape]
     if value.type == "tensor(float)":
         return (random.standard_normal(shape) * scale).astype(np.float32)
@@ -102,6 +105,7 @@ def array_for(value: Any, random: np.random.Generator, scale: float) -> np.ndarr
 
 
 def main() -> None:
+    """Optimize the models of a folder and print how many reach their goal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     parser.add_argument("--family")

@@ -19,6 +19,7 @@ _STARTING = 2.0  # seconds that the process may take beyond its limit
 
 
 def available() -> bool:
+    """Whether OR-tools is installed."""
     return find_spec("ortools") is not None
 
 

@@ -14,9 +14,11 @@ class Deadline:
         self.clock = self.started + seconds
 
     def passed(self) -> bool:
+        """Whether the time is over."""
         return time.perf_counter() >= self.clock
 
     def left(self) -> float:
+        """The seconds left."""
         return max(0.0, self.clock - time.perf_counter())
 
     def within(self, seconds: float) -> Deadline:

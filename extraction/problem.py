@@ -199,6 +199,7 @@ class Problem:
         return f"node {name!s} ({self.ops[node]})" if self.ops is not None else f"node {name!s}"
 
     def class_name(self, index: int) -> str:
+        """The class's id, or its number where it has none."""
         return f"class {self.class_ids[index] if self.class_ids is not None else index}"
 
     def _class_arrays(self) -> tuple[Ints, Ints, Ints]:

@@ -67,6 +67,7 @@ class Relaxation:
             self._rows += 1
 
     def y_column(self, index: int) -> int:
+        """The column of a class."""
         return self.problem.num_nodes + index
 
     def _pass_model(self) -> None:
@@ -160,6 +161,7 @@ class Relaxation:
                     self._highs.addRow(-highspy.kHighsInf, size - 1.0, len(columns), columns, values)
 
     def require_integers(self) -> None:
+        """Require integral node values from now on."""
         n = self.problem.num_nodes
         kinds = np.full(n, highspy.HighsVarType.kInteger)
         self._highs.changeColsIntegrality(n, np.arange(n, dtype=np.int32), kinds)

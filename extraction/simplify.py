@@ -61,6 +61,7 @@ class _Reducer(MutableProblem):
         self.deadline = deadline
 
     def run(self) -> None:
+        """Apply the rules until they change little."""
         before, size = math.inf, float(self._size())
         self.changed = dict.fromkeys(range(len(self.nodes)))
         while size < (1 - _WORTH) * before and not self.deadline.passed():

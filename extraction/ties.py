@@ -48,6 +48,7 @@ class _Nearing(Uses):
         self.slack = problem.scalar_tolerance
 
     def run(self) -> Ints:
+        """The choice after all changes that cost nothing."""
         for index in reversed(self.order):
             differs = self.uses[index] and self.wanted[index] not in (-1, self.choice[index])
             if differs and not self._try(index, self.wanted):
@@ -58,6 +59,7 @@ class _Nearing(Uses):
 
     @cached_property
     def cheapest(self) -> list[int]:
+        """The node of least tree cost of every class."""
         return cheapest_trees(self.problem)[0]
 
     def _try(self, index: int, source: Sequence[int]) -> bool:
