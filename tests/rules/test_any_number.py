@@ -9,6 +9,7 @@ import eqsat
 from eqsat import relay, rules
 from eqsat.egraph.as_callback import as_callback
 from eqsat.egraph.author import index_of, like, rewrite, type_of, when
+from eqsat.errors import RuleError
 from eqsat.layers.optimize import _sees_near
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.dataflow_pattern import is_op, is_tuple, is_tuple_get_item, many, wildcard
@@ -156,3 +157,18 @@ def test_a_class_of_several_widths_is_flattened_once_it_is_widest() -> None:
 
 def test_layers_are_found_for_rules_over_any_number_of_fields() -> None:
     assert all(map(_sees_near, rules.default))
+
+
+def test_a_chain_of_concatenations_takes_a_step_for_each_doubling() -> None:
+    saturation = eqsat.saturate(chain(32), rules=rules.default.only("flatten-concat"))
+    assert saturation.stop_reason == "saturated"
+    assert len(saturation.report.iterations) <= 7, "widths double, and the last iteration finds nothing new"
+
+
+def test_a_python_rule_over_any_number_of_fields_is_refused() -> None:
+    @rules.rule("python", is_op("concatenate")(is_tuple([many(wildcard(label="x"))])))
+    def python(x: Expr) -> Expr:
+        return x
+
+    with pytest.raises(RuleError, match=r"cannot have many\(\)"):
+        eqsat.saturate(chain(3), rules=[python])

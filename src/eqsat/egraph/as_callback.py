@@ -83,7 +83,7 @@ class _RewriteCallback(DFPatternCallback):
                 return result
         return post
 
-    def _result(self, match: _Match, pre: Expr) -> Expr | None:
+    def _result(self, match: _InPlaceMatch, pre: Expr) -> Expr | None:
         (template,) = match.rule.rhs
         try:
             if not all(match.ask(guard.holds, guard.refs) for guard in match.rule.when):
@@ -98,23 +98,25 @@ class _RewriteCallback(DFPatternCallback):
         return result
 
 
-def _matches(rule: Rewrite, post: Expr, node_map: NodeMap) -> Iterator[_Match]:
+def _matches(rule: Rewrite, post: Expr, node_map: NodeMap) -> Iterator[_InPlaceMatch]:
     """The match of a rule, and where its fields can be shared out among several repetitions, the other matches."""
     layout = matched_layout(rule.lhs, node_map)
     if not layout:
-        yield _Match(rule, {pattern: nodes[0] for pattern, nodes in node_map.items() if nodes})
+        yield _InPlaceMatch(rule, {pattern: nodes[0] for pattern, nodes in node_map.items() if nodes})
     for arranged in arrangements_like(layout):
         expansion = Expansion(rule.lhs, arranged)
         matcher = Matcher(expansion.fixed[rule.lhs[0]], DataflowGraph(post))
         if matcher.match(post):
-            yield _Match(expanded(rule, expansion), {pattern: nodes[0] for pattern, nodes in matcher.bound.items()})
+            yield _InPlaceMatch(
+                expanded(rule, expansion), {pattern: nodes[0] for pattern, nodes in matcher.bound.items()}
+            )
 
 
 class _NotKnown(Exception):
     """The match lacks a type, attributes or a value that the rule asks for, or Python refused."""
 
 
-class _Match:
+class _InPlaceMatch:
     """What a left side matched, and the expressions that the right side makes of it.
 
     It makes them as a :class:`eqsat.egraph.templates.Backend`, whose nodes are expressions.

@@ -29,7 +29,7 @@ _ALL = 100_000_000
 
 
 @dataclass(frozen=True)
-class Run:
+class RulesetRun:
     """What one run of rulesets did.
 
     Args:
@@ -88,7 +88,7 @@ class Engine:
         # a line reads: name,column,...,column
         return sorted(tuple(map(int, line.split(",")[1:])) for line in str(output).splitlines() if line.strip())
 
-    def run(self, *rulesets: str) -> Run:
+    def run(self, *rulesets: str) -> RulesetRun:
         """Search all rules of ``rulesets``, then apply them, once."""
         ruleset = rulesets[0] if len(rulesets) == 1 else self._combined(rulesets)
         start = time.perf_counter()
@@ -99,7 +99,7 @@ class Engine:
         parts = {name: part.total_seconds() for name, part in report.search_and_apply_time_per_rule.items()}
         total = sum(parts.values())
         seconds = {name: elapsed * (part / total if total else 1 / len(parts)) for name, part in parts.items()}
-        return Run(dict(report.num_matches_per_rule), seconds, report.updated)
+        return RulesetRun(dict(report.num_matches_per_rule), seconds, report.updated)
 
     def _combined(self, rulesets: tuple[str, ...]) -> str:
         if rulesets not in self._together:

@@ -41,7 +41,7 @@ class GroupRule(PythonRule):
 
 
 @dataclass(frozen=True)
-class _Match:
+class _Sibling:
     """A match that may be merged: ``handle`` is its root's, ``shared`` those of what the group must agree in."""
 
     handle: int
@@ -58,7 +58,7 @@ class GroupRuleRunner(PythonRuleRunner):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._known: dict[tuple[str, tuple[int, ...]], _Match | None] = {}
+        self._known: dict[tuple[str, tuple[int, ...]], _Sibling | None] = {}
 
     def apply(self) -> bool:
         """Apply the rule to every group that has grown since the last time; whether it did anything.
@@ -85,7 +85,7 @@ class GroupRuleRunner(PythonRuleRunner):
                     self._known[alternative.table, row] = self._match(alternative, row)
         return any(list(self._known.values())[before:])
 
-    def _match(self, alternative: Alternative, row: tuple[int, ...]) -> _Match | None:
+    def _match(self, alternative: Alternative, row: tuple[int, ...]) -> _Sibling | None:
         values = dict(zip(alternative.columns, row, strict=True))
         classes = alternative.query.classes
         root, node_map = self._rebuild(alternative.query, values)
@@ -94,18 +94,18 @@ class GroupRuleRunner(PythonRuleRunner):
             self.refuse(self.rule.name, key.reason)
             return None
         shared = tuple([values[classes[pattern]] for pattern in self.rule.shared])
-        return _Match(values[classes[self.rule.lhs]], shared, key, root, node_map)
+        return _Sibling(values[classes[self.rule.lhs]], shared, key, root, node_map)
 
-    def _groups(self) -> list[list[_Match]]:
+    def _groups(self) -> list[list[_Sibling]]:
         """Matches that go together; of one class the first only."""
         class_of = take_snapshot(self.egraph).handle_class.tolist()
-        groups: dict[Hashable, dict[int, _Match]] = {}
+        groups: dict[Hashable, dict[int, _Sibling]] = {}
         for match in filter(None, self._known.values()):
             group = groups.setdefault((match.key, *[class_of[handle] for handle in match.shared]), {})
             group.setdefault(class_of[match.handle], match)
         return [list(group.values()) for group in groups.values()]
 
-    def _merge(self, group: list[_Match]) -> bool:
+    def _merge(self, group: list[_Sibling]) -> bool:
         results = self._guarded(self.rule.merge, [match.node_map for match in group])
         if isinstance(results, Refusal):
             self.refuse(self.rule.name, results.reason)

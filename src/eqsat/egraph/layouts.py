@@ -44,6 +44,7 @@ class _Finder:
         self.roots = roots
         self.prefilter = prefilter
         self.snapshot = prefilter.snapshot
+        self._is_widest: set[int] | None = None
         self._nodes_of: dict[SymbolHead, dict[int, list[int]]] = {}
         self._fitting: dict[tuple[DFPattern, int], list[tuple[Layout, int | None]]] = {}
 
@@ -56,7 +57,7 @@ class _Finder:
             if not self._may_have(whole, arity):
                 continue
             if varies:
-                for node in self.prefilter.nodes_of(symbol).tolist():
+                for node in self._widest(symbol):
                     for option in self._of_node(whole, node):
                         found.setdefault(tuple([field for fields in option.values() for field in fields]), option)
             else:
@@ -65,6 +66,29 @@ class _Finder:
                         fields = laid_out(whole, counts)
                         found[fields] = {whole: fields}
         return list(found.values())
+
+    def _widest(self, symbol: int) -> list[int]:
+        """The tuples of a symbol that are operands of something that has no wider tuple in their place.
+
+        What several layouts are found for is rewritten step by step; the last step is enough to go on from.
+        """
+        snapshot = self.snapshot
+        if self._is_widest is None:
+            nodes = np.concatenate([self.prefilter.nodes_of(index) for index in self.prefilter.symbols_of(_TUPLE)])
+            width = np.zeros(snapshot.class_count, dtype=np.int64)
+            np.maximum.at(width, snapshot.node_class[nodes], np.diff(snapshot.child_start)[nodes])
+            places = np.flatnonzero(width[snapshot.child])
+            users = np.repeat(np.arange(snapshot.node_count), np.diff(snapshot.child_start))[places]
+            classes = snapshot.child[places]
+            uses = (snapshot.node_class[users], snapshot.node_atom[users], classes, width[classes])
+            best: dict[tuple[int, int], tuple[int, set[int]]] = {}
+            for result, atom, of, wide in zip(*[column.tolist() for column in uses], strict=True):
+                most, widest = best.get((result, atom), (0, set()))
+                if wide >= most:
+                    best[result, atom] = wide, ({of} if wide > most else widest | {of})
+            self._is_widest = {of for _, widest in best.values() for of in widest}
+        found = self.prefilter.nodes_of(symbol).tolist()
+        return [node for node in found if snapshot.node_class[node] in self._is_widest]
 
     def _may_have(self, whole: TuplePattern, arity: int) -> bool:
         """Whether the roots may match where ``whole`` has so many fields, of whatever kind."""

@@ -17,6 +17,7 @@ from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.egraph.symbols import Atom, Symbol
+from eqsat.egraph.variadic import is_variadic
 from eqsat.errors import RuleError, TypeCheckError
 from eqsat.relay.dataflow_pattern import CallPattern, ConstantPattern, DFPattern
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
@@ -26,7 +27,7 @@ from eqsat.relay.ty import Type
 from eqsat.relay.visitor import children_first
 
 
-class Names:
+class ClassExpressions:
     """An expression for every class: the input graph's own nodes first, built ones for what rules made.
 
     Args:
@@ -155,7 +156,14 @@ class PythonRuleRunner:
         fail: told of each failure.
     """
 
-    def __init__(self, egraph: EGraph, rule: PythonRule, index: int, names: Names, refuse: Refuse, fail: Fail):
+    def __init__(
+        self, egraph: EGraph, rule: PythonRule, index: int, names: ClassExpressions, refuse: Refuse, fail: Fail
+    ):
+        if is_variadic(rule.lhs):
+            raise RuleError(
+                f"rule {rule.name}: a rule whose right side is Python cannot have many() on its left side; write it as"
+                " rewrite(), which can compute what differs from match to match"
+            )
         self.egraph = egraph
         self.rule = rule
         self.names = names

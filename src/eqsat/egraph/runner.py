@@ -16,7 +16,7 @@ from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.prefilter import Prefilter
-from eqsat.egraph.python_rules import Names, PythonRuleRunner
+from eqsat.egraph.python_rules import ClassExpressions, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
@@ -102,7 +102,7 @@ class Runner:
             limit, told = folding.limit, None if self.journal is None else partial(self.journal.fold, folding.name)
         self.constants = ConstantFacts(self.egraph, limit, told)
         named = explain or any(isinstance(rule, PythonRule) for rule in rules)
-        self.names = Names(self.egraph, types, self.journal) if named else None
+        self.names = ClassExpressions(self.egraph, types, self.journal) if named else None
         self.turns = {rule.name: turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
         self._symbols = 0  # that rules were told of, once they no longer wait
