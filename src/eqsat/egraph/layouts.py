@@ -76,9 +76,9 @@ class _Finder:
         if self._is_widest is None:
             nodes = np.concatenate([self.prefilter.nodes_of(index) for index in self.prefilter.symbols_of(_TUPLE)])
             width = np.zeros(snapshot.class_count, dtype=np.int64)
-            np.maximum.at(width, snapshot.node_class[nodes], np.diff(snapshot.child_start)[nodes])
+            np.maximum.at(width, snapshot.node_class[nodes], np.diff(snapshot.child_offsets)[nodes])
             places = np.flatnonzero(width[snapshot.child])
-            users = np.repeat(np.arange(snapshot.node_count), np.diff(snapshot.child_start))[places]
+            users = np.repeat(np.arange(snapshot.node_count), np.diff(snapshot.child_offsets))[places]
             classes = snapshot.child[places]
             uses = (snapshot.node_class[users], snapshot.node_atom[users], classes, width[classes])
             best: dict[tuple[int, int], tuple[int, set[int]]] = {}
