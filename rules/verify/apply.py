@@ -12,7 +12,7 @@ from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import Rule
 from eqsat.egraph.runner import Runner
 from eqsat.egraph.schedule import Schedule
-from eqsat.egraph.snapshot import Snapshot, take_snapshot
+from eqsat.egraph.snapshot import Snapshot
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.infer import infer_types
@@ -32,7 +32,7 @@ def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Ex
     limits = Limits(iterations=1, nodes=1_000_000, seconds=60.0)
     runner = Runner(whole, infer_types(whole), Schedule.of([rule]), limits)
     runner.run()
-    snapshot = take_snapshot(runner.egraph)
+    snapshot = runner.snapshot()
     choice = _complete(snapshot, input_choice(snapshot, runner.lowered))
     class_of = snapshot.handle_class.tolist()
     original = _original_nodes(snapshot, runner, class_of)

@@ -147,7 +147,7 @@ shared_options = _gathered(
         type=click.Choice(list(RUNTIMES)),
         default=DEFAULTS.runtime,
         show_default=True,
-        help="Whose kernels count as one operator each.",
+        help="The runtime whose kernels count as one operator each.",
     ),
     click.option(
         "--extract",
@@ -163,10 +163,15 @@ shared_options = _gathered(
         default=DEFAULTS.limits.iterations,
         show_default=True,
         callback=_limits,
-        help="Most rounds of all rules.",
+        help="Most iterations, in each of which every rule has its turn.",
     ),
     click.option(
-        "--nodes", type=int, default=DEFAULTS.limits.nodes, show_default=True, callback=_limits, help="Most e-nodes."
+        "--nodes",
+        type=int,
+        default=DEFAULTS.limits.nodes,
+        show_default=True,
+        callback=_limits,
+        help="Most e-nodes of an e-graph.",
     ),
     click.option(
         "--seconds",
@@ -174,7 +179,7 @@ shared_options = _gathered(
         default=DEFAULTS.limits.seconds,
         show_default=True,
         callback=_limits,
-        help="Longest saturation, the whole model together.",
+        help="Time limit of the saturation of the whole model.",
     ),
     click.option(
         "--extract-seconds",
@@ -182,14 +187,14 @@ shared_options = _gathered(
         default=DEFAULTS.seconds,
         show_default=True,
         callback=_limits,
-        help="Longest choice of the result.",
+        help="Time limit of the choice of the result.",
     ),
     click.option(
         "--on-error",
         type=click.Choice(ON_ERROR),
         default=DEFAULTS.on_error,
         show_default=True,
-        help="When a rule fails on a match: end, or leave that match alone.",
+        help="What to do when a rule fails on a match: end, or leave this match as it is.",
     ),
     click.option("--explain", is_flag=True, help="Tell which rule made each node, and the steps to the result."),
     click.option("--opset", type=int, metavar="N", help="Write operators of opset N; by default the model's own."),

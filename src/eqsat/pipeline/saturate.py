@@ -164,7 +164,7 @@ def saturate_bodies(
         make = partial(Runner, body.expr, body.types, schedule, limits)
         runner = make(on_iteration, options.explain, options.on_error)
         snapshot = _run(runner, make)
-        known = (runner.lowered, schedule.rules, runner.egraph.vocabulary, runner.journal)
+        known = (runner.lowered, schedule.rules, runner.vocabulary, runner.journal)
         regions.append(Region(body.name, body.function, body.nested, snapshot, *known))
         report.merge(runner.report)
     return Saturation(source, regions, report)
