@@ -123,8 +123,9 @@ def _of_few(
         on_iteration: Called with the report after every iteration.
         start: When the call began, by ``time.perf_counter()``.
     """
-    few = replace(options, limits=short.limits(options.limits))
-    saturation = saturate_bodies(short.function, bodies_of(short.function), few, on_iteration, start)
+    bodies, now = bodies_of(short.function), time.perf_counter()
+    few = replace(options, limits=short.limits(options.after(now - start).limits))
+    saturation = saturate_bodies(short.function, bodies, few, on_iteration, now)
     if saturation.stop_reason != "saturated":
         return None
     (region,) = saturation.regions
