@@ -82,3 +82,9 @@ def test_the_links_lead_to_files(document: Path) -> None:
 
 def test_the_readme_shows_programs_and_their_output() -> None:
     assert [output is not None for _, output in programs(ROOT / "README.md")] == [True]
+
+
+def test_the_map_names_every_package() -> None:
+    packages = {path.parent.name for path in (ROOT / "src" / "eqsat").glob("*/__init__.py")}
+    named = re.findall(r"`eqsat\.(\w+)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+    assert packages <= {*named}
