@@ -1,11 +1,10 @@
-"""Rules: what equals what. One module per subject, each rule one readable equation.
+"""Rules: which graphs equal which. Each module is about one subject, and each rule reads as an equation.
 
 ``default`` is the set that ``eqsat.saturate`` uses; ``sets`` names every set for the command line.
 
-Of Relay's passes that rewrite graphs these have no rules: FakeQuantizationToInteger and ToMixedPrecision, which change
-values (by one step of a scale; by the narrower type); DenseToSparse and Conv2dToSparse, for lack of sparse operators;
-Legalize and AlterOpLayout, which are a target's choice and not equations; CanonicalizeCast, which undoes sharing; and
-those that move bindings and functions about, which an e-graph has no notion of.
+Some of Relay's passes that rewrite graphs have no rules here. FakeQuantizationToInteger and ToMixedPrecision change
+values; DenseToSparse and Conv2dToSparse need sparse operators; Legalize and AlterOpLayout depend on a target and are no
+equations; CanonicalizeCast undoes sharing; and others move bindings and functions, which an e-graph does not have.
 """
 
 from eqsat.egraph.author import (

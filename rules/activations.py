@@ -1,6 +1,6 @@
-"""Activations: clips that meet, and activations recognised in arithmetic whatever its association.
+"""Clips, and activations and softmax recognised where they are written out in arithmetic.
 
-``relu``, ``maximum`` and ``minimum`` with a number are clips; two clips are one.
+``relu``, and ``maximum`` and ``minimum`` with a number, are clips; two clips in a row are one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def clamp(value: float, attrs: Attrs) -> float:
 
 
 def holds_dtype(attrs: Attrs, ty: TensorType) -> bool:
-    """Whether the bounds of a clip are at or beyond those of its dtype."""
+    """Guard: the bounds of a clip are at or beyond those of its dtype."""
     if is_float(ty):
         return bounds(attrs) == (-math.inf, math.inf)
     if not ty.dtype.startswith(("int", "uint")):

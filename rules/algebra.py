@@ -1,8 +1,8 @@
 """Arithmetic: neutral elements, constants that meet, common factors, powers and quotients.
 
-Constants travel outward and meet there: ``x - c`` is ``x + (-c)``, ``x / c`` is ``x * (1/c)``, ``(x a) y`` is
-``(x y) a``. Subtraction and negation keep every bit in this form; where a rule changes the order of two
-operations on floats, it rounds differently.
+Constants travel to the outside of an expression, where they meet: ``x - c`` becomes ``x + (-c)``, ``x / c`` becomes ``x
+* (1/c)``, and ``(x a) y`` becomes ``(x y) a``. Rules on subtraction and negation keep every bit; a rule that changes
+the order of two operations on floats rounds differently.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def nothing_is_lost(meet: Callable[[Array, Array], Array], neutral: float) -> Ca
 
 
 def is_large(ty: TensorType) -> bool:
-    """Guard: more elements than are folded on the way."""
+    """Guard: more elements than constants have that are folded during saturation."""
     return is_static(ty) and math.prod(ty.concrete_shape) > 1024
 
 

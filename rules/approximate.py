@@ -1,4 +1,4 @@
-"""Opt-in: operators replaced by faster approximations of them (Relay's FastMath)."""
+"""Opt-in: operators are replaced by faster approximations (Relay's FastMath)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of three products that are one: a x^2 + b x y + c y^2 = a (x + p y) (x + q y)."""
+"""Quadratic forms as products: a x^2 + b x y + c y^2 = a (x + p y) (x + q y)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def roots(dtype: str, *coefficients: Array | float) -> tuple[float, float, float
 
 
 def binomial(given: tuple[bool, ...]) -> Rewrite:
-    """The rule where the coefficients that are ``given`` are constants, the others one."""
+    """The rule for a form whose coefficients are constants where ``given`` is true, and 1 elsewhere."""
     xx, xy, yy = [
         part * letter if is_given else part
         for part, letter, is_given in zip((x * x, x * y, y * y), letters, given, strict=True)

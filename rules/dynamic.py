@@ -41,7 +41,7 @@ def of_constants(name: str, **readings: Reading) -> Rewrite:
 
     Args:
         name: the operator that has attributes.
-        readings: for each attribute how it is read from a constant.
+        readings: for each attribute, how it is read from a constant.
     """
     static, dynamic = Op.get(name), Op.get(f"dyn.{name}")
     labels = dynamic.arguments or ()

@@ -1,7 +1,8 @@
-"""Sums of products by index notation, as matrix products between transposes: these meet others and cancel.
+"""``einsum`` of two operands as a matrix product between transposes, which may cancel with others.
 
-Letters of two operands are of four kinds: in both and in the result (batch), in the left one and the result (rows), in
-the right one and the result (columns), in both and not in the result (summed over).
+The letters of the equation are of four kinds: batch letters are in both operands and the result, row letters in the
+left operand and the result, column letters in the right operand and the result, and summed letters in both operands
+only.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ class Letters:
 
     @property
     def kinds(self) -> tuple[list[str], list[str], list[str]]:
-        """Batch, rows and columns, each as the letters that are one dimension of the product."""
+        """For batch, rows and columns the dimensions of the product, each as the letters that it joins."""
         return list(self.batch), [self.rows] if self.batch else list(self.rows), [self.columns]
 
     def dims(self, kinds: Sequence[str]) -> list[Dim]:
-        """The size of each kind of letters."""
+        """The sizes of dimensions, each given by the letters that it joins."""
         return [multiply_dims(*(self.sizes[letter] for letter in kind)) for kind in kinds]
 
     def reshaped(self, before: Sequence[str], after: Sequence[str]) -> tuple[int, ...] | Refusal:
@@ -127,7 +128,7 @@ def is_empty(letters: Letters) -> bool:
 
 
 def of_letters(function: Callable[[Letters], object]) -> Compute:
-    """What ``function`` makes of the letters of the equation matched."""
+    """What ``function`` computes from the letters of the matched equation."""
 
     def found(attrs: Attrs, left: TensorType, right: TensorType) -> object:
         letters = letters_of(attrs, left, right)
@@ -142,7 +143,7 @@ def is_plain(attrs: Attrs, left: TensorType, right: TensorType) -> bool:
 
 
 def is_flattened(attrs: Attrs, left: TensorType, right: TensorType) -> bool:
-    """Guard: a kind of letters is no single one; without any summed over it is no matrix product."""
+    """Guard: a matrix product of which a kind has no letter, or several, so that operands must be reshaped."""
     letters = letters_of(attrs, left, right)
     return isinstance(letters, Letters) and not letters.is_plain and bool(letters.summed)
 

@@ -13,9 +13,10 @@ from eqsat.rules.siblings import Convolutions, known_shape, w, with_attrs
 
 
 class Enlarged(Convolutions):
-    """Sibling convolutions whose kernels differ in height and width: the smaller ones padded with zeros.
+    """Sibling convolutions whose kernels differ in height and width: the smaller kernels are padded with zeros.
 
-    All must keep the size of the image, up to strides: odd kernels, padded by half. Zeros times infinity are NaN.
+    All must keep the size of the image, up to strides: kernels are odd, and images padded by half of them. Where an
+    image has infinite elements, the added zeros make NaN of them.
     """
 
     soundness = Soundness.FINITE

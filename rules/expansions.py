@@ -96,7 +96,7 @@ def are_scalars(*types: TensorType) -> bool:
 
 
 def _operands(place: int, spread: Expr, other: Expr) -> list[Expr]:
-    """Operands of ``where``, ``spread`` at a place."""
+    """The operands of ``where``, with ``spread`` at a place."""
     return [spread if at == place else other if at else greater(other, const(0.0)) for at in range(3)]
 
 

@@ -1,4 +1,4 @@
-"""Activations that are gates, recognised in arithmetic: ramps from 0 to 1, and ``x`` times a function of ``x``."""
+"""Activations recognised in arithmetic: ramps (``hard_sigmoid``), and gates (``x`` times a function of ``x``)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def beside(*numbers: DFPattern) -> list[Guard]:
 
 
 def ends_at_one(attrs: Attrs, factor: Array) -> bool:
-    """Guard: what is clipped from 0 on ends, multiplied by ``factor``, at 1."""
+    """Guard: a clip from 0 on has, multiplied by ``factor``, the upper bound 1."""
     return attrs.a_min == 0 and 0 < attrs.a_max < np.inf and Filled(1.0)(factor * float(attrs.a_max))
 
 
@@ -82,7 +82,7 @@ ramps = RuleSet(
 
 
 def is_usual_ramp(attrs: Attrs) -> bool:
-    """Guard: the ramp from -3 to 3."""
+    """Guard: the ramp goes from -3 to 3, as that of hardswish does."""
     return bool(abs(attrs.alpha - 1 / 6) < 1e-6 and abs(attrs.beta - 0.5) < 1e-6)
 
 

@@ -1,8 +1,6 @@
-"""Rows gathered from a constant table: a product with one-hot rows is a gather, and what follows one changes the table.
+"""Gathers: operators behind a gather from a constant table are applied to the table, and gathers that are no gathers.
 
-A row of ``one_hot`` whose index is out of range is zero, a gather has no such row: the rules ask for indices that are
-in range by their type or by a clip, or (opt-in set ``in_range``) for the user's word. Only constant tables are changed:
-of other tables more rows might be computed than are gathered.
+Only constant tables are changed: of other tables more rows might be computed than are gathered.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ multiplied = nn.dense(taken, weight)
 
 
 def takes_rows(attrs: Attrs, data: TensorType) -> bool:
-    """Whether whole entries along the first axis are gathered."""
+    """Whether a gather takes whole entries of the first axis."""
     return rank_of(data) > 1 and attrs.axis in (0, -rank_of(data)) and not attrs.batch_dims
 
 
 def meets_rows_alike(attrs: Attrs, data: TensorType, constant: TensorType) -> bool:
-    """Guard: a constant meets each row in the same way."""
+    """Guard: a constant is combined with each row in the same way."""
     if not rank_of(constant):
         return True
     if not takes_rows(attrs, data):
@@ -59,7 +57,7 @@ def is_along_rows(attrs: Attrs, taken: Attrs, data: TensorType) -> bool:
 
 
 def narrows(attrs: Attrs, data: TensorType, matrix: TensorType) -> bool:
-    """Guard: rows times a matrix are no longer than they were."""
+    """Guard: rows, multiplied by a matrix, are no longer than before."""
     return takes_rows(attrs, data) and bool(matrix.shape[0] <= matrix.shape[1])  # type: ignore[operator]
 
 
@@ -127,19 +125,19 @@ picked = take(turned, i)
 
 
 def picked_axis(pick: Attrs, turn: Attrs, ty: TensorType) -> int:
-    """Where the axis that one place of a transposed tensor is taken from lies in the tensor itself."""
+    """The axis of a tensor from which a gather takes one place of the transposed tensor."""
     return int(permutation(turn, rank_of(ty))[pick.axis % rank_of(ty)])
 
 
 def left_order(pick: Attrs, turn: Attrs, ty: TensorType) -> tuple[int, ...]:
-    """The order of the axes that are left."""
+    """The transpose of what is left when one place is taken before the transpose."""
     order = permutation(turn, rank_of(ty))
     gone = order[pick.axis % rank_of(ty)]
     return tuple(axis - (axis > gone) for axis in order if axis != gone)
 
 
 def has_one_axis(attrs: Attrs, indices: TensorType) -> bool:
-    """Guard: the tuples of indices are of one."""
+    """Guard: each tuple of indices is a single index."""
     return not attrs.batch_dims and indices.shape[0] == 1
 
 

@@ -1,6 +1,6 @@
-"""What newer formats have an operator for: RMSNorm, and scaled dot-product attention of heads.
+"""RMSNorm and scaled dot-product attention of heads, recognised where they are written out.
 
-Older opsets write them out again, as they were or as cheaply.
+A target that lacks these operators writes them out again at no greater cost.
 """
 
 from __future__ import annotations
@@ -69,21 +69,21 @@ query_key_value = (type_of(q), type_of(k), type_of(v))
 
 
 def is_by_key(product: Attrs, softmax: Attrs, weighted: Attrs) -> bool:
-    """Guard: queries meet keys, probabilities are over keys, and nothing else is transposed."""
+    """Guard: scores are q k', probabilities are over the keys, and no other operand is transposed."""
     plain = not product.transpose_a and product.transpose_b and not weighted.transpose_a and not weighted.transpose_b
     return bool(plain and softmax.axis in (-1, 3) and not product.out_dtype and not weighted.out_dtype)
 
 
 def are_heads(query: TensorType, key: TensorType, value: TensorType) -> bool:
-    """Guard: four dimensions each, of as many batches and heads, which broadcast nothing."""
+    """Guard: queries, keys and values have four axes and equal numbers of batches and heads: nothing broadcasts."""
     four = all(is_float(part) and rank_of(part) == 4 and part.dtype == query.dtype for part in (query, key, value))
     return four and query.shape[:2] == key.shape[:2] == value.shape[:2] and key.shape[2] == value.shape[2]
 
 
 def leaves_some(mask: Array) -> bool:
-    """Guard: no row hides every key by the least epsilon_of there is.
+    """Guard: no row of a mask hides every key by the least number of its dtype.
 
-    A softmax over such a row is even; ONNX Runtime's attention gives zeros.
+    The softmax over such a row gives all keys one weight, but ONNX Runtime's attention gives zeros.
     """
     with np.errstate(over="ignore"):
         lower = np.nextafter(mask, mask.dtype.type(-np.inf))  # NumPy does not know the least bfloat16
@@ -91,7 +91,7 @@ def leaves_some(mask: Array) -> bool:
 
 
 def masks(ty: TensorType, whole: TensorType) -> bool:
-    """Guard: a mask of matrices that adds nothing to the shape of the scores."""
+    """Guard: a mask that broadcasts against the scores along batches and heads only."""
     return ty.dtype == whole.dtype and 2 <= rank_of(ty) <= 4 and whole.shape[-2:] == ty.shape[-2:]
 
 
@@ -134,7 +134,7 @@ over_columns = nn.matmul(q, turned_keys)
 
 
 def puts_heads_and_elements_first(attrs: Attrs, product: Attrs, ty: TensorType) -> bool:
-    """Guard: keys of (batch, place, head, element) are columns of one matrix for each head."""
+    """Guard: a transpose makes of keys (batch, place, head, element) a matrix for each head whose columns are keys."""
     plain = not product.transpose_a and not product.transpose_b
     return plain and rank_of(ty) == 4 and permutation(attrs, 4) == (0, 2, 3, 1)
 

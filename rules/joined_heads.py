@@ -1,7 +1,7 @@
-"""Attention over heads that are joined: queries, keys and values as products give them, the result as one takes it.
+"""Attention that splits its operands into heads by itself.
 
-What splits the heads, puts their axis before the places, and undoes both behind it, is a part of the operator then, as
-is the repetition of keys and values for groups of queries.
+The reshapes and transposes that split queries, keys and values into heads, and join the heads of the result, become
+part of the attention operator. So does the repetition of keys and values for groups of query heads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEADS = 2
 
 
 def puts_heads_first(attrs: Attrs, ty: TensorType) -> bool:
-    """Guard: a transpose of (batch, place, head, element) to (batch, head, place, element), of known heads."""
+    """Guard: a transpose of (batch, place, head, element) to (batch, head, place, element), of counted heads."""
     known = rank_of(ty) == 4 and isinstance(ty.shape[HEADS], int) and ty.shape[HEADS] != 0
     return known and permutation(attrs, 4) == (0, 2, 1, 3)
 
@@ -43,13 +43,13 @@ def heads_joined(part: DFPattern) -> DFPattern:
 
 
 def heads_first(whole: DFPattern, of: DFPattern) -> DFPattern:
-    """Joined heads, as many as ``of`` has, to (batch, head, place, element)"""
+    """(batch, place, head * element) -> (batch, head, place, element), with as many heads as ``of``"""
     apart = reshape(whole, newshape=compute(lambda ty: (0, 0, head_count(ty), -1), type_of(of)))
     return transpose(apart, axes=(0, 2, 1, 3))  # type: ignore[no-any-return]
 
 
 def repeats_heads(picked: Attrs, picked_too: Attrs, key: TensorType, value: TensorType, rows: Array) -> bool:
-    """Guard: each head of keys and of values is repeated, all as often."""
+    """Guard: gathers repeat each head of the keys and of the values equally often."""
     if rank_of(key) != 4 or rank_of(value) != 4 or key.shape[1] != value.shape[1] or rows.ndim != 1:
         return False
     heads = key.shape[1]

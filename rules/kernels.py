@@ -1,8 +1,8 @@
-"""Convolutions and products by weights of special values, and convolutions of images cut into blocks.
+"""Convolutions and products by weights of special values, and convolutions of images that are cut into blocks.
 
-Not here: a kernel enlarged by zeros (``conv(x, w) = conv(x, lift(w))``) goes on for ever by itself, and is worth
-having only where siblings merge (:mod:`eqsat.rules.merge`); groups merged in pairs multiply by zeros, which no cost
-model rewards; the atrous form of ``qnn.conv2d`` pads with a zero point that the blocks do not tell.
+Some laws are left out. Enlarging a kernel by zeros can go on for ever, and pays only where siblings are merged
+(:mod:`eqsat.rules.enlarged_kernels`). Merging groups in pairs multiplies by zeros, which no cost model rewards. The
+atrous form of ``qnn.conv2d`` pads with a zero point, which the blocks do not tell.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ x, weight = variables("x weight")
 
 
 def may_be_identity(attrs: Attrs, data: TensorType, result: TensorType) -> bool:
-    """Guard: a convolution keeps shape and place; only its weight remains to be looked at."""
+    """Guard: a convolution keeps the shape of the image and moves nothing, so that its weight decides."""
     unit = all(step == 1 for step in attrs.strides)
     return bool(
         has_channels_first(attrs)
@@ -48,7 +48,7 @@ def has_center(attrs: Attrs) -> bool:
 
 
 def is_identity(value: Array) -> bool:
-    """Guard: each channel is what it was: one at the centre of its own kernel, zero elsewhere."""
+    """Guard: each output is one channel: the kernel is 1 at the centre of that channel, and 0 elsewhere."""
     outputs, inputs, *kernel = value.shape
     center = tuple(size // 2 for size in kernel)
     if outputs != inputs or not all(size % 2 for size in kernel) or value[(0, 0, *center)] != 1:
@@ -100,7 +100,7 @@ units = [
 
 
 def may_average(attrs: Attrs, data: TensorType, kernel: TensorType) -> bool:
-    """Guard: each channel is convolved on its own, with less padding than kernel."""
+    """Guard: each channel is convolved on its own, and is padded by less than the kernel."""
     sizes = kernel.concrete_shape[2:]
     alone = attrs.groups == data.shape[1] == kernel.shape[0] and kernel.shape[1] == 1
     narrow = all(map(operator.lt, attrs.padding, sizes * 2))
@@ -108,7 +108,7 @@ def may_average(attrs: Attrs, data: TensorType, kernel: TensorType) -> bool:
 
 
 def is_average(value: Array) -> bool:
-    """Guard: all elements are one divided by the size of the kernel, which is more than one."""
+    """Guard: the kernel has more than one element, and each is 1 divided by their number."""
     size = prod(value.shape[2:])
     return value.dtype.kind == "f" and size > 1 and Filled(1 / size)(value)
 
@@ -141,7 +141,7 @@ def by_average(rank: int) -> Rewrite:
 def atrous_padding(cut: Attrs, conv: Attrs, join: Attrs) -> Shape | Refusal:
     """The padding of a dilated convolution of the whole image.
 
-    A place of a block is ``block`` places of the image; what the blocks are padded and cropped by adds up.
+    A step within a block is ``block`` steps of the image, and what pads and crops the blocks adds up.
     """
     rank = len(conv.strides)
     if conv.data_layout != f"N{SPATIAL[rank]}C" or conv.out_layout not in ("", None, conv.data_layout):

@@ -1,4 +1,4 @@
-"""Operators that take a shape or dtype from another tensor, are filled with one number, or do nothing at run time."""
+"""Operators that take a shape or dtype from another tensor, that fill a tensor, or that do nothing at run time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Scales, shifts and products absorbed by the weights and biases of convolutions and matrix products.
+"""Weights and biases of convolutions and matrix products absorb the scales and shifts around the product.
 
-Weights and scales are constants, so what the rules build of them is folded and costs nothing at run time.
+Weights, scales and shifts are constants, so what the rules compute from them costs nothing at run time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FINITE = Soundness.FINITE
 
 
 def absorbing(product: Product) -> list[Rewrite]:
-    """What a product takes in of scales and shifts around it."""
+    """Scales and shifts of the data and of the result of a product, absorbed by its weight and bias."""
     plain, scaled = product(x, w), product(x * s, w)
     floats = floats_alike(x, w, s, plain)
     before = (type_of(s), type_of(x), attrs_of(scaled), type_of(w))
@@ -174,7 +174,10 @@ ACTIVATIONS = {"relu": nn.relu, "leaky-relu": nn.leaky_relu}
 
 
 def through_activation(name: str, activation: Callable[[DFPattern], DFPattern]) -> Rewrite:
-    """relu(x) s = relu(x s), s > 0; not back: scales that meet would part again in every other way."""
+    """relu(x) s = relu(x s), s > 0
+
+    There is no rule for the other direction: scales that met would be parted again in every possible way.
+    """
     plain = activation(x)
     return rewrite(
         f"scale-through-{name}",

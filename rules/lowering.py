@@ -1,7 +1,7 @@
-"""Opt-in: operators written out in simpler ones, for targets that lack them.
+"""Opt-in: operators are written out in simpler ones, for targets that lack them.
 
-The work of Relay's SimplifyInference and CanonicalizeOps; batch normalization and dropout are simplified by default.
-The inverse of recognition: a cost model that counts operators never chooses what these rules make.
+These are Relay's passes SimplifyInference and CanonicalizeOps, as far as the default rules do not do their work already
+(they simplify batch normalization and dropout). A cost model that counts operators never chooses these forms.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ x, gamma, beta = variables("x gamma beta")
 
 
 def lowered(name: str, lhs: DFPattern, write: Callable[[Expr, Expr], Expr]) -> PythonRule:
-    """What a pass writes for a call, where the data are floats and all shapes are known."""
+    """The rule that a call equals what the function ``write`` of a pass makes of it, for floats of known shapes."""
 
     def apply(root: Expr, node_map: NodeMap) -> Expr | Refusal:
         types = [arg._checked_type for arg in root.args] if isinstance(root, Call) else []

@@ -1,13 +1,13 @@
-"""Products that share an operand merged into one, as TASO and TENSAT do: sibling convolutions, matrix products, gates.
+"""Opt-in: products that share an operand are merged into one, as TASO and TENSAT do.
 
-Weights are joined by concatenation and the result is split again; where weights are constants the concatenation is
-done before run time. Whether one large product is cheaper than several is for the cost model to say: this set is
-opt-in, and meant to be used with a model of a device.
+Sibling convolutions, matrix products and gates have their weights concatenated, and the result is split again. Where
+the weights are constants, the concatenation is done before run time. Whether one large product is cheaper than several
+small ones depends on the device, so this set is meant to be used with a cost model of one.
 
-Of TASO's and TENSAT's rules left out: those on sums and concatenations of a product with a product of that product
-follow, for constant weights, from the chains and common factors of :mod:`eqsat.rules.linear`, and gain nothing for
-others; products of one weight that nothing joins yet, joined along the batch, make steps of a recurrence depend on
-themselves; two activations joined and split again are nothing but growth.
+Some rules of TASO and TENSAT are left out. Those on sums and concatenations of a product with a product of that product
+follow from :mod:`eqsat.rules.linear` where weights are constants, and gain nothing where they are not. Products by one
+weight that nothing concatenates yet could be joined along the batch, but then steps of a recurrence would depend on
+themselves. Joining two activations and splitting the result only makes the e-graph grow.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from eqsat.relay.op import concatenate, sigmoid, split, tanh
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.enlarged_kernels import Enlarged
+from eqsat.rules.products import has_channels_first
 from eqsat.rules.siblings import (
     BatchMatrices,
     Convolutions,
@@ -43,7 +44,6 @@ from eqsat.rules.siblings import (
     Siblings,
     Stacked,
     b,
-    is_nchw,
     w,
     x,
     y,
@@ -68,7 +68,7 @@ batch_matmul = nn.batch_matmul(x, w)
 
 
 def sibling_rules() -> list[GroupRule]:
-    """One rule for each thing that may follow the products."""
+    """The rules on siblings: one for each kind of product, with and without a bias, and for each activation."""
     found: list[GroupRule] = []
     for suffix, activation in ACTIVATIONS.items():
         for bias in (False, True):
@@ -112,7 +112,13 @@ def may_add_up(first: Attrs, second: Attrs, *types: TensorType) -> bool:
         first, second: attributes of the convolutions.
         types: of both images, of both weights and of both results.
     """
-    if first is None or first != second or not is_nchw(first) or first.groups != 1 or not all(map(is_static, types)):
+    if (
+        first is None
+        or first != second
+        or not has_channels_first(first)
+        or first.groups != 1
+        or not all(map(is_static, types))
+    ):
         return False
     images, weights, results = types[:2], types[2:4], types[4:]
     sizes = {(ty.shape[0], *ty.shape[2:]) for ty in images}, {ty.shape[2:] for ty in weights}, {*results}
@@ -142,7 +148,7 @@ def is_by_batch(
     concat: Attrs, first: Attrs, second: Attrs, ty: TensorType, data: TensorType, other: TensorType
 ) -> bool:
     """Guard: results of convolutions of equal attributes, over images of equal size, are joined along the batch."""
-    by_batch = is_nchw(first) and axis_index(concat.axis, len(ty.shape)) == 0
+    by_batch = has_channels_first(first) and axis_index(concat.axis, len(ty.shape)) == 0
     return bool(first == second and by_batch and is_static(data) and data.shape[1:] == other.shape[1:])
 
 

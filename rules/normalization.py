@@ -1,10 +1,7 @@
-"""Normalizations: recognised in arithmetic, scaled and shifted, and taken apart where statistics are constants.
+"""Layer, instance and group normalization: recognised in arithmetic, and scaled and shifted by constants.
 
-Quotients by a square root are products with ``rsqrt`` (:mod:`eqsat.rules.algebra`), so one form is recognised here.
-
-There is no operator for RMSNorm: ``nn.layer_norm`` takes off the mean, and ``nn.l2_normalize`` bounds the sum of
-squares where RMSNorm adds to it. Its least form is ``(x * rsqrt(mean(x * x) + eps)) * gamma``, whose gamma a product
-absorbs.
+A quotient by a square root is a product with ``rsqrt`` (:mod:`eqsat.rules.algebra`), so only that form is recognised.
+RMSNorm is in :mod:`eqsat.rules.heads`, batch normalization in :mod:`eqsat.rules.batch_norms`.
 """
 
 from __future__ import annotations
@@ -57,7 +54,7 @@ def over_one_axis(ty: Type, first: Attrs, second: Attrs) -> bool:
 
 
 def same_axes(ty: Type, first: Attrs, second: Attrs) -> bool:
-    """Guard: two reductions of ``x`` differ in nothing but what is done."""
+    """Guard: two reductions of ``x`` go over the same axes, and both keep them or both drop them."""
     return bool(first.keepdims) == bool(second.keepdims) and reduced_axes(first, ty) == reduced_axes(second, ty)
 
 
@@ -76,13 +73,13 @@ def axis_filled(value: float) -> Compute:
 
 
 def axis_averaged(attrs: Attrs, ty: Type) -> int:
-    """The axis that a mean goes over; the last one is -1."""
+    """The axis that a mean goes over, counted from the front; -1 for the last one."""
     (axis,) = reduced_axes(attrs, ty)
     return -1 if axis == rank_of(ty) - 1 else axis
 
 
 def axis_last(attrs: Attrs, ty: Type) -> tuple[int, ...]:
-    """The order of axes in which that of a normalization is the last."""
+    """The transpose that makes the axis of a normalization the last one."""
     axis = attrs.axis % rank_of(ty)
     return (*(other for other in range(rank_of(ty)) if other != axis), axis)
 
@@ -92,7 +89,7 @@ def axis_back(attrs: Attrs, ty: Type) -> tuple[int, ...]:
 
 
 def is_vector(of: TensorType, ty: TensorType) -> bool:
-    """Whether a parameter has one number for each place of the last axis."""
+    """Guard: a parameter has one number for each place of the last axis."""
     return is_float(ty) and bool(ty.shape) and of.dtype == ty.dtype and tuple(of.shape) == (ty.shape[-1],)
 
 
@@ -101,7 +98,7 @@ def scales_and_shifts(attrs: Attrs) -> bool:
 
 
 def absorbing(name: str, call: DFPattern) -> list[Rewrite]:
-    """What a normalization with constant parameters takes in of constants behind it."""
+    """Constants that scale and shift the result of a normalization, absorbed by its constant parameters."""
 
     def on_axis(constant: DFPattern) -> DFPattern:
         vector = compute(

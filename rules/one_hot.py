@@ -29,7 +29,7 @@ ROUNDING = Soundness.ROUNDING
 
 @dataclass(frozen=True)
 class CountingUp:
-    """Whether a constant is a row of the numbers 0, 1, 2 and so on."""
+    """Whether a constant is a row of the numbers 0, 1, 2 and so on; the predicate of a pattern."""
 
     def __call__(self, value: Array) -> bool:
         row = value.reshape(-1)
@@ -46,14 +46,14 @@ rows = cast(matches)
 
 
 def without_last(ty: TensorType, row: TensorType) -> Shape | Refusal:
-    """The shape of indices that are compared with a row along an axis of their own."""
+    """The shape of indices without their last axis, along which they are compared with a row."""
     if not ty.shape or ty.shape[-1] != 1 or rank_of(row) > rank_of(ty) or 0 in ty.shape:
         return refuse("the indices have no axis of one for the row")
     return codes(TensorType(ty.shape[:-1], ty.dtype))
 
 
 def is_table(attrs: Attrs, indices: TensorType, product: Attrs, matrix: TensorType, result: TensorType) -> bool:
-    """Guard: the places of one-hot rows, which come last, are the rows of the table (for ``dense`` its columns)."""
+    """Guard: one-hot rows lie along the last axis, with a place for each row of the table (for ``dense``: column)."""
     by_columns = "transpose_b" not in product
     plain = (
         rank_of(matrix) == 2 and attrs.axis in (-1, rank_of(indices)) and attrs.dtype == matrix.dtype == result.dtype
@@ -82,9 +82,9 @@ def one_hot_products(name: str, index: DFPattern, in_range: Callable[[DFPattern]
     """one_hot(i) @ table = table[i]
 
     Args:
-        name: why the index is in range.
-        index: its pattern.
-        in_range: the guard that says so, given the pattern of the one-hot rows.
+        name: begins the names of the rules, and says why the index is in range.
+        index: the pattern of the index.
+        in_range: makes the guard that the index is in range from the pattern of the one-hot rows.
     """
     hot = one_hot(index, one, zero)
 

@@ -1,4 +1,4 @@
-"""Two slices that divide an axis between them: one split, as of the halves of a rotary embedding or a gated unit."""
+"""Two slices that divide an axis are one split, as of the halves of a rotary embedding or a gated unit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def halves(first: Attrs, second: Attrs, ty: TensorType) -> tuple[Shape, int] | R
 
 
 def _whole(ty: TensorType, axis: int) -> range:
-    """All of an axis, whose length is known where ranges are."""
+    """The range of all elements of an axis."""
     dim = ty.shape[axis]
     return range(dim) if isinstance(dim, int) else range(0)
 

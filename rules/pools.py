@@ -1,15 +1,13 @@
-"""Scales and shifts travel through pools, to a product that absorbs them; pools of branches that join.
+"""Scales and shifts travel through pools to a product that absorbs them, and pools of branches are joined.
 
-A maximum keeps positive scales only, and any shift; an average keeps every scale, and a shift where no padding is
-averaged in. Scales and shifts are constants that vary along the channels at most.
+A scale passes a maximum pool where it is positive, and a shift always does. A scale passes every average pool, and a
+shift does where no padding is averaged. Scales and shifts are constants that vary along the channels at most.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-
-import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Guard, Rewrite, RuleSet, Soundness
@@ -23,6 +21,7 @@ from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.joining import all_same
 from eqsat.rules.products import CONVOLUTIONS, channel_count, laid_over
 from eqsat.rules.types import floats_of_one_dtype, is_float, rank_of
+from eqsat.rules.values import all_positive, is_finite, scales_safely
 
 (x,) = variables("x")
 s, c, b, w = constants("s c b w")
@@ -32,26 +31,16 @@ WINDOWED = [f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 
 POOLS = [*WINDOWED, "nn.global_max_pool2d", "nn.global_avg_pool2d"]
 
 
-def is_positive(value: Array) -> bool:
-    return is_usual(value) and bool(np.all(value > 0))
-
-
-def is_usual(value: Array) -> bool:
-    """Guard: numbers by which and by whose inverse scaling loses nothing."""
-    size = np.abs(value.astype(np.float64))
-    return bool(np.all((size > 1e-3) & (size < 1e3)))
+def scales_positively(value: Array) -> bool:
+    return scales_safely(value) and all_positive(value)
 
 
 def may_scale(name: str) -> Callable[[Array], bool]:
     """The guard of scales that may be moved past a pool."""
-    return is_positive if "max" in name else is_usual
+    return scales_positively if "max" in name else scales_safely
 
 
 over_inputs = laid_over(CONVOLUTIONS[1], "inputs")
-
-
-def is_finite(value: Array) -> bool:
-    return bool(np.all(np.isfinite(value)))
 
 
 def is_along_channels(attrs: Attrs, of: TensorType, constant: TensorType) -> bool:
@@ -74,7 +63,7 @@ def _short(name: str) -> str:
 
 
 def through(name: str) -> list[Rewrite]:
-    """What commutes with a pool."""
+    """The rules that a pool commutes with a scale, a shift and a bias."""
     short, is_maximum = _short(name), "max" in name
     pool = is_op(name)(x)
     biased = nn.bias_add(pool, b)
@@ -165,7 +154,7 @@ def is_nothing(attrs: Attrs) -> bool:
 
 
 def of_one(name: str) -> Rewrite:
-    """A pool of windows of one element."""
+    """pool(x) = x, for windows of one element"""
     pool = is_op(name)(x)
     return rewrite(
         f"{_short(name)}-nothing",

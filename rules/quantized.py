@@ -1,4 +1,4 @@
-"""Quantized tensors: what cancels, what needs no real numbers, and weights that are quantized once and for all."""
+"""Quantized tensors: quantize and dequantize that cancel, operators that need no real numbers, and constant weights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_byte(ty: TensorType) -> bool:
 
 
 def are_alike(first: Attrs, second: Attrs, ty: TensorType, root: TensorType) -> bool:
-    """Whether a tensor is quantized again as it was."""
+    """Whether a tensor is quantized as it was before it was dequantized."""
     return bool(first.axis == second.axis and first.out_dtype == "float32" and ty.dtype == root.dtype)
 
 
@@ -64,7 +64,7 @@ MOVES = [name for name in names_with(Trait.MOVES, 1) if Op.get(name).outputs == 
 
 
 def is_of_tensor(*parameters: Array) -> bool:
-    """Whether scale and zero point are of the whole tensor."""
+    """Guard: there is one scale and one zero point for the whole tensor."""
     return all(parameter.size == 1 and parameter.ndim == 0 for parameter in parameters)
 
 

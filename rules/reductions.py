@@ -1,4 +1,4 @@
-"""Sums, means and extremes over axes: of each other, of what was reshaped, over axes of one; and functions of sums."""
+"""Reductions: two in a row, over axes of one element, before a view; and functions of sums that are one operator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def reduced_shape(attrs: Attrs, ty: TensorType, keepdims: bool) -> tuple[Dim, ..
 
 
 def is_other_form(attrs: Attrs, ty: TensorType, root: TensorType) -> bool:
-    """Whether a view gives a reduction the shape that it has with ``keepdims`` the other way."""
+    """Guard: a view gives a reduction the shape that it has with the opposite ``keepdims``."""
     return is_exact(root) and reduced_shape(attrs, ty, not attrs.keepdims) == root.shape
 
 
@@ -69,7 +69,7 @@ def repeated(name: str) -> Rewrite:
 
 
 def is_share(value: Array, attrs: Attrs, ty: TensorType) -> bool:
-    """Whether a factor is one divided by the number of summands."""
+    """Guard: a factor is 1 divided by the number of summands."""
     count = prod(dim if isinstance(dim, int) else 0 for dim in (ty.shape[axis] for axis in reduced_axes(attrs, ty)))
     return count > 0 and value.size == 1 and value.ndim == 0 and Filled(1 / count)(value)
 
@@ -87,7 +87,7 @@ def of_sum(name: str, lhs: DFPattern, summed: DFPattern, soundness: Soundness = 
 
 
 def has_squares(ty: TensorType) -> bool:
-    """Guard: floats of a dtype whose squares do not soon overflow: inside one operator they do not at all."""
+    """Guard: floats other than float16, whose squares overflow, though not inside one operator."""
     return is_float(ty) and ty.dtype != "float16"
 
 

@@ -1,6 +1,7 @@
-"""A tensor that is expanded along a new axis which then joins another one: its parts are repeated, which is one gather.
+"""A new axis that is expanded and then joined with another one repeats parts of a tensor, which one gather does.
 
-As attention repeats the heads of keys and values for groups of queries. The sizes that the expansion needs go with it.
+Attention repeats the heads of keys and values in this way for groups of queries. The gather needs no sizes, which the
+expansion may have had computed.
 """
 
 from __future__ import annotations

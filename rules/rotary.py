@@ -45,7 +45,7 @@ turns = when(turns_halves, attrs_of(halves), attrs_of(turned), type_of(x))
 
 
 def angles_of(value: Array, ty: TensorType) -> Array | Refusal:
-    """The half of a constant that each half is multiplied by: (batch, place, element)."""
+    """The part of a constant factor that both halves of the elements are multiplied by: (batch, place, element)."""
     batch, _, places, width = ty.shape
     if not isinstance(batch, int) or not isinstance(places, int) or not isinstance(width, int):
         return refuse("a dimension is not known")
@@ -61,12 +61,12 @@ def angles_of(value: Array, ty: TensorType) -> Array | Refusal:
 
 
 def are_of(found: TensorType, ty: TensorType) -> bool:
-    """Guard: there are angles for each batch and place."""
+    """Guard: there are angles for each place of each batch."""
     return rank_of(found) == 3 and found.shape[:2] == (ty.shape[0], ty.shape[2])
 
 
 def are_of_one(found: TensorType, ty: TensorType) -> bool:
-    """Guard: there are angles for each place, for all of some batches of known heads."""
+    """Guard: there are angles for each place, which are the same in all of several batches."""
     known = isinstance(ty.shape[1], int) and ty.shape[1] != 0
     return known and rank_of(found) == 3 and found.shape[:2] == (1, ty.shape[2]) and ty.shape[0] != 1
 
@@ -76,7 +76,7 @@ by_cos, by_sin = expand_dims(cos(both)), expand_dims(sin(both))
 
 
 def puts_in_heads(joined: Attrs, *views: Attrs) -> bool:
-    """Guard: angles are joined along their last axis, and an axis for heads is put in."""
+    """Guard: angles are joined along their last axis, and an axis for the heads is added."""
     return joined.axis in (2, -1) and all(each.axis in (1, -3) and each.num_newaxis == 1 for each in views)
 
 

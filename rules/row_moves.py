@@ -1,7 +1,7 @@
-"""What moves whole rows is a gather of rows, and so is one such move after another.
+"""Operators that move whole rows are gathers of rows, and two gathers of rows are one.
 
-Windows of images are cut out and put back by views and transposes, and images are rolled by parts that are exchanged,
-as in shifted-window attention: all of it moves the elements of each place of the image together.
+Shifted-window attention cuts windows out of images and puts them back by views and transposes, and rolls images by
+exchanging two parts. All of this moves the elements at each place of an image together.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def taken(places: Array, attrs: Attrs, indices: Array) -> Array | Refusal:
 
 
 def _axis(attrs: Attrs, rank: int) -> int | None:
-    """The axis of a gather that counts from the front, if it has one and no batches."""
+    """The axis of a gather, counted from the front; None where it has no axis, or has batches."""
     return None if attrs.axis is None or attrs.batch_dims else attrs.axis % rank
 
 
 def are_within(indices: Array, length: int) -> bool:
-    """Whether indices mean the same whatever becomes of those out of range."""
+    """Whether no index is out of range, so that the mode of the gather does not matter."""
     return not np.any((indices < 0) | (indices >= length))
 
 

@@ -1,8 +1,8 @@
-"""Products of batches of rows with one matrix, as products of all rows at once: those take a bias in.
+"""A product of batches of rows with one matrix is a product of all rows at once, which can take in a bias.
 
-A matrix product with a bias is one kernel for two dimensions only. The view that makes two of more costs next to
-nothing, several products of one tensor share it, and the view back may meet another one: sums and normalizations of
-rows between two products are those of all rows at once, too.
+Runtimes add a bias within a matrix product only where both operands are matrices. The view that makes a matrix of the
+batches costs next to nothing, and several products of one tensor share it. Sums and normalizations between two products
+work on all rows at once, too, so that the view back meets the next view and both go.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ rows_normalized = reshape(normalized_first)
 
 
 def is_of_rows(attrs: Attrs, data: TensorType, weight: TensorType) -> bool:
-    """Guard: more than two dimensions, whose last one meets a matrix."""
+    """Guard: data of more than two axes are multiplied by a matrix, along the last axis."""
     plain = not attrs.transpose_a and rank_of(weight) == 2 and not attrs.out_dtype
     return plain and rank_of(data) > 2 and isinstance(data.shape[-1], int) and prod(of_ints(data)) > 0
 
 
 def is_view_of_rows(rows: TensorType, ty: TensorType) -> bool:
-    """Guard: a view makes more axes of those of rows, which stay as long."""
+    """Guard: a view gives a matrix more axes, and keeps its rows."""
     return rank_of(rows) == 2 < rank_of(ty) and rows.shape[-1] == ty.shape[-1]
 
 

@@ -1,11 +1,11 @@
 """The scale of attention travels to weights that absorb it.
 
-``softmax(q k' s)`` needs no multiplication where ``q`` or ``k`` is a product with weights, however it was reshaped and
-transposed on its way (:mod:`eqsat.rules.transposes` and :mod:`eqsat.rules.linear` know the rest of the way). Relay has
-no operator for attention as a whole. That ``(x y) s`` is ``(x s) y`` is used under a softmax only: along a chain of
-products the scales would be parted in exponentially many ways.
+``softmax(q k' s)`` needs no multiplication where ``q`` or ``k`` is a product with weights, which absorb ``s``
+(:mod:`eqsat.rules.linear`); rules of :mod:`eqsat.rules.transposes` move it past reshapes and transposes on the way.
+That ``(x y) s`` is ``(x s) y`` is used under a softmax only: along a chain of products, scales would be distributed in
+exponentially many ways.
 
-Scales and signs also go to smaller factors, which often are the same in all layers, as those of rotary embeddings are.
+Scales and signs also go to the smaller of two factors, which is often the same in all layers, as in rotary embeddings.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def is_spread(factor: TensorType, over: TensorType) -> bool:
 
 
 def signs(attrs: Attrs, first: TensorType, second: TensorType, factor: TensorType) -> Array | Refusal:
-    """What a factor of two joined parts is multiplied by in place of the first part."""
+    """The signs that a factor of two joined parts takes over: -1 for the first part, and 1 for the second one."""
     rank = rank_of(first)
     axis = attrs.axis % rank
     place, lengths = axis - rank + rank_of(factor), (first.shape[axis], second.shape[axis])

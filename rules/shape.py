@@ -1,4 +1,4 @@
-"""Operators that only relabel elements: shapes, orders of axes and dtypes, one after the other."""
+"""Views, transposes, layouts and casts: of each other, and those that do nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ x, y = variables("x y")
 
 
 def composed_axes(inner: Attrs, outer: Attrs, ty: Type) -> tuple[int, ...]:
-    """Axes of transpose(transpose(x, inner), outer) as one transpose."""
+    """The axes of the one transpose that does what two do."""
     first, second = permutation(inner, rank_of(ty)), permutation(outer, rank_of(ty))
     return tuple(first[axis] for axis in second)
 
@@ -36,9 +36,9 @@ def moves_ones_only(attrs: Attrs, ty: TensorType) -> bool:
 
 
 def codes(ty: Type, of: Type | None = None) -> Shape | Refusal:
-    """The type's shape as the ``newshape`` of a reshape.
+    """The ``newshape`` of a reshape to the shape of a type.
 
-    One dimension may be unknown, and any that a tensor of type ``of`` has in the same place.
+    One dimension may be unknown, and so may those that the reshaped tensor, of type ``of``, has in the same place.
     """
     if not isinstance(ty, TensorType):
         return refuse("its type is not known")
@@ -58,13 +58,13 @@ def has_zero(ty: TensorType) -> bool:
     return 0 in ty.shape
 
 
-def is_number(ty: TensorType, before: TensorType, after: TensorType) -> bool:
-    """Whether one number meets all elements of a tensor before and after it is viewed, and adds no axes."""
+def is_one_element(ty: TensorType, before: TensorType, after: TensorType) -> bool:
+    """Guard: a tensor of one element broadcasts against another one before and after a view of it, and adds no axes."""
     return all(dim == 1 for dim in ty.shape) and rank_of(ty) <= min(rank_of(before), rank_of(after))
 
 
 def widens(first: TensorType, second: TensorType) -> bool:
-    """Whether every value of the first dtype is a value of the second."""
+    """Guard: every value of the first dtype is a value of the second one."""
     return np.can_cast(first.dtype, second.dtype, casting="safe")
 
 
@@ -116,8 +116,8 @@ last_dtype = compute(lambda ty: ty.dtype, type_of(cast_again))
 applied = unary(x)
 with_number, number_first = binary(x, y), binary(y, x)
 view_of_unary, view_of_scaled, view_of_ordered = view(applied), view(with_number), view(number_first)
-one_number = when(is_number, type_of(y), type_of(x), type_of(view_of_scaled))
-one_ordered_number = when(is_number, type_of(y), type_of(x), type_of(view_of_ordered))
+one_number = when(is_one_element, type_of(y), type_of(x), type_of(view_of_scaled))
+one_ordered_number = when(is_one_element, type_of(y), type_of(x), type_of(view_of_ordered))
 
 views = RuleSet(
     "views",

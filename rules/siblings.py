@@ -1,4 +1,4 @@
-"""Products of one operand, each with what follows it: which of them can be one product, and that product."""
+"""Sibling products, which share an operand: which of them can be merged into one product, and how."""
 
 from __future__ import annotations
 
@@ -11,22 +11,17 @@ from eqsat.egraph.group_rules import GroupRule, NodeMap
 from eqsat.egraph.rule import Refusal, Soundness
 from eqsat.errors import RuleError
 from eqsat.relay import nn
-from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op import concatenate, expand_dims, squeeze, stack
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import TensorType, is_static
+from eqsat.rules.products import has_channels_first
 from eqsat.rules.types import Shape
 
 ROUNDING = Soundness.ROUNDING
 
 x, y, u, v, w, b = variables("x y u v w b")
-
-
-def is_nchw(attrs: Attrs) -> bool:
-    """Whether channels are axis 1 of data and result, and outputs axis 0 of the weight."""
-    return attrs.data_layout == "NCHW" and attrs.kernel_layout == "OIHW" and attrs.out_layout in ("", "NCHW", None)
 
 
 # ---- siblings: products of one operand with several weights
@@ -37,7 +32,7 @@ _MOST_PARTS = 64
 
 
 def is_joined(expr: Expr) -> bool:
-    """Whether a weight, or what it is made from, was joined by one of these rules already."""
+    """Whether a weight is computed from a concatenation or stack, as one of these rules makes it."""
     parts = {expr: None}
     agenda = [expr]
     while agenda and len(parts) <= _MOST_PARTS:
@@ -77,17 +72,15 @@ def divided(whole: Expr, lengths: Sequence[int], axis: int) -> list[Expr]:
 
 
 def attrs_of_all(calls: Sequence[Call]) -> Hashable:
-    """Equal for calls of equal attributes."""
+    """A key that is equal for calls of equal attributes."""
     return tuple([None if call.attrs is None else call.attrs.key for call in calls])
 
 
-def op_of(call: Call) -> Op:
-    assert isinstance(call.op, Op)  # the patterns here match calls of operators only
-    return call.op
-
-
 def with_attrs(call: Call, args: Sequence[Expr], **changes: Any) -> Call:
-    return Call(call.op, args, make_attrs(op_of(call), {**(call.attrs or {}), **changes}))
+    """A call of the same operator with other arguments, and with some attributes changed."""
+    if not isinstance(call.op, Op):
+        raise RuleError(f"{call.op} is no operator: the patterns of siblings match calls of operators only")
+    return Call(call.op, args, make_attrs(call.op, {**(call.attrs or {}), **changes}))
 
 
 Activation: TypeAlias = Callable[[DFPattern], DFPattern]
@@ -115,12 +108,12 @@ class Siblings:
         self.root = value if activation is None else activation(value)
 
     def calls(self, node_map: NodeMap) -> list[Call]:
-        """What follows the product in a match, from the first on."""
+        """The calls of a match, from the product to the root."""
         patterns = dict.fromkeys([self.product, self.biased or self.product, self.root])
         return [call for pattern in patterns if isinstance(call := node_map[pattern][0], Call)]
 
     def key(self, node_map: NodeMap) -> Hashable:
-        """Products that can be merged have one key."""
+        """A key that products have in common if they can be merged, or the reason why this one cannot."""
         weight = node_map[w][0]
         if is_joined(weight):
             return refuse("it is merged already")
@@ -134,8 +127,9 @@ class Siblings:
         return found if isinstance(found, Refusal) else (found, attrs_of_all(others))
 
     def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
-        attrs = {name: value for name, value in (product.attrs or {}).items() if name not in ("units", "channels")}
-        return attrs_of_all([Call(product.op, product.args, make_attrs(op_of(product), attrs))]), self.across(shape)
+        """What products must have in common besides their weight and what follows them, or why this one has no key."""
+        lengths = dict.fromkeys({"units", "channels"} & set(product.attrs or ()))
+        return attrs_of_all([with_attrs(product, product.args, **lengths)]), self.across(shape)
 
     def is_along_outputs(self, bias: Expr) -> bool:
         """Whether a ``bias_add`` adds along the axis that weights make longer."""
@@ -145,12 +139,12 @@ class Siblings:
         return bool((bias.attrs.axis - self.axis) % len(ty.shape) == 0)
 
     def across(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """What weights that are joined have in common: their shape but for the axis along which they are."""
+        """The shape of a weight without the axis along which weights are joined."""
         axis = self.weight_axis % len(shape)
         return shape[:axis] + shape[axis + 1 :]
 
     def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr] | Refusal:
-        """What equals each of the matches: parts of one product."""
+        """For each match the part of the one product that it equals."""
         product, *others = self.calls(node_maps[0])
         at = self.weight_axis
         lengths = [known_shape(node_map[w][0])[at] for node_map in node_maps]
@@ -185,7 +179,7 @@ class Convolutions(Siblings):
 
     def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
         attrs = product.attrs
-        if attrs is None or not is_nchw(attrs) or attrs.groups != 1:
+        if attrs is None or not has_channels_first(attrs) or attrs.groups != 1:
             return refuse("it is no convolution of NCHW images in one group")
         return super().product_key(product, shape)
 

@@ -1,4 +1,4 @@
-"""Transposes of the operands and results of matrix products: the product transposes by itself."""
+"""Transposes of operands and results of matrix products are flags of the product."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ turned = transpose(x)
 
 
 def swaps_last(attrs: Attrs, ty: Type) -> bool:
-    """Whether a transpose exchanges the last two axes and nothing else."""
+    """Guard: a transpose exchanges the last two axes and nothing else."""
     rank = rank_of(ty)
     return rank > 1 and permutation(attrs, rank) == (*range(rank - 2), rank - 1, rank - 2)
 

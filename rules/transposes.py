@@ -1,6 +1,6 @@
-"""Transposes travel towards the results, past everything that does not care about the order of axes.
+"""Transposes travel towards the results, past all operators that work in any order of axes.
 
-Where two meet on the way they are one, or nothing. ``T`` below is a transpose.
+Where two of them meet, they become one or cancel. ``T`` stands for a transpose below.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def mapped_axes(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
 
 
 def left_order(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
-    """How what a reduction leaves of ``x`` is to be transposed."""
+    """The transpose of what a reduction leaves of ``x``."""
     axes = permutation(turn, rank_of(ty))
     if attrs.keepdims:
         return axes
@@ -147,7 +147,7 @@ def squeezed_order(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal
 
 
 def expanded_order(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
-    """The order of axes after new ones were put last instead of where ``attrs`` say."""
+    """The transpose of ``x`` with new axes last, so that they come where ``attrs`` say."""
     rank, count = rank_of(ty), attrs.num_newaxis
     axes, at = permutation(turn, rank), attrs.axis % (rank + 1)
     return (*axes[:at], *range(rank, rank + count), *axes[at:])

@@ -1,9 +1,9 @@
-"""Axes of one element put in and taken out: what is done between that is done outside, and they meet.
+"""``expand_dims`` and ``squeeze`` move past the operators between them, so that they meet and cancel.
 
-Convolutions along one axis are often written as ones over images of one row, with a bias behind what takes the row's
-axis out again, and an activation, a padding or a transpose between that and what puts it in for the next.
+A convolution along one axis is often written as one over images of a single row. A bias then stands behind the squeeze
+of the row, and an activation, a padding or a transpose between that and the ``expand_dims`` for the next convolution.
 
-Where all dimensions are known these are reshapes too, for which there are rules elsewhere.
+Where all dimensions are known, rules on reshapes do the same.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def long_axes(ty: TensorType) -> list[int]:
 
 
 def names_axes(attrs: Attrs) -> bool:
-    """Whether a view says which axes of one element it puts in or takes out."""
+    """Whether a view is an ``expand_dims`` or ``squeeze``, which name the axes that they add or remove."""
     return attrs is not None and "axis" in attrs
 
 
 def is_alike(attrs: Attrs, before: TensorType, after: TensorType) -> bool:
-    """Whether a view keeps all axes that may have other lengths than 1, one by one."""
+    """Whether a view keeps each axis that may have another length than 1."""
     first, second = ([ty.shape[axis] for axis in long_axes(ty)] for ty in (before, after))
     if names_axes(attrs):
         return len(first) == len(second)
@@ -45,7 +45,7 @@ def is_alike(attrs: Attrs, before: TensorType, after: TensorType) -> bool:
 
 
 def shape_before(attrs: Attrs, before: TensorType, after: TensorType, constant: TensorType) -> Shape | Refusal:
-    """The shape of a constant that does to what is viewed what it does to the view."""
+    """The shape that a constant, which is combined with a view, must have to be combined with the viewed tensor."""
     if not is_static(constant) or not 0 < rank_of(constant) <= rank_of(after):
         return refuse("the constant has no axes, or more than the view")
     if not is_alike(attrs, before, after):
@@ -61,7 +61,7 @@ def shape_before(attrs: Attrs, before: TensorType, after: TensorType, constant: 
 
 
 def is_undone(outer: Attrs, inner: Attrs, before: TensorType, after: TensorType) -> bool:
-    """Guard: of two views one puts in the axes that the other takes out."""
+    """Guard: of two views, one adds the axes that the other removes."""
     same = rank_of(before) == rank_of(after) and long_axes(before) == long_axes(after)
     return same and names_axes(outer) and names_axes(inner)
 
@@ -70,7 +70,7 @@ def is_undone(outer: Attrs, inner: Attrs, before: TensorType, after: TensorType)
 
 
 def expanded_again(inner: Attrs, outer: Attrs, ty: TensorType) -> int | Refusal:
-    """How many axes two views put in at one place."""
+    """How many axes two ``expand_dims`` add at one place."""
     first, place = expanded_axes(inner, ty), outer.axis % (rank_of(ty) + inner.num_newaxis + 1)
     if not first.start <= place <= first.stop:
         return refuse("they put axes in at different places")
@@ -78,7 +78,7 @@ def expanded_again(inner: Attrs, outer: Attrs, ty: TensorType) -> int | Refusal:
 
 
 def squeezed_again(inner: Attrs, outer: Attrs, ty: TensorType) -> Shape | Refusal:
-    """The axes that two views take out."""
+    """The axes that two squeezes remove."""
     if not names_axes(inner) or not names_axes(outer) or inner.axis is None or outer.axis is None:
         return refuse("the axes are not given")
     first = from_front(inner.axis, rank_of(ty))
@@ -90,19 +90,19 @@ def squeezed_again(inner: Attrs, outer: Attrs, ty: TensorType) -> Shape | Refusa
 
 
 def expanded_axes(attrs: Attrs, ty: TensorType) -> range:
-    """The axes of the result that a view puts into a tensor of type ``ty``."""
+    """The axes of the result that an ``expand_dims`` of a tensor of type ``ty`` adds."""
     at = attrs.axis % (rank_of(ty) + 1)
     return range(at, at + attrs.num_newaxis)
 
 
 def order_before(attrs: Attrs, turn: Attrs, ty: TensorType) -> tuple[int, ...]:
-    """How a tensor is to be transposed before axes are put in."""
+    """The transpose that comes before an ``expand_dims``, instead of behind it."""
     new = expanded_axes(attrs, ty)
     return renumbered([axis for axis in permutation(turn, rank_of(ty) + len(new)) if axis not in new])
 
 
 def turned_axis(attrs: Attrs, turn: Attrs, ty: TensorType) -> int | Refusal:
-    """Where the axes are that were put in before a transpose."""
+    """Where a transpose puts the axes that an ``expand_dims`` added."""
     new = expanded_axes(attrs, ty)
     places = [place for place, axis in enumerate(permutation(turn, rank_of(ty) + len(new))) if axis in new]
     together = range(places[0], places[0] + len(places)) if places else range(0)
@@ -110,7 +110,7 @@ def turned_axis(attrs: Attrs, turn: Attrs, ty: TensorType) -> int | Refusal:
 
 
 def order_around(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal:
-    """How a tensor is to be transposed before axes are taken out: those stay where they are."""
+    """The transpose that comes before a squeeze, instead of behind it: removed axes stay where they are."""
     if attrs.axis is None:
         return refuse("the axes are not given")
     gone = from_front(attrs.axis, rank_of(ty))
@@ -123,7 +123,7 @@ def order_around(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal:
 
 
 def width_before(attrs: Attrs, padding: Attrs, before: TensorType, after: TensorType) -> tuple[Shape, ...] | Refusal:
-    """How to pad a view as what is viewed was padded."""
+    """The ``pad_width`` of a view that pads it as the viewed tensor was padded."""
     if not names_axes(attrs) or attrs.axis is None or not is_alike(attrs, before, after):
         return refuse("the view changes more than axes of one element, or does not say which")
     width = [(0, 0)] * rank_of(after)

@@ -80,7 +80,7 @@ _LONGEST = 1 << 20
 
 
 def vector(value: float, length: Dim | None, dtype: str) -> Array | Refusal:
-    """As many equal numbers as a dimension says."""
+    """A vector of equal numbers, as long as a dimension says."""
     if not isinstance(length, int):
         return refuse("how many numbers that takes is not known")
     if length > _LONGEST:

@@ -1,4 +1,4 @@
-"""Padding absorbed by the convolution or pool that follows it."""
+"""Convolutions and pools absorb the padding before them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ padded_twice = is_op("nn.pad")(padded, zero)
 
 
 def more_padding(pad: Attrs, attrs: Attrs) -> Shape | Refusal:
-    """The padding of a window operator of channels-first data with that of a pad before it."""
+    """The padding of a convolution or pool of channels-first data that does the work of a pad before it, too."""
     rank = len(attrs.strides)
     layout = attrs.get("data_layout", attrs.get("layout"))
     if layout != channels_first(rank) or pad.pad_mode != "constant":
@@ -43,14 +43,14 @@ def has_no_padding(attrs: Attrs) -> bool:
 
 
 def is_inside(pad: Attrs, attrs: Attrs) -> bool:
-    """Whether every window of a pool reaches beyond the padding; formats ask for it."""
+    """Guard: every window of a pool reaches beyond the padding, as formats demand."""
     more = more_padding(pad, attrs)
     sizes = tuple(attrs.pool_size) * 2
     return isinstance(more, tuple) and not attrs.ceil_mode and all(map(operator.lt, more, sizes))
 
 
 def is_lowest(value: Array) -> bool:
-    """Whether a constant is the least value of its dtype."""
+    """Guard: a constant is the least value of its dtype."""
     lowest = np.iinfo(value.dtype).min if value.dtype.kind in "iu" else -np.inf
     return bool(value.size == 1 and value.dtype.kind in "iuf" and value.flat[0] == lowest)
 
@@ -79,7 +79,7 @@ def into_conv(rank: int) -> Rewrite:
 
 
 def into_quantized() -> Rewrite:
-    """qnn.conv2d(pad(x, zero point), w) = qnn.conv2d(x, w) with more padding: what it pads with stands for 0"""
+    """qnn.conv2d(pad(x, zero point), w) = qnn.conv2d(x, w) with more padding, for the zero point stands for 0"""
     filled = is_op("nn.pad")(x, lowest)
     conv = is_op("qnn.conv2d")(filled, w, point, *parameters)
     return rewrite(
@@ -92,7 +92,7 @@ def into_quantized() -> Rewrite:
 
 
 def into_average(rank: int) -> Rewrite:
-    """A pool that counts the padding may do the padding."""
+    """avg_pool(pad(x)) = avg_pool(x) with more padding, which counts"""
     pool = is_op(f"nn.avg_pool{rank}d")(padded)
     return rewrite(
         f"pad-into-avg-pool{rank}d",
@@ -105,7 +105,7 @@ def into_average(rank: int) -> Rewrite:
 
 
 def into_maximum(rank: int) -> Rewrite:
-    """A pool pads with the least value."""
+    """max_pool(pad(x)) = max_pool(x) with more padding, where the pad is with the least value"""
     pool = is_op(f"nn.max_pool{rank}d")(padded_low)
     return rewrite(
         f"pad-into-max-pool{rank}d",

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.rule import FoldConstants, Rule, Soundness, flatten
+from eqsat.egraph.rule import Array, FoldConstants, Rule, Soundness, flatten
 from eqsat.errors import EqsatError, EvaluationError, TypeCheckError
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
 from eqsat.relay.infer import infer_type, infer_types
@@ -30,7 +30,7 @@ from eqsat.relay.op.op import REQUIRED, make_attrs, operators
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 from eqsat.rules.verify.apply import right_sides
-from eqsat.rules.verify.instances import Instance, draw_instances, draw_values
+from eqsat.rules.verify.instances import Instance, Value, arrays_of, draw_instances, draw_values
 
 BATCH = 50
 """Instances that one e-graph holds."""
@@ -199,7 +199,7 @@ def _whole(roots: tuple[Expr, ...]) -> Expr:
     return roots[0] if len(roots) == 1 else Tuple(roots)
 
 
-def _brief(value: Any) -> str:
+def _brief(value: Value) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(_brief, value))})"
     text = " ".join(np.array2string(value, threshold=40).split())
@@ -221,40 +221,36 @@ def _compare(soundness: Soundness, instance: Instance, other: tuple[Expr, ...]) 
     except EvaluationError as error:
         return _Difference(instance, other, f"the right side cannot be computed: {error}")
     scale = max((_magnitude(array) for array in (*seen, *more)), default=0.0)
-    for one, two in zip(_arrays(left), _arrays(right), strict=False):
+    for one, two in zip(arrays_of(left), arrays_of(right), strict=False):
         reason = _unequal(soundness, one, two, scale)
         if reason:
             return _Difference(instance, other, reason)
-    if len(_arrays(left)) != len(_arrays(right)):
+    if len(arrays_of(left)) != len(arrays_of(right)):
         return _Difference(instance, other, "the sides differ in their number of results")
     return True
 
 
-def _keeps_types(instance: Instance, values: Any) -> bool:
+def _keeps_types(instance: Instance, values: tuple[Value, ...]) -> bool:
     """Whether the values of the roots are of the dtypes that their types say."""
     types = [root._checked_type for root in instance.roots]
     pairs = zip(types, values, strict=True)
-    return all(not isinstance(ty, TensorType) or value.dtype.name == ty.dtype for ty, value in pairs)
+    return all(not isinstance(ty, TensorType) or np.asarray(value).dtype.name == ty.dtype for ty, value in pairs)
 
 
-def _values(roots: tuple[Expr, ...], instance: Instance) -> tuple[Any, list[Any]]:
+def _values(roots: tuple[Expr, ...], instance: Instance) -> tuple[tuple[Value, ...], list[Array]]:
     """The values of ``roots``, and all floating-point arrays computed on the way."""
     region = post_order(Tuple(roots), children=lambda node: () if isinstance(node, Function) else node.children())
     nodes = [node for node in region if not isinstance(node, (Op, Function))]
     every = evaluate(Tuple([*roots, *nodes]), instance.values)
-    return every[: len(roots)], [array for array in _arrays(every) if array.dtype.kind not in "biu"]
+    return every[: len(roots)], [array for array in arrays_of(every) if array.dtype.kind not in "biu"]
 
 
-def _arrays(value: Any) -> list[Any]:
-    return [array for item in value for array in _arrays(item)] if isinstance(value, tuple) else [np.asarray(value)]
-
-
-def _magnitude(array: Any) -> float:
+def _magnitude(array: Array) -> float:
     finite = np.abs(array[np.isfinite(array)].astype(np.float64))
     return float(finite.max(initial=0.0))
 
 
-def _unequal(soundness: Soundness, left: Any, right: Any, scale: float) -> str:
+def _unequal(soundness: Soundness, left: Array, right: Array, scale: float) -> str:
     """Why two arrays are not equal enough, or nothing."""
     if left.dtype != right.dtype or left.shape != right.shape:
         return f"the sides differ in type: {left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}"
