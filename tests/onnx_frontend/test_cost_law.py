@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import onnx_ir as ir
 import pytest
 
 import eqsat
@@ -31,7 +32,7 @@ def models_of_cost() -> dict[str, CostFunction]:
     return {name: make() for name, make in COSTS.items() if name != "storage"} | {"measured": MEASURED}
 
 
-def obeys(model: onnx.ModelProto, cost_model: CostFunction, runtime: str) -> None:
+def obeys(model: ir.Model, cost_model: CostFunction, runtime: str) -> None:
     """Check the law for one model."""
     done = run(model, cost_model=cost_model, runtime=runtime)
     again = run(done.after, (), cost_model=cost_model, runtime=runtime)
@@ -64,6 +65,14 @@ def test_networks_of_the_onnx_package(name: str, opset: int) -> None:
     for cost in ("opcount", "bytes", "roofline"):
         obeys(model, COSTS[cost](), "none")
     obeys(model, COSTS["opcount"](), "onnxruntime")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cost", sorted({*COSTS} - {"storage", "measured"}))
+def test_a_trained_network_of_a_wheel(cost: str) -> None:
+    model = load(benchmark_module("real_models").magika_model())
+    obeys(model, COSTS[cost](), "none")
+    obeys(model, COSTS[cost](), "onnxruntime")
 
 
 @pytest.mark.slow
