@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from eqsat.relay.dataflow_pattern import is_constant, is_op, wildcard
-from eqsat.relay.expr import Call, Constant, Expr, const
+from eqsat.relay.expr import Call, Constant, Expr, Op, const
 from eqsat.relay.op import add, multiply, rsqrt
 from eqsat.relay.op.op import OpPattern
+from eqsat.relay.traits import Trait
 from eqsat.relay.transform.simplify.rule import (
     Find,
     Rule,
@@ -44,9 +45,9 @@ _FILLED_WITH = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
 @rule(binary(*_NEUTRAL))
 def neutral_operand(pre: Call, post: Call, find: Find) -> Expr | None:
     """x + 0 = x - 0 = x * 1 = x / 1 = x, where x has the result's type."""
-    neutral = _NEUTRAL[op_name(post)]
+    neutral, commutes = _NEUTRAL[op_name(post)], Op.get(op_name(post)).has(Trait.COMMUTATIVE)
     for kept, dropped in ((0, 1), (1, 0)):
-        may_drop = dropped == 1 or op_name(post) in ("add", "multiply")
+        may_drop = dropped == 1 or commutes
         same_type = pre.args[kept].checked_type == pre.checked_type
         if may_drop and same_type and _is_filled_with(post.args[dropped], neutral):
             return post.args[kept]
