@@ -65,6 +65,7 @@ CASES = {
     "3 concatenations of 2": (nested(3, 2), ["concatenate"]),
     "8 concatenations of 5": (nested(8, 5), ["concatenate"]),
     "12 concatenations of 12": (nested(12, 12), ["concatenate"]),
+    "100 slices of one tensor": (slices(100), []),
     "concatenations in a chain": (chain(9), ["concatenate"]),
     "the last of 10 parts": (part_of_joined(10, 9), []),
     "one of 10 parts in the middle": (part_of_joined(10, 4), []),

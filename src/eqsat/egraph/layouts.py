@@ -15,6 +15,13 @@ from eqsat.relay.dataflow_pattern.language import Copy
 
 _TUPLE: SymbolHead = ("tuple", None)
 
+MOST_ARRANGED = 64
+"""Fields of a tuple up to which they are shared out among several repetitions of one pattern.
+
+Each way to do so is a rule of its own that Python is asked about, with all fields: the work is the cube of their
+number.
+"""
+
 
 def find_layouts(roots: Sequence[DFPattern], prefilter: Prefilter) -> list[Layout]:
     """The layouts with which the patterns ``roots`` may match in an e-graph, in the order of its symbols."""
@@ -54,6 +61,8 @@ class _Finder:
         found: dict[tuple[Field, ...], Layout] = {}
         for symbol in self.prefilter.symbols_of(_TUPLE):
             arity = self.snapshot.symbols[symbol].arity
+            if arity > MOST_ARRANGED and len(whole.repetitions) > 1:
+                continue
             if not self._may_have(whole, arity):
                 continue
             if varies:
