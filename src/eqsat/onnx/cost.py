@@ -280,8 +280,7 @@ def _stand_in(ty: Type | None, constant: bool, types: dict[Expr, Type]) -> Expr:
         expr = Constant(NDArray(shape, ty.dtype, lambda: np.broadcast_to(one, shape)))  # one element, however large
     else:
         expr = Var("", ty)
-    if ty is not None:
-        types[expr] = ty
+    types[expr] = UNKNOWN if ty is None else ty
     return expr
 
 
