@@ -34,8 +34,8 @@ from eqsat.rules.products import (
     PRODUCTS,
     Product,
     as_bias,
+    as_parameter,
     channel_count,
-    channel_vector,
     every_channel,
     laid_over,
 )
@@ -89,23 +89,16 @@ shifted = nn.bias_add(y, b)
 shifted_again = nn.bias_add(shifted, c)
 
 
-def on_channels(constant: DFPattern) -> DFPattern:
-    """A constant that varies along the channels only, as a vector like the bias."""
-    vector = compute(
-        lambda constant, of, attrs: channel_vector(constant, of, attrs.axis),
-        type_of(constant),
-        type_of(y),
-        attrs_of(shifted),
-    )
-    return reshape(constant, newshape=vector)  # type: ignore[no-any-return]
-
-
 biases = RuleSet(
     "biases",
     [
         # (y + b) + c = y + (b + c)
         rewrite(
-            "shift-of-bias", shifted + c, like(shifted, y, b + on_channels(c)), distinct(shifted, y), soundness=ROUNDING
+            "shift-of-bias",
+            shifted + c,
+            like(shifted, y, b + as_parameter(c, y, shifted)),
+            distinct(shifted, y),
+            soundness=ROUNDING,
         ),
         rewrite(
             "bias-bias",
@@ -116,7 +109,9 @@ biases = RuleSet(
             soundness=ROUNDING,
         ),
         # (y + b) s = y s + b s
-        rewrite("scale-of-bias", shifted * s, like(shifted, y * s, b * on_channels(s)), soundness=ROUNDING),
+        rewrite(
+            "scale-of-bias", shifted * s, like(shifted, y * s, b * as_parameter(s, y, shifted)), soundness=ROUNDING
+        ),
     ],
 )
 

@@ -15,11 +15,11 @@ from eqsat.egraph.rule import Array, Compute, Refusal, Rewrite, RuleSet, Soundne
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
-from eqsat.relay.op import clip, mean, reshape, rsqrt, sqrt, sum, transpose
+from eqsat.relay.op import clip, mean, rsqrt, sqrt, sum, transpose
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.axes import inverse_order, is_last, reduced_axes
 from eqsat.rules.batch_norms import batch_norms
-from eqsat.rules.products import channel_vector
+from eqsat.rules.products import as_parameter
 from eqsat.rules.types import floats, is_float, is_short_float, keeps_floats, rank_of
 from eqsat.rules.values import epsilon_of, one, vector, zero
 
@@ -99,22 +99,12 @@ def scales_and_shifts(attrs: Attrs) -> bool:
 
 def absorbing(name: str, call: DFPattern) -> list[Rewrite]:
     """Constants that scale and shift the result of a normalization, absorbed by its constant parameters."""
-
-    def on_axis(constant: DFPattern) -> DFPattern:
-        vector = compute(
-            lambda constant, of, attrs: channel_vector(constant, of, attrs.axis),
-            type_of(constant),
-            type_of(x),
-            attrs_of(call),
-        )
-        return reshape(constant, newshape=vector)  # type: ignore[no-any-return]
-
     return [
         # norm(x; g, b) s = norm(x; g s, b s)
         rewrite(
             f"scale-into-{name}",
             call * s,
-            like(call, x, g * on_axis(s), b * on_axis(s)),
+            like(call, x, g * as_parameter(s, x, call), b * as_parameter(s, x, call)),
             when(scales_and_shifts, attrs_of(call)),
             floats(x, s),
             soundness=ROUNDING,
@@ -123,7 +113,7 @@ def absorbing(name: str, call: DFPattern) -> list[Rewrite]:
         rewrite(
             f"shift-into-{name}",
             call + c,
-            like(call, x, g, b + on_axis(c)),
+            like(call, x, g, b + as_parameter(c, x, call)),
             when(scales_and_shifts, attrs_of(call)),
             floats(x, c),
             soundness=ROUNDING,

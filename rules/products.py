@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eqsat.egraph.author import compute, refuse, type_of
+from eqsat.egraph.author import attrs_of, compute, refuse, type_of
 from eqsat.egraph.rule import Refusal
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
@@ -133,6 +133,17 @@ def as_bias(constant: DFPattern, of: DFPattern, axis: int) -> DFPattern:
     vector = compute(lambda constant, of: channel_vector(constant, of, axis), type_of(constant), type_of(of))
     whole = compute(lambda of: every_channel(of, axis), type_of(of))
     return broadcast_to(reshape(constant, newshape=vector), shape=whole)  # type: ignore[no-any-return]
+
+
+def as_parameter(constant: DFPattern, of: DFPattern, call: DFPattern) -> DFPattern:
+    """A constant that varies along the axis of a matched ``call`` only, as a parameter of that call over ``of``."""
+    vector = compute(
+        lambda constant, of, attrs: channel_vector(constant, of, attrs.axis),
+        type_of(constant),
+        type_of(of),
+        attrs_of(call),
+    )
+    return reshape(constant, newshape=vector)  # type: ignore[no-any-return]
 
 
 def laid_over(product: Product, side: str) -> Callable[[Type, Type, Attrs, TensorType], Shape | Refusal]:
