@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from eqsat import rules
+from eqsat import relay, rules
 from eqsat.egraph.rule import flatten
 from eqsat.rules.verify import table, verify
+from eqsat.rules.verify.examples import EXAMPLES, examples_of
 
 INSTANCES = 10
 EVERY = flatten(list(rules.sets.values()))
@@ -32,3 +33,14 @@ def test_a_verdict_depends_on_rule_and_seed_only() -> None:
     rule = rules.default.only("add-zero")
     first, again = (verify(rule, 20, seed=7)[0] for _ in range(2))
     assert (first.status, first.instances) == (again.status, again.instances)
+
+
+def test_every_example_that_is_kept_is_one_of_a_shipped_rule() -> None:
+    assert EXAMPLES.keys() <= {rule.name for rule in EVERY}
+
+
+def test_a_rule_that_only_has_the_name_of_a_shipped_one_is_drawn_from_its_own_pattern() -> None:
+    x = rules.variables("x")[0]
+    named_alike = rules.rewrite("mean", relay.nn.relu(relay.nn.relu(x)), relay.nn.relu(x))
+    assert examples_of(named_alike) is None
+    assert verify(named_alike, 5)[0].ok
