@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from eqsat.cost.models import CostModel, CostNode
+from eqsat.cost.models import NOTHING, CostModel, CostNode
 from eqsat.cost.target import Objectives, TargetCost
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.errors import ExtractionError
@@ -58,11 +58,8 @@ class KernelPrices:
 
     def _padded(self, cost: Objectives) -> Objectives:
         """As many costs as those of the model: of what it does not know, nothing is counted."""
-        count = len(self.model.costs(_NOTHING))
+        count = len(self.model.costs(NOTHING))
         return (*cost, *(0.0,) * count)[:count]
-
-
-_NOTHING = CostNode("tuple", None, (), None)
 
 
 def is_composite(node: Expr) -> bool:

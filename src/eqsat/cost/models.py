@@ -56,6 +56,9 @@ class CostNode:
         return not self.constant and self.op not in FREE
 
 
+NOTHING = CostNode("tuple", None, (), None)
+"""What is seen of a node that computes nothing."""
+
 CostFunction: TypeAlias = Callable[[CostNode], float]
 """Any cost model: what one node costs."""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from eqsat.cost import CostFunction, CostNode
 from eqsat.cost.kernels import CompositeCost, KernelPrices, is_composite
+from eqsat.cost.models import NOTHING
 from eqsat.cost.target import Objectives, TargetCost, Written
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.symbols import Symbol
@@ -141,14 +142,10 @@ class Prices:
 
     def _price(self, written: Written | None) -> Price | None:
         if not written:
-            return None if written is None else Price(self.model.costs(_NOTHING))
+            return None if written is None else Price(self.model.costs(NOTHING))
         *helpers, last = [(part.key, part.inputs, self.model.costs(part.node)) for part in written]
         below = tuple([place for place in last[1] if place < 0])
         return Price(last[2], tuple(helpers), below)
-
-
-_NOTHING = CostNode("tuple", None, (), None)
-"""What is seen of an operator that equals its argument as it is written."""
 
 
 def _composites(snapshot: Snapshot) -> dict[int, Function]:

@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from eqsat.cost import CostFunction, CostNode
 from eqsat.cost.kernels import cost_nodes
+from eqsat.cost.models import NOTHING
 from eqsat.cost.runtimes import NO_RUNTIME, kernels_of
 from eqsat.cost.target import TargetCost, Written, WrittenNode
 from eqsat.errors import EqsatError
@@ -190,27 +191,18 @@ class _Reader:
                 else:
                     inputs.append(self.target.places[operand])
                     arguments.append(operand)
-        given = {} if callable(node.attributes) else node.attributes
-        said = {name: value for name, value in given.items() if value is not None}
-        key = (
-            node.domain,
-            node.op_type,
-            tuple(embedded),
-            tuple((name, _as_key(value)) for name, value in said.items()),
-        )
+        key = (node.domain, node.op_type, tuple(embedded), node.attribute_keys)
         if (key, *inputs) not in self.found:
             self.found[key, *inputs] = len(self.written)
-            seen, result = self._import(node, said, arguments)
+            seen, result = self._import(node, arguments)
             self.written.append(WrittenNode(key, seen, tuple(inputs)))
             self.results.append(result)
         return self.found[key, *inputs]
 
-    def _import(
-        self, node: OnnxNode, said: Mapping[str, Any], arguments: Sequence[Expr | None]
-    ) -> tuple[CostNode, Expr]:
+    def _import(self, node: OnnxNode, arguments: Sequence[Expr | None]) -> tuple[CostNode, Expr]:
         """Return what a cost model sees of one node, and a stand-in for its first output."""
         inputs = [None if argument is None else ir.Value(name=str(place)) for place, argument in enumerate(arguments)]
-        attributes = [as_attribute(name, value) for name, value in said.items()]
+        attributes = [as_attribute(name, value) for name, value in node.plain_attributes.items()]
         read = ir.Node(node.domain, node.op_type, inputs, attributes, num_outputs=node.outputs)
         try:
             importer = importer_of(node.op_type)
@@ -235,7 +227,7 @@ class _Reader:
         nodes = cost_nodes(outputs[0] if len(outputs) == 1 else Tuple(outputs), self.types)
         calls = [node for expr, node in nodes.items() if isinstance(expr, Call)]
         if len(calls) < 2:
-            return calls[0] if calls else _NOTHING
+            return calls[0] if calls else NOTHING
         types = tuple([node.type for expr, node in nodes.items() if isinstance(expr, (Var, Constant))])
         return CostNode(calls[-1].op, calls[-1].attrs, types, calls[-1].type, body=tuple(calls))
 
@@ -253,10 +245,6 @@ class _Reader:
         expr = Var("", ty)
         self.types[expr] = ty
         return expr
-
-
-_NOTHING = CostNode("tuple", None, (), None)
-"""What a cost model sees of a node that computes nothing."""
 
 
 def _stand_in_call(node: CostNode, arguments: list[Expr], types: dict[Expr, Type]) -> Call:
@@ -291,9 +279,3 @@ def _fields(expr: Expr) -> Iterator[Expr]:
         field = agenda.pop()
         yield field
         agenda += field.fields if isinstance(field, Tuple) else ()
-
-
-def _as_key(attribute: Any) -> Hashable:
-    if isinstance(attribute, np.ndarray):
-        return attribute.dtype.name, attribute.shape, attribute.tobytes()
-    return tuple(attribute) if isinstance(attribute, list) else attribute

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -255,7 +254,7 @@ class _Exporter:
         if callable(node.attributes):
             attributes = list(node.attributes([self._value(expr, base) for expr in map(self._resolve, node.captured)]))
         else:
-            attributes = [as_attribute(*each) for each in _said(node).items()]
+            attributes = [as_attribute(*each) for each in node.plain_attributes.items()]
         self._add_node(node, inputs, attributes, outputs, origin)
 
     def _inputs(self, node: OnnxNode, base: str) -> list[ir.Value | None]:
@@ -264,11 +263,10 @@ class _Exporter:
     def _helper(self, node: OnnxNode, base: str) -> ir.Value:
         """The output of a node that another one is made of; equal nodes are written once."""
         inputs = self._inputs(node, base)
-        said = _said(node)
-        key = (node.domain, node.op_type, *map(id, inputs), *((name, _as_key(value)) for name, value in said.items()))
+        key = (node.domain, node.op_type, *map(id, inputs), node.attribute_keys)
         if key not in self.helpers:
             value = self.helpers[key] = ir.Value(name=self.names.fresh(base))
-            self._add_node(node, inputs, [as_attribute(*each) for each in said.items()], [value])
+            self._add_node(node, inputs, [as_attribute(*each) for each in node.plain_attributes.items()], [value])
         return self.helpers[key]
 
     def _operand(self, node: OnnxNode, index: int, base: str) -> ir.Value | None:
@@ -323,18 +321,6 @@ class _Exporter:
         if place[1] >= len(values):
             raise ModelError(f"cannot write output {place[1]} of {op_name(expr.tuple_value)} to ONNX")  # type: ignore[attr-defined]
         return values[place[1]]
-
-
-def _said(node: OnnxNode) -> dict[str, Any]:
-    """The attributes to write, where they do not depend on values."""
-    given = {} if callable(node.attributes) else node.attributes
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _as_key(attribute: Any) -> Hashable:
-    if isinstance(attribute, np.ndarray):
-        return attribute.dtype.name, attribute.shape, attribute.tobytes()
-    return tuple(attribute) if isinstance(attribute, list) else attribute
 
 
 def _is_given(output: ir.Value) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
@@ -46,6 +46,23 @@ class OnnxNode:
     outputs: int = 1
     captured: Sequence[Expr] = ()
     same: Mapping[int, Expr] = field(default_factory=dict)
+
+    @property
+    def plain_attributes(self) -> dict[str, Any]:
+        """The attributes to write, where they do not depend on values."""
+        given = {} if callable(self.attributes) else self.attributes
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def attribute_keys(self) -> Hashable:
+        """What is equal for equal plain attributes."""
+        return tuple([(name, _key(value)) for name, value in self.plain_attributes.items()])
+
+
+def _key(value: Any) -> Hashable:
+    if isinstance(value, np.ndarray):
+        return value.dtype.name, value.shape, value.tobytes()
+    return tuple(value) if isinstance(value, list) else value
 
 
 Exporter: TypeAlias = Callable[[Call, "Target"], OnnxNode | Expr]
