@@ -7,8 +7,6 @@ work on all rows at once, too, so that the view back meets the next view and bot
 
 from __future__ import annotations
 
-from math import prod
-
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
@@ -22,10 +20,6 @@ from eqsat.rules.types import rank_of
 
 x, y, gamma, beta = variables("x y gamma beta")
 w, b = constants("w b")
-
-
-def of_ints(ty: TensorType) -> list[int]:
-    return [dim for dim in ty.shape if isinstance(dim, int)]
 
 
 def as_rows(ty: TensorType) -> tuple[Dim, ...]:
@@ -52,12 +46,12 @@ rows_normalized = reshape(normalized_first)
 def is_of_rows(attrs: Attrs, data: TensorType, weight: TensorType) -> bool:
     """Guard: data of more than two axes are multiplied by a matrix, along the last axis."""
     plain = not attrs.transpose_a and rank_of(weight) == 2 and not attrs.out_dtype
-    return plain and rank_of(data) > 2 and isinstance(data.shape[-1], int) and prod(of_ints(data)) > 0
+    return plain and rank_of(data) > 2 and isinstance(data.shape[-1], int) and 0 not in (*data.shape, *weight.shape)
 
 
 def is_view_of_rows(rows: TensorType, ty: TensorType) -> bool:
     """Guard: a view gives a matrix more axes, and keeps its rows."""
-    return rank_of(rows) == 2 < rank_of(ty) and rows.shape[-1] == ty.shape[-1]
+    return rank_of(rows) == 2 < rank_of(ty) and rows.shape[-1] == ty.shape[-1] and 0 not in ty.shape
 
 
 rows = RuleSet(
