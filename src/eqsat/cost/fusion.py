@@ -102,13 +102,17 @@ def _pairs(rows: Sequence[Row], members: Sequence[Sequence[int]], prices: Prices
 
 
 def _total(price: Price) -> Objectives:
-    return tuple(map(math.fsum, zip(price.cost, *[cost for _, _, cost in price.helpers], strict=True)))
+    return _sums([price.cost, *[cost for _, _, cost in price.helpers]])
 
 
 def _apart(prices: Sequence[Price | None]) -> Objectives:
     """Return the costs of several e-nodes one by one, more than any where one cannot be written."""
     known = [_total(price) for price in prices if price is not None]
-    return tuple(map(math.fsum, zip(*known, strict=True))) if len(known) == len(prices) else (math.inf,)
+    return _sums(known) if len(known) == len(prices) else (math.inf,)
+
+
+def _sums(costs: Sequence[Objectives]) -> Objectives:
+    return tuple(map(math.fsum, zip(*costs, strict=True)))
 
 
 # ---- what a runtime fuses

@@ -94,7 +94,7 @@ class TargetCost(CostModel):
         """
         try:
             value = self.model(node)
-            ties = ties_of(self.model)
+            ties = self.ties
             found = value if isinstance(value, tuple) else (value,) if ties is None else (value, ties(node))
             costs = tuple(map(float, found))
         except Exception as error:

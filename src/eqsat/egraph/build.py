@@ -68,16 +68,26 @@ def input_choice(snapshot: Snapshot, lowered: Lowered) -> NDArray[np.int64]:
     Where rules made classes of the input one, the node that was lowered first stands for them: its children
     were lowered before it, so the choice is acyclic, and no dearer than the input.
     """
+    choice = np.full(snapshot.class_count, -1, dtype=np.int64)
+    for handle, node in input_nodes(snapshot, lowered).items():
+        of = snapshot.handle_class[handle]
+        if choice[of] < 0:
+            choice[of] = node
+    return choice
+
+
+def input_nodes(snapshot: Snapshot, lowered: Lowered) -> dict[int, int]:
+    """Return the e-node of each handle of the input graph, in the order in which they were lowered."""
     starts, child = snapshot.child_offsets.tolist(), snapshot.child.tolist()
     heads = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
-    nodes = {(*head, *child[starts[node] : starts[node + 1]]): node for node, head in enumerate(heads)}
+    nodes: dict[tuple[int, ...], int] = {}
+    for node, head in enumerate(heads):  # of equal ones the first: the others are parts of kernels
+        nodes.setdefault((*head, *child[starts[node] : starts[node + 1]]), node)
     class_of = snapshot.handle_class.tolist()
-    choice = np.full(snapshot.class_count, -1, dtype=np.int64)
-    for handle, symbol, atom, children in lowered.nodes:
-        of = class_of[handle]
-        if choice[of] < 0:
-            choice[of] = nodes[(of, symbol, atom, *[class_of[below] for below in children])]
-    return choice
+    return {
+        handle: nodes[(class_of[handle], symbol, atom, *[class_of[below] for below in children])]
+        for handle, symbol, atom, children in lowered.nodes
+    }
 
 
 def input_spans(snapshot: Snapshot, lowered: Lowered) -> dict[int, Any]:

@@ -11,6 +11,7 @@ from eqsat import extraction
 from eqsat.cost.fusion import find_kernels
 from eqsat.cost.prices import Price, Prices, Row
 from eqsat.cost.target import Objectives
+from eqsat.egraph.build import input_nodes
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.extraction.costs import as_tuple, total
 from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder, place_kernels
@@ -91,7 +92,7 @@ class GivenGraph:
                 agenda += [helper_node + of for of in new]
             yield as_tuple(total(parts))
 
-    def choice(self, snapshot: Snapshot, rows: Sequence[Row], placed: Sequence[PlacedKernel]) -> NDArray[np.int64]:
+    def choice(self, snapshot: Snapshot, placed: Sequence[PlacedKernel]) -> NDArray[np.int64]:
         """Return the choice that describes the graph: class -> e-node, -1 where it has none.
 
         Where rules made classes of the graph one, the node that was lowered first stands for them. Its children were
@@ -99,15 +100,11 @@ class GivenGraph:
 
         Args:
             snapshot: The e-graph with kernels.
-            rows: Its e-nodes, without those of kernels.
             placed: Its kernels.
         """
-        nodes = {(row.of, row.symbol, row.atom, *row.children): node for node, row in enumerate(rows)}
+        found = input_nodes(snapshot, self.lowered)
         class_of = [self.class_of[handle] for handle in self.handles]
-        places = [
-            nodes[(class_of[row.of], row.symbol, row.atom, *[class_of[child] for child in row.children])]
-            for row in self.rows
-        ]
+        places = [found[handle] for handle in self.handles]
         known = {one.kernel.key(one.kernel.nodes): one for one in placed}
         mine = {one.outer: one.kernel for one in self.placed}
         choice = np.full(snapshot.class_count, -1, dtype=np.int64)

@@ -117,7 +117,7 @@ def region_problem(region: Region, model: CostFunction) -> RegionProblem:
     ops = [snapshot.symbols[symbol].name for symbol in snapshot.node_symbol.tolist()]
     region = replace(region, snapshot=snapshot)
     problem = posed.problem([region.root], _needless(snapshot), ops)
-    incumbent = _completed(snapshot, given.choice(snapshot, rows, placed), problem)
+    incumbent = _completed(snapshot, given.choice(snapshot, placed), problem)
     return RegionProblem(region, problem, placed, incumbent, given.costs, prices.model.ties is not None)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.cost import CostFunction
-from eqsat.pipeline.problem import region_problem
+from eqsat.cost.prices import Prices
+from eqsat.pipeline.given import GivenGraph
 from eqsat.pipeline.saturate import saturate
 from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.infer import infer_module, infer_types
@@ -113,7 +114,7 @@ def _costs(graph: Expr | IRModule, model: CostFunction) -> dict[Expr, float]:
     """Cost of each node outside functions that rules leave alone; of equal nodes the first has it."""
     costs: dict[Expr, float] = {}
     for region in saturate(graph, ()).regions:
-        of_handle = dict(region_problem(region, model).given)
+        of_handle = GivenGraph(region, Prices(region.snapshot, model, {})).costs
         for expr, handle in region.lowered.handles.items():
             costs[expr] = of_handle.pop(handle, (0.0,))[0]
     return costs
