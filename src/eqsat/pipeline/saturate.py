@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any, Unpack
 
 from eqsat.collector import paused_gc
@@ -21,7 +20,7 @@ from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
 from eqsat.relay.expr import Expr, Function
-from eqsat.relay.infer import infer_module, infer_types
+from eqsat.relay.infer import infer_module_types, infer_types, unknown_sizes
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
@@ -193,23 +192,23 @@ def bodies_of(source: Expr | IRModule) -> list[Body]:
         ArgumentError: It is no graph.
     """
     bodies = []
-    for name, function, root, module in _roots(source):
-        types = infer_types(root, module, names=(f"#{index}" for index in count()))
+    for name, function, root, types in _roots(source):
         bodies += [Body(None, nested, True, nested.body, types) for nested in _open_functions(root)]
         bodies.append(Body(name, function, False, root if function is None else function.body, types))
     return bodies
 
 
-def _roots(source: Any) -> list[tuple[str | None, Function | None, Expr, IRModule | None]]:
-    """The outermost functions of a graph: name, function, the root to infer types of, and the module."""
+def _roots(source: Any) -> list[tuple[str | None, Function | None, Expr, dict[Expr, Type]]]:
+    """The outermost functions of a graph: name, function, the root, and the types of its nodes."""
     if isinstance(source, IRModule):
-        typed = infer_module(source)
+        typed, types = infer_module_types(source)
         functions = [(variable.name_hint, function) for variable, function in typed.functions.items()]
-        return [(name, function, function, typed) for name, function in functions if is_open(function)]
-    if isinstance(source, Function):
-        return [(None, source, source, None)] if is_open(source) else []
+        return [(name, function, function, types[name]) for name, function in functions if is_open(function)]
+    if isinstance(source, Function) and not is_open(source):
+        return []
     if isinstance(source, Expr):
-        return [(None, None, source, None)]
+        function = source if isinstance(source, Function) else None
+        return [(None, function, source, infer_types(source, names=unknown_sizes()))]
     raise ArgumentError(f"saturate takes an expression, function or IRModule, not {source!r}")
 
 

@@ -7,10 +7,12 @@ A variable without annotation gets its type from an operator that it is an argum
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
 
 from eqsat.relay.adt import Constructor
 from eqsat.relay.expr import Constant, Expr, Function, GlobalVar, Var
-from eqsat.relay.inferencer import Inferencer
+from eqsat.relay.inferencer import Inferencer, named_dims
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import FuncType, Type
 from eqsat.relay.visitor import post_order, rebuild
@@ -41,6 +43,11 @@ def infer_types(
     types: dict[Expr, Type] = {}
     Inferencer(module or IRModule(), env or {}, types, names).run(root)
     return types
+
+
+def unknown_sizes() -> Iterator[str]:
+    """Give the names by which sizes that nothing decides are told apart: ``#0``, ``#1``, ..."""
+    return map("#{}".format, count())
 
 
 def extend_types(types: dict[Expr, Type], root: Expr) -> None:
@@ -88,26 +95,31 @@ def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
     Raises:
         TypeCheckError: As for :func:`infer_types`.
     """
-    types = infer_types(root, module)
-    new: dict[Expr, Expr] = {}
-    for node, ty in types.items():
-        new[node] = _typed(node, ty, new)
-    return new[root]
+    return _typed_copies(infer_types(root, module))[root]
 
 
 def infer_module(module: IRModule) -> IRModule:
     """Return a copy of a module with :func:`infer_type` done to every function, to callees before their callers."""
-    typed = IRModule(attrs=module.attrs, type_definitions=module.type_definitions)
+    return infer_module_types(module)[0]
+
+
+def infer_module_types(module: IRModule) -> tuple[IRModule, dict[str, dict[Expr, Type]]]:
+    """Do :func:`infer_module`, and say the type of each node of the result without another inference.
+
+    Returns:
+        The typed module, and for each function by name what :func:`infer_types` gives of it with
+        :func:`unknown_sizes` as names.
+    """
+    typed = IRModule(module.functions, module.type_definitions, module.attrs)
+    types: dict[str, dict[Expr, Type]] = {}
     for name in callees_first(module):
-        typed[name] = module[name]
-    for name in callees_first(module):
-        function = infer_type(module[name], typed)
-        if isinstance(function, Function):
-            typed[name] = function
-    result = IRModule(attrs=module.attrs, type_definitions=module.type_definitions)
-    for name in module.get_global_vars():
-        result[name] = typed[name]
-    return result
+        found = infer_types(module[name], typed)
+        new: dict[Expr, Any] = _typed_copies(found)
+        typed[name] = new[module[name]]
+        if any(named_dims(ty, unknown_sizes()) is not ty for ty in found.values()):
+            found = infer_types(module[name], typed, names=unknown_sizes())
+        types[name.name_hint] = {new[node]: ty for node, ty in found.items()}
+    return typed, types
 
 
 def callees_first(module: IRModule) -> list[GlobalVar]:
@@ -124,6 +136,14 @@ def callees_first(module: IRModule) -> list[GlobalVar]:
         used = [node.name_hint for node in post_order(module[name]) if isinstance(node, GlobalVar)]
         stack.extend(callee for callee in reversed(used) if callee in module and callee not in opened)
     return [module.get_global_var(name) for name in order]
+
+
+def _typed_copies(types: Mapping[Expr, Type]) -> dict[Expr, Expr]:
+    """Return a typed copy of each node; children come before what they are in."""
+    new: dict[Expr, Expr] = {}
+    for node, ty in types.items():
+        new[node] = _typed(node, ty, new)
+    return new
 
 
 def _typed(node: Expr, ty: Type, new: dict[Expr, Expr]) -> Expr:
