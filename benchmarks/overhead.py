@@ -1,8 +1,7 @@
 """What eqsat adds to egglog: thirty rules on a graph of 10,000 operators, beside the same in hand-written egglog.
 
 The hand-written program has no types, attributes, reports or limits: tables are loaded from files, all rules run
-until nothing changes, rows are read back. Also measured: time per node as graphs grow, time as layers are
-repeated, and memory per e-node.
+until nothing changes, rows are read back. Also measured: time per node as graphs grow, and memory per e-node.
 
     python benchmarks/overhead.py [--nodes 10000 100000] [--repeat 9]
 """
@@ -69,10 +68,6 @@ COMMUTED = """
 (multiply (exp y) (exp x)) = (exp (add x y))
 """
 """Relay's patterns of sums and products match in either order."""
-
-
-MOST_TEXT = 10_000
-"""Operators up to which the text program is run too: its time grows with the square of their number."""
 
 
 def graph(nodes: int, seed: int = 0) -> Expr:
@@ -185,25 +180,6 @@ def by_hand(root: Expr) -> dict[str, float]:
     }
 
 
-def by_text(root: Expr) -> float:
-    """Seconds that egglog takes for the graph as a text program, a ``let`` for each operator."""
-    lines = ["(sort E)", "(constructor leaf (i64) E)"]
-    lines += [f"(constructor o_{name} (E) E)" for name in UNARY] + [
-        f"(constructor o_{name} (E E) E)" for name in BINARY
-    ]
-    names: dict[Expr, str] = {}
-    for node in post_order(root, children=lambda node: node.args if isinstance(node, Call) else node.children()):
-        names[node] = f"$n{len(names)}"
-        if isinstance(node, Call):
-            lines.append(f"(let {names[node]} (o_{node.op.name} {' '.join([names[arg] for arg in node.args])}))")
-        elif isinstance(node, Var):
-            lines.append(f"(let {names[node]} (leaf {len(names)}))")
-    engine, start = egglog.EGraph(), time.perf_counter()
-    for line in lines:
-        engine.run_program(*engine.parse_program(line))
-    return time.perf_counter() - start
-
-
 def ours(root: Expr, rules: list[object]) -> dict[str, float]:
     """The same in eqsat, type inference left out."""
     saturation = eqsat.saturate(root, rules, eqsat.Limits(iterations=100, nodes=10**7, seconds=600))
@@ -231,8 +207,6 @@ def compare(nodes: int, repeat: int) -> None:
         print(f"{phase:10}{a:16.3f}{b:10.3f}{b / a:8.2f}")
     print(f"{'total':10}{totals[0]:16.3f}{totals[1]:10.3f}{totals[1] / totals[0]:8.2f}")
     print(f"e-nodes   {hand[0]['nodes']:16.0f}{mine[0]['nodes']:10.0f}")
-    if nodes <= MOST_TEXT:
-        print(f"(as a text program, a let for each operator, egglog takes {by_text(root):.2f} s to load the graph)")
     print()
 
 
@@ -249,42 +223,6 @@ def growth() -> None:
         phases, rows = saturation.report.phases, saturation.node_count
         cells = "".join(f"  {phase} {phases[phase] / size * 1e6:6.2f}" for phase in ("lower", "saturate"))
         print(f"{size:8}{cells}  snapshot {phases['snapshot'] / rows * 1e6:6.2f}")
-
-
-def layers() -> None:
-    """Print the time of transformer layers repeated."""
-    print("\nrepeated transformer layers, default rules: seconds, seconds a layer")
-    for count in (6, 12, 24):
-        root = transformer(count)
-        start = time.perf_counter()
-        saturation = eqsat.saturate(root, limits=eqsat.Limits(nodes=10**6, seconds=600))
-        seconds = time.perf_counter() - start
-        print(
-            f"{count:4} layers {seconds:8.2f} {seconds / count:8.3f}   "
-            f"{saturation.node_count} e-nodes, {saturation.stop_reason}"
-        )
-
-
-def transformer(count: int, width: int = 64, length: int = 16) -> Expr:
-    """Encoder layers with attention and a GELU network, weights as variables."""
-    x: Expr = relay.var("x", shape=(length, width))
-
-    def weight(name: str, *shape: int) -> Expr:
-        return relay.var(name, shape=shape)
-
-    def norm(value: Expr, name: str) -> Expr:
-        return relay.nn.layer_norm(value, weight(f"{name}_scale", width), weight(f"{name}_shift", width))
-
-    for i in range(count):
-        q, k, v = (relay.nn.dense(x, weight(f"{name}{i}", width, width)) for name in "qkv")
-        scores = relay.nn.dense(q, k) / relay.const(np.float32(width**0.5))
-        mixed = relay.nn.dense(relay.nn.softmax(scores), relay.transpose(v))
-        x = norm(x + relay.nn.dense(mixed, weight(f"o{i}", width, width)), f"n{i}")
-        up = relay.nn.dense(x, weight(f"u{i}", 4 * width, width))
-        half, one, root = (relay.const(np.float32(value)) for value in (0.5, 1.0, 2**0.5))
-        gelu = up * half * (one + relay.erf(up / root))
-        x = norm(x + relay.nn.dense(gelu, weight(f"d{i}", width, 4 * width)), f"m{i}")
-    return x
 
 
 def memory() -> None:
@@ -307,7 +245,6 @@ def main() -> None:
     for nodes in options.nodes:
         compare(nodes, options.repeat)
     growth()
-    layers()
 
 
 if __name__ == "__main__":

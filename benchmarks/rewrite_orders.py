@@ -17,14 +17,11 @@ from typing import Any
 import click
 import numpy as np
 
-from eqsat import OrderComparison, compare_orders, relay
+from eqsat import OrderComparison, compare_orders, composite_rules, relay
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.expr import Call, Expr, Function, Tuple
+from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.op import left_shift, tanh, transpose
-from eqsat.relay.ty import Type
 from eqsat.rules import (
-    PythonRule,
     RuleSet,
     attrs_of,
     compute,
@@ -97,31 +94,12 @@ cancel = RuleSet(
 # ---- two composites that overlap
 
 
-def composite(name: str, lhs: DFPattern, inputs: tuple[DFPattern, ...], body: Callable[..., Expr]) -> PythonRule:
-    """A rule that makes a match one call of a function, as a partitioner does; equal matches share the function."""
-    functions: dict[tuple[Type, ...], Function] = {}
-
-    def apply(root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Expr:
-        args = [node_map[pattern][0] for pattern in inputs]
-        types = tuple(arg.checked_type for arg in args)
-        if types not in functions:
-            params = [relay.var(f"p{index}", ty) for index, ty in enumerate(types)]
-            attrs = {"Composite": name, "PartitionedFromPattern": name}
-            functions[types] = Function(params, body(*params), root.checked_type, attrs=attrs)
-        return Call(functions[types], args)
-
-    return PythonRule(name, lhs, apply)
-
-
 def alternating_chains() -> Expr:
     v = relay.var("v", shape=(2, 8))
     return Tuple([nn.relu(tanh(nn.relu(tanh(v)))), tanh(nn.relu(tanh(nn.relu(v))))])
 
 
-overlapping = (
-    composite("tanh-relu", nn.relu(tanh(x)), (x,), lambda v: nn.relu(tanh(v))),
-    composite("relu-tanh", tanh(nn.relu(x)), (x,), lambda v: tanh(nn.relu(v))),
-)
+overlapping = tuple(composite_rules([("tanh-relu", nn.relu(tanh(x))), ("relu-tanh", tanh(nn.relu(x)))]))
 
 
 # ---- distribute where products are there already, factor where they are not
@@ -191,11 +169,7 @@ fold_scale = RuleSet(
         linear_rules.only("scale-into-conv2d"),
     ],
 )
-conv = nn.conv2d(x, y)
-fuse = RuleSet(
-    "fuse",
-    [composite("conv-relu", nn.relu(conv), (x, y), lambda v, w: nn.relu(nn.conv2d(v, w, padding=1)))],
-)
+fuse = RuleSet("fuse", [composite_rules([("conv-relu", nn.relu(nn.conv2d(x, y)))])])
 
 CASES = {
     "double-and-halve": Case("a shift cannot be divided away", double_and_halve, (strength, cancel)),

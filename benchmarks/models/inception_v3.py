@@ -27,42 +27,32 @@ def inception_v3() -> Function:
         x = net.block_17(x, width)
     x = net.reduce_17(x)
     x = net.block_8(net.block_8(x))
-    x = net.layers.keep(nn.batch_flatten(nn.global_avg_pool2d(x)), 2048)
-    return function(net.layers.dense(x, 1000))
+    x = net.keep(nn.batch_flatten(nn.global_avg_pool2d(x)), 2048)
+    return function(net.dense(x, 1000))
 
 
-class _Inception:
+class _Inception(Layers):
     """The modules, named by the height of their images."""
 
     def __init__(self) -> None:
-        self.layers = Layers()
-
-    def conv(
-        self, x: Expr, channels: int, kernel: int | tuple[int, int], stride: int = 1, padding: int | None = None
-    ) -> Expr:
-        return self.layers.conv(x, channels, kernel, stride, padding, bias=True)
+        super().__init__(bias=True)
 
     def max_pool(self, x: Expr) -> Expr:
-        return self.layers.keep(nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2)), self.layers.channels(x))
+        return self.pool(nn.max_pool2d, x)
 
     def avg_pool(self, x: Expr) -> Expr:
-        pooled = nn.avg_pool2d(x, pool_size=(3, 3), strides=(1, 1), padding=(1, 1), count_include_pad=True)
-        return self.layers.keep(pooled, self.layers.channels(x))
-
-    def join(self, *branches: Expr) -> Expr:
-        joined = relay.concatenate(branches, axis=1)
-        return self.layers.keep(joined, sum(map(self.layers.channels, branches)))
+        return self.pool(nn.avg_pool2d, x, 1, padding=(1, 1), count_include_pad=True)
 
     def block_35(self, x: Expr, pooled: int) -> Expr:
         one = self.conv(x, 64, 1)
         five = self.conv(self.conv(x, 48, 1), 64, 5)
         three = self.conv(self.conv(self.conv(x, 64, 1), 96, 3), 96, 3)
-        return self.join(one, five, three, self.conv(self.avg_pool(x), pooled, 1))
+        return self.join([one, five, three, self.conv(self.avg_pool(x), pooled, 1)])
 
     def reduce_35(self, x: Expr) -> Expr:
         three = self.conv(x, 384, 3, 2, 0)
         double = self.conv(self.conv(self.conv(x, 64, 1), 96, 3), 96, 3, 2, 0)
-        return self.join(three, double, self.max_pool(x))
+        return self.join([three, double, self.max_pool(x)])
 
     def block_17(self, x: Expr, width: int) -> Expr:
         row, column = (1, 7), (7, 1)
@@ -71,16 +61,16 @@ class _Inception:
         twice = self.conv(x, width, 1)
         for channels, kernel in ((width, column), (width, row), (width, column), (192, row)):
             twice = self.conv(twice, channels, kernel)
-        return self.join(one, seven, twice, self.conv(self.avg_pool(x), 192, 1))
+        return self.join([one, seven, twice, self.conv(self.avg_pool(x), 192, 1)])
 
     def reduce_17(self, x: Expr) -> Expr:
         three = self.conv(self.conv(x, 192, 1), 320, 3, 2, 0)
         seven = self.conv(self.conv(self.conv(x, 192, 1), 192, (1, 7)), 192, (7, 1))
-        return self.join(three, self.conv(seven, 192, 3, 2, 0), self.max_pool(x))
+        return self.join([three, self.conv(seven, 192, 3, 2, 0), self.max_pool(x)])
 
     def block_8(self, x: Expr) -> Expr:
         one = self.conv(x, 320, 1)
         three = self.conv(x, 384, 1)
         double = self.conv(self.conv(x, 448, 1), 384, 3)
         forks = [self.conv(y, 384, kernel) for y in (three, double) for kernel in ((1, 3), (3, 1))]
-        return self.join(one, *forks, self.conv(self.avg_pool(x), 192, 1))
+        return self.join([one, *forks, self.conv(self.avg_pool(x), 192, 1)])

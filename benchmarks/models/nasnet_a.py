@@ -5,6 +5,8 @@ As there, a separable convolution is a grouped one, with as many groups as it ha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eqsat import relay
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Function
@@ -20,7 +22,7 @@ def nasnet_a() -> Function:
     """An image (1, 3, 224, 224) to features (1, 5120, 7, 7)."""
     net = _NasNet()
     image = relay.var("image", shape=(1, 3, 224, 224))
-    x = net.pool(nn.max_pool2d, net.layers.conv(image, 64, 7, stride=2), 2)
+    x = net.padded_pool(nn.max_pool2d, net.conv(image, 64, 7, stride=2), 2)
     for channels in CHANNELS:
         previous = current = x
         for _ in range(CELLS):
@@ -29,53 +31,33 @@ def nasnet_a() -> Function:
     return function(x)
 
 
-class _NasNet:
-    def __init__(self) -> None:
-        self.layers = Layers()
-        self.sides: dict[Expr, int] = {}
+class _NasNet(Layers):
+    """The cells, which take the results of the two before."""
 
-    def pool(self, pool: object, x: Expr, stride: int = 1) -> Expr:
-        pooled = pool(x, pool_size=(3, 3), strides=(stride, stride), padding=(1, 1))  # type: ignore[operator]
-        return self.layers.keep(pooled, self.layers.channels(x))
+    def padded_pool(self, pool: Callable[..., Expr], x: Expr, stride: int = 1) -> Expr:
+        return self.pool(pool, x, stride, padding=(1, 1))
 
     def separable(self, x: Expr, channels: int, kernel: int, stride: int = 1) -> Expr:
-        y = self.layers.conv(x, channels, kernel, stride, groups=channels, relu=False)
-        return self.layers.conv(y, channels, 1, relu=False)
-
-    def fit(self, x: Expr, like: Expr, halve: bool) -> Expr:
-        """``x`` with the channels, and height and width, of ``like``."""
-        return self.layers.conv(x, self.layers.channels(like), 3 if halve else 1, 2 if halve else 1)
+        y = self.conv(x, channels, kernel, stride, groups=channels, relu=False)
+        return self.conv(y, channels, 1, relu=False)
 
     def normal(self, previous: Expr, current: Expr, channels: int) -> Expr:
-        halve = self.side(previous) != self.side(current)
-        cur = self.layers.conv(current, channels, 1)
-        prev = self.fit(previous, cur, halve)
+        cur, prev = self.conv(current, channels, 1), self.conv(previous, channels, 1)
         sums = [
             (self.separable(cur, channels, 3), cur),
             (self.separable(prev, channels, 3), self.separable(cur, channels, 3)),
-            (self.pool(nn.avg_pool2d, cur), prev),
-            (self.pool(nn.avg_pool2d, prev), self.pool(nn.avg_pool2d, prev)),
+            (self.padded_pool(nn.avg_pool2d, cur), prev),
+            (self.padded_pool(nn.avg_pool2d, prev), self.padded_pool(nn.avg_pool2d, prev)),
             (self.separable(prev, channels, 3), self.separable(prev, channels, 3)),
         ]
-        return self.join([relay.add(*pair) for pair in sums], channels, self.side(current))
+        return self.join([self.keep(relay.add(*pair), channels) for pair in sums])
 
     def reduction(self, previous: Expr, current: Expr, channels: int) -> Expr:
-        halve = self.side(previous) != self.side(current)
-        cur = self.layers.conv(current, channels, 1)
-        prev = self.fit(previous, cur, halve)
+        cur, prev = self.conv(current, channels, 1), self.conv(previous, channels, 1)
         first = relay.add(self.separable(prev, channels, 7, 2), self.separable(cur, channels, 5, 2))
-        second = relay.add(self.pool(nn.max_pool2d, cur, 2), self.separable(prev, channels, 7, 2))
-        third = relay.add(self.pool(nn.avg_pool2d, cur, 2), self.separable(prev, channels, 5, 2))
-        self.layers.keep(first, channels)
-        fourth = relay.add(self.pool(nn.max_pool2d, cur, 2), self.separable(first, channels, 3))
-        fifth = relay.add(self.pool(nn.avg_pool2d, first), second)
-        return self.join([first, second, third, fourth, fifth], channels, self.side(current) // 2)
-
-    def join(self, parts: list[Expr], channels: int, side: int) -> Expr:
-        joined = self.layers.keep(relay.concatenate(parts, axis=1), channels * len(parts))
-        self.sides[joined] = side
-        return joined
-
-    def side(self, x: Expr) -> int:
-        """Height of ``x``: the stem's until a reduction halves it."""
-        return self.sides.get(x, 56)
+        second = relay.add(self.padded_pool(nn.max_pool2d, cur, 2), self.separable(prev, channels, 7, 2))
+        third = relay.add(self.padded_pool(nn.avg_pool2d, cur, 2), self.separable(prev, channels, 5, 2))
+        self.keep(first, channels)
+        fourth = relay.add(self.padded_pool(nn.max_pool2d, cur, 2), self.separable(first, channels, 3))
+        fifth = relay.add(self.padded_pool(nn.avg_pool2d, first), second)
+        return self.join([self.keep(part, channels) for part in (first, second, third, fourth, fifth)])

@@ -22,7 +22,7 @@ def resnext50() -> Function:
     layers = Layers()
     image = relay.var("image", shape=(1, 3, 224, 224))
     x: Expr = layers.conv(image, 64, 7, stride=2)
-    x = layers.keep(nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2), padding=(1, 1)), 64)
+    x = layers.pool(nn.max_pool2d, x, padding=(1, 1))
     for stage, (channels, count) in enumerate(STAGES):
         for index in range(count):
             x = _block(layers, x, channels, 2 if stage and not index else 1)

@@ -15,21 +15,19 @@ FIRES = ((16, 64), (16, 64), (32, 128), None, (32, 128), (48, 192), (48, 192), (
 
 def squeezenet() -> Function:
     """An image (1, 3, 224, 224) to 1000 scores."""
-    layers = Layers()
+    layers = Layers(bias=True)
     image = relay.var("image", shape=(1, 3, 224, 224))
-    x = _pool(layers, layers.conv(image, 96, 7, stride=2, padding=0, bias=True))
+    x = _pool(layers, layers.conv(image, 96, 7, stride=2, padding=0))
     for channels in FIRES:
         x = _pool(layers, x) if channels is None else _fire(layers, x, *channels)
-    x = layers.conv(x, 1000, 1, bias=True)
+    x = layers.conv(x, 1000, 1)
     return function(nn.batch_flatten(nn.global_avg_pool2d(x)))
 
 
 def _fire(layers: Layers, x: Expr, squeeze: int, expand: int) -> Expr:
-    x = layers.conv(x, squeeze, 1, bias=True)
-    branches = [layers.conv(x, expand, kernel, bias=True) for kernel in (1, 3)]
-    return layers.keep(relay.concatenate(branches, axis=1), 2 * expand)
+    x = layers.conv(x, squeeze, 1)
+    return layers.join([layers.conv(x, expand, kernel) for kernel in (1, 3)])
 
 
 def _pool(layers: Layers, x: Expr) -> Expr:
-    pooled = nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2), ceil_mode=True)
-    return layers.keep(pooled, layers.channels(x))
+    return layers.pool(nn.max_pool2d, x, ceil_mode=True)

@@ -15,12 +15,12 @@ STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))
 
 def vgg19() -> Function:
     """An image (1, 3, 224, 224) to 1000 scores."""
-    layers = Layers()
+    layers = Layers(bias=True)
     x: Expr = relay.var("image", shape=(1, 3, 224, 224))
     for channels, count in STAGES:
         for _ in range(count):
-            x = layers.conv(x, channels, 3, bias=True)
-        x = layers.keep(nn.max_pool2d(x, pool_size=(2, 2), strides=(2, 2)), channels)
+            x = layers.conv(x, channels, 3)
+        x = layers.pool(nn.max_pool2d, x, size=2)
     x = layers.keep(nn.batch_flatten(x), 512 * 7 * 7)
     x = layers.dense(layers.dense(x, 4096, relu=True), 4096, relu=True)
     return function(layers.dense(x, 1000))
