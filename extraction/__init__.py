@@ -1,5 +1,9 @@
 """Extraction: the cheapest graph in an e-graph. The cost models of :mod:`eqsat.cost` can be had here too."""
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 from eqsat.cost import (
     Bytes,
     CostFunction,
@@ -13,9 +17,9 @@ from eqsat.cost import (
     Storage,
     ties_of,
 )
+from eqsat.errors import ExtractionError
 
-from .anytime import EXTRACTORS, auto, extract
-from .branch_and_cut import exact
+from .branch_and_cut import auto, exact
 from .greedy import dag, tree
 from .gym import read_gym, write_gym
 from .local_search import local
@@ -49,3 +53,25 @@ __all__ = [
     "tree",
     "write_gym",
 ]
+
+EXTRACTORS: dict[str, Callable[..., Result]] = {"tree": tree, "dag": dag, "local": local, "exact": exact, "auto": auto}
+
+
+def extract(problem: Problem, method: str = "auto", **limits: Any) -> Result:
+    """Extract by the method of that name.
+
+    Args:
+        problem: The problem.
+        method: A name in `EXTRACTORS`.
+        limits: The arguments `seconds`, `seed` and `incumbent` of the extractor.
+
+    Raises:
+        ExtractionError: There is no such method, `seconds` is not a positive number, or the incumbent is not an
+            extraction.
+    """
+    if method not in EXTRACTORS:
+        raise ExtractionError(f"there is no extraction method {method!r}; there are {', '.join(EXTRACTORS)}")
+    seconds = limits.get("seconds", math.inf)
+    if not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise ExtractionError(f"seconds must be a positive number, not {seconds!r}")
+    return EXTRACTORS[method](problem, **limits)

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from eqsat.errors import EqsatError
 
-from .anytime import EXTRACTORS, extract
+from . import EXTRACTORS, extract
 from .costs import Cost, as_tuple
 from .gym import read_gym
 from .problem import Problem

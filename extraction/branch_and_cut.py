@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +17,7 @@ from .cuts import Cuts
 from .deadline import Deadline
 from .frontier import decide
 from .greedy import cheapest_dag, tree
-from .local_search import SIMPLIFYING, improve
+from .local_search import PATIENCE, SIMPLIFYING, improve
 from .mutable import Simplified
 from .problem import Floats, Ints, Problem
 from .relaxation import Relaxation, SolverFailure
@@ -38,31 +39,40 @@ def exact(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbe
 
     Ctrl-C returns the best result so far. Arguments and errors are those of :func:`eqsat.extraction.auto`.
     """
-
-    def solve(small: Problem, deadline: Deadline, known: Ints | None) -> Result:
-        return prove(small, "exact", deadline, seed, known, patience=30, share=0.1)
-
-    return contracted(problem, seconds, incumbent, solve)
+    return contracted(problem, seconds, incumbent, partial(_prove, method="exact", seed=seed, patience=30, share=0.1))
 
 
-def prove(
-    problem: Problem,
-    method: str,
-    deadline: Deadline,
-    seed: int,
-    incumbent: Ints | None,
-    *,
-    patience: int,
-    share: float,
+def auto(problem: Problem, *, seconds: float = 5.0, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
+    """Extract greedily, then improve by local search, then prove optimality, in the time given.
+
+    The result is never dearer than those of `tree` and `dag` or the incumbent. If the time does not run out, it
+    depends on the seed alone. Ctrl-C returns the best result so far.
+
+    Args:
+        problem: The problem.
+        seconds: Wall time allowed.
+        seed: Seed of the random choices.
+        incumbent: A choice that the result is no worse than; int (C,), -1 for classes without a node.
+
+    Raises:
+        ExtractionError: The incumbent is not an extraction.
+    """
+    return contracted(
+        problem, seconds, incumbent, partial(_prove, method="auto", seed=seed, patience=PATIENCE, share=0.4)
+    )
+
+
+def _prove(
+    problem: Problem, deadline: Deadline, incumbent: Ints | None, *, method: str, seed: int, patience: int, share: float
 ) -> Result:
     """Solve by dynamic programming if that is quick; otherwise by greedy and local search, then branch and cut.
 
     Args:
         problem: The problem, contracted.
-        method: The extractor's name.
         deadline: When to stop.
-        seed: Seed of the random choices.
         incumbent: A choice that the result is no worse than.
+        method: The extractor's name.
+        seed: Seed of the random choices.
         patience: The number of kicks in a row without a saving after which the local search ends. Small problems
             get fewer of them at first, and the rest only if the first attempt at a proof fails.
         share: The share of the time left that the local search may take.
@@ -72,7 +82,7 @@ def prove(
         return finish(problem, choice, method=method, started=deadline.started, lower_bound=math.inf)
     solver = BranchAndCut(problem, tree(problem, incumbent=incumbent), seed, patience, share)
     try:
-        solver.improve(cheapest_dag(problem, deadline=deadline))
+        solver.improve(cheapest_dag(problem, deadline))
         message = solver.run(deadline)
     except KeyboardInterrupt:
         message = "interrupted"

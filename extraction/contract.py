@@ -11,10 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .costs import as_tuple
 from .deadline import Deadline
 from .problem import Ints, Problem
-from .solution import Result, finish
+from .solution import Result, finish, walk
 
 _WORTH = 0.02  # a round that dissolves no more than this share of the classes is the last
 
@@ -35,21 +34,18 @@ def contracted(problem: Problem, seconds: float, incumbent: ArrayLike | None, so
         ExtractionError: The incumbent is not an extraction.
     """
     deadline = Deadline(seconds)
-    given = None if incumbent is None else finish(problem, incumbent, method="", started=deadline.started)
     small = Contraction(problem)
+    if incumbent is not None:
+        walk(problem, incumbent)  # refuses one that is no extraction
     result = solve(small.problem, deadline, None if incumbent is None else small.restrict(incumbent))
-
-    def finished(choice: ArrayLike) -> Result:
-        bound, message = result.lower_bound, result.message
-        return finish(
-            problem, choice, method=result.method, started=deadline.started, lower_bound=bound, message=message
-        )
-
-    best = finished(small.expand(result.choice))
-    return (
-        best
-        if given is None or not problem.is_less(as_tuple(given.cost), as_tuple(best.cost))
-        else finished(given.choice)
+    return finish(
+        problem,
+        small.expand(result.choice),
+        method=result.method,
+        started=deadline.started,
+        lower_bound=result.lower_bound,
+        incumbent=incumbent,
+        message=result.message,
     )
 
 

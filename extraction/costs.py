@@ -19,10 +19,14 @@ def as_tuple(cost: Cost) -> tuple[float, ...]:
     return cost if isinstance(cost, tuple) else (cost,)
 
 
+def as_cost(costs: tuple[float, ...]) -> Cost:
+    """The cost that callers see, given one number for each objective."""
+    return costs if len(costs) > 1 else costs[0]
+
+
 def total(costs: Iterable[Cost]) -> Cost:
     """The sum of costs, objective by objective; 0 of none."""
-    sums = tuple(map(math.fsum, zip(*map(as_tuple, costs), strict=True)))
-    return sums if len(sums) > 1 else sums[0] if sums else 0.0
+    return as_cost(tuple(map(math.fsum, zip(*map(as_tuple, costs), strict=True))) or (0.0,))
 
 
 class Costs(tuple[float, ...]):

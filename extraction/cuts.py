@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .components import components, strongly_connected
 from .deadline import Deadline
-from .necessary import necessary
+from .necessary import necessary, union
 from .problem import Problem
 from .relaxation import Inequality, Relaxation
 
@@ -140,9 +140,7 @@ class Cuts:
             once = twice = 0
             closures = []
             for node in nodes:
-                closure = 0
-                for k in children[node]:
-                    closure |= must[k]
+                closure = union(must, children[node])
                 closures.append(closure)
                 twice |= once & closure
                 once |= closure

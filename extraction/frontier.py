@@ -8,12 +8,13 @@ nothing, have few such sets at each step.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from .components import strongly_connected
 from .costs import Term
 from .deadline import NEVER, Deadline
+from .necessary import bits
 from .problem import Problem
 
 _STEPS, _SPARE = 32, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
@@ -37,14 +38,14 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
         return None
     place = {index: number for number, index in enumerate([index for ring in rings for index in ring])}
     roots = {*problem.roots.tolist()}
-    enter = _enter if len(problem.objectives) == 1 else partial(_enter_several, _tolerances(problem))
+    enter = _enter if len(problem.objectives) == 1 else partial(_enter_several, problem.tolerances)
     states: dict[int, Front] = {0: [(problem.zero, None)]}  # by needed classes, the next to decide as lowest bit
     end, room = 0, _SPARE
     for ring in rings:
         size = len(ring)
         end += size
         inside = (1 << size) - 1
-        always = _bits([number for number, index in enumerate(ring) if index in roots])
+        always = bits([number for number, index in enumerate(ring) if index in roots])
         known: dict[int, list[Way]] = {0: [(problem.zero, 0, ())]}
         later: dict[int, Front] = {}
         for needed, front in states.items():
@@ -83,10 +84,6 @@ def _enter_several(tolerances: Sequence[float], front: Front, cost: Term, nodes:
         front.append((cost, (nodes, trail)))
 
 
-def _tolerances(problem: Problem) -> list[float]:
-    return [problem.tolerance(objective=objective) for objective in range(len(problem.objectives))]
-
-
 def _best(problem: Problem, front: Front) -> Trail:
     """The trail of least cost, objectives compared in order."""
     if len(front) > 1:
@@ -107,13 +104,6 @@ def _rings(problem: Problem) -> list[list[int]]:
     return [rings[number] for number in sorted(rings, reverse=True)]
 
 
-def _bits(places: Iterable[int]) -> int:
-    found = 0
-    for place in places:
-        found |= 1 << place
-    return found
-
-
 def _ways(problem: Problem, ring: list[int], wanted: list[int], place: Mapping[int, int], end: int) -> list[Way]:
     """All ways to choose for classes of a ring, and for those of it that these need, without a cycle.
 
@@ -122,7 +112,7 @@ def _ways(problem: Problem, ring: list[int], wanted: list[int], place: Mapping[i
     children, costs = problem.children, problem.costs
     if len(ring) == 1:
         nodes = [node for node in problem.class_nodes[ring[0]] if ring[0] not in children[node]]
-        return [(costs[node], _bits([place[c] - end for c in children[node]]), (node,)) for node in nodes]
+        return [(costs[node], bits([place[c] - end for c in children[node]]), (node,)) for node in nodes]
     found: list[Way] = []
     pending: list[tuple[list[int], dict[int, int]]] = [(wanted, {})]
     for still, chosen in pending:  # grows while it is read
@@ -132,7 +122,7 @@ def _ways(problem: Problem, ring: list[int], wanted: list[int], place: Mapping[i
                 near = dict.fromkeys([*still, *children[node]])
                 pending.append(([c for c in near if c in ring and c not in then], then))
         elif _is_acyclic(chosen, children):
-            below = _bits([place[c] - end for node in chosen.values() for c in children[node] if c not in chosen])
+            below = bits([place[c] - end for node in chosen.values() for c in children[node] if c not in chosen])
             cost = sum([costs[node] for node in chosen.values()], problem.zero)
             found.append((cost, below, [*chosen.values()]))
     return found
@@ -151,10 +141,9 @@ def _is_acyclic(chosen: Mapping[int, int], children: list[list[int]]) -> bool:
 
 def _choice(problem: Problem, trail: Trail) -> list[int]:
     """The nodes of a trail, by class."""
-    owner = problem.node_class.tolist()
     choice = [-1] * problem.num_classes
     while trail is not None:
         nodes, trail = trail
         for node in nodes:
-            choice[owner[node]] = node
+            choice[problem.owner[node]] = node
     return choice

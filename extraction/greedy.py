@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import zip_longest
 
 import numpy as np
@@ -14,8 +14,9 @@ from eqsat.collector import paused_gc
 
 from .components import components
 from .contract import contracted
+from .costs import Term
 from .deadline import NEVER, Deadline
-from .problem import Problem
+from .problem import Ints, Problem
 from .solution import Result, finish
 
 
@@ -45,11 +46,11 @@ def dag(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent
     Classes are settled in the order of their cheapest trees, so a choice never runs in a cycle. A second round
     settles them in the order of the sets' costs. Arguments and errors are those of :func:`tree`.
     """
-    return contracted(problem, math.inf, incumbent, lambda small, _, known: cheapest_dag(small, known))
+    return contracted(problem, math.inf, incumbent, cheapest_dag)
 
 
 @paused_gc()
-def cheapest_dag(problem: Problem, incumbent: ArrayLike | None = None, deadline: Deadline = NEVER) -> Result:
+def cheapest_dag(problem: Problem, deadline: Deadline = NEVER, incumbent: Ints | None = None) -> Result:
     """`dag` without contraction; classes not reached by the deadline keep the node of their cheapest tree."""
     started = time.perf_counter()
     choice, order = cheapest_trees(problem)
@@ -64,24 +65,24 @@ def cheapest_dag(problem: Problem, incumbent: ArrayLike | None = None, deadline:
     return finish(problem, sets.choice, method="dag", started=started, incumbent=first.choice)
 
 
-def cheapest_trees(problem: Problem) -> tuple[list[int], list[int]]:
+def cheapest_trees(problem: Problem, prices: list[float] | None = None) -> tuple[list[int], list[int]]:
     """The node of least tree cost of every class (-1 where there is none), and the order in which they were settled.
 
     With negative costs the strongly connected components are settled one after another, so the result is exact
     for graphs without cycles, and free of cycles for others.
+
+    Args:
+        problem: The problem.
+        prices: Other node costs, none of them negative.
     """
-    parents = problem.parents
-    owner = problem.node_class.tolist()
-    rank = components(problem) if problem.signed else [0] * problem.num_classes
-    missing = np.diff(problem.child_offsets).tolist()
-    for node in np.flatnonzero(problem.excluded).tolist():
-        missing[node] = -1
-    total = [*problem.costs]
+    parents, owner = problem.parents, problem.owner
+    rank = components(problem) if prices is None and problem.signed else [0] * problem.num_classes
+    missing = [*problem.fan]
+    total: list[Term] = [*(problem.costs if prices is None else prices)]
     choice = [-1] * problem.num_classes
-    best = [problem.infinity] * problem.num_classes
     order: list[int] = []
     heap = [(rank[owner[n]], total[n], n) for n, count in enumerate(missing) if not count]
-    heap.sort()
+    heapify(heap)
     while heap:
         _, price, node = heappop(heap)
         index = owner[node]
@@ -94,8 +95,7 @@ def cheapest_trees(problem: Problem) -> tuple[list[int], list[int]]:
             missing[parent] -= 1
             if not missing[parent]:
                 target = owner[parent]
-                if choice[target] < 0 and total[parent] <= best[target]:
-                    best[target] = total[parent]
+                if choice[target] < 0:
                     heappush(heap, (rank[target], total[parent], parent))
     return choice, order
 

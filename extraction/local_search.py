@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,18 +47,14 @@ def local(
     """
     if objective is not None:
         return _climb(problem, objective, Deadline(seconds), seed, incumbent)
-
-    def solve(small: Problem, deadline: Deadline, known: Ints | None) -> Result:
-        return _search(small, deadline, seed, known)
-
-    return contracted(problem, seconds, incumbent, solve)
+    return contracted(problem, seconds, incumbent, partial(_search, seed=seed))
 
 
-def _search(problem: Problem, deadline: Deadline, seed: int, incumbent: Ints | None) -> Result:
+def _search(problem: Problem, deadline: Deadline, incumbent: Ints | None, seed: int) -> Result:
     best = tree(problem, incumbent=incumbent)
     choice, message = best.choice, ""
     try:
-        best = cheapest_dag(problem, best.choice, deadline)
+        best = cheapest_dag(problem, deadline, best.choice)
         stage = simplify(problem, deadline=deadline.within(SIMPLIFYING * deadline.left()))
         if stage.problem is None:
             choice = stage.expand([])

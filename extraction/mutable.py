@@ -11,7 +11,7 @@ from eqsat.errors import ExtractionError
 
 from .components import strongly_connected
 from .costs import Cost, Term
-from .problem import Ints, Problem
+from .problem import Ints, Problem, derive
 
 Origin = int | tuple["Origin", "Origin"]
 """A node of the original problem, or two that are chosen together."""
@@ -38,7 +38,7 @@ class Simplified:
         Args:
             choice: The node chosen for each class of the small problem, -1 for none.
         """
-        owner = self._original.node_class.tolist()
+        owner = self._original.owner
         full = np.full(self._original.num_classes, -1, np.int64)
         pending = self._settled + [self._origins[n] for n in choice if n >= 0]
         while pending:
@@ -69,7 +69,7 @@ class MutableProblem:
 
     def __init__(self, problem: Problem, keep: Iterable[bool] | None) -> None:
         self.original = problem
-        self.owner = problem.node_class.tolist()
+        self.owner = [*problem.owner]
         self.cost = [*problem.costs]
         self.zero = problem.zero
         self.kids = [set(children) for children in problem.children]
@@ -123,7 +123,11 @@ class MutableProblem:
         Raises:
             ExtractionError: A root cannot be derived.
         """
-        order, missing = self._derive()
+        missing = [-1] * len(self.cost)
+        for nodes in self.nodes:
+            for node in nodes:
+                missing[node] = len(self.kids[node])
+        order = derive(missing, self.users, self.owner)
         known = bytearray(len(self.nodes))
         for index in order:
             known[index] = 1
@@ -147,30 +151,6 @@ class MutableProblem:
                     self._remove(node)
         return [index for index in order if reached[index]]
 
-    def _derive(self) -> tuple[list[int], list[int]]:
-        """The derivable classes, children first, and the number of children of each node that are not derivable."""
-        owner, users = self.owner, self.users
-        missing = [-1] * len(self.cost)
-        ready = []
-        for nodes in self.nodes:
-            for node in nodes:
-                missing[node] = len(self.kids[node])
-                if not missing[node]:
-                    ready.append(node)
-        known = bytearray(len(self.nodes))
-        order = []
-        for node in ready:  # grows while it is read: breadth first
-            index = owner[node]
-            if known[index]:
-                continue
-            known[index] = 1
-            order.append(index)
-            for user in users[index]:
-                missing[user] -= 1
-                if not missing[user]:
-                    ready.append(user)
-        return order, missing
-
     def _components(self, order: list[int]) -> list[int]:
         """The number of the strongly connected component of each class, as of :func:`strongly_connected`."""
         successors: list[list[int]] = [[] for _ in self.nodes]
@@ -186,17 +166,9 @@ class MutableProblem:
         cost = np.array([self.cost[n] for n in nodes], np.float64)
         slack = 1e-13 * np.abs(cost).max(axis=0, initial=0.0)  # what is left of a - a after rounding
         cost[np.abs(cost) < slack] = 0.0
-        kids = [sorted([number[k] for k in self.kids[n]]) for n in nodes]
-        small = (
-            Problem(
-                np.array([number[self.owner[n]] for n in nodes], np.int64),
-                np.cumsum([0, *map(len, kids)]),
-                np.array([k for ks in kids for k in ks], np.int64),
-                cost,
-                np.array([number[r] for r in self.roots], np.int64),
-                num_classes=len(alive),
-            )
-            if nodes
-            else None
-        )
+        price = dict(zip(nodes, cost.tolist(), strict=True))
+        classes = [
+            [(price[n], sorted([number[k] for k in self.kids[n]])) for n in self.nodes[index]] for index in alive
+        ]
+        small = Problem.from_lists(classes, [number[r] for r in self.roots]) if nodes else None
         return Simplified(small, self.constant, self.original, [self.origin[n] for n in nodes], self.settled)

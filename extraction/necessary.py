@@ -1,14 +1,28 @@
-"""Classes that every derivation of a class contains."""
+"""Sets of classes as the bits of integers, and the classes that every derivation of a class contains."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 
 from .deadline import Deadline
 
 _LIMIT = 20_000  # classes, above which the sets take too much memory: it grows with the square
 
 
+def bits(classes: Iterable[int]) -> int:
+    """The set of some classes."""
+    return reduce(or_, [1 << index for index in classes], 0)
+
+
+def union(sets: Sequence[int], classes: Iterable[int]) -> int:
+    """The union of the sets of some classes."""
+    return reduce(or_, [sets[index] for index in classes], 0)
+
+
 def necessary(needs: list[list[list[int]]], deadline: Deadline) -> list[int]:
-    """The classes that every derivation of a class contains, the class itself included, as bits of an integer.
+    """The classes that every derivation of a class contains, the class itself included.
 
     This is the greatest solution of must(c) = {c} | (intersection over nodes of the union over children of must).
 
@@ -31,10 +45,7 @@ def necessary(needs: list[list[list[int]]], deadline: Deadline) -> list[int]:
         for i, nodes in enumerate(needs):
             common = everything
             for kids in nodes:
-                closure = 0
-                for k in kids:
-                    closure |= must[k]
-                common &= closure
+                common &= union(must, kids)
                 if not common:
                     break
             common |= 1 << i

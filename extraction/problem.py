@@ -80,21 +80,12 @@ class Problem:
     @classmethod
     def from_lists(cls, classes: Sequence[Iterable[tuple[Cost, Iterable[int]]]], roots: ArrayLike) -> Problem:
         """The problem whose class ``i`` holds the nodes ``classes[i]``, each a (cost, child classes) pair."""
-        node_class: list[int] = []
-        cost: list[Cost] = []
-        child: list[int] = []
-        offsets = [0]
-        for index, nodes in enumerate(classes):
-            for price, children in nodes:
-                node_class.append(index)
-                cost.append(price)
-                child.extend(children)
-                offsets.append(len(child))
+        nodes = [(index, cost, [*children]) for index, of in enumerate(classes) for cost, children in of]
         return cls(
-            np.array(node_class, np.int64),
-            np.array(offsets),
-            np.array(child, np.int64),
-            np.array(cost, np.float64),
+            np.array([index for index, _, _ in nodes], np.int64),
+            np.cumsum([0, *[len(children) for _, _, children in nodes]]),
+            np.array([child for _, _, children in nodes for child in children], np.int64),
+            np.array([cost for _, cost, _ in nodes], np.float64),
             np.asarray(roots, np.int64),
             num_classes=len(classes),
         )
@@ -103,6 +94,18 @@ class Problem:
     def num_nodes(self) -> int:
         """N, the number of nodes."""
         return len(self.cost)
+
+    @cached_property
+    def owner(self) -> list[int]:
+        """The class of every node, as a list."""
+        owner: list[int] = self.node_class.tolist()
+        return owner
+
+    @cached_property
+    def fan(self) -> list[int]:
+        """The number of children of every node, -1 for those that must not be chosen."""
+        fan: list[int] = np.where(self.excluded, -1, np.diff(self.child_offsets)).tolist()
+        return fan
 
     @cached_property
     def children(self) -> list[list[int]]:
@@ -143,11 +146,6 @@ class Problem:
         """The cost of nothing, as an item of `costs`."""
         return 0.0 if self.cost.ndim == 1 else Costs([0.0] * len(self.objectives))
 
-    @property
-    def infinity(self) -> Term:
-        """A cost above all others, as an item of `costs`."""
-        return math.inf if self.cost.ndim == 1 else Costs([math.inf] * len(self.objectives))
-
     @cached_property
     def scalars(self) -> list[float]:
         """One number for each node; sums of these numbers over classes compare as sums of the costs do.
@@ -174,6 +172,11 @@ class Problem:
     def excluded(self) -> NDArray[np.bool_]:
         """Nodes that must not be chosen; bool (N,)."""
         return self.subsumed if self.subsumed is not None else np.zeros(self.num_nodes, bool)
+
+    @cached_property
+    def tolerances(self) -> list[float]:
+        """The tolerance of small costs under each objective."""
+        return [self.tolerance(objective=objective) for objective in range(len(self.objectives))]
 
     def tolerance(self, cost: float = 0.0, objective: int = 0) -> float:
         """The difference up to which two costs under an objective count as equal.
@@ -251,22 +254,9 @@ class Problem:
     @cached_property
     def derivable(self) -> NDArray[np.bool_]:
         """Which classes have a finite extraction; bool (C,)."""
-        missing = np.diff(self.child_offsets).tolist()
-        owner, parents = self.node_class.tolist(), self.parents
-        known = np.zeros(self.num_classes, bool).tolist()
-        allowed = (~self.excluded).tolist()
-        ready = [n for n, count in enumerate(missing) if not count]
-        while ready:
-            node = ready.pop()
-            index = owner[node]
-            if known[index] or not allowed[node]:
-                continue
-            known[index] = True
-            for parent in parents[index]:
-                missing[parent] -= 1
-                if not missing[parent]:
-                    ready.append(parent)
-        return np.array(known, bool)
+        known = np.zeros(self.num_classes, bool)
+        known[derive([*self.fan], self.parents, self.owner)] = True
+        return known
 
     def _lack(self, index: int) -> str:
         """Say why a class cannot be extracted: a class below it is empty, or every way down runs in a cycle."""
@@ -281,6 +271,31 @@ class Problem:
         ring = [*seen][[*seen].index(index) :]
         shown = " -> ".join(self.class_name(c) for c in [*ring[:5], index])
         return f"every way down returns to where it was ({shown})"
+
+
+def derive(missing: list[int], users: Sequence[Iterable[int]], owner: Sequence[int]) -> list[int]:
+    """The classes that can be derived, children before parents.
+
+    Args:
+        missing: The number of children of each node, negative for nodes to leave out. Each child that is derived is
+            subtracted: 0 remains for the nodes that can be derived.
+        users: The nodes that need each class, as often as they are to be subtracted from.
+        owner: The class of each node.
+    """
+    ready = [node for node, count in enumerate(missing) if not count]
+    known = bytearray(len(users))
+    order = []
+    for node in ready:  # grows while it is read: breadth first
+        index = owner[node]
+        if known[index]:
+            continue
+        known[index] = 1
+        order.append(index)
+        for user in users[index]:
+            missing[user] -= 1
+            if not missing[user]:
+                ready.append(user)
+    return order
 
 
 def group(keys: Ints, values: Ints, size: int) -> list[list[int]]:

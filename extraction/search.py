@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
 from random import Random
 
 import numpy as np
 
 from .deadline import Deadline
+from .greedy import cheapest_trees
 from .problem import Floats, Problem
 from .uses import Uses
 
@@ -29,16 +29,10 @@ class Search(Uses):
     """
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        super().__init__([list(dict.fromkeys(children)) for children in problem.children], problem.scalars, [], [])
+        super().__init__(problem.children, problem.scalars, [], [])
         self.problem = problem
-        self.users: list[list[int]] = [[] for _ in range(problem.num_classes)]
-        for node, children in enumerate(self.children):
-            for child in children:
-                self.users[child].append(node)
-        self.owner = problem.node_class.tolist()
+        self.users, self.owner, self.options = problem.parents, problem.owner, problem.class_nodes
         self.roots = problem.roots.tolist()
-        self.options = problem.class_nodes
-        self.excluded = problem.excluded.tolist()
         self.random = Random(seed)
         self.cost = math.inf
         self.base = cost_above_least(problem)
@@ -53,27 +47,6 @@ class Search(Uses):
             self.uses[root] += 1
             if self.uses[root] == 1:
                 self.cost += self.cost_of(self.take(self.choice[root], self.choice))
-
-    def rebuild(self, weights: list[float]) -> list[int]:
-        """The choice of cheapest trees under other node costs (none negative); it is complete and has no cycle."""
-        owner, users = self.owner, self.users
-        total = weights.copy()
-        missing = [-1 if out else len(kids) for out, kids in zip(self.excluded, self.children, strict=True)]
-        choice = [-1] * len(users)
-        heap = [(total[n], n) for n, count in enumerate(missing) if not count]
-        heapify(heap)
-        while heap:
-            price, node = heappop(heap)
-            index = owner[node]
-            if choice[index] >= 0:
-                continue
-            choice[index] = node
-            for user in users[index]:
-                total[user] += price
-                missing[user] -= 1
-                if not missing[user] and choice[owner[user]] < 0:
-                    heappush(heap, (total[user], user))
-        return choice
 
     # -- switching one class -------------------------------------------------------------------------------------
 
@@ -131,7 +104,7 @@ class Search(Uses):
         kept = (self.choice, self.uses, self.cost)
         better = False
         try:
-            self.start(self.rebuild(weights))
+            self.start(cheapest_trees(self.problem, weights)[0])
             self.descend(deadline)
             better = self.cost <= kept[2] + self.slack
         finally:  # also where Ctrl-C strikes

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from eqsat.collector import paused_gc
 
-from .costs import Costs, Term
+from .costs import Costs
 from .deadline import NEVER, Deadline
 from .mutable import MutableProblem, Simplified
-from .necessary import necessary
+from .necessary import bits, necessary, union
 from .problem import Problem
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ def simplify(problem: Problem, keep: Iterable[bool] | None = None, deadline: Dea
     Raises:
         ExtractionError: No extraction remains without the nodes that `keep` excludes.
     """
-    reducer = (_Reducer if len(problem.objectives) == 1 else _SeveralReducer)(problem, keep, deadline)
+    reducer = _Reducer(problem, keep, deadline)
     reducer.run()
     return reducer.result()
 
@@ -59,6 +59,7 @@ class _Reducer(MutableProblem):
     def __init__(self, problem: Problem, keep: Iterable[bool] | None, deadline: Deadline) -> None:
         super().__init__(problem, keep)
         self.deadline = deadline
+        self.tolerances = problem.tolerances
 
     def run(self) -> None:
         """Apply the rules until they change little."""
@@ -111,15 +112,13 @@ class _Reducer(MutableProblem):
 
     def _must(self, order: list[int]) -> list[int]:
         """The classes that every derivation of a class contains, as bits, by position in the order."""
-        self.number = number = {index: i for i, index in enumerate(order)}
-        needs = [[[number[k] for k in self.kids[n]] for n in self.nodes[index]] for index in order]
+        self.number = {index: i for i, index in enumerate(order)}
+        needs = [[self._numbers(node) for node in self.nodes[index]] for index in order]
         return necessary(needs, self.deadline)
 
-    def _closure(self, node: int, must: list[int]) -> int:
-        closure = 0
-        for kid in self.kids[node]:
-            closure |= must[self.number[kid]]
-        return closure
+    def _numbers(self, node: int) -> list[int]:
+        """The positions of the children of a node."""
+        return [self.number[kid] for kid in self.kids[node]]
 
     def _drop_dominated(self, order: list[int], must: list[int]) -> None:
         for index in order:
@@ -136,28 +135,26 @@ class _Reducer(MutableProblem):
             own = 1 << self.number[index]
             names: list[int] = []
             kept: list[int] = []
-            closures = {node: self._closure(node, must) for node in self.nodes[index]}
+            closures = {node: union(must, self._numbers(node)) for node in self.nodes[index]}
             for node in self._by_cost(index):
                 closure = closures[node]
                 if closure & own or self._is_dominated(node, closure, self._no_dearer(node, names, kept)):
                     self._remove(node)
                 else:
                     names.append(node)
-                    kept.append(sum([1 << self.number[k] for k in self.kids[node]]))
+                    kept.append(bits(self._numbers(node)))
 
     def _is_dominated(self, node: int, closure: int, rivals: list[int]) -> bool:
         """Whether one of the sets of needed classes is within what the node needs at any depth."""
         if self.signed:
-            return sum([1 << self.number[k] for k in self.kids[node]]) in rivals
+            return bits(self._numbers(node)) in rivals
         outside = ~closure
         return any(not needs & outside for needs in rivals)
 
     def _force_must(self, must: list[int]) -> None:
         if not must:
             return
-        forced = 0
-        for root in self.roots:
-            forced |= must[self.number[root]]
+        forced = union(must, [self.number[root] for root in self.roots])
         for index, i in self.number.items():
             if forced >> i & 1:
                 self.roots[index] = None
@@ -215,14 +212,17 @@ class _Reducer(MutableProblem):
 
     def _no_dearer(self, node: int, names: list[int], needs: list[T]) -> list[T]:
         """The needs of those siblings (given in order of cost, all before the node) that are no dearer than it."""
-        return needs
-
-    def _least(self, costs: list[Term]) -> Term:
-        """The largest cost that can be subtracted from all of these and leave none negative."""
-        return min(costs)
+        if len(self.tolerances) == 1:
+            return needs
+        cost = self.cost[node]
+        return [
+            need for other, need in zip(names, needs, strict=True) if self.cost[other].covers(cost, self.tolerances)
+        ]
 
     def _pull_up(self, index: int) -> None:
-        least = self._least([self.cost[n] for n in self.nodes[index]])
+        """Move to the users what all nodes cost at least."""
+        costs = [self.cost[n] for n in self.nodes[index]]
+        least = min(costs) if len(self.tolerances) == 1 else Costs(map(min, zip(*costs, strict=True)))
         if least == self.zero:
             return
         for node in self.nodes[index]:
@@ -253,20 +253,3 @@ class _Reducer(MutableProblem):
         for node in [*nodes]:
             self._remove(node)
         self._remove(user)
-
-
-class _SeveralReducer(_Reducer):
-    """The same with several objectives."""
-
-    def __init__(self, problem: Problem, keep: Iterable[bool] | None, deadline: Deadline) -> None:
-        super().__init__(problem, keep, deadline)
-        self.tolerances = [problem.tolerance(objective=each) for each in range(len(problem.objectives))]
-
-    def _no_dearer(self, node: int, names: list[int], needs: list[T]) -> list[T]:
-        cost = self.cost[node]
-        return [
-            need for other, need in zip(names, needs, strict=True) if self.cost[other].covers(cost, self.tolerances)
-        ]
-
-    def _least(self, costs: list[Term]) -> Term:
-        return Costs(map(min, *costs)) if len(costs) > 1 else costs[0]

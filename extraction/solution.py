@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from eqsat.errors import ExtractionError
 
-from .costs import Cost
+from .costs import Cost, as_cost
 from .problem import Ints, Problem
 
 
@@ -131,11 +131,7 @@ def finish(
             best, cost, tree_cost = kept, kept_cost, kept_tree
     bound, optimal = _bound(problem, cost, lower_bound)
     seconds = time.perf_counter() - started
-    return Result(best, _shown(cost), _shown(tree_cost), _shown(bound), optimal, seconds, method, message)
-
-
-def _shown(costs: tuple[float, ...]) -> Cost:
-    return costs if len(costs) > 1 else costs[0]
+    return Result(best, as_cost(cost), as_cost(tree_cost), as_cost(bound), optimal, seconds, method, message)
 
 
 def _bound(problem: Problem, costs: tuple[float, ...], known: Cost) -> tuple[tuple[float, ...], bool]:
@@ -168,7 +164,7 @@ def dag_cost(problem: Problem, choice: ArrayLike) -> Cost:
     Raises:
         ExtractionError: The choice is not an extraction.
     """
-    return _shown(_price(problem, choice)[1])
+    return as_cost(_price(problem, choice)[1])
 
 
 def _price(problem: Problem, choice: ArrayLike) -> tuple[Ints, tuple[float, ...], tuple[float, ...]]:
