@@ -44,7 +44,11 @@ def _related(op: Op, attrs: Attrs | None, arg_types: tuple[Type, ...]) -> Type:
     """The type by the operator's own relation."""
     if op.infer is None:
         raise TypeCheckError("there is no type relation")
-    return op.infer(complete_attrs(op, attrs), arg_types)
+    attrs = complete_attrs(op, attrs)
+    for field in op.fields:
+        if attrs is not None and field.choices and attrs[field.name] not in field.choices:
+            raise TypeCheckError(f"{field.name} must be one of {list(field.choices)}, not {attrs[field.name]!r}")
+    return op.infer(attrs, arg_types)
 
 
 _related_once = lru_cache(maxsize=1 << 12)(_related)

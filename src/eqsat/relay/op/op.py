@@ -57,6 +57,7 @@ class Field:
             that the attribute is not set, whatever its kind.
         convert: a function applied to a given value before it is stored, for example to make a pair of an int.
         told: whether the text form states the value even if it is the default, because Relay declares no default.
+        choices: the values that type inference accepts; empty if it accepts all.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Field:
     default: Any = REQUIRED
     convert: Callable[[Any], Any] | None = None
     told: bool = False
+    choices: Sequence[str] = ()
 
     def __call__(self, value: Any) -> Any:
         """Convert ``value`` to the form in which it is stored.

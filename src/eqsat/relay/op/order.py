@@ -11,7 +11,7 @@ from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
-from eqsat.relay.op.types import axis_index, ranked, tensor
+from eqsat.relay.op.types import along_axis, axis_index, ranked, tensor
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
 
@@ -26,18 +26,12 @@ def order_of(data: Any, axis: int, ascending: bool) -> Any:
     return data.shape[axis] - 1 - np.flip(backward, axis)
 
 
-def _sort_type(attrs: Any, args: Sequence[Type]) -> TensorType:
-    data = tensor(args[0])
-    axis_index(attrs.axis, len(data.shape))
-    return data
-
-
 sort = define(
     "sort",
     "data",
     AXIS,
     Field("is_ascend", "bool", True),
-    infer=_sort_type,
+    infer=along_axis,
     kernel=lambda attrs, data: np.take_along_axis(data, order_of(data, attrs.axis, attrs.is_ascend), attrs.axis),
     kind=OpPattern.OPAQUE,
 )
@@ -47,7 +41,7 @@ argsort = define(
     AXIS,
     Field("is_ascend", "bool", True),
     Field("dtype", "dtype", "int32"),
-    infer=lambda attrs, args: TensorType(_sort_type(attrs, args).shape, attrs.dtype),
+    infer=lambda attrs, args: TensorType(along_axis(attrs, args).shape, attrs.dtype),
     kernel=lambda attrs, data: order_of(data, attrs.axis, attrs.is_ascend).astype(attrs.dtype),
     kind=OpPattern.OPAQUE,
 )

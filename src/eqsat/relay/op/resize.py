@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.relay.op.shape import spread
+
 _EPSILON = 1e-5  # keeps floor and ceil off rounding errors of the coordinates
 
 
@@ -51,7 +53,7 @@ def resize_array(
             window = (roi[axis - data.ndim - count], roi[axis - data.ndim])
         places = COORDINATES[mode](np.arange(size), dim, size, *window)
         if mode == "tf_crop_and_resize":
-            beyond = beyond | _on_axis((places < 0) | (places > dim - 1), axis, data.ndim)
+            beyond = beyond | spread((places < 0) | (places > dim - 1), axis, data.ndim)
         if method == "nearest_neighbor":
             chosen = ROUNDINGS[rounding or ("round" if mode == "align_corners" else "floor")](places)
             data = np.take(data, np.clip(chosen, 0, dim - 1).astype(np.int64), axis)
@@ -73,7 +75,7 @@ def _interpolate(data: Any, axis: int, places: Any, method: str, alpha: float, e
     result = 0.0
     for tap, weight in zip(taps, weights, strict=True):
         values = np.take(data, np.clip(tap, 0, dim - 1).astype(np.int64), axis)
-        result = result + values * _on_axis(weight, axis, data.ndim)
+        result = result + values * spread(weight, axis, data.ndim)
     return result
 
 
@@ -85,43 +87,19 @@ def _weight(distance: Any, method: str, alpha: float) -> Any:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
-def _on_axis(vector: Any, axis: int, rank: int) -> Any:
-    return vector.reshape([-1 if place == axis else 1 for place in range(rank)])
-
-
-def _half_pixel(x: Any, dim: int, size: int, begin: float, end: float) -> Any:
-    return (x + 0.5) * (dim / size) - 0.5
-
-
-def _pytorch_half_pixel(x: Any, dim: int, size: int, begin: float, end: float) -> Any:
-    return _half_pixel(x, dim, size, begin, end) if size > 1 else np.zeros(size)
-
-
-def _align_corners(x: Any, dim: int, size: int, begin: float, end: float) -> Any:
-    return x * ((dim - 1) / (size - 1)) if size > 1 else np.zeros(size)
-
-
-def _asymmetric(x: Any, dim: int, size: int, begin: float, end: float) -> Any:
-    return x * (dim / size)
-
-
-def _tf_half_pixel_for_nn(x: Any, dim: int, size: int, begin: float, end: float) -> Any:
-    return (x + 0.5) * (dim / size)
-
-
-def _tf_crop_and_resize(x: Any, dim: int, size: int, begin: float, end: float) -> Any:
+def _crop_and_resize(x: Any, dim: int, size: int, begin: float, end: float) -> Any:
     if size == 1:
         return np.full(1, 0.5 * (begin + end) * (dim - 1))
     return begin * (dim - 1) + x * ((end - begin) * (dim - 1) / (size - 1))
 
 
 COORDINATES: dict[str, Callable[[Any, int, int, float, float], Any]] = {
-    "align_corners": _align_corners,
-    "asymmetric": _asymmetric,
-    "half_pixel": _half_pixel,
-    "pytorch_half_pixel": _pytorch_half_pixel,
-    "tf_crop_and_resize": _tf_crop_and_resize,
-    "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
+    "align_corners": lambda x, dim, size, *roi: x * ((dim - 1) / max(size - 1, 1)),
+    "asymmetric": lambda x, dim, size, *roi: x * (dim / size),
+    "half_pixel": lambda x, dim, size, *roi: (x + 0.5) * (dim / size) - 0.5,
+    "pytorch_half_pixel": lambda x, dim, size, *roi: ((x + 0.5) * (dim / size) - 0.5) if size > 1 else 0.0 * x,
+    "tf_crop_and_resize": _crop_and_resize,
+    "tf_half_pixel_for_nn": lambda x, dim, size, *roi: (x + 0.5) * (dim / size),
 }
 """From output positions to input coordinates: positions, input size, output size, region of interest."""
 

@@ -15,6 +15,7 @@ from eqsat.errors import EvaluationError, TypeCheckError
 from eqsat.relay.op import dyn
 from eqsat.relay.op.index import bounded
 from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.shape import spread
 from eqsat.relay.op.types import axis_index, broadcast_shape, check_dtype, ranked, tensor, tensors, unify
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
@@ -133,10 +134,7 @@ def _gather_nd_type(attrs: Any, args: Sequence[Type]) -> Type:
 
 def _gather_nd(attrs: Any, data: Any, indices: Any) -> Any:
     batch, rest = attrs.batch_dims, indices.shape[1:]
-    lead = [
-        np.arange(rest[axis]).reshape([-1 if place == axis else 1 for place in range(len(rest))])
-        for axis in range(batch)
-    ]
+    lead = [spread(np.arange(rest[axis]), axis, len(rest)) for axis in range(batch)]
     return data[(*lead, *(bounded(row, dim, "fast") for row, dim in zip(indices, data.shape[batch:], strict=False)))]
 
 
@@ -218,7 +216,7 @@ def _one_hot_type(attrs: Any, args: Sequence[Type]) -> Type:
 def hot_rows(indices: Any, on: Any, off: Any, depth: int, axis: int, dtype: str) -> Any:
     """``on`` where the position along ``axis`` equals the index, ``off`` elsewhere."""
     axis = axis_index(axis, indices.ndim + 1)
-    steps = np.arange(depth).reshape([-1 if place == axis else 1 for place in range(indices.ndim + 1)])
+    steps = spread(np.arange(depth), axis, indices.ndim + 1)
     return np.where(np.expand_dims(indices, axis) == steps, on.astype(dtype), off.astype(dtype))
 
 

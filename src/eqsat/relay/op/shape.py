@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import multiply_dims, quotient
@@ -122,6 +123,11 @@ def reshape_codes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...
 
 def _text(shape: Sequence[Dim]) -> str:
     return f"({', '.join(map(str, shape))})"
+
+
+def spread(vector: Any, axis: int, rank: int) -> Any:
+    """An array of one dimension, shaped to broadcast along ``axis`` of one of ``rank`` dimensions."""
+    return vector.reshape([-1 if place == axis % rank else 1 for place in range(rank)])
 
 
 FARTHEST = 10**9

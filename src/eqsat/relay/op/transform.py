@@ -14,6 +14,7 @@ from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.shape import resolve_reshape
 from eqsat.relay.op.types import (
+    along_axis,
     axes_indices,
     axis_index,
     broadcast_shape,
@@ -193,11 +194,6 @@ def _transpose_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TensorType([data.shape[axis] for axis in axes], data.dtype)
 
 
-def _reverse_type(attrs: Any, args: Sequence[Type]) -> Type:
-    axis_index(attrs.axis, len(tensor(args[0]).shape))
-    return args[0]
-
-
 transpose = define(
     "transpose",
     "data",
@@ -211,7 +207,7 @@ reverse = define(
     "reverse",
     "data",
     Field("axis", "int"),
-    infer=_reverse_type,
+    infer=along_axis,
     kernel=lambda attrs, data: np.flip(data, attrs.axis),
     kind=INJECTIVE,
     traits=Trait.MOVES,

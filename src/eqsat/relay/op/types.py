@@ -92,6 +92,13 @@ def same_type(attrs: Any, args: Sequence[Type]) -> Type:
     return tensor(args[0])
 
 
+def along_axis(attrs: Any, args: Sequence[Type]) -> TensorType:
+    """Relation of operators that work along the attribute ``axis``: the result has the type of the first argument."""
+    data = tensor(args[0])
+    axes_indices(attrs.axis, len(data.shape))
+    return data
+
+
 def predicate(attrs: Any, args: Sequence[Type]) -> Type:
     """Relation of predicates: the result is a bool tensor of the first argument's shape."""
     return TensorType(tensor(args[0]).shape, "bool")

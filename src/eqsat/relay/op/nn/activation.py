@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
-from eqsat.relay.op.error_function import erf
 from eqsat.relay.op.nn.norm import deduce_per_channel
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.reduce import accumulator
-from eqsat.relay.op.types import axis_index, ranked, same_type, size, tensor, unify
+from eqsat.relay.op.shape import spread
+from eqsat.relay.op.tensor import erf_of, sigmoid_of
+from eqsat.relay.op.types import along_axis, axis_index, ranked, same_type, size, tensor, unify
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Type
 
@@ -44,9 +45,7 @@ def _prelu_type(attrs: Any, args: Sequence[Type]) -> Type:
 
 
 def _prelu(attrs: Any, data: Any, alpha: Any) -> Any:
-    shape = [1] * data.ndim
-    shape[attrs.axis] = -1
-    return np.where(data >= 0, data, data * alpha.reshape(shape))
+    return np.where(data >= 0, data, data * spread(alpha, attrs.axis, data.ndim))
 
 
 prelu = define(
@@ -83,7 +82,7 @@ def _gelu(attrs: Any, data: Any) -> Any:
         inside = number(sqrt(2 / pi)) * (wide + number(0.044715) * wide * wide * wide)
         share = number(0.5) * (1 + np.tanh(inside))
     else:
-        share = number(0.5) * (1 + erf(wide * number(sqrt(0.5))))
+        share = number(0.5) * (1 + erf_of(wide * number(sqrt(0.5))))
     return (wide * share).astype(data.dtype, copy=False)
 
 
@@ -98,6 +97,55 @@ gelu = define(
     flops=lambda attrs, args, ty: 8 * size(ty),
 )
 """Relay has no such operator. ``approximate`` is ``none`` or ``tanh``, as in ONNX."""
+
+# ---- others for which Relay has no operator, with the names, attributes and defaults that ONNX gives them
+
+
+def _activation(name: str, function: Callable[..., Any], **defaults: float) -> Builder:
+    """An elementwise operator; ``function`` takes the data and the values of its attributes, all of one dtype.
+
+    That dtype is float32 for data of float16.
+    """
+
+    def kernel(attrs: Any, data: Any) -> Any:
+        wide = data.astype(accumulator(data.dtype), copy=False)
+        numbers = [wide.dtype.type(attrs[attr]) for attr in defaults]
+        return np.asarray(function(wide, *numbers)).astype(data.dtype, copy=False)
+
+    return define(
+        f"nn.{name}",
+        "data",
+        *(Field(attr, "float", default) for attr, default in defaults.items()),
+        infer=same_type,
+        kernel=kernel,
+        kind=OpPattern.ELEMWISE,
+        traits=Trait.ELEMENTWISE,
+        flops=lambda attrs, args, ty: 4 * size(ty),
+    )
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(x, x.dtype.type(0))
+
+
+def _selu(x: Any, alpha: Any, gamma: Any) -> Any:
+    return gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _shrink(x: Any, bias: Any, lambd: Any) -> Any:
+    return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))
+
+
+celu = _activation("celu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)), alpha=1.0)
+elu = _activation("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), alpha=1.0)
+hard_sigmoid = _activation("hard_sigmoid", lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), alpha=0.2, beta=0.5)
+mish = _activation("mish", lambda x: x * np.tanh(_softplus(x)))
+selu = _activation("selu", _selu, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)
+shrink = _activation("shrink", _shrink, bias=0.0, lambd=0.5)
+softplus = _activation("softplus", _softplus)
+softsign = _activation("softsign", lambda x: x / (1 + np.abs(x)))
+swish = _activation("swish", lambda x, alpha: x * sigmoid_of(alpha * x), alpha=1.0)
+thresholded_relu = _activation("thresholded_relu", lambda x, alpha: np.where(x > alpha, x, 0), alpha=1.0)
 
 # ---- softmax
 
@@ -119,17 +167,12 @@ def _log_softmax(attrs: Any, data: Any) -> Any:
     return (moved - np.log(np.sum(np.exp(moved), axis=attrs.axis, keepdims=True))).astype(data.dtype, copy=False)
 
 
-def _along_axis(attrs: Any, args: Sequence[Type]) -> Type:
-    axis_index(attrs.axis, len(tensor(args[0]).shape))
-    return args[0]
-
-
 def _softmax(name: str, kernel: Any) -> Builder:
     return define(
         f"nn.{name}",
         "data",
         Field("axis", "int", -1),
-        infer=_along_axis,
+        infer=along_axis,
         kernel=kernel,
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
         flops=lambda attrs, args, ty: 5 * size(ty),
@@ -140,4 +183,7 @@ softmax = _softmax("softmax", lambda attrs, data: softmax_of(data, attrs.axis))
 fast_softmax = _softmax("fast_softmax", lambda attrs, data: softmax_of(data, attrs.axis))
 log_softmax = _softmax("log_softmax", _log_softmax)
 
-__all__ = ["fast_softmax", "gelu", "hardswish", "leaky_relu", "log_softmax", "prelu", "relu", "softmax"]
+__all__ = [
+    "celu", "elu", "fast_softmax", "gelu", "hard_sigmoid", "hardswish", "leaky_relu", "log_softmax", "mish", "prelu",
+    "relu", "selu", "shrink", "softmax", "softplus", "softsign", "swish", "thresholded_relu",
+]  # fmt: skip

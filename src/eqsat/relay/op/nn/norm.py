@@ -10,7 +10,8 @@ import numpy as np
 from eqsat.errors import TypeCheckError
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.reduce import accumulator, mean_over
-from eqsat.relay.op.types import axes_indices, axis_index, ranked, size, tensor, unify
+from eqsat.relay.op.shape import spread
+from eqsat.relay.op.types import along_axis, axes_indices, axis_index, ranked, size, tensor, unify
 from eqsat.relay.ty import TensorType, TupleType, Type
 
 EPSILON = Field("epsilon", "float", 1e-5)
@@ -26,20 +27,13 @@ def deduce_per_channel(attrs: Any, args: Sequence[Type | None]) -> Sequence[Type
     return [data, *(vector if arg is None else arg for arg in args[1:])]
 
 
-def _channel_vectors(axis: int, args: Sequence[Type]) -> TensorType:
-    """The data's type, after checking that all other arguments are vectors along its ``axis``."""
+def _channel_vectors(attrs: Any, args: Sequence[Type]) -> TensorType:
+    """The data's type, after checking that all other arguments are vectors along its axis."""
     data = tensor(args[0])
-    channels = data.shape[axis_index(axis, len(data.shape))]
+    channels = data.shape[axis_index(attrs.axis, len(data.shape))]
     for arg in args[1:]:
         unify(channels, ranked(arg, 1, "a parameter").shape[0], "channels of data and a parameter:")
     return data
-
-
-def _on_axis(vector: Any, data: Any, axis: int) -> Any:
-    """``vector`` shaped to broadcast along ``axis`` of ``data``."""
-    shape = [1] * data.ndim
-    shape[axis] = -1
-    return vector.reshape(shape)
 
 
 def normalized(data: Any, axes: tuple[int, ...], epsilon: float) -> Any:
@@ -53,32 +47,28 @@ def normalized(data: Any, axes: tuple[int, ...], epsilon: float) -> Any:
 def _scaled(attrs: Any, values: Any, gamma: Any, beta: Any, axis: int, dtype: Any) -> Any:
     """``values * gamma + beta`` along ``axis``, as far as ``attrs`` ask for them."""
     if attrs.scale:
-        values = values * _on_axis(gamma, values, axis)
+        values = values * spread(gamma, axis, values.ndim)
     if attrs.center:
-        values = values + _on_axis(beta, values, axis)
+        values = values + spread(beta, axis, values.ndim)
     return values.astype(dtype, copy=False)
 
 
 # ---- statistics given
 
 
-def _bias_add_type(attrs: Any, args: Sequence[Type]) -> Type:
-    return _channel_vectors(attrs.axis, args)
-
-
 bias_add = define(
     "nn.bias_add",
     "data bias",
     Field("axis", "int", 1),
-    infer=_bias_add_type,
+    infer=_channel_vectors,
     deduce=deduce_per_channel,
-    kernel=lambda attrs, data, bias: data + _on_axis(bias, data, attrs.axis),
+    kernel=lambda attrs, data, bias: data + spread(bias, attrs.axis, data.ndim),
     kind=OpPattern.BROADCAST,
 )
 
 
 def _batch_norm_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = _channel_vectors(attrs.axis, args)
+    data = _channel_vectors(attrs, args)
     return TupleType([data, args[3], args[4]])
 
 
@@ -90,7 +80,7 @@ def _batch_norm(attrs: Any, data: Any, gamma: Any, beta: Any, mean: Any, var: An
     shift = -mean * factor
     if attrs.center:
         shift = shift + beta
-    out = wide * _on_axis(factor, data, attrs.axis) + _on_axis(shift, data, attrs.axis)
+    out = wide * spread(factor, attrs.axis, data.ndim) + spread(shift, attrs.axis, data.ndim)
     return out.astype(data.dtype, copy=False), mean, var
 
 
@@ -125,7 +115,7 @@ def _instance_norm(attrs: Any, data: Any, gamma: Any, beta: Any) -> Any:
 
 
 def _group_norm_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = _channel_vectors(attrs.axis, args)
+    data = _channel_vectors(attrs, args)
     channels = data.shape[axis_index(attrs.axis, len(data.shape))]
     if attrs.num_groups < 1 or (isinstance(channels, int) and channels % attrs.num_groups):
         raise TypeCheckError(f"{channels} channels cannot be divided into {attrs.num_groups} groups")
@@ -152,13 +142,9 @@ def _norm(name: str, kernel: Any, infer: Any, *fields: Field) -> Any:
     )
 
 
-def _per_channel_type(attrs: Any, args: Sequence[Type]) -> Type:
-    return _channel_vectors(attrs.axis, args)
-
-
-layer_norm = _norm("layer_norm", _layer_norm, _per_channel_type, Field("axis", "int", -1), EPSILON, CENTER, SCALE)
+layer_norm = _norm("layer_norm", _layer_norm, _channel_vectors, Field("axis", "int", -1), EPSILON, CENTER, SCALE)
 instance_norm = _norm(
-    "instance_norm", _instance_norm, _per_channel_type, Field("axis", "int", 1), EPSILON, CENTER, SCALE
+    "instance_norm", _instance_norm, _channel_vectors, Field("axis", "int", 1), EPSILON, CENTER, SCALE
 )
 group_norm = _norm(
     "group_norm",
@@ -177,7 +163,7 @@ def _rms_norm(attrs: Any, data: Any, gamma: Any) -> Any:
     wide = data.astype(accumulator(data.dtype), copy=False)
     squares = mean_over(wide * wide, (axis_index(attrs.axis, data.ndim),), keepdims=True)
     values = wide / np.sqrt(squares + wide.dtype.type(attrs.epsilon))
-    scaled = values * _on_axis(gamma, data, attrs.axis) if attrs.scale else values
+    scaled = values * spread(gamma, attrs.axis, data.ndim) if attrs.scale else values
     return scaled.astype(data.dtype, copy=False)
 
 
@@ -187,17 +173,12 @@ rms_norm = define(
     Field("axis", "int", -1),
     EPSILON,
     SCALE,
-    infer=_per_channel_type,
+    infer=_channel_vectors,
     deduce=deduce_per_channel,
     kernel=_rms_norm,
     flops=lambda attrs, args, ty: 5 * size(args[0]),
 )
 """Relay has no such operator."""
-
-
-def _l2_type(attrs: Any, args: Sequence[Type]) -> Type:
-    axes_indices(attrs.axis, len(tensor(args[0]).shape))
-    return args[0]
 
 
 def _l2_normalize(attrs: Any, data: Any) -> Any:
@@ -212,7 +193,7 @@ l2_normalize = define(
     "data",
     Field("eps", "float"),
     Field("axis", "ints", None),
-    infer=_l2_type,
+    infer=along_axis,
     kernel=_l2_normalize,
     flops=lambda attrs, args, ty: 3 * size(args[0]),
 )
@@ -239,7 +220,7 @@ lrn = define(
     Field("bias", "float", 2.0),
     Field("alpha", "float", 1e-5),
     Field("beta", "float", 0.75),
-    infer=lambda attrs, args: _channel_vectors(attrs.axis, args),
+    infer=_channel_vectors,
     kernel=_lrn,
     kind=OpPattern.OPAQUE,
     flops=lambda attrs, args, ty: 6 * size(ty),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.op.op import Builder, define
+from eqsat.relay.op.shape import spread
 from eqsat.relay.op.tensor import clip_to
 from eqsat.relay.op.types import axis_index, tensor, unify
 from eqsat.relay.traits import Trait
@@ -19,9 +22,12 @@ def define_quantized(name: str, *args: Any, **kwargs: Any) -> Builder:
     return define(f"qnn.{name}", *args, **kwargs, traits=Trait.NON_COMPUTATIONAL)
 
 
-def check_parameters(data: TensorType, scale: Type, zero_point: Type, axis: int) -> None:
-    """Raise TypeCheckError unless scale and zero point are float32 and int32 scalars or vectors on ``axis``."""
-    for ty, dtype, what in ((scale, "float32", "scale"), (zero_point, "int32", "zero_point")):
+def check_parameters(data: TensorType, parameters: Sequence[Type], axis: int) -> None:
+    """Raise TypeCheckError unless these are scales and zero points in turn.
+
+    They are float32 and int32, scalars or vectors along ``axis``.
+    """
+    for ty, (what, dtype) in zip(parameters, cycle((("scale", "float32"), ("zero_point", "int32"))), strict=False):
         parameter = tensor(ty)
         if parameter.dtype != dtype:
             raise TypeCheckError(f"{what} must be {dtype}, not {parameter.dtype}")
@@ -37,7 +43,7 @@ def on_axis(parameter: Any, rank: int, axis: int) -> Any:
     wide = parameter.astype(np.float64 if parameter.dtype.kind == "f" else np.int64)
     if parameter.size == 1:
         return wide.reshape(())
-    return wide.reshape([-1 if place == axis % rank else 1 for place in range(rank)])
+    return spread(wide, axis, rank)
 
 
 def to_real(data: Any, scale: Any, zero_point: Any, axis: int = -1) -> Any:
