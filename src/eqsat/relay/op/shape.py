@@ -7,7 +7,7 @@ from typing import Any
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import multiply_dims, quotient
-from eqsat.relay.op.types import unify
+from eqsat.relay.op.types import axis_index, unify
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim
 
@@ -127,7 +127,9 @@ def _text(shape: Sequence[Dim]) -> str:
 
 def spread(vector: Any, axis: int, rank: int) -> Any:
     """An array of one dimension, shaped to broadcast along ``axis`` of one of ``rank`` dimensions."""
-    return vector.reshape([-1 if place == axis % rank else 1 for place in range(rank)])
+    shape = [1] * rank
+    shape[axis_index(axis, rank)] = -1
+    return vector.reshape(shape)
 
 
 FARTHEST = 10**9
