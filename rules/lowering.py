@@ -14,8 +14,7 @@ from eqsat.egraph.rule import PythonRule, Refusal, RuleSet
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Call, Expr
-from eqsat.relay.transform.canonicalize_ops import written_out
-from eqsat.relay.transform.simplify_inference import simplified
+from eqsat.relay.transform.write_out import canonical, simplified
 from eqsat.relay.ty import is_static
 from eqsat.rules.types import is_float
 
@@ -37,7 +36,7 @@ def lowered(name: str, lhs: DFPattern, write: Callable[[Expr, Expr], Expr]) -> P
 lowering = RuleSet(
     "lowering",
     [
-        lowered("bias-add", nn.bias_add(x, beta), written_out),
+        lowered("bias-add", nn.bias_add(x, beta), canonical),
         lowered("layer-norm", nn.layer_norm(x, gamma, beta), simplified),
         lowered("instance-norm", nn.instance_norm(x, gamma, beta), simplified),
         lowered("group-norm", nn.group_norm(x, gamma, beta), simplified),

@@ -38,15 +38,16 @@ def folded(call: Call) -> Expr:
     if not isinstance(call.op, Op) or not is_folded(call.op):
         return call
     try:
-        value = evaluate_op(call.op, call.attrs, list(map(_value_of, call.args)))
+        value = evaluate_op(call.op, call.attrs, list(map(value_of, call.args)))
     except EqsatError:
         return call
     folded: Expr = call if isinstance(value, tuple) else Constant(value)._carry(call)
     return folded
 
 
-def _value_of(expr: Expr) -> Any:
-    return expr.data.numpy() if isinstance(expr, Constant) else tuple(map(_value_of, expr.children()))
+def value_of(expr: Expr) -> Any:
+    """The value of a constant, or of a tuple of constants."""
+    return expr.data.numpy() if isinstance(expr, Constant) else tuple(map(value_of, expr.children()))
 
 
 class Folder:

@@ -1,10 +1,11 @@
-"""Passes over modules, under Relay's names; one file each. Higher layers add theirs by :func:`register_pass`."""
+"""Passes over modules, under Relay's names. Higher layers add theirs by :func:`register_pass`."""
 
 from typing import Any
 
 from eqsat.relay.transform.annotate_target import AnnotateTarget
 from eqsat.relay.transform.base import (
     FunctionPass,
+    InferType,
     Pass,
     PassContext,
     PassInfo,
@@ -14,52 +15,25 @@ from eqsat.relay.transform.base import (
     register_pass,
     registered_passes,
 )
-from eqsat.relay.transform.canonicalize_ops import CanonicalizeOps
-from eqsat.relay.transform.dead_code_elimination import DeadCodeElimination
-from eqsat.relay.transform.defuse_ops import DefuseOps
 from eqsat.relay.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from eqsat.relay.transform.fold_constant import FoldConstant
 from eqsat.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from eqsat.relay.transform.fuse_ops import FuseOps
-from eqsat.relay.transform.infer_type import InferType
-from eqsat.relay.transform.inline import Inline, RemoveUnusedFunctions
+from eqsat.relay.transform.inline import DefuseOps, Inline, RemoveUnusedFunctions
+from eqsat.relay.transform.lets import DeadCodeElimination, ToGraphNormalForm
 from eqsat.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from eqsat.relay.transform.merge_composite import MergeComposite
 from eqsat.relay.transform.partition_graph import PartitionGraph
-from eqsat.relay.transform.simplify_expr import SimplifyExpr, SimplifyExprPostAlterOp
-from eqsat.relay.transform.simplify_inference import SimplifyInference
-from eqsat.relay.transform.to_graph_normal_form import ToGraphNormalForm
+from eqsat.relay.transform.simplify import SimplifyExpr, SimplifyExprPostAlterOp
+from eqsat.relay.transform.write_out import CanonicalizeOps, SimplifyInference
 
 __all__ = [
-    "AnnotateTarget",
-    "BackwardFoldScaleAxis",
-    "CanonicalizeOps",
-    "DeadCodeElimination",
-    "DefuseOps",
-    "EliminateCommonSubexpr",
-    "FoldConstant",
-    "FoldScaleAxis",
-    "ForwardFoldScaleAxis",
-    "FunctionPass",
-    "FuseOps",
-    "InferType",
-    "Inline",
-    "MergeCompilerRegions",
-    "MergeComposite",
-    "PartitionGraph",
-    "Pass",
-    "PassContext",
-    "PassInfo",
-    "RemoveUnusedFunctions",
-    "Sequential",
-    "SimplifyExpr",
-    "SimplifyExprPostAlterOp",
-    "SimplifyInference",
-    "ToGraphNormalForm",
-    "function_pass",
-    "module_pass",
-    "register_pass",
-]
+    "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "DeadCodeElimination", "DefuseOps",
+    "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps",
+    "InferType", "Inline", "MergeCompilerRegions", "MergeComposite", "PartitionGraph", "Pass", "PassContext",
+    "PassInfo", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
+    "ToGraphNormalForm", "function_pass", "module_pass", "register_pass",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

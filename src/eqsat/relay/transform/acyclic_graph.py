@@ -26,12 +26,10 @@ class AcyclicGraph:
 
     def find(self, node: int) -> int:
         """The number that stands for ``node`` and all it was united with."""
-        root = node
-        while self._united[root] != root:
-            root = self._united[root]
-        while self._united[node] != root:
-            self._united[node], node = root, self._united[node]
-        return root
+        united = self._united
+        while united[node] != node:
+            united[node] = node = united[united[node]]
+        return node
 
     def passes_another(self, source: int, sink: int) -> bool:
         """Whether a path leads from ``source`` to ``sink`` through some other node.

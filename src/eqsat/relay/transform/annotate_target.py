@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.errors import ArgumentError, PassError
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.infer import infer_module
 from eqsat.relay.module import IRModule
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.regions import target_of
@@ -44,15 +43,14 @@ def AnnotateTarget(
     tables = _tables(names, pattern_table)
     include = pattern_table is None if include_non_call_ops is None else include_non_call_ops
 
-    def transform(function: Function, mod: IRModule, context: PassContext) -> Function:
+    def transform(function: Function, mod: IRModule, context: PassContext) -> Expr:
         matched = function
         for target, table in tables.items():
             matched = merge_composite(matched, mod, table, {MATCHED_FOR: target})
         annotated = _Annotator(names, include).run(matched)
         return _inline_matches(annotated) if tables else annotated
 
-    annotate = FunctionPass(transform, PassInfo(0, "AnnotateTarget"))
-    return Pass(lambda mod, context: annotate(infer_module(mod)), annotate.info)
+    return FunctionPass(transform, PassInfo(0, "AnnotateTarget"), typed=True)
 
 
 def _tables(targets: list[str], tables: PatternTable | Mapping[str, PatternTable] | None) -> dict[str, PatternTable]:
@@ -74,12 +72,11 @@ class _Annotator:
         self.include_non_call_ops = include_non_call_ops
         self.target_by_node: dict[Expr, str] = {}
 
-    def run(self, function: Function) -> Function:
+    def run(self, function: Function) -> Expr:
         new: dict[Expr, Expr] = {}
         for node in post_order(function, children=_children_to_annotate):
             new[node] = self._visit(node, rebuild(node, new))
-        annotated = new[function]
-        return annotated if isinstance(annotated, Function) else function
+        return new[function]
 
     def _visit(self, old: Expr, new: Expr) -> Expr:
         if isinstance(new, Call) and isinstance(old, Call):
@@ -184,7 +181,7 @@ def _takes(target: str, op: Op, call: Call) -> bool:
     return bool(answer)
 
 
-def _inline_matches(function: Function) -> Function:
+def _inline_matches(function: Expr) -> Expr:
     """Replace calls of the functions a pattern table made by their bodies, which enter the region anew."""
 
     def visit(old: Expr, new: Expr) -> Expr:
@@ -192,8 +189,7 @@ def _inline_matches(function: Function) -> Function:
             return _inlined(new.op, new.args, str(new.op.attrs[MATCHED_FOR]))
         return new
 
-    inlined = rewrite_post_order(function, visit)
-    return inlined if isinstance(inlined, Function) else function
+    return rewrite_post_order(function, visit)
 
 
 def _inlined(function: Function, args: Sequence[Expr], target: str) -> Expr:

@@ -63,7 +63,11 @@ class PassContext:
         self.disabled_pass = tuple(disabled_pass or ())
         self.config = dict(config or {})
         for key, value in self.config.items():
-            _check_option(key, value)
+            kind = _CONFIG_KINDS.get(key)
+            if kind is None:
+                raise PassError(f"no pass has the option {key!r}; known are {sorted(_CONFIG_KINDS)}")
+            if not isinstance(value, kind):
+                raise PassError(f"option {key!r} takes a value of type {kind.__name__}, not {value!r}")
 
     def enables(self, info: PassInfo) -> bool:
         """Whether a Sequential runs the pass."""
@@ -93,16 +97,8 @@ class PassContext:
 _CONTEXTS: ContextVar[tuple[PassContext, ...]] = ContextVar("pass contexts", default=())
 
 
-def _check_option(key: str, value: Any) -> None:
-    kind = _CONFIG_KINDS.get(key)
-    if kind is None:
-        raise PassError(f"no pass has the option {key!r}; known are {sorted(_CONFIG_KINDS)}")
-    if not isinstance(value, kind):
-        raise PassError(f"option {key!r} takes a value of type {kind.__name__}, not {value!r}")
-
-
 ModuleTransform = Callable[[IRModule, PassContext], IRModule]
-FunctionTransform = Callable[[Function, IRModule, PassContext], Function]
+FunctionTransform = Callable[[Function, IRModule, PassContext], Expr]
 
 
 class Pass:
@@ -140,13 +136,17 @@ class FunctionPass(Pass):
     Args:
         transform: ``transform(function, module, context)`` gives the new function.
         info: what the pass is.
+        typed: whether types are inferred before it, too.
     """
 
-    def __init__(self, transform: FunctionTransform, info: PassInfo):
+    def __init__(self, transform: FunctionTransform, info: PassInfo, typed: bool = False):
         super().__init__(self._each_function, info)
         self._transform_function = transform
+        self._typed = typed
 
     def _each_function(self, mod: IRModule, context: PassContext) -> IRModule:
+        if self._typed:
+            mod = infer_module(mod)
         result = mod.copy()
         for name, function in optimizable(mod):
             new = self._transform_function(function, mod, context)
@@ -156,26 +156,18 @@ class FunctionPass(Pass):
         return infer_module(result)
 
 
-def typed_pass(change: Callable[[Function], Expr], info: PassInfo) -> Pass:
-    """A pass that puts ``change(function)`` in the place of each function, whose types are inferred before."""
-
-    def transform(function: Function, mod: IRModule, context: PassContext) -> Function:
-        changed = change(function)
-        return changed if isinstance(changed, Function) else function
-
-    inner = FunctionPass(transform, info)
-    return Pass(lambda mod, context: inner(infer_module(mod)), info)
+def InferType() -> Pass:
+    """Infer types: ``checked_type`` on every node, annotations on parameters, result types on functions."""
+    return Pass(lambda mod, context: infer_module(mod), PassInfo(0, "InferType"))
 
 
 def optimizable(mod: IRModule) -> list[tuple[str, Function]]:
     """The functions of ``mod``, with their names, that passes may change."""
-    named = [(variable.name_hint, function) for variable, function in mod.functions.items()]
-    return [(name, function) for name, function in named if not _is_left_alone(function)]
-
-
-def _is_left_alone(function: Function) -> bool:
-    attrs = function.attrs
-    return "Compiler" in attrs or "Extern" in attrs or bool(attrs.get("SkipOptimization"))
+    return [
+        (variable.name_hint, function)
+        for variable, function in mod.functions.items()
+        if not ("Compiler" in function.attrs or "Extern" in function.attrs or function.attrs.get("SkipOptimization"))
+    ]
 
 
 class Sequential(Pass):

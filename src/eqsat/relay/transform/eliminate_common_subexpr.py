@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from eqsat.errors import PassError
-from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
 from eqsat.relay.visitor import rewrite_post_order
 
@@ -19,7 +19,8 @@ def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Pass:
         fskip: says of an expression whether to leave it alone; none by default.
     """
     return FunctionPass(
-        lambda function, mod, context: _Sharer(fskip).run(function), PassInfo(3, "EliminateCommonSubexpr")
+        lambda function, mod, context: rewrite_post_order(function, _Sharer(fskip).visit),
+        PassInfo(3, "EliminateCommonSubexpr"),
     )
 
 
@@ -30,11 +31,7 @@ class _Sharer:
         self.keys: dict[Expr, Hashable] = {}
         self.numbers: dict[Hashable, int] = {}
 
-    def run(self, function: Function) -> Function:
-        shared = rewrite_post_order(function, self._visit)
-        return shared if isinstance(shared, Function) else function
-
-    def _visit(self, old: Expr, new: Expr) -> Expr:
+    def visit(self, old: Expr, new: Expr) -> Expr:
         key = self._key(new)
         if key is None or self._is_skipped(new):
             return new

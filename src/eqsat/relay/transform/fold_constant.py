@@ -8,13 +8,11 @@ import numpy as np
 
 from eqsat.errors import EvaluationError
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var, const
-from eqsat.relay.fold import is_pure
+from eqsat.relay.fold import is_pure, value_of
 from eqsat.relay.interpreter import evaluate_op
-from eqsat.relay.transform.base import Pass, PassInfo, typed_pass
+from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
 from eqsat.relay.ty import is_static
 from eqsat.relay.visitor import post_order, rebuild
-
-_NEVER_FOLDED = ("device_copy", "ndarray_size", "shape_of")
 
 
 def FoldConstant(fold_qnn: bool = False) -> Pass:
@@ -26,7 +24,8 @@ def FoldConstant(fold_qnn: bool = False) -> Pass:
     Args:
         fold_qnn: whether to evaluate quantized operators too.
     """
-    return typed_pass(lambda function: _Folder(fold_qnn).run(function), PassInfo(2, "FoldConstant"))
+    info = PassInfo(2, "FoldConstant")
+    return FunctionPass(lambda function, mod, context: _Folder(fold_qnn).run(function), info, typed=True)
 
 
 class _Folder:
@@ -57,15 +56,15 @@ class _Folder:
             return new
         if op.name in ("shape_of", "ndarray_size"):
             return _known_shape(old, new)
-        if not new.args or not self._may_fold(op) or not all(map(_is_constant, new.args)):
+        if not new.args or not self._may_fold(op) or not all(map(is_constant, new.args)):
             return new
         try:
-            return _expression(evaluate_op(op, new.attrs, [_value(arg) for arg in new.args]))
+            return _expression(evaluate_op(op, new.attrs, [value_of(arg) for arg in new.args]))
         except EvaluationError:
             return new
 
     def _may_fold(self, op: Op) -> bool:
-        if not is_pure(op) or op.name in _NEVER_FOLDED:
+        if not is_pure(op) or op.name == "device_copy":
             return False
         return not op.get_attr("TNonComputational") or (self.fold_qnn and op.name.startswith("qnn."))
 
@@ -81,16 +80,11 @@ def _is_primitive(node: Expr) -> bool:
     return isinstance(node, Function) and bool(node.attrs.get("Primitive"))
 
 
-def _is_constant(expr: Expr) -> bool:
+def is_constant(expr: Expr) -> bool:
+    """Whether ``expr`` is a constant or a tuple of constants."""
     if isinstance(expr, Tuple):
         return all(isinstance(field, Constant) for field in expr.fields)
     return isinstance(expr, Constant)
-
-
-def _value(expr: Expr) -> Any:
-    if isinstance(expr, Tuple):
-        return tuple(_value(field) for field in expr.fields)
-    return expr.data.numpy() if isinstance(expr, Constant) else None
 
 
 def _expression(value: Any) -> Expr:

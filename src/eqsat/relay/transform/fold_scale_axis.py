@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from eqsat.relay.expr import Call, Constant, Expr, Function
+from eqsat.relay.op import reshape
 from eqsat.relay.op.types import axis_index, tensor
-from eqsat.relay.transform.base import Pass, PassInfo, typed_pass
-from eqsat.relay.transform.channels import along_axis, as_vector, is_on_axis
+from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
 from eqsat.relay.transform.simplify.rule import op_name
+from eqsat.relay.transform.write_out import along_axis
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order, rebuild
 
@@ -32,12 +33,14 @@ def FoldScaleAxis() -> Pass:
 
 def BackwardFoldScaleAxis() -> Pass:
     """Fold scales into the products before them, where nothing else uses what lies between; up to rounding."""
-    return typed_pass(lambda function: _Backward(function).run(), PassInfo(3, "BackwardFoldScaleAxis"))
+    info = PassInfo(3, "BackwardFoldScaleAxis")
+    return FunctionPass(lambda function, mod, context: _Backward(function).run(), info, typed=True)
 
 
 def ForwardFoldScaleAxis() -> Pass:
     """Fold scales into the products after them, where all uses lead to such; up to rounding."""
-    return typed_pass(lambda function: _Forward(function).run(), PassInfo(3, "ForwardFoldScaleAxis"))
+    info = PassInfo(3, "ForwardFoldScaleAxis")
+    return FunctionPass(lambda function, mod, context: _Forward(function).run(), info, typed=True)
 
 
 # ---- what takes a scale
@@ -86,41 +89,31 @@ class Taker:
 
 
 _FLOATS = ("float16", "float32", "float64")
-_CONVOLUTIONS = ("nn.conv2d", "nn.conv3d")
+_PRODUCTS = ("nn.conv2d", "nn.conv3d", "nn.dense")
 _KEEP_POSITIVE_FACTORS = ("nn.leaky_relu", "nn.relu")
 _SUMS = ("add", "nn.bias_add", "subtract")
 
 
-def _of_result(call: Call) -> Taker | None:
-    """How a product takes a scale of its result."""
-    attrs: Any = call.attrs
-    if op_name(call) == "nn.dense":
-        return _product(call, call, -1, 0)
-    if op_name(call) not in _CONVOLUTIONS:
-        return None
-    axis = (attrs.out_layout or attrs.data_layout).index("C")
-    return _product(call, call, axis, attrs.kernel_layout.index("O"))
+def _of_product(call: Call, of_data: bool) -> Taker | None:
+    """How a product takes a scale of its data or of its result.
 
-
-def _of_data(call: Call) -> Taker | None:
-    """How a product takes a scale of its data."""
-    attrs: Any = call.attrs
-    if op_name(call) == "nn.dense":
-        return _product(call, call.args[0], -1, 1)
-    if op_name(call) not in _CONVOLUTIONS:
-        return None
-    axis = attrs.data_layout.index("C")
-    # a depthwise convolution has filters for each channel; with other groups an index of I is one of several channels
-    if attrs.groups not in (1, _type(call.args[0]).shape[axis]):
-        return None
-    return _product(call, call.args[0], axis, attrs.kernel_layout.index("I" if attrs.groups == 1 else "O"))
-
-
-def _product(call: Call, scaled: Expr, axis: int, weight_axis: int) -> Taker | None:
-    """The taker, of a product of floats whose weight has as many indices along its axis as there are channels.
-
-    In layouts with blocks the axes are those of the blocks, which are equal then.
+    It is a product of floats, whose weight has as many indices along its axis as there are channels. In layouts with
+    blocks the axes are those of the blocks, which are equal then.
     """
+    if op_name(call) not in _PRODUCTS:
+        return None
+    attrs: Any = call.attrs
+    scaled = call.args[0] if of_data else call
+    if op_name(call) == "nn.dense":
+        axis, weight_axis = -1, int(of_data)
+    elif not of_data:
+        axis, weight_axis = (attrs.out_layout or attrs.data_layout).index("C"), attrs.kernel_layout.index("O")
+    else:
+        axis = attrs.data_layout.index("C")
+        # depthwise convolutions have filters for each channel; with other groups an index of I is one of several ones
+        if attrs.groups not in (1, _type(scaled).shape[axis]):
+            return None
+        weight_axis = attrs.kernel_layout.index("I" if attrs.groups == 1 else "O")
     shape, result, data, weight = _type(scaled).shape, _type(call), _type(call.args[0]), _type(call.args[1])
     one_dtype = result.dtype in _FLOATS and result.dtype == data.dtype == weight.dtype
     fits = isinstance(shape[axis], int) and shape[axis] == weight.shape[weight_axis]
@@ -136,7 +129,9 @@ def _has_channels_of(call: Call, index: int, axis: int) -> bool:
     if op_name(call) == "nn.bias_add":
         attrs: Any = call.attrs
         return index == 0 and axis_index(attrs.axis, len(_type(call).shape)) == axis
-    return is_on_axis(_type(call.args[1 - index]), axis, _type(call.args[index]))
+    operand, data = _type(call.args[1 - index]).shape, _type(call.args[index]).shape
+    padded = [1] * (len(data) - len(operand)) + list(operand)
+    return padded == [size if at == axis else 1 for at, size in enumerate(data)]
 
 
 def _scaled_operand(call: Call, takers: Sequence[Taker | None]) -> int | None:
@@ -161,10 +156,10 @@ def _over(call: Call, args: Sequence[Expr], taker: Taker, scale: Expr, unscaled:
     args = list(args)
     if not taker.through:
         rank = len(_type(call.args[1]).shape)
-        args[1] = args[1] * along_axis(as_vector(scale), taker.weight_axis, rank)
+        args[1] = args[1] * along_axis(reshape(scale, (-1,)), taker.weight_axis, rank)
     for index in range(len(args)):
         if taker.through and index not in taker.through:
-            args[index] = unscaled(args[index], as_vector(scale) if op_name(call) == "nn.bias_add" else scale)
+            args[index] = unscaled(args[index], reshape(scale, (-1,)) if op_name(call) == "nn.bias_add" else scale)
     return call.with_children([call.op, *args])
 
 
@@ -196,7 +191,7 @@ class _Backward:
         if op_name(call) in _KEEP_POSITIVE_FACTORS:
             below = self.takers.get(call.args[0])
             return below and Taker(below.axis, below.need | Need.POSITIVE, (0,))
-        return self._of_sum(call) if op_name(call) in _SUMS else _of_result(call)
+        return self._of_sum(call) if op_name(call) in _SUMS else _of_product(call, of_data=False)
 
     def _of_sum(self, call: Call) -> Taker | None:
         below = [self.takers.get(arg) for arg in call.args]
@@ -265,15 +260,13 @@ class _Forward:
 
     def _taker(self, call: Call) -> Taker | None:
         wanted = self.wanted.get(call)
-        if wanted is None:
-            return _of_data(call)
-        if op_name(call) in _KEEP_POSITIVE_FACTORS:
+        if wanted and op_name(call) in _KEEP_POSITIVE_FACTORS:
             return Taker(wanted.axis, wanted.need | Need.POSITIVE, (0,))
-        if op_name(call) in _SUMS:
+        if wanted and op_name(call) in _SUMS:
             for index in range(2):
                 if _has_channels_of(call, index, wanted.axis):
                     return Taker(wanted.axis, wanted.need | Need.DIVISOR, (index,))
-        return _of_data(call)
+        return _of_product(call, of_data=True)
 
     def _want(self, node: Expr, taker: Taker | None) -> None:
         """Of what several users want, the common axis and all the needs are kept."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.infer import infer_module
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.traits import Trait
@@ -31,7 +30,7 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
         fuse_opt_level: 0 makes each operator a function of its own; -1 takes the context's level.
     """
 
-    def transform(function: Function, mod: IRModule, context: PassContext) -> Function:
+    def transform(function: Function, mod: IRModule, context: PassContext) -> Expr:
         level = context.opt_level if fuse_opt_level == -1 else fuse_opt_level
         graph = FusionGraph(function)
         groups = _Groups(graph, context.config.get("relay.FuseOps.max_depth", MAX_FUSED))
@@ -39,8 +38,7 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
             groups.fuse()
         return _Fuser(graph, groups, context.config.get("relay.FuseOps.link_params", False)).run(function)
 
-    fuse = FunctionPass(transform, PassInfo(0, "FuseOps"))
-    return Pass(lambda mod, context: fuse(infer_module(mod)), fuse.info)
+    return FunctionPass(transform, PassInfo(0, "FuseOps"), typed=True)
 
 
 class _Phase(Enum):
@@ -62,12 +60,9 @@ class _Groups:
     def root(self, number: int) -> int:
         """The number of the node that gives the result of the group of ``number``."""
         parent = self._parent
-        root = number
-        while parent[root] != root:
-            root = parent[root]
-        while parent[number] != root:
-            parent[number], number = root, parent[number]
-        return root
+        while parent[number] != number:
+            parent[number] = number = parent[parent[number]]
+        return number
 
     def fuse(self) -> None:
         for phase in _Phase:
@@ -149,11 +144,10 @@ class _Fuser:
         self.new: dict[Expr, Expr] = {}
         self.inputs: dict[int, dict[Expr, Var]] = {}
 
-    def run(self, function: Function) -> Function:
+    def run(self, function: Function) -> Expr:
         for node in post_order(function, children=lambda node: () if stays(node) else node.children()):
             self.new[node] = self._visit(node)
-        fused = self.new[function]
-        return fused if isinstance(fused, Function) else function
+        return self.new[function]
 
     def _visit(self, node: Expr) -> Expr:
         if isinstance(node, Call) and isinstance(node.op, Op):

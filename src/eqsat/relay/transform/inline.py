@@ -1,4 +1,4 @@
-"""Inline and RemoveUnusedFunctions: calls between functions of a module."""
+"""Inline, DefuseOps and RemoveUnusedFunctions: calls of functions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from eqsat.errors import PassError
 from eqsat.relay.expr import Call, Expr, Function, GlobalVar
 from eqsat.relay.infer import callees_first, infer_module
 from eqsat.relay.module import IRModule
-from eqsat.relay.transform.base import Pass, PassContext, PassInfo
+from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo
 from eqsat.relay.visitor import post_order, rewrite_post_order, substitute
+
+
+def DefuseOps() -> Pass:
+    """Undo FuseOps: replace each call of a function literal by the function's body over the arguments."""
+
+    def visit(old: Expr, new: Expr) -> Expr:
+        return _inlined(new.op, new) if isinstance(new, Call) and isinstance(new.op, Function) else new
+
+    return FunctionPass(lambda function, mod, context: rewrite_post_order(function, visit), PassInfo(0, "DefuseOps"))
 
 
 def Inline() -> Pass:
@@ -20,8 +29,16 @@ def Inline() -> Pass:
 
     def transform(mod: IRModule, context: PassContext) -> IRModule:
         inlined: dict[str, Function] = {}
+
+        def visit(old: Expr, new: Expr) -> Expr:
+            if not isinstance(new, Call) or not isinstance(new.op, GlobalVar) or new.op.name_hint not in inlined:
+                return new
+            callee = inlined[new.op.name_hint]
+            return Call(callee, new.args) if "Compiler" in callee.attrs else _inlined(callee, new)
+
         for name in [variable.name_hint for variable in callees_first(mod)]:
-            function = _inline_calls(mod[name], inlined)
+            function = rewrite_post_order(mod[name], visit)
+            assert isinstance(function, Function)
             mod[name] = function
             if function.attrs.get("Inline") and name not in _called(function):
                 inlined[name] = function
@@ -32,17 +49,8 @@ def Inline() -> Pass:
     return Pass(transform, PassInfo(1, "Inline"))
 
 
-def _inline_calls(function: Function, inlined: dict[str, Function]) -> Function:
-    def visit(old: Expr, new: Expr) -> Expr:
-        callee = inlined.get(new.op.name_hint) if isinstance(new, Call) and isinstance(new.op, GlobalVar) else None
-        if callee is None or not isinstance(new, Call):
-            return new
-        if "Compiler" in callee.attrs:
-            return Call(callee, new.args)
-        return substitute(callee.body, dict(zip(callee.params, new.args, strict=True)))
-
-    result = rewrite_post_order(function, visit)
-    return result if isinstance(result, Function) else function
+def _inlined(callee: Function, call: Call) -> Expr:
+    return substitute(callee.body, dict(zip(callee.params, call.args, strict=True)))
 
 
 def _called(function: Function) -> dict[str, None]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from eqsat.errors import PassError
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Let, Op, Var
 from eqsat.relay.module import IRModule
 from eqsat.relay.regions import AnnotatedRegion, AnnotatedRegionSet
 from eqsat.relay.transform.acyclic_graph import AcyclicGraph
-from eqsat.relay.transform.annotation import BEGIN, END, is_begin, is_end
+from eqsat.relay.transform.annotation import BEGIN, END, is_begin, is_end, needs_first
 from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo
 from eqsat.relay.visitor import post_order, rewrite_post_order
+
+Unit: TypeAlias = AnnotatedRegion | Expr
+"""A region, or a node that is in none."""
 
 
 def MergeCompilerRegions() -> Pass:
@@ -22,10 +26,9 @@ def MergeCompilerRegions() -> Pass:
     region holds count as paths.
     """
 
-    def transform(function: Function, mod: IRModule, context: PassContext) -> Function:
+    def transform(function: Function, mod: IRModule, context: PassContext) -> Expr:
         regions = _Merger(function).run()
-        merged = rewrite_post_order(function, lambda old, new: _without_inner_edge(old, new, regions))
-        return merged if isinstance(merged, Function) else function
+        return rewrite_post_order(function, lambda old, new: _without_inner_edge(old, new, regions))
 
     return FunctionPass(transform, PassInfo(0, "MergeCompilerRegions"))
 
@@ -39,78 +42,51 @@ def _without_inner_edge(old: Expr, new: Expr, regions: AnnotatedRegionSet) -> Ex
 
 
 class _Merger:
-    """Merges the regions of one function. A *unit* is a region or a node that is in none."""
+    """Merges the regions of one function."""
 
     def __init__(self, function: Function):
         self.order = post_order(function)
         self.regions = AnnotatedRegionSet(function, BEGIN, END)
         self.bound_to = bindings(self.order)
         self.graph = AcyclicGraph()
-        self.numbers: dict[Expr | int, int] = {}
+        self.numbers: dict[Unit, int] = {}
 
     def run(self) -> AnnotatedRegionSet:
-        for node in self.order:
-            if is_end(node):
-                for unit in self._unplaced(node):
-                    self._place(unit)
+        ends = [self._unit(node) for node in self.order if is_end(node)]
+        for unit in needs_first(ends, self._needs, _cycle):
+            self.numbers[unit] = self.graph.add(self.numbers[other] for other in self._needs(unit))
+            if isinstance(unit, AnnotatedRegion):
+                self._absorb(unit)
         return self.regions
 
-    def _key(self, node: Expr) -> Expr | int:
-        region = self.regions.get_region(node)
-        return node if region is None else region.id
+    def _unit(self, node: Expr) -> Unit:
+        return self.regions.get_region(node) or node
 
-    def _needs(self, node: Expr) -> list[Expr]:
-        """What must be computed before the unit of ``node``."""
-        region = self.regions.get_region(node)
-        if region is not None:
-            return [entry.args[0] for entry in region.args]
-        return [child for child in operands(node, self.bound_to) if not isinstance(child, (Op, GlobalVar, Constant))]
+    def _needs(self, unit: Unit) -> list[Unit]:
+        """What must be computed before ``unit``."""
+        if isinstance(unit, AnnotatedRegion):
+            return [self._unit(entry.args[0]) for entry in unit.args]
+        needed = operands(unit, self.bound_to)
+        return [self._unit(child) for child in needed if not isinstance(child, (Op, GlobalVar, Constant))]
 
-    def _unplaced(self, node: Expr) -> list[Expr]:
-        """The units before ``node`` and its own that are not in the graph yet, in data-flow order."""
-        order: list[Expr] = []
-        done: set[Expr | int] = set()
-        opened: set[Expr | int] = set()
-        stack = [node]
-        while stack:
-            key = self._key(stack[-1])
-            if key in self.numbers or key in done:
-                stack.pop()
-            elif key in opened:
-                done.add(key)
-                order.append(stack.pop())
-            else:
-                opened.add(key)
-                needed = [other for other in self._needs(stack[-1]) if self._key(other) not in self.numbers]
-                for other in needed:
-                    if self._key(other) in opened and self._key(other) not in done:
-                        raise self._cycle(other)
-                stack.extend(reversed(needed))
-        return order
-
-    def _cycle(self, node: Expr) -> PassError:
-        region = self.regions.get_region(node)
-        where = "a node outside of all regions" if region is None else f"the region of target {region.target!r}"
-        return PassError(f"{where} depends on its own result: split the regions annotated around it")
-
-    def _place(self, unit: Expr) -> None:
-        region = self.regions.get_region(unit)
-        needs = self._needs(unit)
-        number = self.graph.add(self.numbers[self._key(other)] for other in needs)
-        self.numbers[self._key(unit)] = number
-        if region is not None:
-            self._absorb(region, needs, number)
-
-    def _absorb(self, region: AnnotatedRegion, needs: Sequence[Expr], number: int) -> None:
+    def _absorb(self, region: AnnotatedRegion) -> None:
         """Merge into ``region`` the regions before it that have its target."""
-        for node in needs:
-            parent = self.regions.get_region(node)
+        number = self.numbers[region]
+        for source in [entry.args[0] for entry in region.args]:
+            parent = self.regions.get_region(source)
             if parent is None or parent is region or parent.target != region.target:
                 continue
-            other = self.numbers[parent.id]
+            other = self.numbers[parent]
             if not self.graph.passes_another(other, number):
                 self.graph.unite(other, number)
                 region = self.regions.merge(parent, region)
+
+
+def _cycle(unit: Unit) -> PassError:
+    where = "a node outside of all regions"
+    if isinstance(unit, AnnotatedRegion):
+        where = f"the region of target {unit.target!r}"
+    return PassError(f"{where} depends on its own result: split the regions annotated around it")
 
 
 def bindings(nodes: Sequence[Expr]) -> dict[Expr, list[Expr]]:

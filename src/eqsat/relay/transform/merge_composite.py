@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from eqsat.errors import ArgumentError
 from eqsat.relay.dataflow_pattern.language import DFPattern
 from eqsat.relay.expr import Expr, Function
-from eqsat.relay.infer import infer_module, infer_type
+from eqsat.relay.infer import infer_type
 from eqsat.relay.module import IRModule
 from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
 
@@ -29,10 +29,8 @@ def MergeComposite(pattern_table: PatternTable) -> Pass:
         ArgumentError: an entry that is of neither form.
     """
     entries = checked_table(pattern_table)
-    merge = FunctionPass(
-        lambda function, mod, context: merge_composite(function, mod, entries), PassInfo(0, "MergeComposite")
-    )
-    return Pass(lambda mod, context: merge(infer_module(mod)), merge.info)
+    info = PassInfo(0, "MergeComposite")
+    return FunctionPass(lambda function, mod, context: merge_composite(function, mod, entries), info, typed=True)
 
 
 def merge_composite(
@@ -61,12 +59,8 @@ def checked_table(table: PatternTable) -> list[tuple[str, DFPattern, Callable[[E
         shaped = isinstance(entry, (tuple, list)) and len(entry) in (2, 3)
         if not (shaped and isinstance(entry[0], str) and isinstance(entry[1], DFPattern)):
             raise ArgumentError(f"a pattern table holds (name, pattern) or (name, pattern, check), not {entry!r}")
-        check = entry[2] if len(entry) == 3 and entry[2] is not None else _accept
+        check = entry[2] if len(entry) == 3 and entry[2] is not None else lambda root: True
         if not callable(check):
             raise ArgumentError(f"the check of pattern {entry[0]!r} is not callable: {check!r}")
         checked.append((entry[0], entry[1], check))
     return checked
-
-
-def _accept(root: Expr) -> bool:
-    return True

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from eqsat.errors import ArgumentError, PassError
 from eqsat.registry import get_global_func
-from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import infer_module
 from eqsat.relay.module import IRModule
 from eqsat.relay.regions import AnnotatedRegion, AnnotatedRegionSet, describe, target_of
-from eqsat.relay.transform.annotation import BEGIN, DEFAULT_TARGET, END, end, is_begin, is_end
+from eqsat.relay.transform.annotation import BEGIN, DEFAULT_TARGET, END, end, is_begin, is_end, needs_first
 from eqsat.relay.transform.base import Pass, PassContext, PassInfo, optimizable
+from eqsat.relay.transform.fold_constant import is_constant
 from eqsat.relay.visitor import rebuild, rewrite_post_order, substitute
 
 
@@ -40,7 +42,8 @@ def PartitionGraph(mod_name: str | None = "default", bind_constants: bool = True
         names = _Names(mod, prefix)
         result = mod.copy()
         for name, function in optimizable(mod):
-            partitioner = _Partitioner(_without_defaults(_flattened(function)), name, names, bind_constants)
+            prepared = rewrite_post_order(rewrite_post_order(function, _flattened), _without_default)
+            partitioner = _Partitioner(prepared, name, names, bind_constants)
             result[name] = partitioner.run()
             result.update(partitioner.functions)
         return infer_module(result)
@@ -48,25 +51,15 @@ def PartitionGraph(mod_name: str | None = "default", bind_constants: bool = True
     return Pass(transform, PassInfo(0, "PartitionGraph"))
 
 
-def _flattened(function: Expr) -> Expr:
+def _flattened(old: Expr, new: Expr) -> Expr:
     """A region that gives a tuple gives its fields, one by one."""
-
-    def visit(old: Expr, new: Expr) -> Expr:
-        if is_end(new) and isinstance(new.args[0], Tuple):
-            tuple_value = new.args[0]
-            return tuple_value.with_children([end(field, target_of(new)) for field in tuple_value.fields])
-        return new
-
-    return rewrite_post_order(function, visit)
+    if is_end(new) and isinstance(new.args[0], Tuple):
+        return new.args[0].with_children([end(field, target_of(new)) for field in new.args[0].fields])
+    return new
 
 
-def _without_defaults(function: Expr) -> Expr:
-    def visit(old: Expr, new: Expr) -> Expr:
-        if (is_begin(new) or is_end(new)) and target_of(new) == DEFAULT_TARGET:
-            return new.args[0]
-        return new
-
-    return rewrite_post_order(function, visit)
+def _without_default(old: Expr, new: Expr) -> Expr:
+    return new.args[0] if (is_begin(new) or is_end(new)) and target_of(new) == DEFAULT_TARGET else new
 
 
 class _Names:
@@ -119,37 +112,22 @@ class _Partitioner:
             else:
                 self.new[node] = rebuild(node, self.new)
         function = self.new[self.function]
-        if not isinstance(function, Function):
-            raise PassError(f"function {self.name!r} cannot be partitioned")
+        assert isinstance(function, Function)
         return function
 
     def _ordered(self) -> list[Expr]:
-        """Post-order in which all results of a region come before its first end."""
-        order: list[Expr] = []
-        opened: set[Expr] = set()
-        done: set[Expr] = set()
+        """Post-order in which all results of a region come before its first end, and that before the others."""
         first_end: dict[int, Expr] = {}
-        stack = [self.function]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-            elif node in opened:
-                done.add(node)
-                order.append(stack.pop())
-            else:
-                opened.add(node)
-                region = self.regions.get_region(node) if is_end(node) else None
-                before = list(node.children())
-                if region is not None and first_end.setdefault(region.id, node) is node:
-                    before += [exit.args[0] for exit in region.rets]
-                elif region is not None and first_end[region.id] not in done:
-                    raise self._cycle(node)
-                for child in reversed(before):
-                    if child in opened and child not in done:
-                        raise self._cycle(child)
-                    stack.append(child)
-        return order
+
+        def needs(node: Expr) -> Sequence[Expr]:
+            region = self.regions.get_region(node) if is_end(node) else None
+            if region is None:
+                return node.children()
+            first = first_end.setdefault(region.id, node)
+            others = [exit.args[0] for exit in region.rets] if node is first else [first]
+            return [*node.children(), *others]
+
+        return needs_first([self.function], needs, self._cycle)
 
     def _cycle(self, node: Expr) -> PassError:
         return PassError(
@@ -172,7 +150,7 @@ class _Partitioner:
     def _parameter(self, entry: Call, region: AnnotatedRegion) -> Var:
         inputs = self.inputs.setdefault(region.id, {})
         source: Expr = entry
-        while isinstance(source, Call) and (source.op is BEGIN or source.op is END):
+        while is_begin(source) or is_end(source):
             source = source.args[0]
         if source not in inputs:
             name = f"{region.target}_{region.id}_i{self.entry_numbers[entry]}"
@@ -191,7 +169,7 @@ class _Partitioner:
         ret_type = results[0]._checked_type if len(results) == 1 else None
         params, args, bound = [], [], {}
         for param, arg in self.inputs.get(region.id, {}).values():
-            if self.bind_constants and _is_constant(arg):
+            if self.bind_constants and is_constant(arg):
                 bound[param] = arg
             else:
                 params.append(param)
@@ -204,17 +182,10 @@ class _Partitioner:
 
     def _add(self, function: Function, region: AnnotatedRegion) -> GlobalVar:
         symbol = self.names.fresh(f"{region.target}_{self.name}_{region.id}")
-        function = _optimized(function, region.target)
-        function = function.with_attr({"global_symbol": symbol, "Primitive": 1, "Compiler": region.target, "Inline": 1})
+        attrs = {"global_symbol": symbol, "Primitive": 1, "Compiler": region.target, "Inline": 1}
         variable = GlobalVar(symbol)
-        self.functions[variable] = function
+        self.functions[variable] = _optimized(function, region.target).with_attr(attrs)
         return variable
-
-
-def _is_constant(expr: Expr) -> bool:
-    if isinstance(expr, Tuple):
-        return all(isinstance(field, Constant) for field in expr.fields)
-    return isinstance(expr, Constant)
 
 
 def _optimized(function: Function, target: str) -> Function:

@@ -9,16 +9,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Op, const
 from eqsat.relay.op import add, multiply, rsqrt
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.traits import Trait
-from eqsat.relay.transform.simplify.rule import (
-    Find,
-    Rule,
-    array_of,
-    binary,
-    op_name,
-    rule,
-    scalar,
-    tensor_type,
-)
+from eqsat.relay.transform.simplify.rule import Find, binary, op_name, rule, scalar, tensor_type
 
 _x, _c1, _c2 = wildcard(), is_constant(), is_constant()
 
@@ -80,10 +71,8 @@ def _filling(expr: Expr, dtype: str) -> Constant | None:
     name = op_name(expr)
     if name in _FILLED_WITH:
         return const(_FILLED_WITH[name], dtype)
-    if name in ("full", "full_like"):
-        value = expr.args[name == "full_like"]  # type: ignore[attr-defined]
-        return const(scalar(value), dtype) if scalar(value) is not None else None
-    return None
+    value = scalar(expr.children()[1 + (name == "full_like")]) if name in ("full", "full_like") else None
+    return None if value is None else const(value, dtype)
 
 
 @rule((_x + _c1) * _c2)
@@ -93,24 +82,13 @@ def multiply_of_add(pre: Call, post: Call, find: Find) -> Expr | None:
     return None if isinstance(x, Constant) else add(multiply(x, c2), _folded(np.multiply, c1, c2))
 
 
-def _chain(name: str, compute: np.ufunc) -> Rule:
-    operator = is_op(name)
-
-    @rule(operator(is_op(name)(_x, _c1), _c2))
-    def constant_chain(pre: Call, post: Call, find: Find) -> Expr | None:
-        """(x op c1) op c2 = x op (c1 op c2), up to rounding."""
-        x = find(_x)
-        if isinstance(x, Constant):
-            return None
-        return Call(post.op, (x, _folded(compute, find(_c1), find(_c2))), post.attrs)
-
-    return constant_chain
-
-
-multiply_chain = _chain("multiply", np.multiply)
-add_chain = _chain("add", np.add)
+@rule((_x + _c1) + _c2 | (_x * _c1) * _c2)
+def constant_chain(pre: Call, post: Call, find: Find) -> Expr | None:
+    """(x + c1) + c2 = x + (c1 + c2), and likewise for products, up to rounding."""
+    x, compute = find(_x), np.add if op_name(post) == "add" else np.multiply
+    return None if isinstance(x, Constant) else Call(post.op, (x, _folded(compute, find(_c1), find(_c2))), post.attrs)
 
 
 def _folded(compute: np.ufunc, left: Constant, right: Constant) -> Constant:
     with np.errstate(all="ignore"):
-        return Constant(np.asarray(compute(array_of(left), array_of(right))))
+        return Constant(np.asarray(compute(left.data.numpy(), right.data.numpy())))

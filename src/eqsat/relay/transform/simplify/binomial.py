@@ -23,21 +23,15 @@ class _Term:
     left: Expr
     right: Expr
 
-    @property
-    def is_square(self) -> bool:
-        return self.left is self.right
-
 
 @rule(is_op("add")(is_op("add")(wildcard(), wildcard()), wildcard()))
 def binomial(pre: Call, post: Call, find: Find) -> Expr | None:
     """a*x*x + b*x*y + c*y*y = a * ((x + p*y) * (x + q*y)) with p + q = b/a and p*q = c/a, up to rounding."""
     ty = tensor_type(pre)
-    terms = [_term(summand) for summand in _summands(post)]
-    if ty is None or ty.dtype not in _DTYPES or len(terms) != 3 or None in terms:
-        return None
-    squares = [term for term in terms if term is not None and term.is_square]
-    mixed = [term for term in terms if term is not None and not term.is_square]
-    if len(squares) != 2 or len(mixed) != 1:
+    terms = [term for term in map(_term, _summands(post)) if term is not None]
+    squares = [term for term in terms if term.left is term.right]
+    mixed = [term for term in terms if term.left is not term.right]
+    if ty is None or ty.dtype not in _DTYPES or len(squares) != 2 or len(mixed) != 1:
         return None
     (xx, yy), (xy,) = squares, mixed
     if {xx.left, yy.left} != {xy.left, xy.right}:

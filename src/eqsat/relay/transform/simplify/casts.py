@@ -1,4 +1,4 @@
-"""Casts and clips that change nothing, or nothing that a later one does not change."""
+"""Conversions and clips that change nothing, or nothing that a later operator does not change."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqsat.relay.dataflow_pattern import is_op, wildcard
-from eqsat.relay.expr import Call, Expr
+from eqsat.relay.expr import Call, Constant, Expr
 from eqsat.relay.op import cast
-from eqsat.relay.transform.simplify.rule import Find, op_name, rule, tensor_type, unary
+from eqsat.relay.transform.simplify.rule import Find, any_op, op_name, rule, tensor_type, unary
 
 _cast = unary("cast") | is_op("cast_like")(wildcard(), wildcard())
 _operand = wildcard()
@@ -40,16 +40,31 @@ def cast_of_cast(pre: Call, post: Call, find: Find) -> Expr | None:
 def casts_of_clip(pre: Call, post: Call, find: Find) -> Expr | None:
     """cast(... cast(clip(x, lo, hi))): casts that keep every value from lo to hi are left out."""
     dtypes, clip = _casts(post)
-    ty = None if clip is None else clip._checked_type
-    if clip is None or clip.attrs is None or ty is None:
+    if clip is None or clip.attrs is None or clip._checked_type is None:
         return None
-    kept = _needed_casts(getattr(ty, "dtype", ""), dtypes, clip.attrs.a_min, clip.attrs.a_max)
+    kept = _needed_casts(getattr(clip._checked_type, "dtype", ""), dtypes, clip.attrs.a_min, clip.attrs.a_max)
     if len(kept) == len(dtypes):
         return None
     result: Expr = clip
     for dtype in kept:
         result = cast(result, dtype)
     return result
+
+
+_quantized, _scale, _zero_point = wildcard(), wildcard(), wildcard()
+# float32 tells all products of a scale and an integer of these apart
+_EXACT_DTYPES = ("int8", "uint8", "int16", "uint16")
+
+
+@rule(any_op("argmax", "argmin", "argsort")(is_op("qnn.dequantize")(_quantized, _scale, _zero_point)))
+def order_of_dequantized(pre: Call, post: Call, find: Find) -> Expr | None:
+    """op(dequantize(x)) = op(x) where one positive scale makes dequantizing monotonic."""
+    ty = tensor_type(pre.args[0].args[0])  # type: ignore[attr-defined]
+    scale, zero_point = find(_scale), find(_zero_point)
+    single = all(isinstance(expr, Constant) and expr.data.size == 1 for expr in (scale, zero_point))
+    if ty is None or ty.dtype not in _EXACT_DTYPES or not single or scale.data.numpy().item() <= 0:
+        return None
+    return Call(post.op, (find(_quantized),), post.attrs)
 
 
 @rule(unary("clip"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, wildcard
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.ty import TensorType
@@ -71,8 +69,3 @@ def tensor_type(expr: Expr) -> TensorType | None:
 def scalar(expr: Expr) -> Any:
     """The value of a rank-0 constant as a NumPy scalar, else None."""
     return expr.data.numpy()[()] if isinstance(expr, Constant) and expr.data.shape == () else None
-
-
-def array_of(expr: Constant) -> np.ndarray[Any, Any]:
-    """The data of a constant."""
-    return expr.data.numpy()

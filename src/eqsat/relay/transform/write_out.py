@@ -1,19 +1,23 @@
-"""SimplifyInference: normalizations as arithmetic, and what only training needs left out."""
+"""CanonicalizeOps and SimplifyInference: operators that stand for others are written out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eqsat.relay.expr import Expr, TupleGetItem, const
-from eqsat.relay.op import maximum, mean, reshape, sqrt, variance
+from eqsat.relay.op import expand_dims, maximum, mean, reshape, sqrt, variance
 from eqsat.relay.op import sum as sum_over
 from eqsat.relay.op.types import axis_index
-from eqsat.relay.transform.base import Pass, PassInfo, typed_pass
-from eqsat.relay.transform.channels import along_axis
+from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
 from eqsat.relay.transform.simplify.rule import op_name
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import rewrite_post_order
+
+
+def CanonicalizeOps() -> Pass:
+    """Replace ``nn.bias_add`` by ``add`` of the bias, shaped to broadcast along its axis."""
+    return _rewriting(canonical, PassInfo(3, "CanonicalizeOps"))
 
 
 def SimplifyInference() -> Pass:
@@ -21,17 +25,42 @@ def SimplifyInference() -> Pass:
 
     Of batch normalization and dropout the first output is replaced; the calls stay for uses of the others.
     """
-    return typed_pass(lambda function: rewrite_post_order(function, simplified), PassInfo(0, "SimplifyInference"))
+    return _rewriting(simplified, PassInfo(0, "SimplifyInference"))
+
+
+def _rewriting(visit: Callable[[Expr, Expr], Expr], info: PassInfo) -> Pass:
+    return FunctionPass(lambda function, mod, context: rewrite_post_order(function, visit), info, typed=True)
+
+
+def canonical(old: Any, new: Any) -> Expr:
+    """What CanonicalizeOps puts in the place of ``new``, of which ``old`` is the typed form."""
+    return _written_out(_CANONICAL, old, new, new)
 
 
 def simplified(old: Any, new: Any) -> Expr:
-    """What stands for ``new``, of which ``old`` is the typed form; ``new`` itself where nothing does."""
-    call, rules = new, _RESULTS
+    """What SimplifyInference puts in the place of ``new``, of which ``old`` is the typed form."""
     if isinstance(new, TupleGetItem) and new.index == 0:
-        old, call, rules = old.tuple_value, new.tuple_value, _FIRST_OUTPUTS
-    simplify = rules.get(op_name(call))
-    result: Expr = new if simplify is None else simplify(call.attrs, old.args[0].checked_type, *call.args)
-    return result
+        return _written_out(_FIRST_OUTPUTS, old.tuple_value, new.tuple_value, new)
+    return _written_out(_RESULTS, old, new, new)
+
+
+def _written_out(rules: Mapping[str, Callable[..., Any]], old: Any, call: Any, result: Expr) -> Expr:
+    """What the rule for the operator of ``call`` makes of it; ``result`` where there is none."""
+    rule = rules.get(op_name(call))
+    written: Expr = result if rule is None else rule(call.attrs, old.args[0].checked_type, *call.args)
+    return written
+
+
+def along_axis(vector: Expr, axis: int, rank: int) -> Any:
+    """``vector``, of one dimension, shaped to broadcast along ``axis`` (counted from the front) of ``rank`` ones."""
+    after = rank - axis - 1
+    return expand_dims(vector, axis=1, num_newaxis=after) if after else vector
+
+
+def _of_channels(attrs: Any, ty: TensorType, vector: Expr) -> Any:
+    """``vector``, one value for each channel, shaped to broadcast along the axis of ``attrs``."""
+    rank = len(ty.shape)
+    return along_axis(vector, axis_index(attrs.axis, rank), rank)
 
 
 def _batch_norm(attrs: Any, ty: TensorType, x: Any, gamma: Any, beta: Any, average: Any, var: Any) -> Any:
@@ -41,9 +70,7 @@ def _batch_norm(attrs: Any, ty: TensorType, x: Any, gamma: Any, beta: Any, avera
     shift = -average * factor
     if attrs.center:
         shift = shift + beta
-    rank = len(ty.shape)
-    axis = axis_index(attrs.axis, rank)
-    return x * along_axis(factor, axis, rank) + along_axis(shift, axis, rank)
+    return x * _of_channels(attrs, ty, factor) + _of_channels(attrs, ty, shift)
 
 
 def _layer_norm(attrs: Any, ty: TensorType, x: Any, gamma: Any, beta: Any) -> Any:
@@ -76,11 +103,9 @@ def _normalized(attrs: Any, ty: TensorType, x: Any, axes: Sequence[int]) -> Any:
 
 def _scaled(attrs: Any, ty: TensorType, x: Any, gamma: Any, beta: Any) -> Any:
     """x * gamma + beta along the axis, as far as ``attrs`` ask for them."""
-    rank = len(ty.shape)
-    axis = axis_index(attrs.axis, rank)
     if attrs.scale:
-        x = x * along_axis(gamma, axis, rank)
-    return x + along_axis(beta, axis, rank) if attrs.center else x
+        x = x * _of_channels(attrs, ty, gamma)
+    return x + _of_channels(attrs, ty, beta) if attrs.center else x
 
 
 def _l2_normalize(attrs: Any, ty: TensorType, x: Any) -> Any:
@@ -88,6 +113,9 @@ def _l2_normalize(attrs: Any, ty: TensorType, x: Any) -> Any:
     return x / sqrt(maximum(squares, const(attrs.eps, ty.dtype)))
 
 
+_CANONICAL: dict[str, Callable[..., Any]] = {
+    "nn.bias_add": lambda attrs, ty, x, bias: x + _of_channels(attrs, ty, bias),
+}
 _FIRST_OUTPUTS: dict[str, Callable[..., Any]] = {
     "nn.batch_norm": _batch_norm,
     "nn.dropout": lambda attrs, ty, x: x,
