@@ -369,10 +369,10 @@ def test_regions_are_typed_once():
         for _ in range(regions):
             y = relay.sqrt(relay.abs(y))
         calls = []
-        run = infer.infer_type
+        run = infer.infer_types
         with takes("t", "abs"), pytest.MonkeyPatch.context() as patch:
             annotated = transform.AnnotateTarget("t")(module(y, x))
-            patch.setattr(infer, "infer_type", lambda *args: calls.append(args) or run(*args))
+            patch.setattr(infer, "infer_types", lambda *args: calls.append(args) or run(*args))
             result = transform.PartitionGraph()(annotated)
         assert len(external(result)) == regions
         return len(calls)
