@@ -13,7 +13,7 @@ import eqsat
 from eqsat import relay
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
-from eqsat.egraph.facts import ConstantFacts, TypeFacts
+from eqsat.egraph.facts import ConstantFacts
 from eqsat.egraph.lower import lower
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import QueryCompiler
@@ -44,7 +44,6 @@ from eqsat.rules import rewrite, variables
 def query_roots(pattern: DFPattern, graph: Expr) -> set[Expr]:
     """The nodes of ``graph`` whose class the pattern's queries find, no rule having run."""
     egraph = EGraph()
-    TypeFacts(egraph)
     constants = ConstantFacts(egraph, 0)
     lowered = lower(egraph, graph, infer_types(graph))
     constants.update(None)

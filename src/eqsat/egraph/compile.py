@@ -13,6 +13,7 @@ from eqsat.egraph.action import Action, Fail, Refuse
 from eqsat.egraph.dependencies import Awaited, Dependencies, Whenever
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
+from eqsat.egraph.facts import find_types
 from eqsat.egraph.journal import Journal, Log
 from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Prefilter
@@ -144,7 +145,7 @@ class RewriteCompiler:
     def _tell_made(self, action: Action) -> None:
         """Have the types of what is made found, where they are not known from what it equals."""
         for made in action.untyped.values():
-            self.egraph.made(len(made.children))
+            find_types(self.egraph, len(made.children))
 
 
 class VariadicCompiler(RewriteCompiler):

@@ -1,22 +1,4 @@
-"""The e-graph: what the engine's tables mean, and how rows get into them.
-
-Tables, all keyed by an engine class ``Expr`` or by integers:
-
-    N(handle)               the class of a handle; handles are the only names of classes that last
-    n<k>(atom, children...) the e-nodes of symbol k; value: their class
-    ty(class)               type id, where it is known; of several the largest, so one that says all if there is one
-    val(class)              atom id of the constant (or tuple of constants) a class equals, where known
-    isc(class)              the class is computable from constants alone, where rules ask for it
-    varies(class)           the class has a type and is not known to be computable so, where rules ask for it
-    uses(class)             e-nodes of the input graph over the class, where rules ask for them
-    made_<m>(symbol, atom, children..., class)  e-nodes of m children that rules made, to be typed
-    found(class, type id)   types that were found for these
-    holds_<j>(id)           ids that satisfy a predicate (on attributes, constants, variables or types)
-    reach_<j>(class, start), step_<j>(class, class): see :class:`Reach`
-    either_<k>(atom, x, y, class)  e-nodes of a commutative symbol, operands in both orders
-    ask_<n>(question, keys...)     what Python is to answer
-    is_<n>_<m>(question, keys..., answers...)
-"""
+"""The e-graph: the engine's tables, which docs/architecture.md explains, and how rows get into them."""
 
 from __future__ import annotations
 
@@ -89,6 +71,8 @@ class EGraph:
         vocabulary: What the integers in the tables stand for.
         commutative: Names of the operators whose operands a rule of the run swaps: queries need not.
         hides_known: Whether rules see no calls that equal constants.
+        typed_arities: Numbers of children of the e-nodes that rules make and whose types are found.
+        on_constness: Called when :meth:`ask_constness` is called for the first time.
     """
 
     def __init__(self) -> None:
@@ -100,9 +84,8 @@ class EGraph:
         self.new_nodes = NewNodes(0)
         self._told_types: list[NDArray[np.int64]] = []
         self._loaders: set[str] = set()
-        self._made: set[int] = set()
-        self._on_make: list[Callable[[int], None]] = []
-        self._on_constness: Callable[[], None] | None = None
+        self.typed_arities: set[int] = set()
+        self.on_constness: Callable[[], None] | None = None
         self._tables = 0  # of predicates
         self._non_constant = False  # whether it is derived what varies
         self._declared = 0  # symbols that have a table
@@ -137,13 +120,9 @@ class EGraph:
             self.engine.declare(f"(constructor n{index} (i64{columns}) Expr)")
         self._declared = len(self.vocabulary.symbols)
 
-    def on_constness(self, hook: Callable[[], None]) -> None:
-        """Call ``hook()`` when :meth:`ask_constness` is called for the first time."""
-        self._on_constness = hook
-
     def ask_constness(self) -> None:
         """Have ``isc`` derived: a rule asks for it."""
-        hook, self._on_constness = self._on_constness, None
+        hook, self.on_constness = self.on_constness, None
         if hook is not None:
             hook()
 
@@ -155,18 +134,6 @@ class EGraph:
             self.engine.relation("varies", "Expr")
             for command in _VARYING:
                 self.engine.declare(command)
-
-    def on_make(self, hook: Callable[[int], None]) -> None:
-        """Call ``hook(arity)`` before rules make e-nodes of so many children whose type is to be found."""
-        self._on_make.append(hook)
-
-    def made(self, arity: int) -> None:
-        """Rules make e-nodes of so many children, of types that they do not say: they go into ``made_<arity>``."""
-        if arity not in self._made:
-            self._made.add(arity)
-            self.engine.relation(f"made_{arity}", "i64", "i64", *["Expr"] * (arity + 1))
-            for hook in self._on_make:
-                hook(arity)
 
     def predicate(self, test: Test) -> str:
         """The name of the engine's table of the ids that satisfy a test (after :meth:`flush`)."""

@@ -56,31 +56,30 @@ def node_type(symbol: Symbol, value: Any, children: Sequence[Type]) -> Type | No
     return None
 
 
-class TypeFacts:
-    """Finds the types of e-nodes that rules made (tables ``made_<arity>``)."""
-
-    def __init__(self, egraph: EGraph):
-        self.egraph = egraph
-        egraph.on_make(self._cover)
-
-    def _cover(self, arity: int) -> None:
-        if arity > MAX_ARITY:
-            return
-        name, engine, answer = f"ty{arity}", self.egraph.engine, partial(_type_found, self.egraph.vocabulary)
-        children = [f"c{i}" for i in range(arity)]
-        types = " ".join(f"t{i}" for i in range(arity))
-        question = self.egraph.question(["number", "atom", *["type"] * arity], 1, "type", answer)
-        engine.relation(f"{name}_of", "Expr", *["i64"] * (2 + arity))
-        known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
-        row = f"({name}_of e s a {types})"
-        engine.declare(
-            f"(rule ((made_{arity} s a {' '.join(children)} e){known})"
-            f' ({put(row)} {put(f"({question.ask} s a {types})")}) :ruleset facts :name "{name} ask")'
-        )
-        engine.declare(
-            f"(rule ({row} ({question.answered} s a {types} t)) ((set (ty e) t) {put('(found e t)')})"
-            f' :ruleset facts :name "{name}")'
-        )
+def find_types(egraph: EGraph, arity: int) -> None:
+    """Have types found for the e-nodes of so many children in ``made_<arity>``, which rules made."""
+    if arity in egraph.typed_arities:
+        return
+    egraph.typed_arities.add(arity)
+    engine = egraph.engine
+    engine.relation(f"made_{arity}", "i64", "i64", *["Expr"] * (arity + 1))
+    if arity > MAX_ARITY:
+        return
+    name, answer = f"ty{arity}", partial(_type_found, egraph.vocabulary)
+    children = [f"c{i}" for i in range(arity)]
+    types = " ".join(f"t{i}" for i in range(arity))
+    question = egraph.question(["number", "atom", *["type"] * arity], 1, "type", answer)
+    engine.relation(f"{name}_of", "Expr", *["i64"] * (2 + arity))
+    known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
+    row = f"({name}_of e s a {types})"
+    engine.declare(
+        f"(rule ((made_{arity} s a {' '.join(children)} e){known})"
+        f' ({put(row)} {put(f"({question.ask} s a {types})")}) :ruleset facts :name "{name} ask")'
+    )
+    engine.declare(
+        f"(rule ({row} ({question.answered} s a {types} t)) ((set (ty e) t) {put('(found e t)')})"
+        f' :ruleset facts :name "{name}")'
+    )
 
 
 def _type_found(vocabulary: Vocabulary, symbol: int, atom: int, *ids: int) -> Sequence[int] | None:
@@ -129,59 +128,51 @@ class ConstantFacts:
         self._folding = _Folding(egraph.vocabulary, limit)
         egraph.hides_known = limit > 0
         self.on_fold = on_fold
-        self._covered: dict[int, Symbol] = {}
+        self._covered: set[int] = set()
+        self._constness: list[str] = []  # rules that derive it, once a rule asks for it
         self._answered: dict[int, str] = {}
         """Of each symbol whose e-nodes are folded, the premises that an e-node's value was found."""
         self._acts: set[tuple[int, str]] = set()
-        self._asked = False
-        egraph.on_constness(self._ask_constness)
+        egraph.on_constness = self._derive_constness
 
     def update(self, prefilter: Prefilter | None) -> bool:
         """See to the symbols whose e-nodes may be constant now (without ``prefilter``: ever); whether any is new."""
         symbols = self.egraph.vocabulary.symbols
         found = range(len(symbols)) if prefilter is None else prefilter.constant_symbols()
-        new = {index: symbols[index] for index in found if index not in self._covered}
-        self._covered |= new
-        for index, symbol in new.items():
-            if 0 < symbol.arity <= MAX_ARITY:
-                self._cover(index, symbol)
+        new = [index for index in found if index not in self._covered]
+        self._covered.update(new)
+        for index in new:
+            if 0 < symbols[index].arity <= MAX_ARITY:
+                self._cover(index, symbols[index])
         return bool(new)
 
     def _cover(self, index: int, symbol: Symbol) -> None:
-        if self._asked:
-            self._derive_constness(index, symbol)
+        declare = self.egraph.engine.declare
         children = [f"c{i}" for i in range(symbol.arity)]
         row = f"(n{index} a {' '.join(children)})"
-        node = f"(= e {row})"
         if self.limit and symbol.kind == "call":
-            self.egraph.engine.declare(
-                f'(rule ({node} (= v (val e))) ((subsume {row})) :ruleset facts :name "known {index}")'
+            declare(f'(rule ((= e {row}) (= v (val e))) ((subsume {row})) :ruleset facts :name "known {index}")')
+        if is_foldable(symbol):
+            constant = "".join(f" (isc {child})" for child in children)
+            self._constness.append(
+                f'(rule ((= e {row}){constant}) ({put("(isc e)")}) :ruleset facts :name "isc {index}")'
             )
-        if not is_foldable(symbol):
-            return
-        if self.limit:
-            self._cover_values(index, symbol, node, children)
+            if self.egraph.on_constness is None:
+                self._derive_constness()
+            if self.limit:
+                self._cover_values(index, f"(= e {row})", children)
 
-    def _ask_constness(self) -> None:
-        self._asked = True
-        for index, symbol in self._covered.items():
-            if 0 < symbol.arity <= MAX_ARITY:
-                self._derive_constness(index, symbol)
+    def _derive_constness(self) -> None:
+        for rule in self._constness:
+            self.egraph.engine.declare(rule)
+        self._constness = []
 
-    def _derive_constness(self, index: int, symbol: Symbol) -> None:
-        if not is_foldable(symbol):
-            return
-        children = [f"c{i}" for i in range(symbol.arity)]
-        constant = "".join(f" (isc {child})" for child in children)
-        node = f"(= e (n{index} a {' '.join(children)}))"
-        self.egraph.engine.declare(f'(rule ({node}{constant}) ({put("(isc e)")}) :ruleset facts :name "isc {index}")')
-
-    def _cover_values(self, index: int, symbol: Symbol, node: str, children: list[str]) -> None:
+    def _cover_values(self, index: int, node: str, children: list[str]) -> None:
         egraph = self.egraph
-        values = " ".join(f"v{i}" for i in range(symbol.arity))
+        values = " ".join(f"v{i}" for i in range(len(children)))
         known = "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
         question = egraph.question(
-            ["atom"] * (1 + symbol.arity),
+            ["atom"] * (1 + len(children)),
             1,
             "atom",
             partial(self._folding.result, index),

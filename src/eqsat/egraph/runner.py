@@ -11,7 +11,7 @@ from functools import partial
 from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
 from eqsat.egraph.dependencies import Awaited, Whenever
 from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.facts import ConstantFacts, TypeFacts
+from eqsat.egraph.facts import ConstantFacts
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
@@ -97,7 +97,6 @@ class Runner:
         folding = max((rule for rule in rules if isinstance(rule, FoldConstants)), key=lambda r: r.limit, default=None)
         self.journal = Journal(self.egraph.vocabulary) if explain else None
         self.egraph.commutative = frozenset(filter(None, map(swapped_operator, schedule.rules)))
-        TypeFacts(self.egraph)
         limit, told = 0, None
         if folding is not None:
             limit, told = folding.limit, None if self.journal is None else partial(self.journal.fold, folding.name)
