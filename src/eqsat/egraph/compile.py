@@ -7,10 +7,12 @@ each match aside and asks the question, the second acts on the matches whose que
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any
 
 from eqsat.egraph.action import Action, Fail, Refuse
-from eqsat.egraph.dependencies import Awaited, Dependencies, Whenever
+from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
@@ -19,15 +21,16 @@ from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.required_heads import needs
-from eqsat.egraph.rule import Rewrite
+from eqsat.egraph.rule import PythonRule, Rewrite
 from eqsat.egraph.variadic import Expansion, expanded
+from eqsat.relay.dataflow_pattern import DFPattern
 
 _KEYS = {"type": "type", "attrs": "atom", "index": "atom", "value": "atom", "uses": "number"}
 """What the keys of questions are that stand for what a rule refers to."""
 
 
-class RewriteCompiler:
-    """Keeps the engine rules of one rewrite up to date with the symbols of an e-graph.
+class RuleRunner:
+    """Keeps the engine rules of one rule up to date with what is in an e-graph.
 
     Args:
         egraph: where the rule runs.
@@ -35,55 +38,85 @@ class RewriteCompiler:
         index: distinguishes the tables of this rule from others'.
         refuse: told of each refusal.
         fail: told of each failure.
-        journal: told of each match, when the run is to be explained.
+
+    Attributes:
+        growth: e-nodes that the engine may add for a match.
     """
 
-    def __init__(
-        self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, fail: Fail, journal: Journal | None = None
-    ):
+    def __init__(self, egraph: EGraph, rule: Rewrite | PythonRule, index: int, refuse: Refuse, fail: Fail):
         self.egraph = egraph
-        self.rule = rule
-        self.journal = journal
         self.refuse = refuse
         self.fail = fail
-        self.roots = rule.lhs
+        self.roots = rule.lhs if isinstance(rule, Rewrite) else (rule.lhs,)
         self.ruleset = f"rule{index}"
-        self.apply_ruleset = ""  # declared when a question has an answer
-        self.asks = bool(rule.when)  # whether its engine rules come in two halves
-        self.growth = 0  # e-nodes that a match may add
+        self.growth = 0
+        self._name = rule.name
         self._compiled: set[tuple[object, ...]] = set()
+        self._awaited: dict[tuple[DFPattern, ...], Dependencies] = {}
 
     @property
     def is_live(self) -> bool:
         """Whether the e-graph has the symbols that the rule speaks of."""
         return bool(self._compiled)
 
-    def update(self, prefilter: Prefilter | None) -> Awaited:
-        """Add engine rules for the alternatives that may match now (without ``prefilter``: ever).
+    def update(self, prefilter: Prefilter | None) -> None:
+        """Add engine rules for the alternatives that may match now (without ``prefilter``: ever)."""
+        raise NotImplementedError
 
-        Returns:
-            What further alternatives wait for.
-        """
-        return self._update(self.rule, prefilter)
+    def _update(
+        self,
+        roots: tuple[DFPattern, ...],
+        prefilter: Prefilter | None,
+        add: Callable[[Query, str], None],
+        either_order: Callable[[int], str] | None = None,
+    ) -> None:
+        """Call ``add(query, name)``, with a name for engine rules, for each new way to match ``roots``."""
+        awaited = self._awaited.get(roots)
+        if prefilter is None:
+            may_come = True
+        elif awaited is None:
+            may_come = all(map(prefilter.may_match, roots))
+        else:
+            may_come = awaited.has_come(prefilter)
+        if not may_come:
+            return
+        compiler = QueryCompiler(self.egraph, self._name, either_order, prefilter)
+        for query in compiler.queries(roots):
+            if (roots, query.key) not in self._compiled:
+                if not self._compiled:
+                    self.egraph.engine.declare(f"(ruleset {self.ruleset})")
+                self._compiled.add((roots, query.key))
+                add(query, f"{self.ruleset}_{len(self._compiled)}")
+        self._awaited[roots] = compiler.dependencies
 
-    def _update(self, rule: Rewrite, prefilter: Prefilter | None) -> Dependencies:
-        egraph = self.egraph
-        compiler = QueryCompiler(egraph, rule.name, egraph.either_order, prefilter)
-        queries = compiler.queries(rule.lhs)
-        new = [query for query in queries if (rule.lhs, query.key) not in self._compiled]
-        if new and not self._compiled:
-            egraph.engine.declare(f"(ruleset {self.ruleset})")
-        for query in new:
-            self._compiled.add((rule.lhs, query.key))
-            self._add(rule, query, len(self._compiled))
-        return compiler.dependencies
 
-    def _add(self, rule: Rewrite, query: Query, number: int) -> None:
+class RewriteCompiler(RuleRunner):
+    """Keeps the engine rules of one rewrite up to date; see :class:`RuleRunner`.
+
+    Args:
+        journal: told of each match, when the run is to be explained.
+    """
+
+    def __init__(
+        self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, fail: Fail, journal: Journal | None = None
+    ):
+        super().__init__(egraph, rule, index, refuse, fail)
+        self.rule = rule
+        self.journal = journal
+        self.apply_ruleset = ""  # declared when a question has an answer
+        self.asks = bool(rule.when)  # whether its engine rules come in two halves
+
+    def update(self, prefilter: Prefilter | None) -> None:
+        self._update_rewrite(self.rule, prefilter)
+
+    def _update_rewrite(self, rule: Rewrite, prefilter: Prefilter | None) -> None:
+        self._update(rule.lhs, prefilter, partial(self._add, rule), self.egraph.either_order)
+
+    def _add(self, rule: Rewrite, query: Query, name: str) -> None:
         query = self._non_constant(rule, _distinct(rule, query))
         action = Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail)
         action.build()
         self.egraph.declare_symbols()
-        name = f"{self.ruleset}_{number}"
         log = self._log(f"{name}_log", query, action)
         premises = " ".join(_needed([*query.premises, *action.premises]))
         actions = " ".join(action.actions)
@@ -151,26 +184,19 @@ class RewriteCompiler:
 class VariadicCompiler(RewriteCompiler):
     """Keeps the engine rules of a rewrite with repetitions: those for each layout that the e-graph's tuples have."""
 
-    def __init__(
-        self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, fail: Fail, journal: Journal | None = None
-    ):
-        super().__init__(egraph, rule, index, refuse, fail, journal)
-        self._members: dict[Hashable, tuple[Rewrite, Dependencies]] = {}
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self._members: dict[Hashable, Rewrite] = {}
 
-    def update(self, prefilter: Prefilter | None) -> Awaited:
+    def update(self, prefilter: Prefilter | None) -> None:
         """Add engine rules for the layouts and alternatives that may match now; none without ``prefilter``."""
-        if prefilter is None:
-            return Whenever(self.roots)
+        if prefilter is None or not all(map(prefilter.may_match, self.roots)):
+            return
         for layout in find_layouts(self.roots, prefilter):
             key = tuple(layout.items())
             if key not in self._members:
-                member = expanded(self.rule, Expansion(self.roots, layout))
-            elif self._members[key][1].has_come(prefilter):
-                member, _ = self._members[key]
-            else:
-                continue
-            self._members[key] = member, self._update(member, prefilter)
-        return Whenever(self.roots)
+                self._members[key] = expanded(self.rule, Expansion(self.roots, layout))
+            self._update_rewrite(self._members[key], prefilter)
 
     def may_have_layouts(self) -> bool:
         """Whether the e-graph has the symbols without which the rule matches nowhere."""

@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.required_heads import SymbolHead
-from eqsat.egraph.symbols import Symbol
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Op
-
-
-class Awaited(Protocol):
-    """What a rule waits for before it is compiled again."""
-
-    def has_come(self, prefilter: Prefilter) -> bool:
-        """Whether something of it is in the e-graph now."""
-
-
-class Whenever:
-    """Nothing but that patterns may match.
-
-    Args:
-        roots: the patterns.
-    """
-
-    def __init__(self, roots: Sequence[DFPattern]):
-        self._roots = roots
-
-    def has_come(self, prefilter: Prefilter) -> bool:
-        """Whether all patterns may match somewhere."""
-        return all(map(prefilter.may_match, self._roots))
 
 
 class Dependencies:
@@ -46,28 +22,20 @@ class Dependencies:
     def __init__(self, egraph: EGraph, prefilter: Prefilter | None = None):
         self._egraph = egraph
         self._presence = prefilter
-        self._symbols: dict[SymbolHead, int] = {}  # how many there were of each head
-        self._missing: dict[Symbol, None] = {}
-        self._every: int | None = None  # how many there were of all, where each new one counts
+        self._counts: dict[tuple[str | None, Op | None, int | None], int] = {}
         self._edges: dict[tuple[SymbolHead, SymbolHead], None] = {}
         self._patterns: dict[DFPattern, None] = {}
 
-    def symbols(self, kind: str, op: Op | None = None, arity: int | None = None) -> list[int]:
-        """The indices of the symbols of a head: that of an arity, or those of all arities for None."""
-        if arity is not None:
-            symbol = Symbol(kind, op, arity)
-            index = self._egraph.vocabulary.symbols.find(symbol)
-            if index is None:
-                self._missing[symbol] = None
-            return [] if index is None else [index]
-        indices = self._egraph.vocabulary.symbols_of.get((kind, op), [])
-        self._symbols[kind, op] = len(indices)
-        return indices
+    def symbols(self, kind: str | None = None, op: Op | None = None, arity: int | None = None) -> Sequence[int]:
+        """The indices of all symbols, or of those of a head, or of those of a head and an arity."""
+        found = self._indices(kind, op, arity)
+        self._counts[kind, op, arity] = len(found)
+        return found
 
-    def every(self) -> range:
-        """The indices of all symbols."""
-        self._every = len(self._egraph.vocabulary.symbols)
-        return range(self._every)
+    def _indices(self, kind: str | None, op: Op | None, arity: int | None) -> Sequence[int]:
+        symbols, symbols_of = self._egraph.vocabulary.symbols, self._egraph.vocabulary.symbols_of
+        found = range(len(symbols)) if kind is None else symbols_of.get((kind, op), ())
+        return found if arity is None else [index for index in found if symbols[index].arity == arity]
 
     def may_match(self, pattern: DFPattern) -> bool:
         """Whether there may be a class that ``pattern`` matches."""
@@ -85,11 +53,8 @@ class Dependencies:
 
     def has_come(self, prefilter: Prefilter) -> bool:
         """Whether something of it is in the e-graph now."""
-        symbols = self._egraph.vocabulary.symbols_of
         return (
-            any(len(symbols.get(head, ())) > count for head, count in self._symbols.items())
-            or any(self._egraph.vocabulary.symbols.find(symbol) is not None for symbol in self._missing)
-            or (self._every is not None and len(self._egraph.vocabulary.symbols) > self._every)
+            any(len(self._indices(*key)) > count for key, count in self._counts.items())
             or not prefilter.has.isdisjoint(self._edges)
             or any(map(prefilter.may_match, self._patterns))
         )

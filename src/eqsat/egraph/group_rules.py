@@ -79,7 +79,7 @@ class GroupRuleRunner(PythonRuleRunner):
     def _look(self) -> bool:
         """Take note of new matches; whether there are any that may be merged."""
         before = len(self._known)
-        for alternative in self._alternatives.values():
+        for alternative in self._alternatives:
             for row in self.egraph.engine.integers(alternative.table):
                 if (alternative.table, row) not in self._known:
                     self._known[alternative.table, row] = self._match(alternative, row)

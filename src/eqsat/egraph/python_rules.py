@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from eqsat.egraph.action import Fail, Refuse
-from eqsat.egraph.dependencies import Dependencies
+from eqsat.egraph.compile import RuleRunner
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.prefilter import Prefilter
-from eqsat.egraph.query import Query, QueryCompiler
+from eqsat.egraph.query import Query
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.egraph.symbols import Atom, Symbol
@@ -144,16 +144,11 @@ class Alternative:
     """variable of a class or atom -> column variable"""
 
 
-class PythonRuleRunner:
-    """Keeps the match tables of one Python rule and applies it.
+class PythonRuleRunner(RuleRunner):
+    """Keeps the match tables of one Python rule and applies it; see :class:`RuleRunner`.
 
     Args:
-        egraph: where.
-        rule: the rule.
-        index: distinguishes its tables.
         names: expressions of classes.
-        refuse: told of each refusal: rule name and reason.
-        fail: told of each failure.
     """
 
     def __init__(
@@ -164,36 +159,15 @@ class PythonRuleRunner:
                 f"rule {rule.name}: a rule whose right side is Python cannot have many() on its left side; write it as"
                 " rewrite(), which can compute what differs from match to match"
             )
-        self.egraph = egraph
+        super().__init__(egraph, rule, index, refuse, fail)
         self.rule = rule
         self.names = names
-        self.refuse = refuse
-        self.fail = fail
-        self.roots = (rule.lhs,)
-        self.ruleset = f"rule{index}"
-        self.growth = 0  # what Python adds is counted, not estimated
         self.matches = 0
-        self._alternatives: dict[tuple[object, ...], Alternative] = {}
+        self._alternatives: list[Alternative] = []
         self._seen: set[tuple[str, tuple[int, ...]]] = set()
 
-    @property
-    def is_live(self) -> bool:
-        """Whether the e-graph has the symbols that the rule speaks of."""
-        return bool(self._alternatives)
-
-    def update(self, prefilter: Prefilter | None) -> Dependencies:
-        """Add match tables for the alternatives that may match now (without ``prefilter``: ever).
-
-        Returns what others wait for.
-        """
-        compiler = QueryCompiler(self.egraph, self.rule.name, prefilter=prefilter)
-        queries = compiler.queries(self.roots)
-        new = [query for query in queries if query.key not in self._alternatives]
-        if new and not self._alternatives:
-            self.egraph.engine.declare(f"(ruleset {self.ruleset})")
-        for query in new:
-            self._alternatives[query.key] = self._declare(query, len(self._alternatives))
-        return compiler.dependencies
+    def update(self, prefilter: Prefilter | None) -> None:
+        self._update(self.roots, prefilter, self._declare)
 
     def apply(self) -> bool:
         """Apply the rule to every match not seen before (after a run of its ruleset); whether it did anything.
@@ -202,7 +176,7 @@ class PythonRuleRunner:
             RuleError: the rule's function fails or returns something of another type than the match.
         """
         changed = False
-        for alternative in self._alternatives.values():
+        for alternative in self._alternatives:
             for row in self.egraph.engine.integers(alternative.table):
                 if (alternative.table, row) not in self._seen:
                     self._seen.add((alternative.table, row))
@@ -219,8 +193,8 @@ class PythonRuleRunner:
             self.fail(self.rule.name, error)
             return False
 
-    def _declare(self, query: Query, number: int) -> Alternative:
-        table = f"{self.ruleset}_{number}_match"
+    def _declare(self, query: Query, name: str) -> None:
+        table = f"{name}_match"
         root = query.classes[self.rule.lhs]
         inner = {query.classes[pattern] for pattern in query.nodes} - {root}
         classes = dict.fromkeys([root, *query.classes.values()])
@@ -233,7 +207,7 @@ class PythonRuleRunner:
         row = f"({table} {' '.join(columns.values())})"
         self.egraph.engine.relation(table, *["i64"] * len(columns))
         declare(f'(rule ({" ".join(query.premises)} {named}) ({put(row)}) :ruleset {self.ruleset} :name "{table}")')
-        return Alternative(query, table, columns)
+        self._alternatives.append(Alternative(query, table, columns))
 
     def _apply(self, alternative: Alternative, values: dict[str, int]) -> bool:
         query = alternative.query

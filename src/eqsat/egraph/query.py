@@ -283,7 +283,7 @@ class QueryCompiler:
         if isinstance(pattern, AttrPattern):
             return [op for op in self._operators(pattern.pattern) if has_attributes(op, pattern.attrs)]
         if isinstance(pattern, WildcardPattern):
-            calls = [self.egraph.vocabulary.symbols[index].op for index in self.dependencies.every()]
+            calls = [self.egraph.vocabulary.symbols[index].op for index in self.dependencies.symbols()]
             return list(dict.fromkeys(op for op in calls if op is not None))
         raise RuleError(
             f"rule {self.rule}: a call of a {type(pattern).__name__} cannot be matched in an e-graph:"
@@ -295,7 +295,7 @@ class QueryCompiler:
 
     def _dominator(self, pattern: DominatorPattern, variable: str, query: Query) -> list[Query]:
         """``child``, and ``parent`` somewhere below it along ``path``: dominance itself speaks of one graph."""
-        self.dependencies.every()  # new symbols may make new steps
+        self.dependencies.symbols()  # new symbols may make new steps
         reach = self.egraph.reach(pattern)
         for one in QueryCompiler(self.egraph, self.rule).queries([pattern.parent]):
             start = one.classes[pattern.parent]
@@ -315,7 +315,7 @@ class QueryCompiler:
 
     def _anything(self, variable: str) -> list[tuple[str, ...]]:
         """Premises that hold for every class, one e-node symbol each."""
-        every = self.dependencies.every()
+        every = self.dependencies.symbols()
         return [self._node(WildcardPattern(), variable, index, Query())[1].premises for index in every]
 
     def _inputs(self, query: Query, variable: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -324,7 +324,7 @@ class QueryCompiler:
         if matched:
             return [(matched[0].children, query.premises)]
         found = []
-        for index in self.dependencies.every():
+        for index in self.dependencies.symbols():
             if self.egraph.vocabulary.symbols[index].arity:
                 head, opened = self._node(WildcardPattern(), variable, index, query)
                 found.append((head.children, opened.premises))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
-from eqsat.egraph.dependencies import Awaited, Whenever
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
@@ -51,14 +50,6 @@ class _Turn:
     bans: int = 0
     pending: int = 0
     """Matches put aside that are not applied yet."""
-    awaited: Awaited | None = None
-    """What its runner waits for, once it was updated."""
-
-    def update(self, prefilter: Prefilter) -> None:
-        """Update the runner, if that may change anything."""
-        awaited = Whenever(self.runner.roots) if self.awaited is None else self.awaited
-        if awaited.has_come(prefilter):
-            self.awaited = self.runner.update(prefilter)
 
 
 class Runner:
@@ -225,10 +216,7 @@ class Runner:
     def _update(self, prefilter: Prefilter | None) -> bool:
         """Let rules see what is new; whether facts came of it."""
         for turn in self.turns.values():
-            if prefilter is None:
-                turn.runner.update(None)
-            else:
-                turn.update(prefilter)
+            turn.runner.update(prefilter)
         self.egraph.flush()
         return self.egraph.engine.saturate("facts")
 
@@ -238,7 +226,7 @@ class Runner:
         if turns and self._is_stale:
             prefilter = Prefilter(self.egraph)
             for turn in turns:
-                turn.update(prefilter)
+                turn.runner.update(prefilter)
             self._is_stale = False
 
     def _run_native(self, iteration: int) -> bool:
