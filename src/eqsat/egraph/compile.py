@@ -16,11 +16,11 @@ from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
+from eqsat.egraph.forms import needed_heads
 from eqsat.egraph.journal import Journal, Log
 from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
-from eqsat.egraph.required_heads import needs
 from eqsat.egraph.rule import PythonRule, Rewrite
 from eqsat.egraph.variadic import Expansion, expanded
 from eqsat.relay.dataflow_pattern import DFPattern
@@ -200,8 +200,7 @@ class VariadicCompiler(RewriteCompiler):
 
     def may_have_layouts(self) -> bool:
         """Whether the e-graph has the symbols without which the rule matches nowhere."""
-        heads = [need for root in self.roots for need in needs(root) if isinstance(need[0], str)]
-        return all(head in self.egraph.vocabulary.symbols_of for head in heads)
+        return all(needed_heads(root) <= self.egraph.vocabulary.symbols_of.keys() for root in self.roots)
 
 
 def _distinct(rule: Rewrite, query: Query) -> Query:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.prefilter import Prefilter
-from eqsat.egraph.required_heads import SymbolHead
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Op
 
@@ -23,7 +22,6 @@ class Dependencies:
         self._egraph = egraph
         self._presence = prefilter
         self._counts: dict[tuple[str | None, Op | None, int | None], int] = {}
-        self._edges: dict[tuple[SymbolHead, SymbolHead], None] = {}
         self._patterns: dict[DFPattern, None] = {}
 
     def symbols(self, kind: str | None = None, op: Op | None = None, arity: int | None = None) -> Sequence[int]:
@@ -44,17 +42,8 @@ class Dependencies:
             self._patterns[pattern] = None
         return found
 
-    def is_under(self, above: SymbolHead | None, op: Op) -> bool:
-        """Whether calls of ``op`` are in classes below e-nodes of a head; below any, for None."""
-        if self._presence is None or above is None or (above, ("call", op)) in self._presence.has:
-            return True
-        self._edges[above, ("call", op)] = None
-        return False
-
     def has_come(self, prefilter: Prefilter) -> bool:
         """Whether something of it is in the e-graph now."""
-        return (
-            any(len(self._indices(*key)) > count for key, count in self._counts.items())
-            or not prefilter.has.isdisjoint(self._edges)
-            or any(map(prefilter.may_match, self._patterns))
+        return any(len(self._indices(*key)) > count for key, count in self._counts.items()) or any(
+            map(prefilter.may_match, self._patterns)
         )

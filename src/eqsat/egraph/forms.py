@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from eqsat.egraph.predicates import Test
+from eqsat.egraph.symbols import SymbolHead
 from eqsat.errors import PatternError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
@@ -14,9 +15,11 @@ from eqsat.relay.dataflow_pattern import (
     AttrPattern,
     CallPattern,
     DFPattern,
+    DominatorPattern,
     ExprPattern,
     FunctionPattern,
     IfPattern,
+    ManyPattern,
     TupleGetItemPattern,
     TuplePattern,
     TypedPattern,
@@ -189,3 +192,32 @@ _NODE_FORMS: dict[type[DFPattern], Callable[[Any], NodeForm]] = {
     IfPattern: lambda pattern: NodeForm("if", pattern.children()),
     FunctionPattern: function_form,
 }
+
+
+@lru_cache(maxsize=1 << 14)
+def needed_heads(pattern: DFPattern) -> frozenset[SymbolHead]:
+    """Heads that e-nodes have wherever ``pattern`` matches."""
+    found: set[SymbolHead] = set()
+    stack = [pattern]
+    while stack:
+        one = stack.pop()
+        form = node_form(one)
+        if isinstance(one, (TypedPattern, AttrPattern)):
+            stack.append(one.pattern)
+        elif isinstance(one, DominatorPattern):
+            stack.append(one.child)
+        elif isinstance(one, CallPattern):
+            if one.named is not None:
+                found.add(("call", one.named))
+            stack += one.args or ()
+        elif form is not None:
+            found.add((form.kind, None))
+            below = form.below or ()
+            for field in below:
+                if not isinstance(field, ManyPattern):
+                    stack.append(field)
+                elif field.some is not None:
+                    stack.append(field.some)
+                elif len(below) == 1:  # among others it may stand for no field
+                    stack.append(field.pattern)
+    return frozenset(found)

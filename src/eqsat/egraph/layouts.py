@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from eqsat.egraph.prefilter import Prefilter
-from eqsat.egraph.required_heads import SymbolHead
+from eqsat.egraph.symbols import SymbolHead
 from eqsat.egraph.variadic import Expansion, Field, Layout, is_variadic, laid_out, outer_tuples
 from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, TuplePattern, wildcard
 from eqsat.relay.dataflow_pattern.language import Copy

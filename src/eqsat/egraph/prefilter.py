@@ -16,6 +16,7 @@ from eqsat.egraph.forms import (
     identity_test,
     may_be_function,
     method_for,
+    needed_heads,
     node_form,
     pattern_of_expr,
     plain_operators,
@@ -24,8 +25,8 @@ from eqsat.egraph.forms import (
     value_test,
 )
 from eqsat.egraph.predicates import Test
-from eqsat.egraph.required_heads import Need, SymbolHead, needs
 from eqsat.egraph.snapshot import take_snapshot
+from eqsat.egraph.symbols import SymbolHead
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
@@ -55,10 +56,6 @@ class Prefilter:
 
     Args:
         egraph: where.
-
-    Attributes:
-        symbols: indices of the symbols that e-nodes have which rules see.
-        has: their heads, and pairs of heads of which one is above the other.
     """
 
     def __init__(self, egraph: EGraph):
@@ -75,7 +72,6 @@ class Prefilter:
             if len(nodes):
                 self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
         self._operators = [op for kind, op in self._indices if kind == "call" and op is not None]
-        self.has = frozenset[Need](self._indices) | self._edges()
 
     def _seen(self) -> Mask:
         """The e-nodes that rules see."""
@@ -93,7 +89,7 @@ class Prefilter:
         if type(pattern) is WildcardPattern:
             return True
         if pattern not in self._known:
-            self._known[pattern] = needs(pattern) <= self.has and bool(self._classes(pattern).any())
+            self._known[pattern] = needed_heads(pattern) <= self._indices.keys() and bool(self._classes(pattern).any())
         return self._known[pattern]
 
     def may_match_class(self, pattern: DFPattern, of: int) -> bool:
@@ -107,23 +103,6 @@ class Prefilter:
     def nodes_of(self, symbol: int) -> NDArray[np.int64]:
         """The e-nodes of a symbol that rules see."""
         return self._nodes_of[symbol]
-
-    def _edges(self) -> set[Need]:
-        """Each head of e-nodes with each head of e-nodes below them."""
-        snapshot = self.snapshot
-        heads = list(self._indices)
-        head_of = np.full(snapshot.node_count, -1)
-        holds = np.zeros((len(heads), snapshot.class_count), dtype=bool)
-        for number, head in enumerate(heads):
-            for index in self._indices[head]:
-                head_of[self._nodes_of[index]] = number
-                holds[number, snapshot.node_class[self._nodes_of[index]]] = True
-        above = np.repeat(head_of, np.diff(snapshot.child_offsets))
-        found: set[Need] = set()
-        for upper, head in enumerate(heads):
-            below = holds[:, snapshot.child[above == upper]].any(axis=1)
-            found.update((head, heads[lower]) for lower in np.flatnonzero(below).tolist())
-        return found
 
     def constant_symbols(self) -> list[int]:
         """The symbols of which an e-node is in a class that equals, or can be computed from, constants."""

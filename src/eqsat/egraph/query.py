@@ -121,7 +121,6 @@ class QueryCompiler:
     ):
         self.egraph = egraph
         self.dependencies = Dependencies(egraph, prefilter)
-        self._above: tuple[str, Op | None] | None = None  # head of the e-node whose children are being matched
         self.either_order = either_order
         self.rule = rule
         self.commuted = [name for name in SWAPPED if name not in egraph.commutative]
@@ -160,21 +159,13 @@ class QueryCompiler:
             raise RuleError(f"rule {self.rule}: a {type(pattern).__name__} cannot be matched in an e-graph")
         return [found if pattern in found.classes else found.bind(pattern, variable) for found in matches]
 
-    def _all(self, patterns: Iterable[DFPattern], index: int, variables: Iterable[str], query: Query) -> list[Query]:
-        """Match children of an e-node of symbol ``index``."""
+    def _all(self, patterns: Iterable[DFPattern], variables: Iterable[str], query: Query) -> list[Query]:
+        """Match children of an e-node."""
         found = [query]
         for pattern, variable in zip(patterns, variables, strict=True):
-            found = [deeper for one in found for deeper in self._under(index, pattern, variable, one)]
+            found = [deeper for one in found for deeper in self._match(pattern, variable, one)]
             if len(found) > MAX_QUERIES:
                 raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
-        return found
-
-    def _under(self, index: int | None, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
-        """Match a child of an e-node of symbol ``index``, or of any."""
-        outer = self._above
-        self._above = None if index is None else self.egraph.vocabulary.symbols[index][:2]
-        found = self._match(pattern, variable, query)
-        self._above = outer
         return found
 
     def _node(
@@ -203,7 +194,7 @@ class QueryCompiler:
             matched, one = self._node(pattern, variable, index, query)
             if form.test is not None:
                 one = one.where(f"({self.egraph.predicate(form.test)} {matched.atom})")
-            found += [one] if form.below is None else self._all(form.below, index, matched.children, one)
+            found += [one] if form.below is None else self._all(form.below, matched.children, one)
         return found
 
     # ---- one method for each pattern class that is more than the e-nodes of one kind
@@ -241,10 +232,9 @@ class QueryCompiler:
     def _as_written(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
         found = self._applied(pattern, variable, query) if may_be_function(pattern.op) else []
         for op in self._operators(pattern.op):
-            if self.dependencies.is_under(self._above, op):
-                arity = None if pattern.args is None else len(pattern.args)
-                for index in self.dependencies.symbols("call", op, arity):
-                    found += self._call_of(pattern, variable, index, query)
+            arity = None if pattern.args is None else len(pattern.args)
+            for index in self.dependencies.symbols("call", op, arity):
+                found += self._call_of(pattern, variable, index, query)
         return found
 
     def _call_of(self, pattern: CallPattern, variable: str, index: int, query: Query) -> list[Query]:
@@ -253,9 +243,9 @@ class QueryCompiler:
         head, opened = self._node(pattern, variable, index, query, both)
         if pattern.args is None:
             return [opened]
-        found = self._all(pattern.args, index, head.children, opened)
+        found = self._all(pattern.args, head.children, opened)
         if commutes and both is None:
-            found += self._all(tuple(reversed(pattern.args)), index, head.children, opened)
+            found += self._all(tuple(reversed(pattern.args)), head.children, opened)
         return found
 
     def _applied(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
@@ -265,9 +255,9 @@ class QueryCompiler:
             head, opened = self._node(pattern, variable, index, query)
             callee, *arguments = head.children
             if pattern.args is None:
-                found += self._all([pattern.op], index, [callee], opened)
+                found += self._all([pattern.op], [callee], opened)
             elif len(pattern.args) == len(arguments):
-                found += self._all((pattern.op, *pattern.args), index, (callee, *arguments), opened)
+                found += self._all((pattern.op, *pattern.args), (callee, *arguments), opened)
         return found
 
     def _operators(self, pattern: DFPattern) -> list[Op]:
@@ -310,7 +300,7 @@ class QueryCompiler:
                 for below in inputs:
                     (parent,), opened = one._replace(premises=premises).fresh("p")
                     opened = opened.where(f"({reach.table} {below} {parent})")
-                    found += self._under(None, pattern.parent, parent, opened)
+                    found += self._match(pattern.parent, parent, opened)
         return found
 
     def _anything(self, variable: str) -> list[tuple[str, ...]]:

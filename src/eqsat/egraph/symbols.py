@@ -8,7 +8,7 @@ table holds the id of the atom and the classes of the children.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,10 @@ CONTENT_LIMIT = 64 << 20
 
 SAMPLED = 1 << 14
 """Bytes from which on a constant's content is read as a whole only where a sample of it has been seen before."""
+
+
+SymbolHead: TypeAlias = tuple[str, Op | None]
+"""Kind and operator of a symbol."""
 
 
 class Symbol(NamedTuple):

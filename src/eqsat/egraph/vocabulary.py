@@ -6,10 +6,10 @@ from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eqsat.egraph.predicates import Predicates, Test
-from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol
+from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol, SymbolHead
 from eqsat.errors import ArgumentError
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Constant, Op, Var
+from eqsat.relay.expr import Constant, Var
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
@@ -73,7 +73,7 @@ class Vocabulary:
 
     def __init__(self) -> None:
         self.symbols: Interner[Symbol] = Interner()
-        self.symbols_of: dict[tuple[str, Op | None], list[int]] = {}
+        self.symbols_of: dict[SymbolHead, list[int]] = {}
         self.atoms: Interner[Atom] = Interner()
         self.types = TypeIds()
         self.predicates = Predicates()
