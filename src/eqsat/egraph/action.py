@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -236,16 +237,7 @@ class Action:
         value = self.vocabulary.atoms[values[key]].value
         return value.data.numpy() if kind == "value" else value
 
-    def used_classes(self) -> list[str]:
-        """Class variables of the match that the actions mention, in order."""
-        text = set(" ".join(self.actions).replace("(", " ").replace(")", " ").split())
-        found = dict.fromkeys(self.query.classes.values()) | {
-            child: None for node in self.query.nodes.values() for child in node.children
-        }
-        return [variable for variable in found if variable in text]
-
-    def used_atoms(self) -> list[str]:
-        """Atom variables of the match that the actions mention, in order."""
-        text = set(" ".join(self.actions).replace("(", " ").replace(")", " ").split())
-        atoms = dict.fromkeys(node.atom for node in self.query.nodes.values())
-        return [atom for atom in atoms if atom in text]
+    def used(self, variables: Sequence[str]) -> list[str]:
+        """Those of ``variables`` that the actions mention, in order."""
+        mentioned = set(re.findall(r"[^\s()]+", " ".join(self.actions)))
+        return [variable for variable in variables if variable in mentioned]

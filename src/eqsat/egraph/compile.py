@@ -12,14 +12,13 @@ from functools import partial
 from typing import Any
 
 from eqsat.egraph.action import Action, Fail, Refuse
-from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
 from eqsat.egraph.forms import needed_heads
 from eqsat.egraph.journal import Journal, Log
 from eqsat.egraph.layouts import find_layouts
-from eqsat.egraph.prefilter import Prefilter
+from eqsat.egraph.prefilter import Dependencies, Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Rewrite
 from eqsat.egraph.variadic import Expansion, expanded
@@ -127,14 +126,15 @@ class RewriteCompiler(RuleRunner):
             declare(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
             return
         self.asks = True
-        log_columns = [] if log is None else [name for name in log.handles + log.atoms if name not in action.sites]
+        log_columns = [] if log is None else [name for name in log.columns if name not in action.sites]
         keys = " ".join(action.keys)
         kinds = [_KEYS[kind] for kind, _ in action.keys.values()]
         half: list[str] = []  # the second, until it is compiled
         question = self.egraph.question(
             kinds, len(action.sites), "atom", action.answer, lambda keys, found: self._compile_half(action, half)
         )
-        columns = dict.fromkeys(action.used_classes(), "Expr") | dict.fromkeys(action.used_atoms(), "i64")
+        columns = dict.fromkeys(action.used(query.class_variables), "Expr")
+        columns |= dict.fromkeys(action.used(query.atom_variables), "i64")
         columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
         self.egraph.engine.relation(f"{name}_match", *columns.values())
         match = f"({name}_match {' '.join(columns)})"
@@ -151,7 +151,7 @@ class RewriteCompiler(RuleRunner):
         if self.journal is None:
             return None
         log = Log(self.rule.name, table, query, action.made, action.pairs)
-        self.egraph.engine.relation(log.table, *["i64"] * (len(log.handles) + len(log.atoms)))
+        self.egraph.engine.relation(log.table, *["i64"] * len(log.columns))
         self.journal.logs.append(log)
         action.premises += log.premises
         action.actions.append(log.action)

@@ -50,6 +50,7 @@ class Engine:
         self._egraph = egglog.EGraph()
         self._together: dict[tuple[str, ...], str] = {}
         self._declared: list[str] = []
+        self._given: dict[str, set[tuple[int, ...]]] = {}
         memory = _SHARED_MEMORY if os.path.isdir(_SHARED_MEMORY) else None
         descriptor, self._file = tempfile.mkstemp(prefix="eqsat-", dir=memory)  # what the engine reads
         os.close(descriptor)
@@ -87,6 +88,13 @@ class Engine:
             (output,) = self._run(egglog.PrintFunction(_SPAN, table, _ALL, None, egglog.CSVPrintFunctionMode()))
         # a line reads: name,column,...,column
         return sorted(tuple(map(int, line.split(",")[1:])) for line in str(output).splitlines() if line.strip())
+
+    def new_integers(self, table: str) -> list[tuple[int, ...]]:
+        """The rows of :meth:`integers` that this has not given before."""
+        seen = self._given.setdefault(table, set())
+        rows = [row for row in self.integers(table) if row not in seen]
+        seen.update(rows)
+        return rows
 
     def run(self, *rulesets: str) -> RulesetRun:
         """Search all rules of ``rulesets``, then apply them, once."""

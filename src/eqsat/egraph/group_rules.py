@@ -58,7 +58,8 @@ class GroupRuleRunner(PythonRuleRunner):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._known: dict[tuple[str, tuple[int, ...]], _Sibling | None] = {}
+        self._known: list[_Sibling] = []
+        self._merged: set[tuple[int, ...]] = set()
 
     def apply(self) -> bool:
         """Apply the rule to every group that has grown since the last time; whether it did anything.
@@ -68,9 +69,9 @@ class GroupRuleRunner(PythonRuleRunner):
         """
         changed = False
         for group in self._groups() if self._look() else ():
-            identity = ("group", tuple([match.handle for match in group]))
-            if len(group) > 1 and identity not in self._seen:
-                self._seen.add(identity)
+            handles = tuple([match.handle for match in group])
+            if len(group) > 1 and handles not in self._merged:
+                self._merged.add(handles)
                 self.matches += 1
                 changed |= self._guard(partial(self._merge, group))
         self.egraph.flush()
@@ -78,12 +79,11 @@ class GroupRuleRunner(PythonRuleRunner):
 
     def _look(self) -> bool:
         """Take note of new matches; whether there are any that may be merged."""
-        before = len(self._known)
-        for alternative in self._alternatives:
-            for row in self.egraph.engine.integers(alternative.table):
-                if (alternative.table, row) not in self._known:
-                    self._known[alternative.table, row] = self._match(alternative, row)
-        return any(list(self._known.values())[before:])
+        new_rows = self.egraph.engine.new_integers
+        rows = [(alternative, row) for alternative in self._alternatives for row in new_rows(alternative.table)]
+        new = [match for alternative, row in rows if (match := self._match(alternative, row)) is not None]
+        self._known += new
+        return bool(new)
 
     def _match(self, alternative: Alternative, row: tuple[int, ...]) -> _Sibling | None:
         values = dict(zip(alternative.columns, row, strict=True))
@@ -100,7 +100,7 @@ class GroupRuleRunner(PythonRuleRunner):
         """Matches that go together; of one class the first only."""
         class_of = take_snapshot(self.egraph).handle_class.tolist()
         groups: dict[Hashable, dict[int, _Sibling]] = {}
-        for match in filter(None, self._known.values()):
+        for match in self._known:
             group = groups.setdefault((match.key, *[class_of[handle] for handle in match.shared]), {})
             group.setdefault(class_of[match.handle], match)
         return [list(group.values()) for group in groups.values()]

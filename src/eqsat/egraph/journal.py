@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from eqsat.egraph.engine import Engine, put
@@ -58,29 +59,22 @@ class Log:
     made: Sequence[Made]
     pairs: Sequence[tuple[str, str]]
 
-    @property
-    def leaves(self) -> list[str]:
-        """Variables of classes of which the match says no more."""
-        heads = set(self.heads)
-        found = dict.fromkeys(self.query.classes.values())
-        found |= {child: None for head in self.query.nodes.values() for child in head.children}
-        return [variable for variable in found if variable not in heads]
-
-    @property
+    @cached_property
     def heads(self) -> dict[str, MatchedNode]:
         """Variable of a class -> the e-node that matched in it."""
-        return {self.query.classes[pattern]: head for pattern, head in self.query.nodes.items()}
+        return self.query.heads
 
-    @property
-    def handles(self) -> list[str]:
-        """Variables of the leaves' handles."""
-        return [f"h_{leaf}" for leaf in self.leaves]
+    @cached_property
+    def leaves(self) -> list[str]:
+        """Variables of classes of which the match says no more."""
+        return [variable for variable in self.query.class_variables if variable not in self.heads]
 
-    @property
-    def atoms(self) -> list[str]:
-        """Variables of atoms: of matched e-nodes, then of those made."""
-        matched = [head.atom for head in self.query.nodes.values()]
-        return list(dict.fromkeys(matched + [made.atom for made in self.made if not made.atom.lstrip("-").isdigit()]))
+    @cached_property
+    def columns(self) -> list[str]:
+        """Variables of the leaves' handles, and of atoms: of matched e-nodes, then of those made."""
+        handles = [f"h_{leaf}" for leaf in self.leaves]
+        made = [made.atom for made in self.made if not made.atom.lstrip("-").isdigit()]
+        return list(dict.fromkeys([*handles, *self.query.atom_variables, *made]))
 
     @property
     def premises(self) -> list[str]:
@@ -90,7 +84,7 @@ class Log:
     @property
     def action(self) -> str:
         """The action that puts a row aside."""
-        return put(f"({self.table} {' '.join(self.handles + self.atoms)})")
+        return put(f"({self.table} {' '.join(self.columns)})")
 
 
 class Journal:
@@ -109,7 +103,6 @@ class Journal:
         self.terms: Terms = Interner()
         self.of_handle: dict[int, int] = {}
         self.logs: list[Log] = []
-        self._seen: set[tuple[str, tuple[int, ...]]] = set()
 
     def name(self, nodes: Iterable[tuple[int, int, int, Sequence[int]]]) -> None:
         """Learn the e-nodes of handles: handle, symbol, atom, children's handles; children first."""
@@ -134,13 +127,11 @@ class Journal:
     def collect(self, engine: Engine) -> None:
         """Read the matches that are new."""
         for log in self.logs:
-            for row in engine.integers(log.table):
-                if (log.table, row) not in self._seen:
-                    self._seen.add((log.table, row))
-                    self._equate_match(log, row)
+            for row in engine.new_integers(log.table):
+                self._equate_match(log, row)
 
     def _equate_match(self, log: Log, row: Sequence[int]) -> None:
-        values = dict(zip(log.handles + log.atoms, row, strict=True))
+        values = dict(zip(log.columns, row, strict=True))
         terms = {leaf: self.of_handle[values[f"h_{leaf}"]] for leaf in log.leaves}
         self._build_heads(log, values, terms)
         for made in log.made:

@@ -65,22 +65,14 @@ class ClassExpressions:
         egraph, snapshot = self.egraph, take_snapshot(self.egraph)
         handle_of = {int(c): h for h, c in reversed(list(enumerate(snapshot.handle_class))) if h in self.exprs}
         waiting: dict[int, list[int]] = {}
-        todo = []
-        for node, of in enumerate(snapshot.node_class.tolist()):
-            if of not in handle_of:
-                missing = next((c for c in snapshot.children(node) if c not in handle_of), None)
-                if missing is None:
-                    todo.append(node)
-                else:
-                    waiting.setdefault(missing, []).append(node)
-        todo.reverse()
+        todo = list(reversed(range(snapshot.node_count)))
         while todo:
             node = todo.pop()
             of = int(snapshot.node_class[node])
-            children = snapshot.children(node)
-            missing = next((c for c in children if c not in handle_of), None)
             if of in handle_of:
                 continue
+            children = snapshot.children(node)
+            missing = next((child for child in children if child not in handle_of), None)
             if missing is not None:
                 waiting.setdefault(missing, []).append(node)
                 continue
@@ -164,7 +156,6 @@ class PythonRuleRunner(RuleRunner):
         self.names = names
         self.matches = 0
         self._alternatives: list[Alternative] = []
-        self._seen: set[tuple[str, tuple[int, ...]]] = set()
 
     def update(self, prefilter: Prefilter | None) -> None:
         self._update(self.roots, prefilter, self._declare)
@@ -177,12 +168,10 @@ class PythonRuleRunner(RuleRunner):
         """
         changed = False
         for alternative in self._alternatives:
-            for row in self.egraph.engine.integers(alternative.table):
-                if (alternative.table, row) not in self._seen:
-                    self._seen.add((alternative.table, row))
-                    self.matches += 1
-                    values = dict(zip(alternative.columns, row, strict=True))
-                    changed |= self._guard(partial(self._apply, alternative, values))
+            for row in self.egraph.engine.new_integers(alternative.table):
+                self.matches += 1
+                values = dict(zip(alternative.columns, row, strict=True))
+                changed |= self._guard(partial(self._apply, alternative.query, values))
         self.egraph.flush()
         return changed
 
@@ -196,21 +185,18 @@ class PythonRuleRunner(RuleRunner):
     def _declare(self, query: Query, name: str) -> None:
         table = f"{name}_match"
         root = query.classes[self.rule.lhs]
-        inner = {query.classes[pattern] for pattern in query.nodes} - {root}
-        classes = dict.fromkeys([root, *query.classes.values()])
-        classes |= {child: None for head in query.nodes.values() for child in head.children}
-        columns = {name: f"h_{name}" for name in classes if name not in inner}
-        atoms = dict.fromkeys(head.atom for head in query.nodes.values())
+        heads = query.heads
+        classes = dict.fromkeys([root, *query.class_variables])
+        columns = {name: f"h_{name}" for name in classes if name == root or name not in heads}
         named = " ".join(f"(= h_{name} (hd {name}))" for name in columns)
-        columns |= {name: name for name in atoms}
+        columns |= {name: name for name in query.atom_variables}
         declare = self.egraph.engine.declare
         row = f"({table} {' '.join(columns.values())})"
         self.egraph.engine.relation(table, *["i64"] * len(columns))
         declare(f'(rule ({" ".join(query.premises)} {named}) ({put(row)}) :ruleset {self.ruleset} :name "{table}")')
         self._alternatives.append(Alternative(query, table, columns))
 
-    def _apply(self, alternative: Alternative, values: dict[str, int]) -> bool:
-        query = alternative.query
+    def _apply(self, query: Query, values: dict[str, int]) -> bool:
         root, node_map = self._rebuild(query, values)
         try:
             result = self.rule.apply(root, node_map)
@@ -249,7 +235,7 @@ class PythonRuleRunner(RuleRunner):
 
     def _rebuild(self, query: Query, values: dict[str, int]) -> tuple[Expr, dict[DFPattern, list[Expr]]]:
         """The matched expression and what each pattern matched in it."""
-        heads = {query.classes[pattern]: head for pattern, head in query.nodes.items()}
+        heads = query.heads
         constants = {query.classes[p] for p in query.classes if isinstance(p, ConstantPattern)}
         start = query.classes[self.rule.lhs]
         built: dict[str, Expr] = {}

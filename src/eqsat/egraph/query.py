@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from eqsat.egraph.dependencies import Dependencies
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.forms import (
     NodeForm,
@@ -27,7 +26,7 @@ from eqsat.egraph.forms import (
     untyped,
     value_test,
 )
-from eqsat.egraph.prefilter import Prefilter
+from eqsat.egraph.prefilter import Dependencies, Prefilter
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
@@ -80,6 +79,22 @@ class Query(NamedTuple):
     nodes: Mapping[DFPattern, MatchedNode] = {}
     used: int = 0
     key: tuple[object, ...] = ()
+
+    @property
+    def heads(self) -> dict[str, MatchedNode]:
+        """Variable of a class -> the e-node that a pattern matched in it."""
+        return {self.classes[pattern]: node for pattern, node in self.nodes.items()}
+
+    @property
+    def class_variables(self) -> list[str]:
+        """The variables of classes that patterns matched, and of children of matched e-nodes."""
+        children = [child for node in self.nodes.values() for child in node.children]
+        return list(dict.fromkeys([*self.classes.values(), *children]))
+
+    @property
+    def atom_variables(self) -> list[str]:
+        """The variables of the atoms of matched e-nodes."""
+        return list(dict.fromkeys([node.atom for node in self.nodes.values()]))
 
     def fresh(self, prefix: str, number: int = 1) -> tuple[list[str], Query]:
         """New variables, and the query that knows them."""
