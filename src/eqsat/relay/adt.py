@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr, Scope, Var
@@ -81,7 +83,7 @@ class Pattern:
     def variables(self) -> tuple[Var, ...]:
         return tuple(variable for part in self.parts for variable in part.variables)
 
-    def with_variables(self, new: Mapping[Var, Var]) -> Pattern:
+    def with_variables(self, new: Mapping[Var, Any]) -> Pattern:
         """Return the same pattern with other variables: those that ``new`` maps the present ones to."""
         return self
 
@@ -109,7 +111,7 @@ class PatternVar(Pattern):
     def variables(self) -> tuple[Var, ...]:
         return (self.var,)
 
-    def with_variables(self, new: Mapping[Var, Var]) -> Pattern:
+    def with_variables(self, new: Mapping[Var, Any]) -> Pattern:
         return PatternVar(new[self.var])
 
     def text(self, name: Callable[[Var], str]) -> str:
@@ -122,7 +124,7 @@ class PatternTuple(Pattern):
     def __init__(self, patterns: Sequence[Pattern]):
         self.parts = tuple(patterns)
 
-    def with_variables(self, new: Mapping[Var, Var]) -> Pattern:
+    def with_variables(self, new: Mapping[Var, Any]) -> Pattern:
         return PatternTuple([part.with_variables(new) for part in self.parts])
 
     def text(self, name: Callable[[Var], str]) -> str:
@@ -140,7 +142,7 @@ class PatternConstructor(Pattern):
             wanted, given = len(constructor.inputs), len(self.parts)
             raise ArgumentError(f"a pattern of {constructor.name_hint} needs {wanted} sub-patterns, not {given}")
 
-    def with_variables(self, new: Mapping[Var, Var]) -> Pattern:
+    def with_variables(self, new: Mapping[Var, Any]) -> Pattern:
         return PatternConstructor(self.constructor, [part.with_variables(new) for part in self.parts])
 
     def text(self, name: Callable[[Var], str]) -> str:
@@ -167,18 +169,14 @@ class Match(Expr):
     The children are the data and then, for each clause, its variables and its right side.
     """
 
-    __slots__ = ("_children", "clauses", "complete", "data")
+    __slots__ = ("clauses", "complete", "data")
     kind = "match"
 
     def __init__(self, data: Expr, clauses: Sequence[Clause], complete: bool = True):
-        self._init()
         self.data = data
         self.clauses = tuple(clauses)
         self.complete = complete
-        below: list[Expr] = [data]
-        for clause in self.clauses:
-            below += (*clause.lhs.variables, clause.rhs)
-        self._children = tuple(below)
+        self._init((data, *chain.from_iterable((*clause.lhs.variables, clause.rhs) for clause in self.clauses)))
 
     @property
     def payload(self) -> Hashable:
@@ -188,20 +186,11 @@ class Match(Expr):
     def scopes(self) -> tuple[Scope, ...]:
         return tuple([Scope(clause.lhs.variables, clause.rhs) for clause in self.clauses])
 
-    def children(self) -> tuple[Expr, ...]:
-        return self._children
-
     def with_children(self, children: Sequence[Expr]) -> Match:
         rest = iter(children)
         data = next(rest)
-        clauses = []
-        for clause in self.clauses:
-            new = {variable: _as_variable(next(rest)) for variable in clause.lhs.variables}
-            clauses.append(Clause(clause.lhs.with_variables(new), next(rest)))
+        clauses = [
+            Clause(clause.lhs.with_variables({variable: next(rest) for variable in clause.lhs.variables}), next(rest))
+            for clause in self.clauses
+        ]
         return Match(data, clauses, self.complete)._carry(self)
-
-
-def _as_variable(expr: Expr) -> Var:
-    if not isinstance(expr, Var):
-        raise ArgumentError(f"a pattern can only bind a Var, not {expr!r}")
-    return expr

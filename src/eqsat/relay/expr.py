@@ -4,8 +4,8 @@ Nodes are compared and hashed by identity; structural comparison is in :mod:`eqs
 nodes says the following of itself once, and traversals, structural equality, the e-graph, costs and pictures ask it:
 
 * ``kind``: the name of the class there;
-* ``children()``: the sub-expressions, in the order that every traversal follows;
-* ``with_children()``: a copy with other sub-expressions;
+* ``children()``: the sub-expressions, in the order that every traversal follows, which ``_init`` is given;
+* ``with_children()``: a copy with other sub-expressions, where the class takes more than these;
 * ``payload``: what else there is to a node, as a hashable value;
 * ``scopes``: the variables that a node binds, and where;
 * ``has_effects``: whether the evaluation of a node does more than give a value.
@@ -27,6 +27,11 @@ from eqsat.relay.traits import Trait
 from eqsat.relay.ty import FuncType, TensorType, Type, TypeVar
 
 
+def _operator(name: str) -> Callable[..., Any]:
+    """Return the method that makes a call of an operator on ``self`` and what else it is given."""
+    return lambda *args: call_op(name, *args)
+
+
 class Expr(Printable):
     """Base class of all nodes.
 
@@ -36,15 +41,17 @@ class Expr(Printable):
         span: Where the node was written, if that is known.
     """
 
-    __slots__ = ("__weakref__", "_checked_type", "span")
+    __slots__ = ("__weakref__", "_checked_type", "_children", "span")
     kind: ClassVar[str]
     has_effects: ClassVar[bool] = False
     _checked_type: Type | None
+    _children: tuple[Expr, ...]
     span: Any
 
-    def _init(self) -> None:
+    def _init(self, children: tuple[Expr, ...] = (), span: Any = None) -> None:
         self._checked_type = None
-        self.span = None
+        self._children = children
+        self.span = span
 
     @property
     def checked_type(self) -> Type:
@@ -61,11 +68,12 @@ class Expr(Printable):
 
     def children(self) -> tuple[Expr, ...]:
         """The direct sub-expressions, in traversal order."""
-        return ()
+        return self._children
 
     def with_children(self, children: Sequence[Expr]) -> Expr:
         """Return a copy of this node over other sub-expressions, as many in the same order, with its type and span."""
-        return self
+        make: Callable[..., Expr] = type(self)
+        return make(*children)._carry(self) if children else self
 
     @property
     def payload(self) -> Hashable:
@@ -100,32 +108,15 @@ class Expr(Printable):
     def __call__(self, *args: Expr) -> Any:
         return Call(self, args)
 
-    def __neg__(self) -> Any:
-        return call_op("negative", self)
-
-    def __add__(self, other: Any) -> Any:
-        return call_op("add", self, other)
-
-    def __sub__(self, other: Any) -> Any:
-        return call_op("subtract", self, other)
-
-    def __mul__(self, other: Any) -> Any:
-        return call_op("multiply", self, other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return call_op("divide", self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return call_op("less", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return call_op("greater", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return call_op("less_equal", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return call_op("greater_equal", self, other)
+    __neg__ = _operator("negative")
+    __add__ = _operator("add")
+    __sub__ = _operator("subtract")
+    __mul__ = _operator("multiply")
+    __truediv__ = _operator("divide")
+    __lt__ = _operator("less")
+    __gt__ = _operator("greater")
+    __le__ = _operator("less_equal")
+    __ge__ = _operator("greater_equal")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {id(self):#x}>"
@@ -299,15 +290,11 @@ class Call(Expr):
         type_args: Any = None,
         span: Any = None,
     ):
-        self._checked_type = None
-        self.span = span
         self.op = op
         self.args = tuple(args)
+        self._init((op, *self.args), span)
         self.attrs = attrs if attrs is None or isinstance(attrs, Attrs) else Attrs(attrs)
         self.type_args = None if type_args is None else tuple(type_args)
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.op, *self.args)
 
     def with_children(self, children: Sequence[Expr]) -> Call:
         return Call(children[0], children[1:], self.attrs, self.type_args)._carry(self)
@@ -324,12 +311,8 @@ class Tuple(Expr):
     kind = "tuple"
 
     def __init__(self, fields: Sequence[Expr], span: Any = None):
-        self._init()
-        self.span = span
         self.fields = tuple(fields)
-
-    def children(self) -> tuple[Expr, ...]:
-        return self.fields
+        self._init(self.fields, span)
 
     def with_children(self, children: Sequence[Expr]) -> Tuple:
         return Tuple(children)._carry(self)
@@ -350,13 +333,9 @@ class TupleGetItem(Expr):
     kind = "project"
 
     def __init__(self, tuple_value: Expr, index: int, span: Any = None):
-        self._init()
-        self.span = span
+        self._init((tuple_value,), span)
         self.tuple_value = tuple_value
         self.index = int(index)
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.tuple_value,)
 
     def with_children(self, children: Sequence[Expr]) -> TupleGetItem:
         return TupleGetItem(children[0], self.index)._carry(self)
@@ -390,9 +369,8 @@ class Function(Expr):
         attrs: Mapping[str, Any] | None = None,
         span: Any = None,
     ):
-        self._init()
-        self.span = span
         self.params = tuple(params)
+        self._init((*self.params, body), span)
         for param in self.params:
             if not isinstance(param, Var):
                 raise ArgumentError(f"a parameter of a Function must be a Var, not {param!r}")
@@ -403,12 +381,12 @@ class Function(Expr):
         self.type_params = tuple(type_params or ())
         self.attrs = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
 
-    def children(self) -> tuple[Expr, ...]:
-        return (*self.params, self.body)
-
     def with_children(self, children: Sequence[Expr]) -> Function:
         params: Any = children[:-1]
         return Function(params, children[-1], self.ret_type, self.type_params, self.attrs)._carry(self)
+
+    def _with_attrs(self, attrs: Mapping[str, Any]) -> Function:
+        return Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
 
     @property
     def payload(self) -> Hashable:
@@ -420,15 +398,11 @@ class Function(Expr):
 
     def without_attr(self, key: str) -> Function:
         """Return a copy without attribute ``key``."""
-        attrs = Attrs({name: value for name, value in self.attrs.items() if name != key})
-        new: Function = Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
-        return new
+        return self._with_attrs({name: value for name, value in self.attrs.items() if name != key})
 
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> Function:
         """Return a copy with attribute ``key`` set to ``value``, or with all attributes of a mapping set."""
-        changes = {key: value} if isinstance(key, str) else dict(key)
-        attrs = Attrs({**self.attrs, **changes})
-        return Function(self.params, self.body, self.ret_type, self.type_params, attrs)._carry(self)
+        return self._with_attrs({**self.attrs, **({key: value} if isinstance(key, str) else key)})
 
     @property
     def type_annotation(self) -> FuncType | None:
@@ -446,14 +420,10 @@ class Let(Expr):
     kind = "let"
 
     def __init__(self, variable: Var, value: Expr, body: Expr, span: Any = None):
-        self._init()
-        self.span = span
+        self._init((value, variable, body), span)
         self.var = variable
         self.value = value
         self.body = body
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.value, self.var, self.body)
 
     def with_children(self, children: Sequence[Expr]) -> Let:
         value, variable, body = children
@@ -473,17 +443,10 @@ class If(Expr):
     kind = "if"
 
     def __init__(self, cond: Expr, true_branch: Expr, false_branch: Expr, span: Any = None):
-        self._init()
-        self.span = span
+        self._init((cond, true_branch, false_branch), span)
         self.cond = cond
         self.true_branch = true_branch
         self.false_branch = false_branch
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.cond, self.true_branch, self.false_branch)
-
-    def with_children(self, children: Sequence[Expr]) -> If:
-        return If(*children)._carry(self)
 
     @property
     def scopes(self) -> tuple[Scope, ...]:

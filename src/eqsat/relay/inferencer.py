@@ -37,6 +37,7 @@ class _Binding(Expr):
     __slots__ = ("binder",)
 
     def __init__(self, binder: Call | Match):
+        self._init()
         self.binder = binder
 
 

@@ -31,13 +31,7 @@ class Printable:
     __slots__ = ()
 
     def astext(self, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None) -> str:
-        """The text form with its version line.
-
-        Args:
-            show_meta_data: whether values that have no literal, such as arrays, are added as a metadata section. A
-                text that refers to any cannot be parsed without.
-            annotate: gives the comment that is put after each node (with its comment marks) instead of its type.
-        """
+        """Return the text form with its version line: see :func:`eqsat.relay.printer.astext`."""
         return astext(self, show_meta_data, annotate)
 
     def __str__(self) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from eqsat.relay.expr import Expr
 
 
@@ -15,14 +13,8 @@ class RefCreate(Expr):
     has_effects = True
 
     def __init__(self, value: Expr):
-        self._init()
+        self._init((value,))
         self.value = value
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.value,)
-
-    def with_children(self, children: Sequence[Expr]) -> RefCreate:
-        return RefCreate(*children)._carry(self)
 
 
 class RefRead(Expr):
@@ -33,14 +25,8 @@ class RefRead(Expr):
     has_effects = True
 
     def __init__(self, ref: Expr):
-        self._init()
+        self._init((ref,))
         self.ref = ref
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.ref,)
-
-    def with_children(self, children: Sequence[Expr]) -> RefRead:
-        return RefRead(*children)._carry(self)
 
 
 class RefWrite(Expr):
@@ -51,12 +37,6 @@ class RefWrite(Expr):
     has_effects = True
 
     def __init__(self, ref: Expr, value: Expr):
-        self._init()
+        self._init((ref, value))
         self.ref = ref
         self.value = value
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.ref, self.value)
-
-    def with_children(self, children: Sequence[Expr]) -> RefWrite:
-        return RefWrite(*children)._carry(self)
