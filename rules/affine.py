@@ -109,11 +109,7 @@ def as_batch_norm(name: str, left: DFPattern, shift: DFPattern, *guards: Guard) 
     """x s + c = batch_norm(x) of mean 0 and variance 1"""
     vectors = (as_bias(s, x, 1), shift, for_each_channel(0.0), for_each_channel(1.0))
     return rewrite(
-        name,
-        left,
-        is_tuple_get_item(nn.batch_norm(x, *vectors, axis=1, epsilon=0.0), 0),
-        *guards,
-        soundness=ROUNDING,
+        name, left, is_tuple_get_item(nn.batch_norm(x, *vectors, axis=1, epsilon=0.0), 0), *guards, soundness=ROUNDING
     )
 
 

@@ -15,17 +15,7 @@ import numpy as np
 from eqsat.egraph.author import constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Rewrite, RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
-from eqsat.relay.op import (
-    abs,
-    exp,
-    log,
-    maximum,
-    minimum,
-    negative,
-    power,
-    rsqrt,
-    sqrt,
-)
+from eqsat.relay.op import abs, exp, log, maximum, minimum, negative, power, rsqrt, sqrt
 from eqsat.relay.ty import TensorType, Type, is_static
 from eqsat.rules.functions import functions, repeated
 from eqsat.rules.operators import COMMUTATIVE
@@ -141,12 +131,7 @@ meeting = RuleSet(
             soundness=ROUNDING,
         ),
         rewrite(
-            "multiply-multiply-constant",
-            scaled * b,
-            x * (a * b),
-            product_is_new,
-            *out_of_scale,
-            soundness=ROUNDING,
+            "multiply-multiply-constant", scaled * b, x * (a * b), product_is_new, *out_of_scale, soundness=ROUNDING
         ),
         rewrite(
             "multiply-multiply-large-constant",

@@ -91,8 +91,7 @@ batch_norms = RuleSet(
             "batch-norm",
             written_out,
             is_tuple_get_item(
-                nn.batch_norm(x, *vectors, axis=channels(1), epsilon=compute(epsilon_of, value_of(eps))),
-                0,
+                nn.batch_norm(x, *vectors, axis=channels(1), epsilon=compute(epsilon_of, value_of(eps))), 0
             ),
             soundness=FINITE,
         ),

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.author import (
-    constants,
-    like,
-    rewrite,
-    type_of,
-    variables,
-    when,
-)
+from eqsat.egraph.author import constants, like, rewrite, type_of, variables, when
 from eqsat.egraph.rule import Rewrite, RuleSet
 from eqsat.egraph.vocabulary import is_exact
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.expr import Expr, const
-from eqsat.relay.op import (
-    greater,
-    where,
-)
+from eqsat.relay.op import greater, where
 from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import Dim, TensorType
 from eqsat.rules.operators import binary, unary
@@ -69,19 +59,12 @@ def absorbed(name: str, spread: DFPattern, *rest: DFPattern) -> list[Rewrite]:
         ),
         *[
             rewrite(
-                f"{name}-into-{place}",
-                call,
-                where(*operands),
-                when(broadcasts, type_of(call), *map(type_of, operands)),
+                f"{name}-into-{place}", call, where(*operands), when(broadcasts, type_of(call), *map(type_of, operands))
             )
             for at, (place, (call, operands)) in enumerate(choices.items())
         ],
         # f(expand(x)) = expand(f(x))
-        rewrite(
-            f"{name}-after-function",
-            applied,
-            like(spread, like(applied, x), *rest),
-        ),
+        rewrite(f"{name}-after-function", applied, like(spread, like(applied, x), *rest)),
         rewrite(
             f"{name}-after-choice",
             selected,

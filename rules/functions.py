@@ -91,11 +91,7 @@ functions = RuleSet(
         rewrite("square-of-abs", abs(x) * abs(x), x * x),
         rewrite("cos-of-negative", cos(negative(x)), cos(x)),
         rewrite(
-            "reciprocal-of-root",
-            reciprocal_of_root,
-            rsqrt(x),
-            keeps_floats(reciprocal_of_root, x),
-            soundness=ROUNDING,
+            "reciprocal-of-root", reciprocal_of_root, rsqrt(x), keeps_floats(reciprocal_of_root, x), soundness=ROUNDING
         ),
         rewrite(
             "reciprocal-of-rsqrt",
@@ -114,13 +110,7 @@ functions = RuleSet(
             soundness=ROUNDING,
         ),
         # y / (1 + e^-x) = y sigmoid(x)
-        rewrite(
-            "divide-by-logistic",
-            by_logistic,
-            y * sigmoid(x),
-            keeps_floats(above_one, x),
-            soundness=ROUNDING,
-        ),
+        rewrite("divide-by-logistic", by_logistic, y * sigmoid(x), keeps_floats(above_one, x), soundness=ROUNDING),
         # e^x / (1 + e^x)
         rewrite("sigmoid-of-odds", odds, sigmoid(x), keeps_floats(odds, x), soundness=FINITE),
         # 2 sigmoid(2 x) - 1

@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from eqsat.egraph.author import (
-    attrs_of,
-    distinct,
-    like,
-    refuse,
-    rewrite,
-    type_of,
-    variables,
-    when,
-)
+from eqsat.egraph.author import attrs_of, distinct, like, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op, is_tuple, many, wildcard
-from eqsat.relay.op import (
-    concatenate,
-    strided_slice,
-)
+from eqsat.relay.op import concatenate, strided_slice
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType
 from eqsat.rules.expansions import broadcasting
@@ -125,21 +113,11 @@ concats = RuleSet(
             "slice-of-concat",
             sliced,
             cut(
-                field,
-                slice_of_part,
-                attrs_of(sliced),
-                attrs_of(whole),
-                type_of(whole),
-                type_of(before),
-                type_of(field),
+                field, slice_of_part, attrs_of(sliced), attrs_of(whole), type_of(whole), type_of(before), type_of(field)
             ),
         ),
         # concat(x[a:b], x[b:c], ..) = x[a:c]
-        rewrite(
-            "concat-of-slices",
-            row,
-            cut(x, joined_ranges, attrs_of(row), type_of(x), attrs_of(piece)),
-        ),
+        rewrite("concat-of-slices", row, cut(x, joined_ranges, attrs_of(row), type_of(x), attrs_of(piece))),
         *map(concat_of, JOINED),
     ],
 )

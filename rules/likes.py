@@ -97,12 +97,7 @@ fills = RuleSet(
             )
             for form, call in filled_by_shape.items()
         ],
-        rewrite(
-            "shape-of-fill",
-            its_shape,
-            y,
-            when(same_type, type_of(its_shape), type_of(y)),
-        ),
+        rewrite("shape-of-fill", its_shape, y, when(same_type, type_of(its_shape), type_of(y))),
     ],
 )
 

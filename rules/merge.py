@@ -36,18 +36,7 @@ from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.enlarged_kernels import Enlarged
 from eqsat.rules.products import has_channels_first
-from eqsat.rules.siblings import (
-    BatchMatrices,
-    Convolutions,
-    Gates,
-    Matrices,
-    Siblings,
-    Stacked,
-    b,
-    w,
-    x,
-    y,
-)
+from eqsat.rules.siblings import BatchMatrices, Convolutions, Gates, Matrices, Siblings, Stacked, b, w, x, y
 
 ROUNDING = Soundness.ROUNDING
 
@@ -188,11 +177,7 @@ sums = RuleSet(
         rewrite(
             "add-convs",
             first_conv + second_conv,
-            like(
-                first_conv,
-                concatenate(is_tuple([x, y]), axis=1),
-                concatenate(is_tuple([u, v]), axis=1),
-            ),
+            like(first_conv, concatenate(is_tuple([x, y]), axis=1), concatenate(is_tuple([u, v]), axis=1)),
             when(
                 may_add_up,
                 attrs_of(first_conv),

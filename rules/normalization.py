@@ -160,11 +160,7 @@ layer_norms = RuleSet(
             unscaled * gamma,
             like(unscaled, x, gamma, zero),
             when(is_vector, type_of(gamma), type_of(x)),
-            when(
-                lambda attrs, ty: scales_and_shifts(attrs) and is_last(attrs, ty),
-                attrs_of(unscaled),
-                type_of(x),
-            ),
+            when(lambda attrs, ty: scales_and_shifts(attrs) and is_last(attrs, ty), attrs_of(unscaled), type_of(x)),
             soundness=ROUNDING,
         ),
         rewrite(
@@ -172,11 +168,7 @@ layer_norms = RuleSet(
             unshifted + beta,
             like(unshifted, x, gamma, beta),
             when(is_vector, type_of(beta), type_of(x)),
-            when(
-                lambda attrs, ty: scales_and_shifts(attrs) and is_last(attrs, ty),
-                attrs_of(unshifted),
-                type_of(x),
-            ),
+            when(lambda attrs, ty: scales_and_shifts(attrs) and is_last(attrs, ty), attrs_of(unshifted), type_of(x)),
             soundness=ROUNDING,
         ),
         rewrite(

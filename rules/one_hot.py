@@ -125,30 +125,15 @@ hot_rows = RuleSet(
             ),
             when(lambda index, result: is_integer(index) and is_float(result), type_of(x), type_of(rows)),
         ),
+        *one_hot_products("bytes", i, lambda hot: when(holds_type, attrs_of(hot), type_of(i))),
         *one_hot_products(
-            "bytes",
-            i,
-            lambda hot: when(holds_type, attrs_of(hot), type_of(i)),
+            "widened", widened, lambda hot: when(holds_type, attrs_of(hot), type_of(x), type_of(widened))
         ),
         *one_hot_products(
-            "widened",
-            widened,
-            lambda hot: when(holds_type, attrs_of(hot), type_of(x), type_of(widened)),
-        ),
-        *one_hot_products(
-            "clipped",
-            clipped,
-            lambda hot: when(holds_clip, attrs_of(hot), attrs_of(clipped), type_of(x)),
+            "clipped", clipped, lambda hot: when(holds_clip, attrs_of(hot), attrs_of(clipped), type_of(x))
         ),
     ],
 )
 
-in_range = RuleSet(
-    "in_range",
-    one_hot_products(
-        "in-range",
-        i,
-        lambda hot: when(is_index, type_of(i)),
-    ),
-)
+in_range = RuleSet("in_range", one_hot_products("in-range", i, lambda hot: when(is_index, type_of(i))))
 """Opt-in: the user says that all indices of one-hot rows are in range."""

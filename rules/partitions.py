@@ -48,6 +48,6 @@ partitions = RuleSet(
             "halves-are-split",
             (head.has_attr({"begin": (0,)}), tail),
             (is_tuple_get_item(parts, 0), is_tuple_get_item(parts, 1)),
-        ),
+        )
     ],
 )

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from eqsat.egraph.author import (
-    attrs_of,
-    compute,
-    constants,
-    like,
-    refuse,
-    rewrite,
-    type_of,
-    value_of,
-    variables,
-    when,
-)
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.attrs import Attrs
@@ -78,11 +67,7 @@ def of_sum(name: str, lhs: DFPattern, summed: DFPattern, soundness: Soundness = 
     """A function ``lhs`` of a sum ``summed`` is one operator ``name``."""
     attrs = {field: compute(lambda of, field=field: of[field], attrs_of(summed)) for field in _FIELDS}
     return rewrite(
-        name.replace("_", "-"),
-        lhs,
-        is_op(name)(x).has_attr(attrs),
-        when(has_squares, type_of(x)),
-        soundness=soundness,
+        name.replace("_", "-"), lhs, is_op(name)(x).has_attr(attrs), when(has_squares, type_of(x)), soundness=soundness
     )
 
 

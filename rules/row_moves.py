@@ -132,17 +132,9 @@ row_moves = RuleSet(
             ),
         ),
         # T view(rows) = view(rows[places])
-        rewrite(
-            "transpose-of-rows",
-            turned,
-            moved_rows(turned, transposed, attrs_of(turned)),
-        ),
+        rewrite("transpose-of-rows", turned, moved_rows(turned, transposed, attrs_of(turned))),
         # view(rows)[i] = view(rows[places])
-        rewrite(
-            "gather-of-rows",
-            picked,
-            moved_rows(picked, taken, attrs_of(picked), value_of(i)),
-        ),
+        rewrite("gather-of-rows", picked, moved_rows(picked, taken, attrs_of(picked), value_of(i))),
         # x[i][j] = x[i[j]]
         rewrite(
             "gather-of-gather",

@@ -134,10 +134,7 @@ scaling = RuleSet(
         ),
         # view(x) s = view(x s)
         rewrite(
-            "scale-through-view",
-            viewed * s,
-            like(viewed, x * s),
-            when(fits, type_of(s), type_of(x), type_of(viewed)),
+            "scale-through-view", viewed * s, like(viewed, x * s), when(fits, type_of(s), type_of(x), type_of(viewed))
         ),
         # x (y c) = (x y) c: a row of constants, as the gamma of RMSNorm, gets where weights absorb it; x y may overflow
         rewrite(

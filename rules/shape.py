@@ -136,11 +136,7 @@ views = RuleSet(
             reshaped(x, inner_transpose),
             when(moves_ones_only, attrs_of(inner_transpose), type_of(x)),
         ),
-        rewrite(
-            "expand-expand",
-            outer_expand,
-            broadcast_to(x, shape=compute(static_shape, type_of(outer_expand))),
-        ),
+        rewrite("expand-expand", outer_expand, broadcast_to(x, shape=compute(static_shape, type_of(outer_expand)))),
         rewrite("expand-nothing", inner_expand, x),
         rewrite("tile-nothing", tiled, x, when(lambda attrs: all(rep == 1 for rep in attrs.reps), attrs_of(tiled))),
     ],
@@ -154,12 +150,7 @@ orders = RuleSet(
             outer_transpose,
             transpose(x, axes=compute(composed_axes, attrs_of(inner_transpose), attrs_of(outer_transpose), type_of(x))),
         ),
-        rewrite(
-            "transpose-nothing",
-            inner_transpose,
-            x,
-            when(moves_nothing, attrs_of(inner_transpose), type_of(x)),
-        ),
+        rewrite("transpose-nothing", inner_transpose, x, when(moves_nothing, attrs_of(inner_transpose), type_of(x))),
         rewrite(
             "layout-layout",
             outer_layout,

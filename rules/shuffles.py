@@ -69,6 +69,6 @@ shuffles = RuleSet(
                 newshape=compute(codes, type_of(joined)),
                 allowzero=compute(has_zero, type_of(joined)),
             ),
-        ),
+        )
     ],
 )

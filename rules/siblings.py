@@ -164,14 +164,7 @@ class Siblings:
         return with_attrs(product, [node_maps[0][x][0], weight], **{name: None})
 
     def rule(self, name: str) -> GroupRule:
-        return GroupRule(
-            name,
-            self.root,
-            soundness=self.soundness,
-            shared=(x,),
-            key=self.key,
-            merge=self.merge,
-        )
+        return GroupRule(name, self.root, soundness=self.soundness, shared=(x,), key=self.key, merge=self.merge)
 
 
 class Convolutions(Siblings):
@@ -272,11 +265,4 @@ class Gates(Siblings):
         return divided(whole, lengths, self.axis)
 
     def rule(self, name: str) -> GroupRule:
-        return GroupRule(
-            name,
-            self.root,
-            soundness=self.soundness,
-            shared=(x, y),
-            key=self.key,
-            merge=self.merge,
-        )
+        return GroupRule(name, self.root, soundness=self.soundness, shared=(x, y), key=self.key, merge=self.merge)

@@ -24,13 +24,7 @@ from eqsat.egraph.author import (
 from eqsat.egraph.rule import Array, Ref, Refusal, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
-from eqsat.relay.op import (
-    expand_dims,
-    shape_of,
-    split,
-    strided_slice,
-    take,
-)
+from eqsat.relay.op import expand_dims, shape_of, split, strided_slice, take
 from eqsat.relay.op.index import slice_bounds
 from eqsat.relay.op.rearrange import ndarray_size
 from eqsat.relay.op.types import axis_index

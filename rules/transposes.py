@@ -187,12 +187,7 @@ axes = RuleSet(
                 like(reduced, x, axis=compute(mapped_axes, *about), exclude=False), axes=compute(left_order, *about)
             ),
         ),
-        rewrite(
-            "transpose-out-of-softmax",
-            soft,
-            turn_like(like(soft, x, axis=mapped_axis(soft))),
-            soundness=ROUNDING,
-        ),
+        rewrite("transpose-out-of-softmax", soft, turn_like(like(soft, x, axis=mapped_axis(soft))), soundness=ROUNDING),
         rewrite(
             "transpose-out-of-squeeze",
             squeezed,
@@ -265,11 +260,7 @@ several = RuleSet(
             when(one_order, attrs_of(turned_field), type_of(field)),
         ),
         # split(T x).i = T (split(x).i)
-        rewrite(
-            "transpose-out-of-split",
-            part,
-            turn_like(like(part, like(parts, x, axis=mapped_axis(parts)))),
-        ),
+        rewrite("transpose-out-of-split", part, turn_like(like(part, like(parts, x, axis=mapped_axis(parts))))),
     ],
 )
 

@@ -146,16 +146,8 @@ unit_axes = RuleSet(
     "unit-axes",
     [
         # view(x) + c = view(x + c)
-        rewrite(
-            "constant-into-view",
-            with_constant,
-            like(viewed, like(with_constant, x, moved)),
-        ),
-        rewrite(
-            "ordered-constant-into-view",
-            constant_first,
-            like(viewed, like(constant_first, moved, x)),
-        ),
+        rewrite("constant-into-view", with_constant, like(viewed, like(with_constant, x, moved))),
+        rewrite("ordered-constant-into-view", constant_first, like(viewed, like(constant_first, moved, x))),
         rewrite(
             "view-undone",
             viewed_again,

@@ -14,11 +14,7 @@ from eqsat.egraph.variadic import Expansion, Field, Layout, expanded, is_variadi
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import (
-    CallPattern,
-    DFPattern,
-    TuplePattern,
-)
+from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, TuplePattern
 from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types
