@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.build import build_expr, input_choice
+from eqsat.egraph.build import build_expr, input_choice, input_nodes
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import Rule
 from eqsat.egraph.runner import Runner
@@ -35,7 +35,7 @@ def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Ex
     snapshot = runner.snapshot()
     choice = _complete(snapshot, input_choice(snapshot, runner.lowered))
     class_of = snapshot.handle_class.tolist()
-    original = _original_nodes(snapshot, runner, class_of)
+    original = input_nodes(snapshot, runner.lowered)
     found: list[list[tuple[Expr, ...]]] = []
     for instance in instances:
         handles = [runner.lowered.handles[root] for root in instance.roots]
@@ -53,20 +53,11 @@ def _is_over(instance: Instance, side: Expr) -> bool:
     return all(var in instance.values for var in free_vars(side))
 
 
-def _original_nodes(snapshot: Snapshot, runner: Runner, class_of: list[int]) -> dict[int, tuple[int, ...]]:
-    """Handle -> class, symbol, atom and child classes of the e-node it was lowered to."""
-    return {
-        handle: (class_of[handle], symbol, atom, *[class_of[child] for child in children])
-        for handle, symbol, atom, children in runner.lowered.nodes
-    }
-
-
-def _others(snapshot: Snapshot, choice: NDArray[np.int64], of: int, original: tuple[int, ...]) -> list[Expr]:
+def _others(snapshot: Snapshot, choice: NDArray[np.int64], of: int, original: int) -> list[Expr]:
     """Expressions of class ``of``, one for each e-node but the original."""
     found = []
     for node in np.flatnonzero(snapshot.node_class == of).tolist():
-        head = (of, int(snapshot.node_symbol[node]), int(snapshot.node_atom[node]), *snapshot.children(node))
-        if head != original and of not in snapshot.children(node):
+        if node != original:
             chosen = choice.copy()
             chosen[of] = node
             if _is_acyclic(snapshot, chosen, of):

@@ -42,34 +42,12 @@ def ramp(draw: Draw) -> Any:
     return clip(data + number(draw.rng.choice((0.5, 1.0, 3.0)), ty), 0.0, end) * number(1 / end, ty)
 
 
-def unit_ramp(draw: Draw) -> Any:
-    """clip(a x + b, 0, 1)"""
-    data, ty = floats(draw)
-    slope, shift = (number(draw.rng.choice((-0.25, 0.2, 0.5)), ty) for _ in range(2))
-    return clip(data * slope + shift, 0.0, 1.0)
-
-
 def written_out_mean(draw: Draw) -> Any:
     """A sum, mostly divided by the number of summands."""
     data, ty = floats(draw, max(1, draw.rank))
     axis = draw.axis(len(ty.shape))
     count = ty.concrete_shape[axis] if draw.chance(0.8) else 7
     return sum(data, axis=axis, keepdims=draw.chance(0.5)) * number(1 / max(1, count), ty)
-
-
-def weighted_sum(draw: Draw) -> Any:
-    """(x u + y v) s, where the factors mostly are repeated along an axis."""
-    factor = [1, 3, 4] if draw.chance(0.8) else [2, 3, 4]
-    x, y = (Var(name, TensorType((2, 3, 4), "float32")) for name in "xy")
-    u, v = (Var(name, TensorType(factor[draw.rng.randrange(2) :], "float32")) for name in "uv")
-    return (x * u + y * v) * const(draw.rng.choice((0.25, -2.0, 0.0)), "float32")
-
-
-def root_mean_square_norm(draw: Draw) -> Any:
-    """x / sqrt(mean(x x) + eps)"""
-    data, ty = floats(draw, max(draw.rank, 1))
-    axis = draw.rng.choice((-1, -1, 0))
-    return data * rsqrt(mean(data * data, axis=axis, keepdims=True) + number(1e-3, ty))
 
 
 def batch_norm(draw: Draw) -> Any:
@@ -94,11 +72,8 @@ def instance_norm(draw: Draw) -> Any:
 EXAMPLES: dict[str, Examples] = {
     "add-add-large-constant": by_large_constants(add),
     "multiply-multiply-large-constant": by_large_constants(multiply),
-    "hard-sigmoid": unit_ramp,
     "hard-sigmoid-scaled": ramp,
     "mean": written_out_mean,
-    "scale-into-weighted-sum": weighted_sum,
-    "rms-norm": root_mean_square_norm,
     "batch-norm": batch_norm,
     "instance-norm": instance_norm,
 }

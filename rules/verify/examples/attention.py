@@ -38,12 +38,6 @@ def written_out(draw: Draw, name: str) -> Any:
     return nn.matmul(nn.softmax(scores), value)
 
 
-def keys_as_columns(draw: Draw) -> Any:
-    batch, count, queries, keys, width = sizes(draw, 5)
-    query, key = Var("q", TensorType((batch, count, queries, width))), Var("k", TensorType((batch, keys, count, width)))
-    return nn.matmul(query, transpose(key, axes=(0, 2, 3, 1) if draw.chance(0.9) else (0, 2, 1, 3)))
-
-
 def groups_of_heads(draw: Draw, masked: bool, transposed: bool) -> Any:
     """Attention whose heads are transposed before the places, or whose keys and values are repeated."""
     batch, keys, times, queries, places, width, out = sizes(draw, 7)
@@ -103,7 +97,6 @@ WRITTEN_OUT = [f"{factor}{mask}attention" for factor in ("", "scaled-") for mask
 
 EXAMPLES: dict[str, Examples] = {
     **{name: partial(written_out, name=name) for name in WRITTEN_OUT},
-    "keys-as-rows": keys_as_columns,
     "joined-heads": partial(groups_of_heads, masked=False, transposed=True),
     "joined-heads-masked": partial(groups_of_heads, masked=True, transposed=True),
     "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),

@@ -65,13 +65,6 @@ def conv_of_blocks(draw: Draw, rank: int) -> Any:
     return call("nn.batch_to_space_nd", conv, block_shape=block, crops=crops)
 
 
-def product_by_unit(draw: Draw, name: str, unit_first: bool = False) -> Any:
-    size, dtype = draw.rng.randint(1, 4), draw.rng.choice(FLOATS)
-    unit = Constant(np.eye(size, dtype=dtype))
-    data = Var("x", TensorType((size, 3) if unit_first else (3, size), dtype))
-    return call(name, unit, data) if unit_first else call(name, data, unit)
-
-
 def padded(draw: Draw, rank: int, value: Constant) -> Any:
     """Data of two channels, mostly padded along the spatial axes only."""
     data = Var("x", TensorType((draw.rng.randint(1, 2), 2, *[draw.rng.randint(3, 5)] * rank), draw.dtype))
@@ -125,9 +118,6 @@ def added_convs(draw: Draw) -> Any:
 
 
 EXAMPLES: dict[str, Examples] = {
-    "dense-by-unit": partial(product_by_unit, name="nn.dense"),
-    "matmul-by-unit": partial(product_by_unit, name="nn.matmul"),
-    "unit-by-matmul": partial(product_by_unit, name="nn.matmul", unit_first=True),
     "pad-into-qnn-conv2d": quantized_conv_of_padded,
     "add-convs": added_convs,
 }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -12,82 +10,10 @@ import numpy as np
 
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
-from eqsat.relay.expr import Constant, Expr, Tuple, Var, const
-from eqsat.relay.op import (
-    broadcast_to,
-    cast,
-    clip,
-    concatenate,
-    one_hot,
-    reshape,
-    split,
-    strided_slice,
-    take,
-    transpose,
-)
+from eqsat.relay.expr import Constant, Expr, Var, const
+from eqsat.relay.op import broadcast_to, clip, one_hot, reshape, strided_slice, take, transpose
 from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import TensorType
-
-
-def nested_concat(draw: Draw) -> Any:
-    """A concatenation of tensors and of concatenations, mostly along one axis."""
-    ty = draw.tensor(max(draw.rank, 1))
-    rank = len(ty.shape)
-    axis = draw.rng.randrange(rank)
-
-    def tensor() -> Any:
-        return Var("x", TensorType([*ty.shape[:axis], draw.rng.randint(0, 3), *ty.shape[axis + 1 :]], ty.dtype))
-
-    def joined() -> Any:
-        along = axis if draw.chance(0.9) else draw.rng.randrange(rank)
-        return concatenate([tensor() for _ in range(draw.rng.randint(1, 8))], axis=along - draw.rng.choice((0, rank)))
-
-    fields = [joined(), *(tensor() if draw.chance(0.5) else joined() for _ in range(draw.rng.randint(0, 7)))]
-    draw.rng.shuffle(fields)
-    return concatenate(fields, axis=axis - draw.rng.choice((0, rank)))
-
-
-def slice_of_concat(draw: Draw) -> Any:
-    """A concatenation of which a slice takes elements of one part, and seldom of its neighbours."""
-    ty = draw.tensor(max(draw.rank, 1))
-    rank = len(ty.shape)
-    axis = draw.rng.randrange(rank)
-    lengths = [draw.rng.randint(1, 4) for _ in range(draw.rng.randint(1, 9))]
-    shapes = [[*ty.shape[:axis], length, *ty.shape[axis + 1 :]] for length in lengths]
-    fields = [Var(f"x{at}", TensorType(shape, ty.dtype)) for at, shape in enumerate(shapes)]
-    index = draw.rng.randrange(len(lengths))
-    offset = sum(lengths[:index])
-    begin = offset + draw.rng.randrange(lengths[index])
-    end = draw.rng.randint(begin + 1, offset + lengths[index]) + draw.chance(0.1)
-    whole = concatenate(Tuple(fields), axis=axis - draw.rng.choice((0, rank)))
-    return strided_slice(whole, begin=[begin], end=[end], strides=[draw.rng.choice((1, 1, 2))], axes=[axis])
-
-
-def concat_of_slices(draw: Draw) -> Any:
-    """A concatenation of slices of one tensor, most of which follow each other."""
-    ty, count = draw.tensor(max(draw.rank, 1)), draw.rng.randint(1, 12)
-    rank = len(ty.shape)
-    axis = draw.rng.randrange(rank)
-    data = Var("x", TensorType([*ty.shape[:axis], 2 * count, *ty.shape[axis + 1 :]], ty.dtype))
-    ends = [0, *sorted(draw.rng.sample(range(1, 2 * count), count))]
-    if draw.chance(0.1):
-        draw.rng.shuffle(ends)
-    step = draw.rng.choice((1, 1, 1, 2))
-    cuts = [strided_slice(data, begin=[begin], end=[end], strides=[step], axes=[axis]) for begin, end in pairwise(ends)]
-    return concatenate(Tuple(cuts), axis=axis - draw.rng.choice((0, rank)))
-
-
-def concat_of_split(draw: Draw) -> Any:
-    """All parts of a split, joined again, mostly along its axis and in order."""
-    axis, count = draw.rng.randrange(2), draw.rng.randint(1, 9)
-    cuts = tuple(accumulate([draw.rng.randint(1, 3) for _ in range(count)]))
-    shape = [draw.rng.randint(1, 3)] * 2
-    shape[axis] = cuts[-1]
-    parts = split(Var("x", TensorType(shape, draw.dtype)), cuts[:-1], axis=axis)
-    fields = [parts[index] for index in range(count)]
-    if draw.chance(0.1):
-        draw.rng.shuffle(fields)
-    return concatenate(fields, axis=axis - draw.rng.choice((0, 2)))
 
 
 def halves(draw: Draw) -> tuple[Expr, ...]:
@@ -103,11 +29,11 @@ def halves(draw: Draw) -> tuple[Expr, ...]:
     return low, strided_slice(data, begin=[begin], end=[length], axes=along)
 
 
-def one_hot_product(draw: Draw, product: str, index: Callable[[Var, int], Expr], dtype: str) -> Any:
-    """A product of one-hot rows with a constant table; ``index`` brings indices below the number of its rows."""
+def one_hot_product(draw: Draw, product: str) -> Any:
+    """A product of one-hot rows with a constant table, by indices that are in range."""
     depth, units = draw.rng.choice((3, 5, 256)), draw.rng.randint(1, 4)
-    places = Var("i", TensorType([draw.rng.randint(1, 3) for _ in range(draw.rng.randint(1, 2))], dtype))
-    rows = one_hot(index(places, depth), const(1.0), const(0.0), depth, -1, "float32")
+    places = Var("i", TensorType([draw.rng.randint(1, 3) for _ in range(draw.rng.randint(1, 2))], "int64"))
+    rows = one_hot(clip(places, 0, depth - 1), const(1.0), const(0.0), depth, -1, "float32")
     if product == "dense":
         return nn.dense(rows, draw.constant((units, depth), "float32"))
     return nn.matmul(rows, draw.constant((depth, units), "float32"))
@@ -157,17 +83,10 @@ def gathered_rows(draw: Draw) -> Any:
     return take(view, Constant(indices), axis=axis - draw.rng.choice((0, 4)), mode="fast")
 
 
-WIDENED = partial(one_hot_product, index=lambda places, depth: cast(places, dtype="int32"), dtype="uint8")
-IN_RANGE = partial(one_hot_product, index=lambda places, depth: clip(places, 0, depth - 1), dtype="int64")
-
 EXAMPLES: dict[str, Examples] = {
-    "flatten-concat": nested_concat,
-    "slice-of-concat": slice_of_concat,
-    "concat-of-slices": concat_of_slices,
-    "concat-of-split": concat_of_split,
     "halves-are-split": halves,
-    **{f"widened-one-hot-{product}": partial(WIDENED, product=product) for product in ("dense", "matmul")},
-    **{f"in-range-one-hot-{product}": partial(IN_RANGE, product=product) for product in ("dense", "matmul")},
+    "in-range-one-hot-dense": partial(one_hot_product, product="dense"),
+    "in-range-one-hot-matmul": partial(one_hot_product, product="matmul"),
     "repeat-is-gather": repeated_heads,
     "dynamic-repeat-is-gather": repeated_heads,
     "shuffle-is-gather": shuffled_channels,
