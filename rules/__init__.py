@@ -32,7 +32,6 @@ from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
 from eqsat.rules.approximate import fast_math
 from eqsat.rules.binomials import binomials
-from eqsat.rules.dynamic import dynamic
 from eqsat.rules.einsum import notations
 from eqsat.rules.gates import gates
 from eqsat.rules.gathering import gathering
@@ -40,7 +39,7 @@ from eqsat.rules.heads import attention, heads
 from eqsat.rules.joined_heads import joined_heads
 from eqsat.rules.joining import joining
 from eqsat.rules.kernels import kernels
-from eqsat.rules.likes import likes
+from eqsat.rules.likes import dynamic, likes
 from eqsat.rules.linear import linear
 from eqsat.rules.lowering import lowering
 from eqsat.rules.merge import merge
@@ -50,13 +49,11 @@ from eqsat.rules.partitions import partitions
 from eqsat.rules.pools import pools
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
-from eqsat.rules.repeats import repeating
 from eqsat.rules.rotary import rotary
-from eqsat.rules.row_moves import row_moves
+from eqsat.rules.row_moves import repeating, row_moves, shuffles
 from eqsat.rules.rows import rows
 from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
-from eqsat.rules.shuffles import shuffles
 from eqsat.rules.transposes import transposes
 from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import windows

@@ -16,7 +16,7 @@ from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.types import floats, is_float, is_short_float, keeps_floats
-from eqsat.rules.values import filled, one, only_number, three
+from eqsat.rules.values import attribute, filled, one, only_number, three
 
 x, y, u = variables("x y u")
 (a,) = constants("a")
@@ -214,14 +214,14 @@ softmaxes = RuleSet(
         rewrite(
             "log-of-softmax",
             log(softmax),
-            nn.log_softmax(x, axis=compute(lambda attrs: attrs.axis, attrs_of(softmax))),
+            nn.log_softmax(x, axis=attribute(softmax, "axis")),
             floats(x),
             soundness=FINITE,
         ),
         rewrite(
             "exp-of-log-softmax",
             exp(log_softmax),
-            nn.softmax(x, axis=compute(lambda attrs: attrs.axis, attrs_of(log_softmax))),
+            nn.softmax(x, axis=attribute(log_softmax, "axis")),
             floats(x),
             soundness=ROUNDING,
         ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.author import attrs_of, compute, rewrite, variables
+from eqsat.egraph.author import rewrite, variables
 from eqsat.egraph.rule import Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.rules.types import floats
+from eqsat.rules.values import attribute
 
 (x,) = variables("x")
 
@@ -17,11 +18,7 @@ def faster(name: str) -> Rewrite:
 
 softmax = nn.softmax(x)
 fast_softmax = rewrite(
-    "fast-softmax",
-    softmax,
-    nn.fast_softmax(x, axis=compute(lambda attrs: attrs.axis, attrs_of(softmax))),
-    floats(x),
-    soundness=Soundness.FINITE,
+    "fast-softmax", softmax, nn.fast_softmax(x, axis=attribute(softmax, "axis")), floats(x), soundness=Soundness.FINITE
 )
 
 fast_math = RuleSet("fast_math", [faster("exp"), faster("erf"), faster("tanh"), fast_softmax])

@@ -12,7 +12,7 @@ from eqsat.relay.dataflow_pattern import is_tuple_get_item
 from eqsat.relay.op import negative, reshape, rsqrt, sqrt
 from eqsat.relay.ty import TensorType
 from eqsat.rules.types import Shape, floats, is_float, rank_of
-from eqsat.rules.values import computed_parts, epsilon_of, scalar
+from eqsat.rules.values import attribute, computed_parts, epsilon_of, scalar
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -53,7 +53,7 @@ def affine(scales: bool, centers: bool) -> Rewrite:
         nn.bias_add(
             x * reshape(scale, newshape=compute(along_axis, attrs_of(batch_norm), type_of(x))),
             shift,
-            axis=compute(lambda attrs: attrs.axis, attrs_of(batch_norm)),
+            axis=attribute(batch_norm, "axis"),
         ),
         when(lambda attrs: (bool(attrs.scale), bool(attrs.center)) == (scales, centers), attrs_of(batch_norm)),
         floats(x, v),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, variables, when
+from eqsat.egraph.author import attrs_of, constants, like, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.types import floats_alike, rank_of
+from eqsat.rules.values import attribute
 
 (x,) = variables("x")
 w, v = constants("w v")
@@ -50,8 +51,8 @@ chains = RuleSet(
                 nn.matmul(
                     w,
                     v,
-                    transpose_a=compute(lambda attrs: attrs.transpose_b, attrs_of(first_matmul)),
-                    transpose_b=compute(lambda attrs: attrs.transpose_b, attrs_of(second_matmul)),
+                    transpose_a=attribute(first_matmul, "transpose_b"),
+                    transpose_b=attribute(second_matmul, "transpose_b"),
                 ),
                 transpose_b=False,
                 units=None,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.author import compute, rewrite, type_of, variables
+from eqsat.egraph.author import rewrite, variables
 from eqsat.egraph.rule import RuleSet, Soundness
-from eqsat.relay.dataflow_pattern import DFPattern, is_op
+from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
     abs,
-    broadcast_to,
     cos,
     exp,
     logical_and,
@@ -20,7 +19,8 @@ from eqsat.relay.op import (
     tanh,
     where,
 )
-from eqsat.rules.types import floats, keeps_floats, static_shape
+from eqsat.rules.shape import expanded
+from eqsat.rules.types import floats, keeps_floats
 from eqsat.rules.values import all_false, all_true, minus_one, one, scalar, two
 
 x, y, z = variables("x y z")
@@ -36,11 +36,6 @@ with_neutral = {
     "or-false": logical_or(x, all_false),
     "false-or": logical_or(all_false, x),
 }
-
-
-def expanded(root: DFPattern) -> DFPattern:
-    """``x`` in the shape of what ``root`` matched."""
-    return broadcast_to(x, shape=compute(static_shape, type_of(root)))  # type: ignore[no-any-return]
 
 
 # signs, and functions applied once more
@@ -63,7 +58,7 @@ repeated = RuleSet(
         rewrite("divide-negatives", negative(x) / negative(y), x / y, floats(x)),
         *[rewrite(name, whole, x) for name, whole in with_neutral.items()],
         # where the constant is larger than x
-        *[rewrite(f"{name}-expands", whole, expanded(whole)) for name, whole in with_neutral.items()],
+        *[rewrite(f"{name}-expands", whole, expanded(x, whole)) for name, whole in with_neutral.items()],
         rewrite("where-not", where(logical_not(z), x, y), where(z, y, x)),
         rewrite("where-both", where(z, x, x), x),
         rewrite("where-true", where(all_true, x, y), x),

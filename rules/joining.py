@@ -12,7 +12,7 @@ from eqsat.relay.dataflow_pattern import is_op, is_tuple, many, wildcard
 from eqsat.relay.op import concatenate, strided_slice
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType
-from eqsat.rules.expansions import broadcasting
+from eqsat.rules.shape import broadcasting
 from eqsat.rules.slices import Ranges, cut, gathers, ranges, slices
 from eqsat.rules.types import rank_of, same_dtype
 

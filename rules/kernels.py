@@ -21,7 +21,7 @@ from eqsat.relay.op.nn.window import SPATIAL
 from eqsat.relay.ty import TensorType
 from eqsat.rules.products import has_channels_first
 from eqsat.rules.types import Shape, floats_of_one_type
-from eqsat.rules.values import Filled
+from eqsat.rules.values import Filled, attribute
 
 x, weight = variables("x weight")
 (w,) = constants("w")
@@ -123,8 +123,8 @@ def by_average(rank: int) -> Rewrite:
         is_op(f"nn.avg_pool{rank}d")(x).has_attr(
             {
                 "pool_size": compute(lambda ty: ty.concrete_shape[2:], type_of(w)),
-                "strides": compute(lambda attrs: attrs.strides, attrs_of(conv)),
-                "padding": compute(lambda attrs: attrs.padding, attrs_of(conv)),
+                "strides": attribute(conv, "strides"),
+                "padding": attribute(conv, "padding"),
                 "count_include_pad": True,
             }
         ),

@@ -37,6 +37,7 @@ from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.enlarged_kernels import Enlarged
 from eqsat.rules.products import has_channels_first
 from eqsat.rules.siblings import BatchMatrices, Convolutions, Gates, Matrices, Siblings, Stacked, b, w, x, y
+from eqsat.rules.values import attribute
 
 ROUNDING = Soundness.ROUNDING
 
@@ -213,12 +214,7 @@ sums = RuleSet(
         rewrite(
             "dense-of-dense",
             outer_dense,
-            like(
-                outer_dense,
-                x,
-                is_op("nn.matmul")(k, u),
-                units=compute(lambda attrs: attrs.units, attrs_of(outer_dense)),
-            ),
+            like(outer_dense, x, is_op("nn.matmul")(k, u), units=attribute(outer_dense, "units")),
             when(_plain_dense, attrs_of(inner_dense), attrs_of(outer_dense)),
             when(is_matrix, value_of(k)),
             soundness=Soundness.FINITE,

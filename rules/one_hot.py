@@ -19,7 +19,7 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_constant
 from eqsat.relay.op import cast, clip, equal, one_hot, reshape, take, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.shape import codes
-from eqsat.rules.types import Shape, floats, is_float, is_integer, rank_of
+from eqsat.rules.types import Shape, dtype_of, floats, is_float, is_integer, rank_of
 from eqsat.rules.values import is_finite, one, scalar, zero
 
 x, i = variables("x i")
@@ -121,7 +121,7 @@ hot_rows = RuleSet(
                 scalar(0, rows),
                 depth=compute(lambda ty: ty.shape[-1], type_of(steps)),
                 axis=-1,
-                dtype=compute(lambda ty: ty.dtype, type_of(rows)),
+                dtype=dtype_of(rows),
             ),
             when(lambda index, result: is_integer(index) and is_float(result), type_of(x), type_of(rows)),
         ),

@@ -9,13 +9,13 @@ from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
-from eqsat.relay.op import abs, exp, log, mean, reshape, sqrt, sum
+from eqsat.relay.op import abs, exp, log, mean, sqrt, sum
 from eqsat.relay.ty import Dim, TensorType, Type
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.operators import any_reduction, reduction, view
-from eqsat.rules.shape import codes
-from eqsat.rules.types import Shape, floats, has_zero, is_float, rank_of, same_dtype
-from eqsat.rules.values import Filled
+from eqsat.rules.shape import reshaped
+from eqsat.rules.types import Shape, floats, is_float, rank_of, same_dtype
+from eqsat.rules.values import Filled, attribute
 
 (x,) = variables("x")
 (a,) = constants("a")
@@ -79,7 +79,7 @@ def has_squares(ty: TensorType) -> bool:
 _FIELDS = ("axis", "keepdims", "exclude")
 
 reduced = any_reduction(x)
-reshaped = view(reduced)
+viewed = view(reduced)
 over_one = reduction(x)
 total = sum(x)
 shared = total * a
@@ -104,19 +104,15 @@ reductions = RuleSet(
         *map(repeated, ("sum", "mean", "max", "min", "prod", "all", "any")),
         rewrite(
             "view-of-reduction",
-            reshaped,
+            viewed,
             like(reduced, x, keepdims=compute(lambda attrs: not attrs.keepdims, attrs_of(reduced))),
-            when(is_other_form, attrs_of(reduced), type_of(x), type_of(reshaped)),
+            when(is_other_form, attrs_of(reduced), type_of(x), type_of(viewed)),
         ),
         # sum(x) / n = mean(x)
         rewrite(
             "mean",
             shared,
-            mean(
-                x,
-                axis=compute(reduced_axes, attrs_of(total), type_of(x)),
-                keepdims=compute(lambda attrs: attrs.keepdims, attrs_of(total)),
-            ),
+            mean(x, axis=compute(reduced_axes, attrs_of(total), type_of(x)), keepdims=attribute(total, "keepdims")),
             floats(x),
             when(is_share, value_of(a), attrs_of(total), type_of(x)),
             soundness=ROUNDING,
@@ -125,7 +121,7 @@ reductions = RuleSet(
         rewrite(
             "reduce-over-ones",
             over_one,
-            reshape(x, newshape=compute(codes, type_of(over_one)), allowzero=compute(has_zero, type_of(over_one))),
+            reshaped(x, over_one),
             when(over_ones, attrs_of(over_one), type_of(x)),
             when(same_dtype, type_of(x), type_of(over_one)),
             soundness=ROUNDING,

@@ -1,34 +1,40 @@
-"""Operators that move whole rows are gathers of rows, and two gathers of rows are one.
+"""Operators that move or repeat whole rows are gathers, and two gathers of rows are one.
 
 Shifted-window attention cuts windows out of images and puts them back by views and transposes, and rolls images by
-exchanging two parts. All of this moves the elements at each place of an image together.
+exchanging two parts. All of this moves the elements at each place of an image together. Channel shuffles exchange the
+parts of one axis. Attention repeats the heads of keys and values for groups of queries; the gather that does it needs
+no sizes, which an expansion may have had computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables
-from eqsat.egraph.rule import Array, Ref, Refusal, RuleSet
+from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import DFPattern, is_tuple, is_tuple_get_item
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
 from eqsat.relay.op import concatenate, reshape, split, take, transpose
-from eqsat.relay.ty import TensorType, is_static
+from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.rules.axes import permutation
+from eqsat.rules.operators import view
 from eqsat.rules.shape import codes
-from eqsat.rules.types import rank_of
+from eqsat.rules.types import has_zero, rank_of
+from eqsat.rules.values import attribute, computed_parts
+
+x, sizes = variables("x sizes")
+i, j = constants("i j")
+
+# ---- rows
 
 MOST_ROWS = 1 << 15
 """Rows whose places are written down."""
 
 SHORTEST = 8
 """Elements of a row, below which to gather them one by one takes longer than to move all."""
-
-(x,) = variables("x")
-i, j = constants("i j")
 
 viewed = reshape(x)
 turned = transpose(viewed)
@@ -127,7 +133,7 @@ row_moves = RuleSet(
             take(
                 x,
                 compute(roll, attrs_of(halves), attrs_of(rolled), type_of(low), type_of(high)),
-                axis=compute(lambda attrs: attrs.axis, attrs_of(rolled)),
+                axis=attribute(rolled, "axis"),
                 mode="fast",
             ),
         ),
@@ -145,5 +151,114 @@ row_moves = RuleSet(
                 compute(composed, value_of(i), value_of(j), attrs_of(gathered), attrs_of(gathered_again), type_of(x)),
             ),
         ),
+    ],
+)
+
+
+# ---- parts of one axis that are exchanged
+
+LEAST_ROW = 16
+"""Elements that must move together: fewer are transposed faster than gathered."""
+MOST_INDICES = 1 << 14
+
+parts = view(x)
+exchanged = transpose(parts)
+joined = view(exchanged)
+
+
+def known(dims: Sequence[Dim]) -> list[int] | None:
+    """Dimensions as numbers, None where some are unknown."""
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    return numbers if len(numbers) == len(dims) else None
+
+
+def shuffle(attrs: Attrs, split: TensorType, whole: TensorType) -> tuple[int, Array] | Refusal:
+    """The axis of ``whole`` that a transpose shuffles after a reshape to ``split``, and the indices in new order."""
+    order = permutation(attrs, rank_of(split))
+    moved = [place for place, axis in enumerate(order) if place != axis]
+    if not moved:
+        return refuse("nothing is exchanged")
+    first, last = moved[0], moved[-1] + 1
+    middle, rest = known(split.shape[first:last]), known(split.shape[last:])
+    if not middle or rest is None or 0 in (*middle, *rest):
+        return refuse("an axis that moves is of unknown length, or nothing is there")
+    count, row = prod(middle), prod(rest)
+    if row < LEAST_ROW or count > MOST_INDICES:
+        return refuse("single elements move, or there are too many")
+    for axis in range(rank_of(whole)):
+        after = known(whole.shape[axis + 1 :])
+        if whole.shape[axis] == count and after is not None and prod(after) == row:
+            indices = np.arange(count).reshape(middle).transpose([each - first for each in order[first:last]])
+            return axis, indices.reshape(-1)
+    return refuse("more than one axis is shuffled")
+
+
+found = computed_parts(shuffle, attrs_of(exchanged), type_of(parts), type_of(x))
+
+shuffles = RuleSet(
+    "shuffles",
+    [
+        rewrite(
+            "shuffle-is-gather",
+            joined,
+            reshape(
+                take(x, found(1), axis=found(0), mode="fast"),
+                newshape=compute(codes, type_of(joined)),
+                allowzero=compute(has_zero, type_of(joined)),
+            ),
+        )
+    ],
+)
+
+
+# ---- a new axis that is expanded, then joined with another one
+
+
+def repeats(
+    whole: TensorType, split: TensorType, spread: TensorType, result: TensorType
+) -> tuple[int, Array] | Refusal:
+    """The axis of ``whole`` along which the result repeats it, and the indices of the gather that does it.
+
+    Args:
+        whole: the tensor.
+        split: with an axis of one element more.
+        spread: with that axis expanded.
+        result: with that axis as a part of the one before it (each element is repeated) or behind it (all are).
+    """
+    added = [axis for axis, (one, many) in enumerate(zip(split.shape, spread.shape, strict=False)) if one != many]
+    ranks = (rank_of(result), rank_of(split), rank_of(spread))
+    if len(added) != 1 or ranks != (rank_of(whole), rank_of(whole) + 1, rank_of(whole) + 1):
+        return refuse("it is not expanded along one new axis")
+    (new,) = added
+    if split.shape[:new] + split.shape[new + 1 :] != whole.shape:
+        return refuse("the view does more than put in an axis")
+    times = spread.shape[new]
+    for axis, pick in ((new - 1, np.repeat), (new, np.tile)):
+        if not 0 <= axis < rank_of(whole):
+            continue
+        length = whole.shape[axis]
+        if not isinstance(length, int) or not isinstance(times, int) or not 1 < length * times <= MOST_INDICES:
+            continue
+        if length > 1 and result.shape == (*whole.shape[:axis], length * times, *whole.shape[axis + 1 :]):
+            row = known(whole.shape[axis + 1 :])
+            if row is not None and prod(row) < LEAST_ROW:
+                return refuse("single elements are repeated")
+            return axis, pick(np.arange(length), times)
+    return refuse("the new axis joins none of a known length")
+
+
+def repeated(name: str, spread: DFPattern) -> Rewrite:
+    """reshape(expand(reshape(x))) = take(x, (0, 0, 1, 1), axis)"""
+    joined = view(spread)
+    types = (type_of(x), type_of(parts), type_of(spread), type_of(joined))
+    found = computed_parts(repeats, *types)
+    return rewrite(name, joined, take(x, found(1), axis=found(0), mode="fast"))
+
+
+repeating = RuleSet(
+    "repeating",
+    [
+        repeated("repeat-is-gather", is_op("broadcast_to")(parts)),
+        repeated("dynamic-repeat-is-gather", is_op("dyn.broadcast_to")(parts, sizes)),
     ],
 )

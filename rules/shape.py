@@ -1,22 +1,26 @@
-"""Views, transposes, layouts and casts: of each other, and those that do nothing."""
+"""Views, transposes, layouts, casts and expansions: of each other, past other operators, and those that do nothing."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import Refusal, RuleSet, Soundness
+from eqsat.egraph.rule import Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.vocabulary import is_exact
+from eqsat.errors import TypeCheckError
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, tile, transpose
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
+from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, tile, transpose, where
 from eqsat.relay.op.shape import reshape_codes
-from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.relay.op.types import broadcast_shape
+from eqsat.relay.ty import Dim, TensorType, Type, is_static
 from eqsat.rules.axes import permutation
 from eqsat.rules.operators import binary, unary, view
-from eqsat.rules.types import Shape, rank_of, static_shape
+from eqsat.rules.types import Shape, dtype_of, has_zero, is_integer, rank_of, static_shape
+from eqsat.rules.values import attribute
 
-x, y = variables("x y")
-(a,) = constants("a")
+x, y, z, sizes = variables("x y z sizes")
+c, d = constants("c d")
 
 
 def composed_axes(inner: Attrs, outer: Attrs, ty: Type) -> tuple[int, ...]:
@@ -54,8 +58,9 @@ def reshaped(data: DFPattern, root: DFPattern) -> DFPattern:
     return reshape(data, newshape=newshape, allowzero=compute(has_zero, type_of(root)))  # type: ignore[no-any-return]
 
 
-def has_zero(ty: TensorType) -> bool:
-    return 0 in ty.shape
+def expanded(data: DFPattern, root: DFPattern) -> DFPattern:
+    """``data``, broadcast to the shape of what ``root`` matched."""
+    return broadcast_to(data, shape=compute(static_shape, type_of(root)))  # type: ignore[no-any-return]
 
 
 def is_one_element(ty: TensorType, before: TensorType, after: TensorType) -> bool:
@@ -66,14 +71,6 @@ def is_one_element(ty: TensorType, before: TensorType, after: TensorType) -> boo
 def widens(first: TensorType, second: TensorType) -> bool:
     """Guard: every value of the first dtype is a value of the second one."""
     return np.can_cast(first.dtype, second.dtype, casting="safe")
-
-
-def layouts_meet(first: Attrs, second: Attrs) -> bool:
-    return bool(first.dst_layout == second.src_layout)
-
-
-def is_no_layout_change(attrs: Attrs) -> bool:
-    return bool(attrs.src_layout == attrs.dst_layout)
 
 
 def holds(dtype: str, attrs: Attrs) -> bool:
@@ -88,13 +85,13 @@ def holds(dtype: str, attrs: Attrs) -> bool:
 
 def keeps_whole(attrs: Attrs, data: TensorType, between: TensorType) -> bool:
     """Guard: the first of two casts keeps what a clip leaves of integers."""
-    return data.dtype.startswith(("int", "uint")) and holds(between.dtype, attrs)
+    return is_integer(data) and holds(between.dtype, attrs)
 
 
 def truncates_once(attrs: Attrs, data: TensorType, between: TensorType, result: TensorType) -> bool:
     """Guard: two casts cut the same fractions off what a clip leaves of floats."""
-    whole = all(ty.dtype.startswith(("int", "uint")) for ty in (between, result))
-    return whole and data.dtype.startswith("float") and holds(between.dtype, attrs) and holds(result.dtype, attrs)
+    whole = all(is_integer(ty) and holds(ty.dtype, attrs) for ty in (between, result))
+    return whole and data.dtype.startswith("float")
 
 
 inner_transpose = transpose(x)
@@ -111,7 +108,7 @@ outer_layout = layout_transform(inner_layout)
 clipped = clip(x)
 narrowed = cast(clipped)
 cast_again = cast(narrowed)
-last_dtype = compute(lambda ty: ty.dtype, type_of(cast_again))
+cast_once = cast(clipped, dtype=dtype_of(cast_again))
 
 applied = unary(x)
 with_number, number_first = binary(x, y), binary(y, x)
@@ -136,7 +133,7 @@ views = RuleSet(
             reshaped(x, inner_transpose),
             when(moves_ones_only, attrs_of(inner_transpose), type_of(x)),
         ),
-        rewrite("expand-expand", outer_expand, broadcast_to(x, shape=compute(static_shape, type_of(outer_expand)))),
+        rewrite("expand-expand", outer_expand, expanded(x, outer_expand)),
         rewrite("expand-nothing", inner_expand, x),
         rewrite("tile-nothing", tiled, x, when(lambda attrs: all(rep == 1 for rep in attrs.reps), attrs_of(tiled))),
     ],
@@ -155,13 +152,16 @@ orders = RuleSet(
             "layout-layout",
             outer_layout,
             layout_transform(
-                x,
-                src_layout=compute(lambda attrs: attrs.src_layout, attrs_of(inner_layout)),
-                dst_layout=compute(lambda attrs: attrs.dst_layout, attrs_of(outer_layout)),
+                x, src_layout=attribute(inner_layout, "src_layout"), dst_layout=attribute(outer_layout, "dst_layout")
             ),
-            when(layouts_meet, attrs_of(inner_layout), attrs_of(outer_layout)),
+            when(lambda one, two: one.dst_layout == two.src_layout, attrs_of(inner_layout), attrs_of(outer_layout)),
         ),
-        rewrite("layout-nothing", inner_layout, x, when(is_no_layout_change, attrs_of(inner_layout))),
+        rewrite(
+            "layout-nothing",
+            inner_layout,
+            x,
+            when(lambda attrs: attrs.src_layout == attrs.dst_layout, attrs_of(inner_layout)),
+        ),
     ],
 )
 
@@ -170,24 +170,18 @@ casts = RuleSet(
     [
         # a cast that keeps every value, then another: the second alone
         rewrite(
-            "cast-cast",
-            outer_cast,
-            cast(x, dtype=compute(lambda ty: ty.dtype, type_of(outer_cast))),
-            when(widens, type_of(x), type_of(inner_cast)),
+            "cast-cast", outer_cast, cast(x, dtype=dtype_of(outer_cast)), when(widens, type_of(x), type_of(inner_cast))
         ),
         rewrite("cast-nothing", inner_cast, x),
         # what a clip leaves fits into the narrow dtype: that cast does nothing
         rewrite(
-            "cast-of-clip",
-            cast_again,
-            cast(clipped, dtype=last_dtype),
-            when(keeps_whole, attrs_of(clipped), type_of(x), type_of(narrowed)),
+            "cast-of-clip", cast_again, cast_once, when(keeps_whole, attrs_of(clipped), type_of(x), type_of(narrowed))
         ),
         # NaN is no integer
         rewrite(
             "cast-of-clipped-float",
             cast_again,
-            cast(clipped, dtype=last_dtype),
+            cast_once,
             when(truncates_once, attrs_of(clipped), type_of(x), type_of(narrowed), type_of(cast_again)),
             soundness=Soundness.FINITE,
         ),
@@ -195,3 +189,62 @@ casts = RuleSet(
 )
 
 shape = RuleSet("shape", [views, orders, casts])
+
+# ---- expansions: operators that broadcast take them in, others let them through
+
+
+def broadcasts(root: TensorType, *operands: TensorType) -> bool:
+    """Guard: operands of these types broadcast to the shape of the root by themselves."""
+    shape: tuple[Dim, ...] = ()
+    try:
+        for ty in operands:
+            shape = broadcast_shape(shape, ty.shape)
+    except TypeCheckError:
+        return False
+    return is_exact(root) and shape == root.shape
+
+
+def absorbed(name: str, spread: DFPattern, *rest: DFPattern) -> list[Rewrite]:
+    """Operators that take in an expansion, or let it through.
+
+    Args:
+        name: how the rules call the expansion.
+        spread: the pattern of ``x``, expanded.
+        rest: the arguments of the expansion behind ``x``.
+    """
+    places = {
+        "first-operand": (binary(spread, y), (x, y)),
+        "second-operand": (binary(y, spread), (y, x)),
+        "condition": (where(spread, y, z), (x, y, z)),
+        "choice": (where(y, spread, z), (y, x, z)),
+        "other-choice": (where(y, z, spread), (y, z, x)),
+    }
+    applied, selected = unary(spread), where(spread, c, d)
+    return [
+        *[
+            rewrite(
+                f"{name}-into-{place}",
+                call,
+                like(call, *operands),
+                when(broadcasts, type_of(call), *map(type_of, operands)),
+            )
+            for place, (call, operands) in places.items()
+        ],
+        # f(expand(x)) = expand(f(x))
+        rewrite(f"{name}-after-function", applied, like(spread, like(applied, x), *rest)),
+        rewrite(
+            f"{name}-after-choice",
+            selected,
+            like(spread, like(selected, x, c, d), *rest),
+            when(lambda *types: not any(map(rank_of, types)), type_of(c), type_of(d)),
+        ),
+    ]
+
+
+broadcasting = RuleSet(
+    "broadcasting",
+    [
+        absorbed("expand", is_op("broadcast_to")(x)),
+        absorbed("dynamic-expand", is_op("dyn.broadcast_to")(x, sizes), sizes),
+    ],
+)

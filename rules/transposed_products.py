@@ -10,7 +10,8 @@ from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import transpose
 from eqsat.relay.ty import Type
 from eqsat.rules.axes import permutation
-from eqsat.rules.types import rank_of
+from eqsat.rules.types import dtype_of, rank_of
+from eqsat.rules.values import attribute
 
 x, y, z = variables("x y z")
 ROUNDING = Soundness.ROUNDING
@@ -55,7 +56,7 @@ products = RuleSet(
         rewrite(
             "transpose-into-dense",
             dense_right,
-            nn.matmul(z, x, out_dtype=compute(lambda attrs: attrs.out_dtype, attrs_of(dense_right))),
+            nn.matmul(z, x, out_dtype=attribute(dense_right, "out_dtype")),
             when(swaps_last, attrs_of(turned), type_of(x)),
             soundness=ROUNDING,
         ),
@@ -68,7 +69,7 @@ products = RuleSet(
                 x,
                 transpose_a=compute(lambda attrs: not attrs.transpose_b, attrs_of(product)),
                 transpose_b=compute(lambda attrs: not attrs.transpose_a, attrs_of(product)),
-                out_dtype=compute(lambda ty: ty.dtype, type_of(product)),
+                out_dtype=dtype_of(product),
             ),
             when(swaps_last, attrs_of(whole), type_of(product)),
             when(lambda *types: all(rank_of(ty) == 2 for ty in types), type_of(x), type_of(y)),

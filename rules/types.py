@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from eqsat.egraph.author import refuse, type_of, when
-from eqsat.egraph.rule import Guard, Refusal
+from eqsat.egraph.author import compute, refuse, type_of, when
+from eqsat.egraph.rule import Compute, Guard, Refusal
 from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.ty import TensorType, Type, is_static
@@ -71,6 +71,11 @@ def floats_of_one_dtype(*types: TensorType) -> bool:
 def floats_of_one_type(*types: Type) -> bool:
     """Guard: floating-point tensors that surely are of one shape, and of one dtype."""
     return is_float(*types) and same_type(*types)
+
+
+def dtype_of(pattern: DFPattern) -> Compute:
+    """The dtype of what ``pattern`` matched."""
+    return compute(lambda ty: ty.dtype, type_of(pattern))
 
 
 def floats(*patterns: DFPattern) -> Guard:

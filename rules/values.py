@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.author import compute, refuse, type_of
+from eqsat.egraph.author import attrs_of, compute, refuse, type_of
 from eqsat.egraph.rule import Array, Compute, Ref, Refusal
 from eqsat.relay.dataflow_pattern import ConstantPattern, DFPattern, is_constant
 from eqsat.relay.ty import Dim
@@ -73,6 +73,11 @@ all_true, all_false = (is_constant(label=f"all_{value}", predicate=Every(value))
 def scalar(value: float, like: DFPattern) -> Compute:
     """A scalar constant of the dtype of what ``like`` matched."""
     return compute(lambda ty: np.asarray(value).astype(ty.dtype), type_of(like))
+
+
+def attribute(call: DFPattern, name: str) -> Compute:
+    """An attribute of a matched call."""
+    return compute(lambda attrs: attrs[name], attrs_of(call))
 
 
 _LONGEST = 1 << 20

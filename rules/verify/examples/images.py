@@ -117,10 +117,7 @@ def added_convs(draw: Draw) -> Any:
     return sums[0] + sums[1]
 
 
-EXAMPLES: dict[str, Examples] = {
-    "pad-into-qnn-conv2d": quantized_conv_of_padded,
-    "add-convs": added_convs,
-}
+EXAMPLES: dict[str, Examples] = {"pad-into-qnn-conv2d": quantized_conv_of_padded, "add-convs": added_convs}
 for _rank in (1, 2, 3):
     EXAMPLES[f"conv{_rank}d-by-identity"] = partial(conv_by_identity, rank=_rank)
     EXAMPLES[f"conv{_rank}d-by-average"] = partial(conv_by_average, rank=_rank)
