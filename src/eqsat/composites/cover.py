@@ -2,7 +2,8 @@
 
 A cover is valid where Relay's partition would accept its groups one after the other: what a group computes inside
 is used outside only on the way to its own root. For two groups, or a group and an operator that stays outside,
-that is a yes or no, so covers are the solutions of a small integer program.
+that is a yes or no, so covers are the solutions of a small integer program. (An extraction problem cannot say that
+two choices exclude each other.)
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from eqsat.composites.integer_program import IntegerProgram
+import highspy
+import numpy as np
+
 from eqsat.composites.rules import CompositeRule
 from eqsat.cost.kernels import KernelPrices, cost_nodes, is_composite, operands
 from eqsat.relay.dataflow_pattern.analysis import analyse
@@ -21,10 +25,10 @@ from eqsat.relay.dataflow_pattern.partitioner import carve, close_binders, passe
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op
 from eqsat.relay.infer import extend_types
 from eqsat.relay.ty import Type
-from eqsat.relay.visitor import post_order
+from eqsat.relay.visitor import post_order, rebuild
 
-Column = Hashable
-"""A node that is computed by itself, or a candidate."""
+_SLACK = 1e-9
+"""How much of the cost, relative, a smaller cover may give away: sums of floats in another order differ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +45,13 @@ class Candidate:
 
     @property
     def inner(self) -> list[Expr]:
-        """What it computes and keeps to itself."""
-        return [node for node in self.group.interior if node is not self.root and not _is_shareable(node)]
+        """What it computes and keeps to itself; operators, functions and constants are everybody's."""
+        nodes = self.group.interior
+        return [node for node in nodes if node is not self.root and not isinstance(node, (Op, Function, Constant))]
+
+
+Column = Expr | Candidate
+"""A node that is computed by itself, or a candidate."""
 
 
 def cover(root: Expr, rules: Sequence[CompositeRule], prices: KernelPrices, seconds: float) -> tuple[Expr, float]:
@@ -58,29 +67,22 @@ def cover(root: Expr, rules: Sequence[CompositeRule], prices: KernelPrices, seco
     graph = DataflowGraph(root)
     costs = _operator_costs(root, types, prices)
     candidates = _candidates(graph, rules, prices, costs)
-    chosen = _Choice(graph, candidates, costs).solve(seconds)
-    by_root = {candidate.root: candidate for candidate in chosen}
+    by_root = {candidate.root: candidate for candidate in _Choice(graph, candidates, costs).solve(seconds)}
     groups = {node: candidate.group for node, candidate in by_root.items()}
     carved = carve(root, groups, lambda group: by_root[group.root].rule.composer.new_function(group))
-    needed = _needed(root, groups)
-    cost = math.fsum(by_root[node].cost if node in by_root else costs[node] for node in needed)
-    return carved, cost
+    computed = post_order(root, children=lambda node: groups[node].inputs if node in groups else operands(node))
+    return carved, math.fsum(by_root[node].cost if node in by_root else costs[node] for node in computed)
 
 
 def _complete_types(root: Expr) -> dict[Expr, Type]:
     """Types of the nodes in the region of ``root``; they are written to those that had none."""
-    order = post_order(root, children=operands)
-    types = {node: node._checked_type for node in order if node._checked_type is not None}
-    for node in order:
-        if node not in types:
+    types: dict[Expr, Type] = {}
+    for node in post_order(root, children=operands):
+        if node._checked_type is None:
             extend_types(types, node)
             node._checked_type = types[node]
+        types[node] = node._checked_type
     return types
-
-
-def _needed(root: Expr, groups: Mapping[Expr, Group]) -> list[Expr]:
-    """The nodes that are computed in the carved graph, in the region of ``root``."""
-    return post_order(root, children=lambda node: groups[node].inputs if node in groups else operands(node))
 
 
 def _operator_costs(root: Expr, types: Mapping[Expr, Type], prices: KernelPrices) -> dict[Expr, float]:
@@ -119,13 +121,8 @@ def _candidates(
     return [found[key] for key in sorted(found)]
 
 
-def _is_shareable(node: Expr) -> bool:
-    """Whether a node may be in any number of groups and outside: it computes nothing."""
-    return isinstance(node, (Op, Function, Constant))
-
-
 class _Choice:
-    """The integer program of one graph.
+    """The integer program of one graph, in zeros and ones.
 
     Columns: each node that some candidate computes inside or at its root, computed by itself, and each candidate.
     """
@@ -137,9 +134,11 @@ class _Choice:
             candidate: dict.fromkeys([node for node in candidate.inner if node in costs]) for candidate in candidates
         }
         open_nodes = {node for candidate in candidates for node in (*self.inner[candidate], candidate.root)}
-        self.nodes = [node for node in graph.order if node in open_nodes]
-        self.open = dict.fromkeys(self.nodes)
+        self.nodes = dict.fromkeys([node for node in graph.order if node in open_nodes])
         self.candidates = [candidate for candidate in candidates if not self._is_barred(candidate)]
+        columns: list[Column] = [*self.nodes, *self.candidates]
+        self.column = {column: index for index, column in enumerate(columns)}
+        self.highs = highspy.Highs()
         self.rooted: dict[Expr, list[Candidate]] = {}
         self.taking: dict[Expr, list[Candidate]] = {}
         self.holding: dict[Expr, list[Candidate]] = {}
@@ -149,31 +148,53 @@ class _Choice:
                 self.taking.setdefault(node, []).append(candidate)
             for node in self.inner[candidate]:
                 self.holding.setdefault(node, []).append(candidate)
-        self.closed = {candidate: self._is_closed(candidate) for candidate in self.candidates}
 
     def solve(self, seconds: float) -> list[Candidate]:
         """The candidates of the cheapest cover; of equal ones, that which leaves fewest operators outside."""
         if not self.candidates:
             return []
-        program = IntegerProgram([*self.nodes, *self.candidates])
+        options = {"output_flag": False, "threads": 1, "random_seed": 0, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0}
+        for name, value in options.items():
+            self.highs.setOptionValue(name, value)
+        count = len(self.column)
+        self.highs.addVars(count, np.zeros(count), np.ones(count))
+        integers = np.full(count, highspy.HighsVarType.kInteger)
+        self.highs.changeColsIntegrality(count, np.arange(count, dtype=np.int32), integers)
         for node in self.nodes:
-            self._add_supply(program, node)
+            self._add_supply(node)
         for one, other in self._conflicts():
-            program.at_most({one: 1.0, other: 1.0}, 1.0)
-        by_cost = {node: self.costs[node] for node in self.nodes} | {one: one.cost for one in self.candidates}
-        outside = {node: float(isinstance(node, Call)) * (1 + len(self.candidates)) for node in self.nodes}
-        by_size = outside | dict.fromkeys(self.candidates, 1.0)
-        chosen = program.minimize([by_cost, by_size], start=self.nodes, seconds=seconds)
-        return [candidate for candidate in self.candidates if candidate in chosen]
+            self._at_most({one: 1.0, other: 1.0}, 1.0)
+        by_cost = [self.costs[node] for node in self.nodes] + [one.cost for one in self.candidates]
+        by_size = [float(isinstance(node, Call)) * (1 + len(self.candidates)) for node in self.nodes]
+        best = np.repeat([1.0, 0.0], [len(self.nodes), len(self.candidates)])
+        for objective in (by_cost, by_size + [1.0] * len(self.candidates)):
+            scaled = np.array(objective) / (np.abs(objective).max() or 1.0)
+            best = self._minimize(scaled, best, seconds)
+            least = float(scaled @ best)
+            self._at_most(dict(zip(self.column, scaled, strict=True)), least + _SLACK * max(1.0, least))
+        return [candidate for candidate in self.candidates if best[self.column[candidate]] > 0.5]
 
-    def _is_closed(self, candidate: Candidate) -> bool:
-        """Whether nothing outside uses, even on the way to the root, what the candidate keeps to itself."""
-        inner, users = self.inner[candidate], self.graph.users
-        return all(user is candidate.root or user in inner for node in inner for user in users.get(node, ()))
+    def _at_most(self, row: Mapping[Any, float], bound: float) -> None:
+        """Of the chosen columns, the coefficients in ``row`` must add up to no more than ``bound``."""
+        columns = np.array([self.column[each] for each in row], np.int32)
+        self.highs.addRow(-highspy.kHighsInf, bound, len(columns), columns, np.array([*row.values()]))
+
+    def _minimize(self, cost: Any, start: Any, seconds: float) -> Any:
+        """The cheapest choice that is found in the time given; never dearer than ``start``."""
+        self.highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+        solution = highspy.HighsSolution()
+        solution.col_value = start.tolist()
+        self.highs.setSolution(solution)
+        self.highs.setOptionValue("time_limit", self.highs.getRunTime() + seconds)
+        self.highs.run()
+        if self.highs.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            return start
+        found = np.round(np.array(self.highs.getSolution().col_value))
+        return found if cost @ found <= cost @ start else start
 
     def _is_barred(self, candidate: Candidate) -> bool:
         """Whether what is always computed by itself needs what the candidate would keep to itself."""
-        return any(user not in self.open for node in self.inner[candidate] for user in self._strangers(candidate, node))
+        return any(user not in self.nodes for node in self.inner[candidate] for user in self._strangers(candidate, node))
 
     def _strangers(self, candidate: Candidate, node: Expr) -> list[Expr]:
         """The users of an inner node that are outside and not on the way to the candidate's root."""
@@ -184,20 +205,20 @@ class _Choice:
             if user is not candidate.root and user not in inner and not graph.dominates(candidate.root, user)
         ]
 
-    def _add_supply(self, program: IntegerProgram, node: Expr) -> None:
+    def _add_supply(self, node: Expr) -> None:
         """``node`` is computed in one way at most, where it is needed, and only there; or else inside a candidate."""
         ways: dict[Column, float] = dict.fromkeys([node, *self.rooted.get(node, ())], 1.0)
         holders = self.holding.get(node, ())
-        program.at_most(ways | {one: 1.0 for one in holders if self.closed[one]}, 1.0)
-        program.at_most(dict.fromkeys((*ways, *holders), -1.0), -1.0)
+        self._at_most(ways, 1.0)
+        self._at_most(dict.fromkeys((*ways, *holders), -1.0), -1.0)
         users: list[Column] = [*dict.fromkeys(self.graph.users.get(node, ())), *self.taking.get(node, ())]
         missing = dict.fromkeys(ways, -1.0)
-        if node is self.graph.root or any(user not in self.open for user in users if isinstance(user, Expr)):
-            program.at_most(missing, -1.0)
+        if node is self.graph.root or any(user not in self.nodes for user in users if isinstance(user, Expr)):
+            self._at_most(missing, -1.0)
             return
         for user in users:
-            program.at_most({user: 1.0, **missing}, 0.0)
-        program.at_most({**ways, **dict.fromkeys(users, -1.0)}, 0.0)
+            self._at_most({user: 1.0, **missing}, 0.0)
+        self._at_most({**ways, **dict.fromkeys(users, -1.0)}, 0.0)
 
     def _conflicts(self) -> list[tuple[Column, Column]]:
         """What cannot be chosen together."""
@@ -225,9 +246,7 @@ def share(root: Expr) -> Expr:
     first: dict[Hashable, Expr] = {}
     new: dict[Expr, Expr] = {}
     for node in post_order(root, children=lambda node: () if isinstance(node, Function) else node.children()):
-        below = [new[child] for child in node.children()] if not isinstance(node, Function) else []
-        same = all(a is b for a, b in zip(below, node.children(), strict=False))
-        made = node if same else node.with_children(below)
-        alone = not below or made.has_effects
-        new[node] = made if alone else first.setdefault((made.kind, made.payload, *below), made)
+        made = node if isinstance(node, Function) else rebuild(node, new)
+        alone = isinstance(made, Function) or not made.children() or made.has_effects
+        new[node] = made if alone else first.setdefault((made.kind, made.payload, *made.children()), made)
     return new[root]
