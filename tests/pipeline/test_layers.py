@@ -17,9 +17,9 @@ from eqsat.extraction import CostNode
 from eqsat.layers.find import LayeredGraph, Layers
 from eqsat.layers.optimize import optimize_with_report
 from eqsat.pipeline.extract import Extraction
+from eqsat.pipeline.saturate import bodies_of
 from eqsat.relay import nn
 from eqsat.relay.expr import Call, Expr, Function, Tuple
-from eqsat.relay.infer import infer_types
 
 from .graphs import assert_same_values
 from .layered import SHAPE, Network, Weights, networks, weights_of
@@ -40,7 +40,7 @@ def network(count: int = 9, change: Callable[[list[Weights]], None] = lambda wei
 
 
 def layers_of(function: Function) -> list[Layers]:
-    return LayeredGraph(function.body, infer_types(function)).chains()
+    return LayeredGraph(*bodies_of(function)).chains()
 
 
 def few(function: Function, **options: Any) -> Extraction:
@@ -282,9 +282,9 @@ def test_work_is_linear_in_the_number_of_layers(count_calls: Callable[[Callable[
 
     def work(count: int) -> int:
         function = chain(lambda value, number: steps(value), count)
-        types = infer_types(function)
+        (body,) = bodies_of(function)
         found: list[Layers] = []
-        calls = count_calls(lambda: found.extend(LayeredGraph(function.body, types).chains()))
+        calls = count_calls(lambda: found.extend(LayeredGraph(body).chains()))
         assert len(found[0].nodes) >= count - 1
         return calls
 
@@ -297,7 +297,7 @@ def test_a_long_chain_without_cuts_is_given_up_in_linear_work(count_calls: Calla
         for _ in range(count):
             values.append(relay.tanh(values[-1] + values[max(0, len(values) - 3)]))
         function = Function([values[0]], values[-1])
-        types = infer_types(function)
-        return count_calls(lambda: LayeredGraph(function.body, types).chains())
+        (body,) = bodies_of(function)
+        return count_calls(lambda: LayeredGraph(body).chains())
 
     assert work(5_000) < 12 * work(500)

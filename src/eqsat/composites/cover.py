@@ -194,7 +194,8 @@ class _Choice:
 
     def _is_barred(self, candidate: Candidate) -> bool:
         """Whether what is always computed by itself needs what the candidate would keep to itself."""
-        return any(user not in self.nodes for node in self.inner[candidate] for user in self._strangers(candidate, node))
+        users = (user for node in self.inner[candidate] for user in self._strangers(candidate, node))
+        return any(user not in self.nodes for user in users)
 
     def _strangers(self, candidate: Candidate, node: Expr) -> list[Expr]:
         """The users of an inner node that are outside and not on the way to the candidate's root."""

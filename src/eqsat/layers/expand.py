@@ -65,8 +65,9 @@ def expand(
             cost.append(tuple(layer.costs[:count]))
             input_cost.append(layer_input[:count])
     whole = replace(result, cost=total(cost), lower_bound=total(cost))
-    problems = [replace(posed, region=replace(posed.region, function=short.whole))]
-    return Extraction(short.whole, problems, [whole], [body], total(input_cost), chosen.report)
+    source = short.whole.function or short.whole.expr
+    problems = [replace(posed, region=replace(posed.region, function=short.whole.function))]
+    return Extraction(source, problems, [whole], [body], total(input_cost), chosen.report)
 
 
 class _Layer:
@@ -234,4 +235,4 @@ class _Expansion:
             self.results[result] = self.built[of] if result in lower else self._value(of)
         for outer in self.short.tuples:
             self.results[outer] = Tuple([self.results[field] for field in outer.fields])._carry(outer)
-        return self.results[self.short.whole.body]
+        return self.results[self.short.whole.expr]

@@ -1,7 +1,7 @@
 """Where the repeated layers of a graph are.
 
 A layer computes a value from the value of the layer before it; repeated layers differ in their constants and inputs
-only. To find them, each node is hashed together with what is below it, up to a radius. Nodes of equal hashes are
+only. To find them, each node is compared together with what is below it, up to a radius. Nodes that look alike are
 candidates for the values between layers. Two walks side by side, down from one candidate and from the next, then
 tell whether the nodes in between are the same. Both steps take time linear in the size of the graph.
 """
@@ -9,22 +9,18 @@ tell whether the nodes in between are the same. Both steps take time linear in t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
 from math import ceil
 
-import numpy as np
-from numpy.typing import NDArray
-
-from eqsat.egraph.lower import is_opaque, region_children
+from eqsat.egraph.lower import is_opaque
+from eqsat.pipeline.saturate import Body
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
-from eqsat.relay.ty import Type
-from eqsat.relay.visitor import post_order
 
 RADIUS = 4
-"""Depth of the part below a node that its hash covers."""
+"""Depth of the part below a node that is compared."""
 
 MIN_LAYERS = 6
 """Least number of layers that are worth the search."""
@@ -33,7 +29,7 @@ MIN_CALLS = 8
 """Least number of calls in a layer. Smaller layers are joined: patterns of rules reach across them."""
 
 _TRIES = 16
-"""Number of groups of nodes with equal hashes that are tried as values between layers."""
+"""Number of groups of nodes that look alike that are tried as values between layers."""
 
 _STEPS = 2
 """Nodes that the walks for one group may visit, as a multiple of the size of the graph."""
@@ -64,53 +60,59 @@ class LayeredGraph:
 
     Args:
         body: The graph. If it is a tuple, layers may have results of their own in it.
-        types: Type of each node.
     """
 
-    def __init__(self, body: Expr, types: Mapping[Expr, Type]):
-        self.nodes = post_order(body, children=region_children)
-        self.number = number = {node: index for index, node in enumerate(self.nodes)}
-        self.children = [[number[child] for child in region_children(node)] for node in self.nodes]
+    def __init__(self, body: Body):
+        self.nodes = [*body.children]
+        number = {node: index for index, node in enumerate(self.nodes)}
+        self.children = [[number[child] for child in children] for children in body.children.values()]
+        self.type = [body.types.get(node) for node in self.nodes]
         self.tuples = self._result_tuples()
-        self.type = [types.get(node) for node in self.nodes]
-        heads = zip(map(_head, self.nodes), self.type, strict=True)
-        labels: dict[object, int] = {}
-        self.label = [labels.setdefault(head, len(labels)) for head in heads]
 
     def chains(self) -> list[Layers]:
         """The chains of layers, lower ones first."""
         if any(map(is_opaque, self.nodes)):
             return []
-        found: list[Layers] = []
-        taken: set[Expr] = set()
+        found: list[tuple[list[int], list[list[int]]]] = []
+        taken: set[int] = set()
         tries = _TRIES
         for members in self._candidates():
-            if self.nodes[members[len(members) // 2]] not in taken and tries:
+            if members[len(members) // 2] not in taken and tries:
                 tries -= 1
-                for layers in self._layers_between(members):
-                    nodes = {node for one in layers.nodes for node in one}
+                for cuts, layers in self._layers_between(members):
+                    nodes = set(chain.from_iterable(layers))
                     if taken.isdisjoint(nodes):
                         taken |= nodes
-                        found.append(layers)
-        return sorted(found, key=lambda layers: self.number[layers.cuts[0]])
+                        found.append((cuts, layers))
+        return [
+            Layers(self._nodes(cuts), [*map(self._nodes, layers)], self._places(layers[0]))
+            for cuts, layers in sorted(found)
+        ]
 
+    @property
     def result_tuples(self) -> list[Tuple]:
         """The tuples that do nothing but hold results of the graph, inner ones first."""
-        nodes = [self.nodes[number] for number in self.tuples]
-        return [node for node in reversed(nodes) if isinstance(node, Tuple)]
+        return [*self.tuples.values()][::-1]
 
-    def _result_tuples(self) -> dict[int, None]:
-        """The numbers of these, outer ones first."""
+    def _result_tuples(self) -> dict[int, Tuple]:
+        """Number -> each of these, outer ones first."""
         uses = Counter(child for children in self.children for child in dict.fromkeys(children))
         held: Counter[int] = Counter()
-        found = {len(self.nodes) - 1: None} if isinstance(self.nodes[-1], Tuple) else {}
-        waiting = [*found]
-        for outer in waiting:
-            for field in dict.fromkeys(self.children[outer]):
-                held[field] += 1
-                if isinstance(self.nodes[field], Tuple) and held[field] == uses[field]:
-                    waiting.append(field)
-        return dict.fromkeys(waiting)
+        found: dict[int, Tuple] = {}
+        waiting = [len(self.nodes) - 1]
+        for number in waiting:
+            node = self.nodes[number]
+            if isinstance(node, Tuple):
+                found[number] = node
+                fields = dict.fromkeys(self.children[number])
+                held.update(fields.keys())
+                waiting += [field for field in fields if held[field] == uses[field]]
+        return found
+
+    @cached_property
+    def label(self) -> list[int]:
+        """For each node a number that tells whether others may correspond, beside their children."""
+        return _numbered(zip(map(_head, self.nodes), self.type, strict=True))
 
     @cached_property
     def users(self) -> list[list[int]]:
@@ -128,11 +130,15 @@ class LayeredGraph:
         return {field for outer in self.tuples for field in self.children[outer]} - self.tuples.keys()
 
     def _candidates(self) -> list[list[int]]:
-        """Groups of calls with equal hashes; first those of which the middle one has fewest values beside it."""
+        """Groups of calls that look alike; first those of which the middle one has fewest values beside it."""
+        look = self.label
+        for _ in range(RADIUS):
+            around = zip(look, self.children, strict=True)
+            look = _numbered((own, *[look[child] for child in below]) for own, below in around)
         groups: dict[int, list[int]] = {}
-        for node, look in enumerate(self._looks().tolist()):
+        for node, group in enumerate(look):
             if type(self.nodes[node]) is Call:
-                groups.setdefault(look, []).append(node)
+                groups.setdefault(group, []).append(node)
         several = [members for members in groups.values() if len(members) > 2]
         alive = self._alive()
         return sorted(several, key=lambda members: (alive[members[len(members) // 2]], -len(members), members[0]))
@@ -146,23 +152,8 @@ class LayeredGraph:
                 change[max(users)] -= 1
         return list(accumulate(change))
 
-    def _looks(self) -> NDArray[np.uint64]:
-        """A hash of each node and of what is below it, up to the radius; shape (nodes,)."""
-        arity = np.asarray([len(children) for children in self.children])
-        child = np.asarray([child for children in self.children for child in children], dtype=np.int64)
-        parent = np.repeat(np.arange(len(arity)), arity)
-        place = np.arange(len(child)) - np.repeat(np.cumsum(arity) - arity, arity)
-        weight = _mixed(~place.astype(np.uint64)) | np.uint64(1)
-        alone = _mixed(np.asarray(self.label, dtype=np.uint64))
-        look = alone
-        for _ in range(RADIUS):
-            below = np.zeros_like(alone)
-            np.add.at(below, parent, look[child] * weight)
-            look = _mixed(alone + below)
-        return look
-
-    def _layers_between(self, members: Sequence[int]) -> list[Layers]:
-        """The layers between nodes of equal hashes, and below them."""
+    def _layers_between(self, members: Sequence[int]) -> list[tuple[list[int], list[list[int]]]]:
+        """The layers between nodes that look alike, and below them: for each chain its values and its layers."""
         self._steps = _STEPS * len(self.nodes)
         middle = len(members) // 2
         cuts = [members[middle - 1], members[middle]]
@@ -180,7 +171,7 @@ class LayeredGraph:
             layers.append(found[0])
             cuts.append(cut)
         layers, cuts = self._joined(layers, cuts)
-        return [self._layers(layers[slice(*run)], cuts[run[0] : run[1] + 1]) for run in self._runs(layers)]
+        return [(cuts[first : last + 1], layers[first:last]) for first, last in self._runs(layers)]
 
     def _joined(self, layers: list[list[int]], cuts: list[int]) -> tuple[list[list[int]], list[int]]:
         """Layers of enough calls, each made of several small ones; what is left over at the top is dropped."""
@@ -252,22 +243,17 @@ class LayeredGraph:
     def _places(self, layer: list[int]) -> list[int]:
         return [place for place, node in enumerate(layer) if node in self.results]
 
-    def _layers(self, layers: list[list[int]], cuts: list[int]) -> Layers:
-        nodes = [[self.nodes[node] for node in layer] for layer in layers]
-        return Layers([self.nodes[cut] for cut in cuts], nodes, self._places(layers[0]))
+    def _nodes(self, numbers: Sequence[int]) -> list[Expr]:
+        return [self.nodes[number] for number in numbers]
 
 
-def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash of each number: one step of the generator splitmix64 (https://prng.di.unimi.it/splitmix64.c)."""
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+def _numbered(keys: Iterable[Hashable]) -> list[int]:
+    """A number for each key, the same for equal ones."""
+    known: dict[Hashable, int] = {}
+    return [known.setdefault(key, len(known)) for key in keys]
 
 
-def _head(node: Expr) -> object:
+def _head(node: Expr) -> Hashable:
     """What tells whether nodes may correspond, beside their children and types: equal if they may."""
-    if is_opaque(node):
-        return node
     op = node.op if isinstance(node, Call) and isinstance(node.op, Op) else None
     return (node.kind, op, None if isinstance(node, (Constant, Var)) else node.payload)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
@@ -11,13 +12,13 @@ from eqsat.egraph.rule import FoldConstants, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
 from eqsat.layers.expand import expand
 from eqsat.layers.find import LayeredGraph
-from eqsat.layers.truncate import Truncated, Unit, find_units
+from eqsat.layers.truncate import Truncated, find_units
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import OptimizeKeywords, Options, Rules, takes
-from eqsat.pipeline.saturate import Body, Region, bodies_of, saturate_bodies
+from eqsat.pipeline.saturate import Body, bodies_of, saturate_bodies
 from eqsat.relay.dataflow_pattern import DominatorPattern
 from eqsat.relay.dataflow_pattern.language import subpatterns
-from eqsat.relay.expr import Expr, Function
+from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 
 Source = TypeVar("Source", Expr, IRModule)
@@ -72,12 +73,10 @@ def optimize_with_report(
     options = Options.of(keywords, rules=rules)
     start = time.perf_counter()
     bodies = bodies_of(source)
-    short = _truncated(source, bodies, options)
-    few = None if short is None else _of_few(short, options, on_iteration, start)
-    whole = None if short is None or few is None else expand(short, *few, options.after(time.perf_counter() - start))
+    short = _truncated(bodies, options)
+    whole, choosing = (None, 0.0) if short is None else _by_few(short, options, on_iteration, start)
     seconds = time.perf_counter() - start
     if whole is None:
-        choosing = 0.0 if few is None else few[-1].report.phases["extract"]
         saturation = saturate_bodies(source, bodies, options, on_iteration, start)
         whole = extract(saturation, options=options.after(0.0, choosing))
     else:
@@ -86,18 +85,18 @@ def optimize_with_report(
     return whole
 
 
-def _truncated(source: Expr | IRModule, bodies: list[Body], options: Options) -> Truncated | None:
+def _truncated(bodies: Sequence[Body], options: Options) -> Truncated | None:
     """A function without most of its layers, None if that tells nothing of the whole or saves little."""
-    if not isinstance(source, Function) or options.explain or len(bodies) != 1:
+    if len(bodies) != 1 or bodies[0].function is None or bodies[0].name is not None or options.explain:
         return None
     schedule = options.schedule
     if any(phase.iterations is not None for phase in schedule.phases):
         return None
-    graph = LayeredGraph(source.body, bodies[0].types)
+    graph = LayeredGraph(bodies[0])
     chains = graph.chains()
     if not chains or not all(map(_sees_near, schedule.rules)):
         return None
-    short = Truncated(source, chains, graph.result_tuples())
+    short = Truncated(bodies[0], chains, graph.result_tuples)
     return short if short.share < _WORTH else None
 
 
@@ -112,22 +111,27 @@ def _sees_near(rule: Rule) -> bool:
     )
 
 
-def _of_few(
+def _by_few(
     short: Truncated, options: Options, on_iteration: OnIteration | None, start: float
-) -> tuple[Region, list[Unit], Extraction] | None:
-    """The shortened function saturated, its layers and what was chosen of it; None where that tells nothing.
+) -> tuple[Extraction | None, float]:
+    """The extraction of the whole function from that of the shortened one, None where that tells nothing.
 
     Args:
         short: The shortened function.
         options: How to optimize the whole.
         on_iteration: Called with the report after every iteration.
         start: When the call began, by ``time.perf_counter()``.
+
+    Returns:
+        The extraction, and the seconds that choosing took.
     """
-    bodies, now = bodies_of(short.function), time.perf_counter()
+    now = time.perf_counter()
     few = replace(options, limits=short.limits(options.after(now - start).limits))
-    saturation = saturate_bodies(short.function, bodies, few, on_iteration, now)
-    if saturation.stop_reason != "saturated":
-        return None
+    saturation = saturate_bodies(short.body.expr, [short.body], few, on_iteration, now)
     (region,) = saturation.regions
-    units = find_units(short, region)
-    return None if units is None else (region, units, extract(saturation, options=options))
+    units = find_units(short, region) if saturation.stop_reason == "saturated" else None
+    if units is None:
+        return None, 0.0
+    chosen = extract(saturation, options=options)
+    whole = expand(short, region, units, chosen, options.after(time.perf_counter() - start))
+    return whole, chosen.report.phases["extract"]

@@ -19,8 +19,9 @@ from eqsat.egraph.lower import region_children
 from eqsat.egraph.renaming import Asked, all_asked, asked_about, renaming
 from eqsat.egraph.report import Limits
 from eqsat.layers.find import Layers
-from eqsat.pipeline.saturate import Region
-from eqsat.relay.expr import Constant, Expr, Function, Tuple, Var
+from eqsat.pipeline.saturate import Body, Region
+from eqsat.relay.expr import Constant, Expr, Tuple, Var
+from eqsat.relay.ty import TupleType, Type
 from eqsat.relay.visitor import post_order, rebuild
 
 KEPT = 4
@@ -36,13 +37,13 @@ class Truncated:
         tuples: The tuples that hold its results, inner ones first.
 
     Attributes:
-        function: The function without the layers between the third and the last of each chain, and their results.
-        place: Node of ``whole`` -> the node of ``function`` in its place.
-        results: The results of ``whole`` that ``function`` has as well.
-        share: The number of nodes of ``function`` as a fraction of those of ``whole``.
+        body: What is left without the layers between the third and the last of each chain, and their results.
+        place: Node of ``whole`` -> the node of ``body`` in its place.
+        results: The results of ``whole`` that ``body`` has as well.
+        share: The number of nodes of ``body`` as a fraction of those of ``whole``.
     """
 
-    def __init__(self, whole: Function, chains: Sequence[Layers], tuples: Sequence[Tuple]):
+    def __init__(self, whole: Body, chains: Sequence[Layers], tuples: Sequence[Tuple]):
         self.whole = whole
         self.chains = chains
         self.tuples = tuples
@@ -52,11 +53,16 @@ class Truncated:
         above = {lower: upper for upper, lower in below.items()}
         self.place: dict[Expr, Expr] = {}
         order = post_order(body, children=lambda node: [below.get(child, child) for child in region_children(node)])
+        types: dict[Expr, Type] = {}
         for node in order:
-            self.place[node] = rebuild(node, self.place)
+            new = self.place[node] = rebuild(node, self.place)
+            if node in whole.types:
+                types[new] = whole.types[node]
+            elif isinstance(new, Tuple):  # of fewer results
+                types[new] = TupleType([types[field] for field in new.fields])
             if node in above:
                 self.place[above[node]] = self.place[node]
-        self.function = Function(whole.params, self.place[body], None, whole.type_params, whole.attrs)
+        self.body = Body(None, None, False, self.place[body], types)
         missing = sum(len(nodes) for chain in chains for nodes in chain.nodes[KEPT - 1 : -1])
         self.share = len(order) / (len(order) + missing)
 
@@ -65,7 +71,7 @@ class Truncated:
         return replace(limits, nodes=max(1, int(limits.nodes * self.share)), seconds=limits.seconds * self.share)
 
     def class_of(self, node: Expr, region: Region) -> int:
-        """The e-class of a node of ``whole`` in ``function``, which ``region`` is the saturation of."""
+        """The e-class of a node of ``whole`` in ``body``, which ``region`` is the saturation of."""
         return int(region.snapshot.handle_class[region.lowered.handles[self.place[node]]])
 
     def _body(self) -> Expr:
@@ -76,8 +82,8 @@ class Truncated:
             self.results += [field for field in outer.fields if field not in new]
             fields = [field for old in outer.fields if (field := new.get(old, old)) is not None]
             new[outer] = Tuple(fields) if fields else None
-        self.results = self.results or [self.whole.body]
-        return new.get(self.whole.body) or self.whole.body
+        self.results = self.results or [self.whole.expr]
+        return new.get(self.whole.expr) or self.whole.expr
 
 
 @dataclass(frozen=True)
@@ -207,7 +213,8 @@ class _Finder:
         """E-classes of the nodes of the second layer and around it -> those of the third; None if they conflict."""
         likes = [(chain.cuts[1], chain.cuts[2]), *zip(chain.nodes[1], chain.nodes[2], strict=True)]
         inside = {*chain.nodes[1], *chain.nodes[2], *chain.cuts[1:3]}
-        beside = [child for layer in (1, 2) for node in chain.nodes[layer] for child in region_children(node)]
+        children = self.short.whole.children
+        beside = [child for layer in (1, 2) for node in chain.nodes[layer] for child in children[node]]
         likes += [(node, node) for node in beside if node not in inside]
         known: dict[int, int] = {}
         for one, other in likes:

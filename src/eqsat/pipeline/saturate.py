@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Unpack
+from functools import cached_property, partial
+from typing import Unpack
 
 from eqsat.collector import paused_gc
 from eqsat.egraph.journal import Journal
-from eqsat.egraph.lower import Lowered, is_opaque
+from eqsat.egraph.lower import Lowered, is_opaque, region_children
 from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import Rule
 from eqsat.egraph.runner import OnIteration, Runner
@@ -47,15 +47,17 @@ class Body:
     expr: Expr
     types: dict[Expr, Type]
 
+    @cached_property
+    def children(self) -> dict[Expr, tuple[Expr, ...]]:
+        """Node -> what it is computed from in this body, inputs first; nodes in other bodies are left out."""
+        return {node: region_children(node) for node in post_order(self.expr, children=region_children)}
 
-@dataclass
-class Region:
-    """One saturated function body (or bare expression).
+
+@dataclass(frozen=True)
+class Region(Body):
+    """A body that was saturated.
 
     Attributes:
-        name: The function's name in its module; None for a bare expression, function or function literal.
-        function: The function; None if a bare expression was given.
-        nested: Whether it is a function literal inside the region that follows it (or one further on).
         snapshot: The e-graph at the end of the run.
         lowered: Where the nodes of the given graph are in the e-graph.
         rules: The rules that acted.
@@ -63,9 +65,6 @@ class Region:
         journal: What the rules equated; None unless the run is to be explained.
     """
 
-    name: str | None
-    function: Function | None
-    nested: bool
     snapshot: Snapshot
     lowered: Lowered
     rules: tuple[Rule, ...]
@@ -160,28 +159,17 @@ def saturate_bodies(
     schedule = options.schedule
     for body in bodies:
         limits = options.after(time.perf_counter() - start).limits
-        make = partial(Runner, body.expr, body.types, schedule, limits)
-        runner = make(on_iteration, options.explain, options.on_error)
-        snapshot = _run(runner, make)
-        known = (runner.lowered, schedule.rules, runner.vocabulary, runner.journal)
-        regions.append(Region(body.name, body.function, body.nested, snapshot, *known))
+        again = partial(Runner, body.expr, body.types, schedule, limits)
+        runner = again(on_iteration, options.explain, options.on_error)
+        runner.run()
+        ended = time.perf_counter()
+        snapshot = runner.snapshot()
+        check_types(snapshot, again)
+        runner.report.add_seconds("snapshot", time.perf_counter() - ended)
+        known = (snapshot, runner.lowered, schedule.rules, runner.vocabulary, runner.journal)
+        regions.append(Region(body.name, body.function, body.nested, body.expr, body.types, *known))
         report.merge(runner.report)
     return Saturation(source, regions, report)
-
-
-def _run(runner: Runner, again: Callable[[], Runner]) -> Snapshot:
-    """Run a runner to its end and read the e-graph back.
-
-    Args:
-        runner: The runner.
-        again: Makes the same runner anew, to find the rule that joined classes of different types.
-    """
-    runner.run()
-    start = time.perf_counter()
-    snapshot = runner.snapshot()
-    check_types(snapshot, again)
-    runner.report.add_seconds("snapshot", time.perf_counter() - start)
-    return snapshot
 
 
 def bodies_of(source: Expr | IRModule) -> list[Body]:
@@ -191,37 +179,32 @@ def bodies_of(source: Expr | IRModule) -> list[Body]:
         TypeCheckError: The types do not check.
         ArgumentError: It is no graph.
     """
-    bodies = []
-    for name, function, root, types in _roots(source):
-        bodies += [Body(None, nested, True, nested.body, types) for nested in _open_functions(root)]
-        bodies.append(Body(name, function, False, root if function is None else function.body, types))
-    return bodies
-
-
-def _roots(source: Any) -> list[tuple[str | None, Function | None, Expr, dict[Expr, Type]]]:
-    """The outermost functions of a graph: name, function, the root, and the types of its nodes."""
+    roots: list[tuple[str | None, Expr, dict[Expr, Type]]] = []
     if isinstance(source, IRModule):
         typed, types = infer_module_types(source)
         functions = [(variable.name_hint, function) for variable, function in typed.functions.items()]
-        return [(name, function, function, types[name]) for name, function in functions if is_open(function)]
-    if isinstance(source, Function) and not is_open(source):
-        return []
-    if isinstance(source, Expr):
-        function = source if isinstance(source, Function) else None
-        return [(None, function, source, infer_types(source, names=unknown_sizes()))]
-    raise ArgumentError(f"saturate takes an expression, function or IRModule, not {source!r}")
+        roots = [(name, function, types[name]) for name, function in functions if is_open(function)]
+    elif not isinstance(source, Expr):
+        raise ArgumentError(f"saturate takes an expression, function or IRModule, not {source!r}")
+    elif not isinstance(source, Function) or is_open(source):
+        roots = [(None, source, infer_types(source, names=unknown_sizes()))]
+    bodies = []
+    for name, root, known in roots:
+        bodies += [Body(None, nested, True, nested.body, known) for nested in _open_functions(root)]
+        function = root if isinstance(root, Function) else None
+        bodies.append(Body(name, function, False, root if function is None else function.body, known))
+    return bodies
 
 
 def _open_functions(root: Expr) -> list[Function]:
     """The function literals inside ``root`` that rules may look into, inner ones first."""
-    nodes = post_order(
-        root, children=lambda node: () if node is not root and not _is_open_node(node) else node.children()
-    )
+
+    def inside(node: Expr) -> Sequence[Expr]:
+        closed = is_opaque(node) and not (isinstance(node, Function) and is_open(node))
+        return () if closed and node is not root else node.children()
+
+    nodes = post_order(root, children=inside)
     return [node for node in nodes if isinstance(node, Function) and node is not root and is_open(node)]
-
-
-def _is_open_node(node: Expr) -> bool:
-    return not is_opaque(node) or (isinstance(node, Function) and is_open(node))
 
 
 def is_open(function: Function) -> bool:

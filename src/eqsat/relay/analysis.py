@@ -27,5 +27,6 @@ def free_vars(expr: Expr) -> list[Var]:
 
     A variable is one object that one node binds, so a variable that is bound anywhere in the expression is not free.
     """
-    bound = set(bound_vars(expr))
-    return [variable for variable in all_vars(expr) if variable not in bound]
+    nodes = post_order(expr)
+    bound = {variable for node in nodes for variable in node.binds}
+    return [node for node in nodes if isinstance(node, Var) and node not in bound]
