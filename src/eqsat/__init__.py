@@ -7,9 +7,8 @@ from eqsat import ir, nd, parser, relay, tir, transform
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
 from eqsat.errors import EqsatError
-from eqsat.layers.optimize import optimize
+from eqsat.layers.optimize import EqualitySaturation, optimize
 from eqsat.orders.compare import OrderComparison, compare_orders
-from eqsat.pipeline.equality_saturation import EqualitySaturation
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import Options
 from eqsat.pipeline.saturate import Saturation, saturate

@@ -19,7 +19,9 @@ from eqsat.pipeline.saturate import Body, bodies_of, saturate_bodies
 from eqsat.relay.dataflow_pattern import DominatorPattern
 from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Expr
+from eqsat.relay.infer import infer_module
 from eqsat.relay.module import IRModule
+from eqsat.relay.transform.base import Pass, PassInfo, register_pass
 
 Source = TypeVar("Source", Expr, IRModule)
 
@@ -47,6 +49,21 @@ def optimize(
     extraction = optimize_with_report(source, options=options)
     result: Any = extraction.module if isinstance(source, IRModule) else extraction.expr
     return result  # type: ignore[no-any-return]
+
+
+@register_pass
+@takes(OptimizeKeywords)
+def EqualitySaturation(
+    rules: Rules | None = None,
+    **keywords: Unpack[OptimizeKeywords],
+) -> Pass:
+    """Replace every function of a module by the cheapest equal one that the rules lead to; types are inferred.
+
+    Functions that a compiler or composite has claimed stay as they are. Arguments and errors: as :func:`optimize`.
+    """
+    options = Options.of(keywords, rules=rules)
+    info = PassInfo(0, "EqualitySaturation")
+    return Pass(lambda mod, context: infer_module(optimize(mod, options=options)), info)
 
 
 @takes(OptimizeKeywords)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Unpack
@@ -15,7 +17,6 @@ from eqsat.collector import paused_gc
 from eqsat.composites.cover import cover, share
 from eqsat.composites.rules import composites_among
 from eqsat.cost import CostFunction
-from eqsat.cost.kernels import KernelPrices
 from eqsat.cost.runtimes import kernels_of
 from eqsat.cost.target import TargetCost
 from eqsat.egraph.build import build_expr, input_spans
@@ -25,7 +26,7 @@ from eqsat.extraction import Result
 from eqsat.extraction.costs import Cost, as_tuple, total
 from eqsat.pipeline.explain import Explanation
 from eqsat.pipeline.options import LEAST_SECONDS, ExtractKeywords, Options, takes
-from eqsat.pipeline.problem import RegionProblem, composite_costs, region_problem
+from eqsat.pipeline.problem import RegionProblem, region_problem
 from eqsat.pipeline.saturate import Region, Saturation
 from eqsat.relay.expr import Call, Expr, Function
 from eqsat.relay.fold import fold_constants
@@ -137,67 +138,63 @@ def extract(
     model = options.cost_model
     if not isinstance(model, TargetCost):
         model = TargetCost(model, kernels=kernels_of(options.runtime))
-    problems, results, exprs, input_costs = [], [], [], []
+    problems, results, exprs = [], [], []
     functions: dict[Expr, Function] = {}
-    report = Report()
-    report.merge(saturation.report)
+    report = deepcopy(saturation.report)
     left = options.seconds
     for waiting, region in zip(range(len(saturation.regions), 0, -1), saturation.regions, strict=True):
         start = time.perf_counter()
         posed = region_problem(region, model)
-        input_costs.append(posed.input_cost)
-        report.add_seconds("extract", time.perf_counter() - start)
-        start = time.perf_counter()
+        solving = time.perf_counter()
         seconds = max(left, LEAST_SECONDS) / waiting
         result = posed.extract(options.method, seconds)
-        left -= time.perf_counter() - start
-        report.add_seconds("extract", time.perf_counter() - start)
-        start = time.perf_counter()
-        expr, result = _Builder(posed.region, functions, model, seconds).build(result, posed.incumbent)
+        building = time.perf_counter()
+        left -= building - solving
+        report.add_seconds("extract", building - start)
+        expr, result = _built(posed, functions, result, seconds)
         if region.nested and region.function is not None:
             functions[region.function] = _rewrap(region.function, expr)
         problems.append(posed)
         exprs.append(expr)
         results.append(result)
-        report.add_seconds("build", time.perf_counter() - start)
-    return Extraction(saturation.source, problems, results, exprs, total(input_costs), report)
+        report.add_seconds("build", time.perf_counter() - building)
+    input_cost = total(posed.input_cost for posed in problems)
+    return Extraction(saturation.source, problems, results, exprs, input_cost, report)
 
 
-@dataclass
-class _Builder:
-    """Makes graphs of choices in one region, with composites carved where the rules have any."""
+def _built(
+    posed: RegionProblem, functions: Mapping[Expr, Function], result: Result, seconds: float
+) -> tuple[Expr, Result]:
+    """The graph of an extractor's result, and the result with what that graph costs.
 
-    region: Region
-    functions: dict[Expr, Function]
-    model: TargetCost
-    seconds: float
+    In the e-graph composites may overlap. The graph that was chosen there, composites written out, and the graph that
+    was given are each covered anew by composites that do not, and the cheaper one is taken.
 
-    def build(self, result: Result, incumbent: NDArray[np.int64]) -> tuple[Expr, Result]:
-        """The graph of an extractor's result, and the result with what that graph costs.
+    Args:
+        posed: The problem.
+        functions: What takes the place of functions in the graph.
+        result: The result.
+        seconds: Time limit of each cover, in seconds.
+    """
+    region, choices = posed.region, [result.choice, posed.incumbent]
+    spans = input_spans(region.snapshot, region.lowered)
 
-        In the e-graph composites may overlap. The graph that was chosen there, composites written out, and the
-        graph that was given are each covered anew by composites that do not, and the cheaper one is taken.
-        """
-        rules = composites_among(self.region.rules)
-        if not rules:
-            return self._graph(result.choice), result
-        prices = KernelPrices(self.model, composite_costs(self.region))
-        made = frozenset(function for rule in rules for function in rule.composer.functions.values())
-        choices = [result.choice, incumbent]
-        graphs = [share(_written_out(self._graph(choice), made)) for choice in choices]
-        if structural_equal(graphs[0], graphs[1]):
-            graphs.pop()
-        covers = [cover(graph, rules, prices, self.seconds) for graph in graphs]
-        index = min(range(len(covers)), key=lambda each: covers[each][1])
-        expr, cost = covers[index]
-        bound = min(as_tuple(result.lower_bound)[0], cost)
-        optimal = math.isclose(cost, bound, rel_tol=1e-9)
-        return expr, replace(result, choice=choices[index], cost=cost, lower_bound=bound, optimal=optimal)
+    def graph(choice: NDArray[np.int64]) -> Expr:
+        return fold_constants(build_expr(region.snapshot, choice, region.root, functions, spans))
 
-    def _graph(self, choice: NDArray[np.int64]) -> Expr:
-        region = self.region
-        spans = input_spans(region.snapshot, region.lowered)
-        return fold_constants(build_expr(region.snapshot, choice, region.root, self.functions, spans))
+    rules = composites_among(region.rules)
+    if not rules:
+        return graph(result.choice), result
+    made = frozenset(function for rule in rules for function in rule.composer.functions.values())
+    graphs = [share(_written_out(graph(choice), made)) for choice in choices]
+    if structural_equal(graphs[0], graphs[1]):
+        graphs.pop()
+    covers = [cover(each, rules, posed.composed, seconds) for each in graphs]
+    index = min(range(len(covers)), key=lambda each: covers[each][1])
+    expr, cost = covers[index]
+    bound = min(as_tuple(result.lower_bound)[0], cost)
+    optimal = math.isclose(cost, bound, rel_tol=1e-9)
+    return expr, replace(result, choice=choices[index], cost=cost, lower_bound=bound, optimal=optimal)
 
 
 def _written_out(expr: Expr, functions: frozenset[Function]) -> Expr:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat import extraction
-from eqsat.cost.fusion import find_kernels
-from eqsat.cost.prices import Price, Prices, Row
+from eqsat.cost.prices import Prices, Row
 from eqsat.cost.target import Objectives
 from eqsat.egraph.build import input_nodes
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.extraction.costs import as_tuple, total
-from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder, place_kernels
+from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder
 from eqsat.pipeline.saturate import Region
 
 
@@ -36,7 +36,6 @@ class GivenGraph:
     def __init__(self, region: Region, prices: Prices):
         self.lowered = region.lowered
         self.class_of: list[int] = region.snapshot.handle_class.tolist()
-        self.prices = prices
         self.handles: list[int] = []
         self.rows: list[Row] = []
         same: dict[tuple[int, ...], int] = {}
@@ -49,33 +48,18 @@ class GivenGraph:
                 self.handles.append(handle)
                 self.rows.append(row._replace(of=number, children=below))
         self.root = number_of[self.lowered.root]
-        self._pose()
-        self.costs = dict(zip(self.handles, self._costs(), strict=True))
-
-    def _pose(self) -> None:
-        """Write the problem down and solve it."""
-        count = len(self.rows)
-        self.placed = place_kernels(find_kernels(self.rows, count, self.prices, self._uses()), count, count)
-        self.class_count = count + sum(len(one.kernel.nodes) - 1 for one in self.placed)
-        posed = ProblemBuilder(self.class_count)
-        for row in self.rows:
-            price = self.prices(row.view) or Price(self.prices.model.costs(self.prices.views.nodes[row.view]))
-            posed.add(row.of, row.children, price, row.children)
-        for one in self.placed:
-            posed.add_kernel(one, one.kernel.nodes[-1])
-        self.problem = posed.problem([self.root])
-        self.chosen: list[int] = list(range(count))
+        posed = ProblemBuilder(self.rows, len(self.rows), prices, self._uses())
+        self.placed, self.class_count, self.problem = posed.kernels, posed.class_count, posed.problem(self.root)
+        self.chosen: list[int] = list(range(len(self.rows)))
         if self.placed:
             self.chosen = extraction.extract(self.problem, "auto").choice.tolist()
+        self.costs = dict(zip(self.handles, self._costs(), strict=True))
 
     def _uses(self) -> list[int]:
         """Return how often each node is used; the result counts as used once."""
-        uses = [0] * len(self.rows)
-        uses[self.root] = 1
-        for row in self.rows:
-            for child in row.children:
-                uses[child] += 1
-        return uses
+        uses = Counter(child for row in self.rows for child in row.children)
+        uses[self.root] += 1
+        return [uses[number] for number in range(len(self.rows))]
 
     def _costs(self) -> Iterable[Objectives]:
         """Yield the costs of each node."""

@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 from eqsat import extraction
 from eqsat.composites.rules import composites_among
 from eqsat.cost import CostFunction
-from eqsat.cost.fusion import find_kernels
-from eqsat.cost.kernels import CompositeCost
+from eqsat.cost.kernels import KernelPrices
 from eqsat.cost.prices import Prices, Row
 from eqsat.cost.target import Objectives
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.extraction import Problem
 from eqsat.extraction.costs import Cost, as_tuple, total
 from eqsat.pipeline.given import GivenGraph
-from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder, place_kernels, with_kernels
+from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder, constant_leaves, with_kernels
 from eqsat.pipeline.saturate import Region
 
 
@@ -42,7 +41,7 @@ class RegionProblem:
         kernels: The kernels among them.
         incumbent: The choice that describes the given graph, with constants instead of what computes them.
         given: Handle -> costs of each node of the given graph; see :class:`~eqsat.pipeline.given.GivenGraph`.
-        breaks_ties: Whether the last objective only decides between graphs of equal cost: results leave it out.
+        composed: Prices of composites; their model is the one that the problem was posed under.
     """
 
     region: Region
@@ -50,7 +49,12 @@ class RegionProblem:
     kernels: Sequence[PlacedKernel]
     incumbent: NDArray[np.int64]
     given: Mapping[int, Objectives]
-    breaks_ties: bool
+    composed: KernelPrices
+
+    @property
+    def breaks_ties(self) -> bool:
+        """Whether the last objective only decides between graphs of equal cost: results leave it out."""
+        return self.composed.model.ties is not None
 
     @property
     def input_cost(self) -> Cost:
@@ -103,27 +107,14 @@ def region_problem(region: Region, model: CostFunction) -> RegionProblem:
     Raises:
         ExtractionError: The model fails or gives something else than finite numbers.
     """
-    snapshot = region.snapshot
-    prices = Prices(snapshot, model, composite_costs(region))
-    rows = _rows(snapshot, prices)
-    placed = place_kernels(find_kernels(rows, snapshot.class_count, prices), snapshot.node_count, snapshot.class_count)
+    prices = Prices(region.snapshot, model, {rule.composer.name: rule.cost for rule in composites_among(region.rules)})
+    posed = ProblemBuilder(_rows(region.snapshot, prices), region.snapshot.class_count, prices)
     given = GivenGraph(region, prices)
-    snapshot = with_kernels(snapshot, rows, placed)
-    posed = ProblemBuilder(snapshot.class_count)
-    for row in rows:
-        posed.add(row.of, row.children, prices(row.view), row.children)
-    for one in placed:
-        posed.add_kernel(one, rows[one.kernel.nodes[-1]].of)
-    ops = [snapshot.symbols[symbol].name for symbol in snapshot.node_symbol.tolist()]
+    snapshot = with_kernels(region.snapshot, posed.kernels)
+    problem = posed.problem(region.root, snapshot)
+    incumbent = _completed(snapshot, given.choice(snapshot, posed.kernels), problem)
     region = replace(region, snapshot=snapshot)
-    problem = posed.problem([region.root], _needless(snapshot), ops)
-    incumbent = _completed(snapshot, given.choice(snapshot, placed), problem)
-    return RegionProblem(region, problem, placed, incumbent, given.costs, prices.model.ties is not None)
-
-
-def composite_costs(region: Region) -> dict[str, CompositeCost]:
-    """Return what a call of each composite costs, as the rules of the region say."""
-    return {rule.composer.name: rule.cost for rule in composites_among(region.rules)}
+    return RegionProblem(region, problem, posed.kernels, incumbent, given.costs, prices.composed)
 
 
 def _rows(snapshot: Snapshot, prices: Prices) -> list[Row]:
@@ -135,24 +126,8 @@ def _rows(snapshot: Snapshot, prices: Prices) -> list[Row]:
 
 def _completed(snapshot: Snapshot, choice: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
     """Return ``choice`` with constants where they are at hand, and with all helpers."""
-    leaves = np.flatnonzero(_constant_leaves(snapshot))
+    leaves = np.flatnonzero(constant_leaves(snapshot))
     leaf = np.full(snapshot.class_count, -1, dtype=np.int64)
     leaf[snapshot.node_class[leaves]] = leaves
     found = np.where((choice >= 0) & (leaf >= 0), leaf, choice)
     return np.concatenate([found, np.arange(snapshot.node_count, problem.num_nodes)])
-
-
-def _constant_leaves(snapshot: Snapshot) -> NDArray[np.bool_]:
-    """Return which e-nodes are constants by themselves."""
-    kinds = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
-    leaves: NDArray[np.bool_] = kinds[snapshot.node_symbol]
-    return leaves
-
-
-def _needless(snapshot: Snapshot) -> NDArray[np.bool_]:
-    """Return which e-nodes compute what is at hand as a constant."""
-    is_leaf = _constant_leaves(snapshot)
-    has_leaf = np.zeros(snapshot.class_count, dtype=bool)
-    has_leaf[snapshot.node_class[is_leaf]] = True
-    needless: NDArray[np.bool_] = has_leaf[snapshot.node_class] & ~is_leaf
-    return needless

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.cost.fusion import Kernel
-from eqsat.cost.prices import Price, Row
+from eqsat.cost.fusion import Kernel, find_kernels
+from eqsat.cost.prices import Price, Prices, Row
 from eqsat.cost.target import Objectives
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ExtractionError
@@ -24,11 +25,13 @@ class PlacedKernel:
         kernel: The kernel.
         first_node: The number of the first of its nodes; the last of them, ``outer``, gives its result.
         first_class: The first of the classes of its other nodes.
+        of: The class of its result.
     """
 
     kernel: Kernel
     first_node: int
     first_class: int
+    of: int
 
     @property
     def outer(self) -> int:
@@ -47,29 +50,116 @@ class PlacedKernel:
             yield self.first_class + index, self.first_node + index
 
 
-def place_kernels(kernels: Sequence[Kernel], node_count: int, class_count: int) -> list[PlacedKernel]:
-    """Return the kernels with numbers for their nodes and classes, after those that there are."""
-    placed = []
-    for kernel in kernels:
-        placed.append(PlacedKernel(kernel, node_count, class_count))
-        node_count += len(kernel.nodes)
-        class_count += len(kernel.nodes) - 1
-    return placed
+class ProblemBuilder:
+    """An extraction problem that is being written down.
 
-
-def with_kernels(snapshot: Snapshot, rows: Sequence[Row], placed: Sequence[PlacedKernel]) -> Snapshot:
-    """Return ``snapshot`` with the e-nodes of each kernel once more, all but the outermost in classes of their own.
+    Nodes are numbered as the rows are; those of kernels follow, then helpers.
 
     Args:
-        snapshot: The e-graph.
-        rows: Its e-nodes.
-        placed: The kernels.
+        rows: The nodes.
+        class_count: Number of their classes.
+        prices: Prices of them.
+        uses: How often each class is used, where the problem is that of one graph; None for an e-graph. A node of a
+            graph that cannot be written has the price that the model gives.
+
+    Attributes:
+        kernels: The kernels that compete with the nodes.
+        class_count: Number of the classes, those of helpers aside.
     """
+
+    def __init__(self, rows: Sequence[Row], class_count: int, prices: Prices, uses: Sequence[int] | None = None):
+        self.kernels: list[PlacedKernel] = []
+        self.class_count = class_count
+        self._node_class: list[int] = []
+        self._children: list[Sequence[int]] = []
+        self._costs: list[Objectives | None] = []
+        self._helpers: dict[tuple[Hashable, ...], int] = {}
+        self._helper_nodes: list[tuple[Sequence[int], Objectives]] = []
+        node_count = len(rows)
+        for kernel in find_kernels(rows, class_count, prices, uses):
+            self.kernels.append(PlacedKernel(kernel, node_count, self.class_count, rows[kernel.nodes[-1]].of))
+            node_count += len(kernel.nodes)
+            self.class_count += len(kernel.nodes) - 1
+        for row in rows:
+            price = prices(row.view)
+            if price is None and uses is not None:
+                price = Price(prices.model.costs(prices.views.nodes[row.view]))
+            self._add(row.of, row.children, price, row.children)
+        for placed in self.kernels:
+            *inner, outer = placed.children
+            price = placed.kernel.price
+            for (private, _), children in zip(placed.inner, inner, strict=True):
+                self._add(private, children, Price((0.0,) * len(price.cost)), ())
+            self._add(placed.of, outer, price, placed.kernel.arguments)
+
+    def _add(self, of: int, children: Sequence[int], price: Price | None, arguments: Sequence[int]) -> None:
+        """Add a node; without a price it cannot be chosen.
+
+        Args:
+            of: Its class.
+            children: What it needs beside helpers.
+            price: Its price.
+            arguments: What inputs of helpers are numbers of.
+        """
+        if price is not None and price.helpers:
+            made: list[int] = []
+            for key, inputs, cost in price.helpers:
+                below = tuple([made[~place] if place < 0 else arguments[place] for place in inputs])
+                helper = self._helpers.setdefault((key, *below), self.class_count + len(self._helpers))
+                if helper == self.class_count + len(self._helper_nodes):
+                    self._helper_nodes.append((below, cost))
+                made.append(helper)
+            children = [*children, *dict.fromkeys(made[~place] for place in price.inputs)]
+        self._node_class.append(of)
+        self._children.append(children)
+        self._costs.append(None if price is None else price.cost)
+
+    def problem(self, root: int, snapshot: Snapshot | None = None) -> Problem:
+        """Return the problem.
+
+        Nodes that cannot be written are no choices, unless nothing could be written without them.
+
+        Args:
+            root: The class to extract.
+            snapshot: The e-graph with kernels, if it is that of one. Nodes that compute what is at hand as a constant
+                are no choices either.
+        """
+        helpers = len(self._helper_nodes)
+        count = max((len(cost) for cost in self._costs if cost is not None), default=1)
+        costs = [*self._costs, *(cost for _, cost in self._helper_nodes)]
+        children = [*self._children, *(below for below, _ in self._helper_nodes)]
+        left_out = np.zeros(len(costs), dtype=bool)
+        ops = None
+        if snapshot is not None:
+            is_leaf = constant_leaves(snapshot)
+            at_hand = np.bincount(snapshot.node_class[is_leaf], minlength=snapshot.class_count) > 0
+            left_out[: snapshot.node_count] = at_hand[snapshot.node_class] & ~is_leaf
+            names = [symbol.name for symbol in snapshot.symbols]
+            ops = [*[names[symbol] for symbol in snapshot.node_symbol.tolist()], *["helper"] * helpers]
+        build = partial(
+            Problem,
+            np.asarray([*self._node_class, *range(self.class_count, self.class_count + helpers)], np.int64),
+            np.cumsum([0, *map(len, children)], dtype=np.int64),
+            np.asarray([of for below in children for of in below], np.int64),
+            np.asarray([(0.0,) * count if cost is None else cost for cost in costs], dtype=np.float64),
+            np.asarray([root]),
+            num_classes=self.class_count + helpers,
+            ops=ops,
+        )
+        unwritable = np.asarray([cost is None for cost in costs], dtype=bool)
+        try:
+            return build(subsumed=left_out | unwritable)
+        except ExtractionError:
+            return build(subsumed=left_out)
+
+
+def with_kernels(snapshot: Snapshot, placed: Sequence[PlacedKernel]) -> Snapshot:
+    """Return ``snapshot`` with the e-nodes of each kernel once more, all but the outermost in classes of their own."""
     if not placed:
         return snapshot
     nodes = np.asarray([node for one in placed for node in one.kernel.nodes], dtype=np.int64)
     inner = [node for one in placed for node in one.kernel.nodes[:-1]]
-    classes = [of for one in placed for of in (*[of for of, _ in one.inner], rows[one.kernel.nodes[-1]].of)]
+    classes = [of for one in placed for of in (*[of for of, _ in one.inner], one.of)]
     children = [below for one in placed for below in one.children]
     ends = snapshot.child_offsets[-1] + np.cumsum([len(each) for each in children])
     types = snapshot.class_type_index
@@ -85,96 +175,8 @@ def with_kernels(snapshot: Snapshot, rows: Sequence[Row], placed: Sequence[Place
     )
 
 
-class ProblemBuilder:
-    """An extraction problem that is being written down.
-
-    Args:
-        class_count: Number of the classes that nodes are in, those of helpers aside.
-    """
-
-    def __init__(self, class_count: int):
-        self.class_count = class_count
-        self.node_class: list[int] = []
-        self.children: list[Sequence[int]] = []
-        self.costs: list[Objectives | None] = []
-        self.helpers: dict[tuple[Hashable, ...], int] = {}
-        self.helper_nodes: list[tuple[Sequence[int], Objectives]] = []
-
-    def add(self, of: int, children: Sequence[int], price: Price | None, arguments: Sequence[int]) -> None:
-        """Add a node; without a price it cannot be chosen.
-
-        Args:
-            of: Its class.
-            children: What it needs beside helpers.
-            price: Its price.
-            arguments: What inputs of helpers are numbers of.
-        """
-        if price is not None and price.helpers:
-            made: list[int] = []
-            for key, inputs, cost in price.helpers:
-                below = tuple([made[~place] if place < 0 else arguments[place] for place in inputs])
-                helper = self.helpers.setdefault((key, *below), self.class_count + len(self.helpers))
-                if helper == self.class_count + len(self.helper_nodes):
-                    self.helper_nodes.append((below, cost))
-                made.append(helper)
-            children = [*children, *dict.fromkeys(made[~place] for place in price.inputs)]
-        self.node_class.append(of)
-        self.children.append(children)
-        self.costs.append(None if price is None else price.cost)
-
-    def add_kernel(self, placed: PlacedKernel, of: int) -> None:
-        """Add the nodes of a kernel, of which the outermost has its cost.
-
-        Args:
-            placed: The kernel.
-            of: The class of its result.
-        """
-        *inner, outer = placed.children
-        price = placed.kernel.price
-        for (private, _), children in zip(placed.inner, inner, strict=True):
-            self.add(private, children, Price((0.0,) * len(price.cost)), ())
-        self.add(of, outer, price, placed.kernel.arguments)
-
-    def problem(
-        self, roots: Sequence[int], needless: NDArray[np.bool_] | None = None, ops: list[str] | None = None
-    ) -> Problem:
-        """Return the problem.
-
-        Nodes that cannot be written are no choices, unless nothing could be written without them.
-
-        Args:
-            roots: The classes to extract.
-            needless: Which of the first nodes are no choices either.
-            ops: Names of the nodes that are no helpers.
-        """
-        count = max((len(cost) for cost in self.costs if cost is not None), default=1)
-        costs = [*self.costs, *(cost for _, cost in self.helper_nodes)]
-        children = [*self.children, *(below for below, _ in self.helper_nodes)]
-        classes = [*self.node_class, *range(self.class_count, self.class_count + len(self.helper_nodes))]
-        unwritable = np.asarray([cost is None for cost in costs], dtype=bool)
-        table = np.asarray([(0.0,) * count if cost is None else cost for cost in costs], dtype=np.float64)
-        node_class, child = (
-            np.asarray(classes, np.int64),
-            np.asarray([of for each in children for of in each], np.int64),
-        )
-        starts = np.concatenate([[0], np.cumsum([len(each) for each in children], dtype=np.int64)])
-
-        def build(subsumed: NDArray[np.bool_]) -> Problem:
-            return Problem(
-                node_class,
-                starts,
-                child,
-                table[:, 0] if count == 1 else table,
-                np.asarray(roots),
-                subsumed=subsumed,
-                num_classes=self.class_count + len(self.helper_nodes),
-                ops=None if ops is None else [*ops, *["helper"] * len(self.helper_nodes)],
-            )
-
-        left_out = np.zeros(len(costs), dtype=bool)
-        if needless is not None:
-            left_out[: len(needless)] = needless
-        try:
-            return build(left_out | unwritable)
-        except ExtractionError:
-            return build(left_out)
+def constant_leaves(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """Return which e-nodes are constants by themselves."""
+    kinds = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
+    leaves: NDArray[np.bool_] = kinds[snapshot.node_symbol]
+    return leaves
