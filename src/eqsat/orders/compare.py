@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from functools import partial
+from itertools import chain, permutations
 from random import Random
 from typing import Any, Unpack
 
@@ -18,7 +19,7 @@ from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError
 from eqsat.extraction.costs import as_tuple
 from eqsat.orders.plot import draw
-from eqsat.orders.rewriter import Graphs, Rewriter, Rewritten, Step
+from eqsat.orders.rewriter import Graphs, OrderRow, Rewriter, Rewritten, Step
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import CompareKeywords, Options, Rules, takes
 from eqsat.pipeline.saturate import saturate
@@ -34,39 +35,6 @@ SHOWN = 24
 
 NAMES_SHOWN = 8
 """Most rules that a row of the table names."""
-
-
-@dataclass(frozen=True)
-class OrderRow:
-    """One way to apply the rules, and its result.
-
-    Attributes:
-        kind: ``order`` of rules, ``phases`` of rule sets, ``random`` choices or ``saturation``.
-        order: Names of the rules or rule sets in their order; for random choices, of those that changed the graph.
-        cost: Cost of the final graph, in which equal computations count once.
-        passes: Number of passes of single rules; for saturation, of iterations.
-        seconds: Time that it took, in seconds.
-        stop: ``settled`` or ``saturated``, ``loop``, or the limit that was reached.
-        expr: The final graph.
-    """
-
-    kind: str
-    order: tuple[str, ...]
-    cost: float
-    passes: int
-    seconds: float
-    stop: str
-    expr: Expr = field(repr=False)
-
-    @property
-    def looped(self) -> bool:
-        """Whether the rules undo each other without end."""
-        return self.stop == "loop"
-
-    def to_json(self) -> dict[str, Any]:
-        """The row as plain data, without the graph."""
-        names = ("kind", "order", "cost", "passes", "seconds", "stop")
-        return {name: getattr(self, name) for name in names} | {"order": list(self.order)}
 
 
 @dataclass(frozen=True)
@@ -116,7 +84,7 @@ class OrderComparison:
     @property
     def looped(self) -> list[OrderRow]:
         """The orders in which rules undo each other without end."""
-        return [row for row in self.rows if row.looped]
+        return [row for row in self.rows if row.stop == "loop"]
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as plain data, without the graphs."""
@@ -190,40 +158,28 @@ def compare_orders(
     units = _units(several, skipped)
     chosen = _orders(len(units), orders, seed)
     saturation, extraction = _saturation(source, several, options)
-    compare = _Comparing(Rewriter(expr, module, options.limits), _Pricing(options))
-    if any(isinstance(rule, RuleSet) for rule in several):
-        for order in chosen:
-            names = tuple(units[index][0] for index in order)
-            compare.phases("phases", names, [units[index][1] for index in order])
-    else:
-        steps = [step for _, unit in units for step in unit]
-        for order in chosen:
-            ordered = [steps[index] for index in order]
-            compare.phases("order", tuple(name for name, _ in ordered), [ordered])
-    for run in range(random_runs):
-        compare.random([step for _, unit in units for step in unit], Random(f"{seed} {run}"))
-    return OrderComparison(as_tuple(extraction.input_cost)[0], compare.rows, saturation, extraction, skipped)
+    rewriter, price = Rewriter(expr, module, options.limits), _Pricing(options)
+    rows: list[OrderRow] = []
 
-
-class _Comparing:
-    def __init__(self, rewriter: Rewriter, price: _Pricing):
-        self.rewriter = rewriter
-        self.price = price
-        self.rows: list[OrderRow] = []
-
-    def phases(self, kind: str, names: tuple[str, ...], phases: Sequence[Sequence[Step]]) -> None:
+    def run(kind: str, names: tuple[str, ...] | None, rewrite: Callable[[], Rewritten]) -> None:
         start = time.perf_counter()
-        self._record(kind, names, self.rewriter.in_order(phases), start)
-
-    def random(self, steps: Sequence[Step], random: Random) -> None:
-        start = time.perf_counter()
-        result = self.rewriter.at_random(steps, random)
-        self._record("random", tuple(result.order), result, start)
-
-    def _record(self, kind: str, names: tuple[str, ...], result: Rewritten, start: float) -> None:
+        done = rewrite()
         seconds = time.perf_counter() - start
-        cost = self.price(result.expr)
-        self.rows.append(OrderRow(kind, names, cost, result.passes, seconds, result.stop, result.expr))
+        order = tuple(done.order) if names is None else names
+        rows.append(OrderRow(kind, order, price(done.expr), done.passes, seconds, done.stop, done.expr))
+
+    in_phases = any(isinstance(rule, RuleSet) for rule in several)
+    for order in chosen:
+        names = tuple([units[index][0] for index in order])
+        phases = [units[index][1] for index in order]
+        if in_phases:
+            run("phases", names, partial(rewriter.in_order, phases))
+        else:
+            run("order", names, partial(rewriter.in_order, [[*chain.from_iterable(phases)]]))
+    steps = [step for _, unit in units for step in unit]
+    for number in range(random_runs):
+        run("random", None, partial(rewriter.at_random, steps, Random(f"{seed} {number}")))
+    return OrderComparison(as_tuple(extraction.input_cost)[0], rows, saturation, extraction, skipped)
 
 
 class _Pricing:
@@ -246,12 +202,10 @@ def _saturation(source: Expr | IRModule, rules: list[Any], options: Options) -> 
     folding = [] if any(isinstance(rule, FoldConstants) for rule in flatten(rules)) else [FoldConstants()]
     start = time.perf_counter()
     extraction = extract(saturate(source, [*rules, *folding], options=options), options=options)
-    report = extraction.report
     seconds = time.perf_counter() - start
+    report, cost = extraction.report, as_tuple(extraction.cost)[0]
     expr = _single(extraction.module)[0] if isinstance(source, IRModule) else extraction.expr
-    cost = as_tuple(extraction.cost)[0]
-    row = OrderRow("saturation", (), cost, len(report.iterations), seconds, report.stop_reason, expr)
-    return row, extraction
+    return OrderRow("saturation", (), cost, len(report.iterations), seconds, report.stop_reason, expr), extraction
 
 
 def _single(source: Any) -> tuple[Expr, IRModule | None]:
@@ -298,7 +252,7 @@ def _orders(count: int, wanted: str | int, seed: int) -> list[tuple[int, ...]]:
     if wanted == "all":
         if total > ALL_LIMIT:
             raise ArgumentError(f"{count} rules have {total} orders: give orders=20 or so to draw some of them")
-        return list(permutations(range(count)))
+        wanted = total
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
         raise ArgumentError(f'orders={wanted!r}: give "all" or a number above 0')
     if wanted >= total:

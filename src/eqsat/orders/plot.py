@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 from xml.sax.saxutils import escape
+
+from eqsat.orders.rewriter import OrderRow
 
 WIDTH, HEIGHT = 720, 360
 LEFT, RIGHT, TOP, BOTTOM = 80, 160, 40, 50
@@ -12,20 +13,7 @@ COLOURS = {"order": "#3b6ea5", "phases": "#3b6ea5", "random": "#c77d1e"}
 SATURATION, INPUT = "#2c8a4b", "#888888"
 
 
-class Run(Protocol):
-    """The part of a row that is drawn."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def order(self) -> Sequence[str]: ...
-    @property
-    def cost(self) -> float: ...
-    @property
-    def stop(self) -> str: ...
-
-
-def draw(rows: Sequence[Run], saturation: float, given: float) -> str:
+def draw(rows: Sequence[OrderRow], saturation: float, given: float) -> str:
     """Draw a comparison.
 
     Args:
@@ -83,7 +71,7 @@ def _rule(y: float, label: str, colour: str) -> list[str]:
     ]
 
 
-def _dot(scale: _Scale, index: int, count: int, row: Run) -> str:
+def _dot(scale: _Scale, index: int, count: int, row: OrderRow) -> str:
     colour = COLOURS[row.kind]
     fill = colour if row.stop == "settled" else "white"
     order = row.kind if row.kind == "random" else " > ".join(row.order)
@@ -92,7 +80,7 @@ def _dot(scale: _Scale, index: int, count: int, row: Run) -> str:
     return f'<circle {place} r="4" fill="{fill}" stroke="{colour}"><title>{title}</title></circle>'
 
 
-def _legend(rows: Sequence[Run]) -> list[str]:
+def _legend(rows: Sequence[OrderRow]) -> list[str]:
     names = [(kind, COLOURS[kind], COLOURS[kind]) for kind in dict.fromkeys(row.kind for row in rows)]
     if any(row.stop != "settled" for row in rows):
         names.append(("did not settle", "white", "black"))

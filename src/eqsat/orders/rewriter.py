@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from eqsat.egraph.report import Limits
 from eqsat.relay.dataflow_pattern import DFPatternCallback
@@ -23,6 +24,34 @@ from eqsat.relay.visitor import post_order
 
 Step = tuple[str, DFPatternCallback]
 """A rule's name and what applies it."""
+
+
+@dataclass(frozen=True)
+class OrderRow:
+    """One way to apply the rules, and its result.
+
+    Attributes:
+        kind: ``order`` of rules, ``phases`` of rule sets, ``random`` choices or ``saturation``.
+        order: Names of the rules or rule sets in their order; for random choices, of those that changed the graph.
+        cost: Cost of the final graph, in which equal computations count once.
+        passes: Number of passes of single rules; for saturation, of iterations.
+        seconds: Time that it took, in seconds.
+        stop: ``settled`` or ``saturated``, ``loop``, or the limit that was reached.
+        expr: The final graph.
+    """
+
+    kind: str
+    order: tuple[str, ...]
+    cost: float
+    passes: int
+    seconds: float
+    stop: str
+    expr: Expr = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as plain data, without the graph."""
+        names = ("kind", "order", "cost", "passes", "seconds", "stop")
+        return {name: getattr(self, name) for name in names} | {"order": list(self.order)}
 
 
 @dataclass
@@ -127,16 +156,12 @@ class _Run:
         before = self.result.expr
         self.result.passes += 1
         after = one_pass(callback, before, self.module)
-        if after is before or structural_equal(before, after):
-            self._check_clock()
-            return False
-        self.result.expr = fold_constants(infer_type(after, self.module))
-        self.result.order.append(name)
-        if len(post_order(self.result.expr)) > self.limits.nodes:
-            raise _Stop("nodes")
-        self._check_clock()
-        return True
-
-    def _check_clock(self) -> None:
+        changed = after is not before and not structural_equal(before, after)
+        if changed:
+            self.result.expr = fold_constants(infer_type(after, self.module))
+            self.result.order.append(name)
+            if len(post_order(self.result.expr)) > self.limits.nodes:
+                raise _Stop("nodes")
         if time.perf_counter() > self.deadline:
             raise _Stop("seconds")
+        return changed
