@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.egraph.report import Report, RuleReport
 from eqsat.extraction.costs import Cost, as_tuple
-from eqsat.orders.compare import OrderComparison, OrderRow
+from eqsat.orders.compare import OrderComparison
 from eqsat.orders.plot import draw as draw_orders
+from eqsat.orders.rewriter import OrderRow
 from eqsat.pipeline.explain import Change
 from eqsat.pipeline.extract import Extraction
 from eqsat.report_page.curve import curves
