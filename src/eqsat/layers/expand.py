@@ -71,13 +71,7 @@ def expand(
 
 
 class _Layer:
-    """The e-nodes that were chosen for a layer.
-
-    Args:
-        problem: The extraction problem of the shortened graph.
-        choice: E-class -> chosen e-node, shape (e-classes,).
-        region: The saturated shortened graph, without kernels.
-        unit: The layer.
+    """The e-nodes that were chosen for a layer; ``region`` is the shortened graph saturated, without kernels.
 
     Attributes:
         classes: The e-classes of the layer that the choice uses, children first.
@@ -105,13 +99,10 @@ class _Layer:
         return of in self.unit.classes or of >= self.kernels
 
     def is_cheapest(self, seconds: float) -> bool:
-        """Whether it can be proved that no graph of any number of these layers is cheaper.
+        """Whether it can be proved in ``seconds`` that no graph of any number of these layers is cheaper.
 
         That is so if every graph computes the value above the layer, every graph of this value computes the one
         below, and the layer alone has no cheaper form even if all that it is computed from costs nothing.
-
-        Args:
-            seconds: Time limit of the proof, in seconds.
         """
         if self.problem.signed or not self._needs(self.root, self.unit.top):
             return False
@@ -148,13 +139,7 @@ class _Layer:
 
 
 class _Expansion:
-    """Builds the graph of a choice, with copies of layers in it.
-
-    Args:
-        short: The shortened function.
-        region: Its saturation, with kernels.
-        choice: E-class -> chosen e-node, shape (e-classes,).
-        layers: The layers to copy, lower chains first.
+    """Builds the graph of a choice, with copies of layers in it; ``region`` is the shortened graph with kernels.
 
     Attributes:
         built: E-class -> its expression, below the missing layers.
@@ -224,11 +209,7 @@ class _Expansion:
         return expr
 
     def _whole(self, wanted: Sequence[int]) -> Expr:
-        """The body of the whole function.
-
-        Args:
-            wanted: E-classes of the results that the shortened function has.
-        """
+        """The body of the whole function; ``wanted`` are the e-classes of the results of the shortened one."""
         chains = [layer.unit.chain for layer in self.layers]
         lower = {result for chain in chains for layer in chain.nodes[: KEPT - 1] for result in chain.results(layer)}
         for result, of in zip(self.short.results, wanted, strict=True):

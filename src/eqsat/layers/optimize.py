@@ -133,14 +133,7 @@ def _by_few(
 ) -> tuple[Extraction | None, float]:
     """The extraction of the whole function from that of the shortened one, None where that tells nothing.
 
-    Args:
-        short: The shortened function.
-        options: How to optimize the whole.
-        on_iteration: Called with the report after every iteration.
-        start: When the call began, by ``time.perf_counter()``.
-
-    Returns:
-        The extraction, and the seconds that choosing took.
+    Beside it the seconds that choosing took. The call began at ``start``, by ``time.perf_counter()``.
     """
     now = time.perf_counter()
     few = replace(options, limits=short.limits(options.after(now - start).limits))

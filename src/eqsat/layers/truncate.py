@@ -110,12 +110,7 @@ class Unit:
 
 
 def find_units(short: Truncated, region: Region) -> list[Unit] | None:
-    """The layers that the missing ones are copies of, lower chains first; None if some may not be copies.
-
-    Args:
-        short: The shortened function.
-        region: Its saturation.
-    """
+    """The layers that the missing ones are copies of, lower chains first; None if some may not be copies."""
     finder = _Finder(short, region)
     units = []
     for chain in short.chains:
@@ -187,11 +182,7 @@ class _Finder:
     ) -> Unit | None:
         """The third layer, if it has the same e-nodes as the second, and none of its own in common with the others.
 
-        Args:
-            chain: The layers.
-            neighbour: Atom of the second layer -> that of the third.
-            others: Atoms of the other layers that are kept.
-            renamed: As for :class:`Unit`.
+        ``neighbour`` leads from the atoms of the second layer to those of the third; ``others`` has those of the rest.
         """
         cuts = [self._class(cut) for cut in chain.cuts[:KEPT]]
         known = self._known_likes(chain)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from eqsat.egraph.congruence import Congruence, Edge, closure
 from eqsat.egraph.derivation import Derivation
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import is_opaque, region_children
-from eqsat.egraph.snapshot import Snapshot
 from eqsat.errors import ArgumentError
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Call, Constant, Expr, If, Op
@@ -24,8 +23,6 @@ from eqsat.relay.visitor import children_first
 
 INPUT = "input"
 """Origin of a node that the given graph has."""
-
-Choice: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 AGAIN = "again"
 """Rule of a step that applies at another place what earlier steps showed."""
@@ -83,7 +80,8 @@ class Change:
     def __str__(self) -> str:
         arrow = "" if self.forward else " from right to left"
         place = f"  (at {self.places[0]})" if self.places else ""
-        return f"{self.count} x {self.rule}{arrow}: {_listed(self.removed)} -> {_listed(self.added)}{place}"
+        removed, added = (" ".join(operators) or "nothing" for operators in (self.removed, self.added))
+        return f"{self.count} x {self.rule}{arrow}: {removed} -> {added}{place}"
 
 
 class Explanation:
@@ -91,14 +89,14 @@ class Explanation:
 
     Args:
         region: The region, saturated with ``explain=True``.
-        choice: E-class -> chosen e-node, shape (e-classes,).
+        choice: E-class -> chosen e-node; shape (e-classes,).
         result: The graph that was built from the choice.
 
     Raises:
         ArgumentError: The region was saturated without ``explain=True``.
     """
 
-    def __init__(self, region: Region, choice: Choice, result: Expr):
+    def __init__(self, region: Region, choice: NDArray[np.int64], result: Expr):
         if region.journal is None:
             raise ArgumentError("nothing was kept to explain: saturate with explain=True")
         self.region = region
@@ -173,7 +171,13 @@ class Explanation:
     @cached_property
     def _target(self) -> int:
         """The chosen graph as a term."""
-        return _term(self._journal, self.region.snapshot, self._choice, self.region.root)
+        snapshot, choice = self.region.snapshot, self._choice
+        found: dict[int, int] = {}
+        for of in children_first([self.region.root], lambda of: snapshot.children(int(choice[of]))):
+            node = int(choice[of])
+            symbol, atom = int(snapshot.node_symbol[node]), int(snapshot.node_atom[node])
+            found[of] = self._journal.term(symbol, atom, [found[child] for child in snapshot.children(node)])
+        return found[self.region.root]
 
     @cached_property
     def _closure(self) -> Congruence:
@@ -228,27 +232,14 @@ class Explanation:
 
 
 def _operators(nodes: Iterable[Expr]) -> tuple[str, ...]:
-    return tuple(_operator(node) for node in nodes if isinstance(node, (Call, If)))
-
-
-def _operator(node: Call | If) -> str:
-    if isinstance(node, If):
-        return "if"
-    return node.op.name if isinstance(node.op, Op) else "call"
+    names: list[str] = []
+    for node in nodes:
+        if isinstance(node, Call):
+            names.append(node.op.name if isinstance(node.op, Op) else "call")
+        elif isinstance(node, If):
+            names.append("if")
+    return tuple(names)
 
 
 def _place(step: Step) -> str:
     return next((str(node.span) for node in step.removed if node.span is not None), "")
-
-
-def _listed(operators: Sequence[str]) -> str:
-    return " ".join(operators) or "nothing"
-
-
-def _term(journal: Journal, snapshot: Snapshot, choice: Choice, root: int) -> int:
-    found: dict[int, int] = {}
-    for of in children_first([root], lambda of: snapshot.children(int(choice[of]))):
-        node = int(choice[of])
-        symbol, atom = int(snapshot.node_symbol[node]), int(snapshot.node_atom[node])
-        found[of] = journal.term(symbol, atom, [found[child] for child in snapshot.children(node)])
-    return found[root]

@@ -169,12 +169,6 @@ def _built(
 
     In the e-graph composites may overlap. The graph that was chosen there, composites written out, and the graph that
     was given are each covered anew by composites that do not, and the cheaper one is taken.
-
-    Args:
-        posed: The problem.
-        functions: What takes the place of functions in the graph.
-        result: The result.
-        seconds: Time limit of each cover, in seconds.
     """
     region, choices = posed.region, [result.choice, posed.incumbent]
     spans = input_spans(region.snapshot, region.lowered)

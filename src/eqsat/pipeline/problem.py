@@ -100,9 +100,7 @@ class RegionProblem:
 def region_problem(region: Region, model: CostFunction) -> RegionProblem:
     """Return the extraction problem of a region under a cost model.
 
-    Args:
-        region: The region.
-        model: The cost model; a :class:`~eqsat.cost.target.TargetCost` says what the graph is written in and run by.
+    A :class:`~eqsat.cost.target.TargetCost` says what the graph is written in and run by.
 
     Raises:
         ExtractionError: The model fails or gives something else than finite numbers.

@@ -93,13 +93,9 @@ class ProblemBuilder:
             self._add(placed.of, outer, price, placed.kernel.arguments)
 
     def _add(self, of: int, children: Sequence[int], price: Price | None, arguments: Sequence[int]) -> None:
-        """Add a node; without a price it cannot be chosen.
+        """Add a node, which needs ``children`` beside helpers, and whose helpers take ``arguments``.
 
-        Args:
-            of: Its class.
-            children: What it needs beside helpers.
-            price: Its price.
-            arguments: What inputs of helpers are numbers of.
+        Without a price it cannot be chosen.
         """
         if price is not None and price.helpers:
             made: list[int] = []
