@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import Array, Examples, Guard, PythonRule, Ref, Rewrite
-from eqsat.egraph.variadic import Expansion, Field, Layout, expanded, is_variadic, laid_out, outer_tuples
+from eqsat.egraph.variadic import Expansion, Field, Layout, expanded, is_variadic, laid_out, lay_out
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
@@ -95,14 +95,12 @@ def _from_examples(examples: Examples, draw: Draw) -> Instance:
 
 def _draw_layout(roots: Iterable[DFPattern], draw: Draw) -> Layout:
     """A number of fields for each tuple pattern with repetitions."""
-    layout: dict[TuplePattern, tuple[Field, ...]] = {}
-    waiting = outer_tuples(roots)
-    while waiting:
-        whole = waiting.pop()
+
+    def fields_of(whole: TuplePattern) -> tuple[Field, ...]:
         counts = [draw.rng.choice((1, 1, 2, 2, 3, 4, 7)) for _ in whole.repetitions]
-        layout[whole] = laid_out(whole, counts, lambda _: draw.chance(0.5))
-        waiting += outer_tuples([pattern for pattern, copy in layout[whole] if copy is not None])
-    return layout
+        return laid_out(whole, counts, lambda _: draw.chance(0.5))
+
+    return lay_out(roots, fields_of)
 
 
 def _from_patterns(rule: Rewrite | PythonRule, patterns: Sequence[DFPattern], draw: Draw) -> Instance | None:

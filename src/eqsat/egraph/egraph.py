@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.engine import Engine, put
 from eqsat.egraph.nodes import NewNodes
-from eqsat.egraph.predicates import Test
 from eqsat.egraph.symbols import Symbol
-from eqsat.egraph.vocabulary import Answer, Inquiry, Vocabulary
+from eqsat.egraph.vocabulary import Answer, Inquiry, Test, Vocabulary
 
 OnAnswer = Callable[[tuple[int, ...], tuple[int, ...]], None]
 """Told of the keys of a question and the parts of its answer."""

@@ -14,10 +14,9 @@ import numpy as np
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
-from eqsat.egraph.predicates import Test
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.symbols import Symbol, is_foldable
-from eqsat.egraph.vocabulary import Vocabulary
+from eqsat.egraph.vocabulary import Test, Vocabulary
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op

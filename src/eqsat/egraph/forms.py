@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from eqsat.egraph.predicates import Test
 from eqsat.egraph.symbols import SymbolHead
+from eqsat.egraph.vocabulary import Test
 from eqsat.errors import PatternError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
@@ -25,9 +25,10 @@ number.
 
 def find_layouts(roots: Sequence[DFPattern], prefilter: Prefilter) -> list[Layout]:
     """The layouts with which the patterns ``roots`` may match in an e-graph, in the order of its symbols."""
+    finder = _Finder(roots, prefilter)
     found: list[Layout] = [{}]
     for whole in outer_tuples(roots):
-        options = _Finder(roots, prefilter).layouts(whole)
+        options = finder.layouts(whole)
         found = [{**before, **option} for before in found for option in options]
     return found
 
@@ -51,9 +52,8 @@ class _Finder:
         self.roots = roots
         self.prefilter = prefilter
         self.snapshot = prefilter.snapshot
-        self._is_widest: set[int] | None = None
         self._nodes_of: dict[SymbolHead, dict[int, list[int]]] = {}
-        self._fitting: dict[tuple[DFPattern, int], list[tuple[Layout, int | None]]] = {}
+        self._fits = cache(self._find_fits)
 
     def layouts(self, whole: TuplePattern) -> list[Layout]:
         """Those of ``whole``, which is repeated by no other pattern."""
@@ -66,9 +66,10 @@ class _Finder:
             if not self._may_have(whole, arity):
                 continue
             if varies:
-                for node in self._widest(symbol):
-                    for option in self._of_node(whole, node):
-                        found.setdefault(tuple([field for fields in option.values() for field in fields]), option)
+                for node in self.prefilter.nodes_of(symbol).tolist():
+                    if self.snapshot.node_class[node] in self._widest:
+                        for option in self._of_node(whole, node):
+                            found.setdefault(tuple([field for fields in option.values() for field in fields]), option)
             else:
                 for counts in whole.arrangements(arity):
                     if len(self.prefilter.nodes_over(symbol, whole.arranged(counts))):
@@ -76,28 +77,26 @@ class _Finder:
                         found[fields] = {whole: fields}
         return list(found.values())
 
-    def _widest(self, symbol: int) -> list[int]:
-        """The tuples of a symbol that are operands of something that has no wider tuple in their place.
+    @cached_property
+    def _widest(self) -> set[int]:
+        """The classes of tuples that are operands of something that has no wider tuple in their place.
 
         What several layouts are found for is rewritten step by step; the last step is enough to go on from.
         """
         snapshot = self.snapshot
-        if self._is_widest is None:
-            nodes = np.concatenate([self.prefilter.nodes_of(index) for index in self.prefilter.symbols_of(_TUPLE)])
-            width = np.zeros(snapshot.class_count, dtype=np.int64)
-            np.maximum.at(width, snapshot.node_class[nodes], np.diff(snapshot.child_offsets)[nodes])
-            places = np.flatnonzero(width[snapshot.child])
-            users = np.repeat(np.arange(snapshot.node_count), np.diff(snapshot.child_offsets))[places]
-            classes = snapshot.child[places]
-            uses = (snapshot.node_class[users], snapshot.node_atom[users], classes, width[classes])
-            best: dict[tuple[int, int], tuple[int, set[int]]] = {}
-            for result, atom, of, wide in zip(*[column.tolist() for column in uses], strict=True):
-                most, widest = best.get((result, atom), (0, set()))
-                if wide >= most:
-                    best[result, atom] = wide, ({of} if wide > most else widest | {of})
-            self._is_widest = {of for _, widest in best.values() for of in widest}
-        found = self.prefilter.nodes_of(symbol).tolist()
-        return [node for node in found if snapshot.node_class[node] in self._is_widest]
+        sizes = np.diff(snapshot.child_offsets)
+        nodes = np.concatenate([self.prefilter.nodes_of(index) for index in self.prefilter.symbols_of(_TUPLE)])
+        width = np.zeros(snapshot.class_count, dtype=np.int64)
+        np.maximum.at(width, snapshot.node_class[nodes], sizes[nodes])
+        places = np.flatnonzero(width[snapshot.child])
+        users = np.repeat(np.arange(snapshot.node_count), sizes)[places]
+        tuples = snapshot.child[places]
+        columns = (snapshot.node_class[users], snapshot.node_atom[users], tuples, width[tuples])
+        uses = list(zip(*[column.tolist() for column in columns], strict=True))
+        most: dict[tuple[int, int], int] = {}
+        for result, atom, _, wide in uses:
+            most[result, atom] = max(wide, most.get((result, atom), 0))
+        return {of for result, atom, of, wide in uses if wide == most[result, atom]}
 
     def _may_have(self, whole: TuplePattern, arity: int) -> bool:
         """Whether the roots may match where ``whole`` has so many fields, of whatever kind."""
@@ -144,13 +143,8 @@ class _Finder:
             inner = {**inner, **widest}
         return {whole: tuple(found), **inner}
 
-    def _fits(self, pattern: DFPattern, of: int) -> list[tuple[Layout, int | None]]:
-        """The layouts with which ``pattern`` may match a class, each with the attributes of the call."""
-        if (pattern, of) not in self._fitting:
-            self._fitting[pattern, of] = self._find_fits(pattern, of)
-        return self._fitting[pattern, of]
-
     def _find_fits(self, pattern: DFPattern, of: int) -> list[tuple[Layout, int | None]]:
+        """The layouts with which ``pattern`` may match a class, each with the attributes of the call."""
         if not is_variadic(pattern):
             return [({}, None)] if self.prefilter.may_match_class(pattern, of) else []
         if isinstance(pattern, TuplePattern) and pattern.repetitions:

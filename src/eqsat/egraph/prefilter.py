@@ -24,9 +24,9 @@ from eqsat.egraph.forms import (
     type_test,
     value_test,
 )
-from eqsat.egraph.predicates import Test
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.egraph.symbols import SymbolHead
+from eqsat.egraph.vocabulary import Test
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
@@ -138,7 +138,7 @@ class Prefilter:
         for index in self._indices.get((kind, op), ()):
             nodes = self._nodes_of[index] if below is None else self.nodes_over(index, below)
             if test is not None and len(nodes):
-                good = self.egraph.vocabulary.satisfying(test)
+                good = self.egraph.vocabulary.predicates.find(test).ids
                 nodes = nodes[[atom in good for atom in self.snapshot.node_atom[nodes].tolist()]]
             found.append(nodes)
         return found
@@ -232,11 +232,10 @@ class Prefilter:
         return self._classes(pattern.child)
 
     def _typed(self, pattern: TypedPattern) -> Mask:
-        found = self._classes(pattern.pattern).copy()
-        test = type_test(pattern)
-        for of in np.flatnonzero(found).tolist():
-            ty = self.snapshot.class_type[of]
-            found[of] = ty is not None and self.egraph.vocabulary.type_id(ty) in self.egraph.vocabulary.satisfying(test)
+        vocabulary = self.egraph.vocabulary
+        good = vocabulary.predicates.find(type_test(pattern)).ids
+        fits = np.asarray([*[vocabulary.type_id(ty) in good for ty in self.snapshot.types], False])
+        found: Mask = self._classes(pattern.pattern) & fits[self.snapshot.class_type_index]  # -1, no type, is the last
         return found
 
 

@@ -73,4 +73,4 @@ def renaming(vocabulary: Vocabulary, asked: Sequence[Asked], atoms: Mapping[int,
             elif any(renamed.setdefault(*pair) != pair[1] for pair in zip(given, new, strict=True)):
                 return None
     changed = {old: new for old, new in renamed.items() if old != new}
-    return changed if vocabulary.pass_alike(changed) else None
+    return changed if vocabulary.predicates.hold_alike(changed) else None

@@ -69,17 +69,27 @@ def laid_out(
     return tuple(found)
 
 
-def smallest_layout(roots: Iterable[DFPattern]) -> Layout:
-    """A layout with few fields in which all patterns inside repetitions take part."""
+def lay_out(roots: Iterable[DFPattern], fields_of: Callable[[TuplePattern], tuple[Field, ...] | None]) -> Layout:
+    """The layout with the fields that ``fields_of`` gives for each tuple pattern, without those it gives None for."""
     layout: dict[TuplePattern, tuple[Field, ...]] = {}
     waiting = outer_tuples(roots)
     while waiting:
         whole = waiting.pop()
-        firsts = {many.copy(0).some for many in whole.repetitions}
-        counts = [1 if many.some is None else 2 for many in whole.repetitions]
-        layout[whole] = laid_out(whole, counts, firsts.__contains__)
-        waiting += outer_tuples([pattern for pattern, copy in layout[whole] if copy is not None])
+        fields = fields_of(whole)
+        if fields is not None:
+            layout[whole] = fields
+            waiting += outer_tuples([pattern for pattern, copy in fields if copy is not None])
     return layout
+
+
+def smallest_layout(roots: Iterable[DFPattern]) -> Layout:
+    """A layout with few fields in which all patterns inside repetitions take part."""
+
+    def fields_of(whole: TuplePattern) -> tuple[Field, ...]:
+        firsts = {many.copy(0).some for many in whole.repetitions}
+        return laid_out(whole, [1 if many.some is None else 2 for many in whole.repetitions], firsts.__contains__)
+
+    return lay_out(roots, fields_of)
 
 
 def matched_layout(roots: Iterable[DFPattern], node_map: Mapping[DFPattern, Sequence[Expr]]) -> Layout:
@@ -89,15 +99,13 @@ def matched_layout(roots: Iterable[DFPattern], node_map: Mapping[DFPattern, Sequ
         roots: the patterns.
         node_map: what each pattern in them, and each copy of one, matched.
     """
-    layout: dict[TuplePattern, tuple[Field, ...]] = {}
-    waiting = outer_tuples(roots)
-    while waiting:
-        whole = waiting.pop()
-        if whole in node_map:
-            counts = [len(node_map[many]) if many in node_map else 0 for many in whole.repetitions]
-            layout[whole] = laid_out(whole, counts, lambda some: some in node_map)
-            waiting += outer_tuples([pattern for pattern, copy in layout[whole] if copy is not None])
-    return layout
+
+    def fields_of(whole: TuplePattern) -> tuple[Field, ...] | None:
+        if whole not in node_map:
+            return None
+        return laid_out(whole, [len(node_map.get(many, ())) for many in whole.repetitions], node_map.__contains__)
+
+    return lay_out(roots, fields_of)
 
 
 def arrangements_like(layout: Layout) -> Iterator[Layout]:
@@ -120,18 +128,19 @@ class Expansion:
 
     Attributes:
         fixed: pattern of the left side, or copy of one -> the pattern in its place.
+        fields: repetition -> the fields that it stands for.
+        repetition: pattern -> the repetition that has copies of it.
     """
 
     def __init__(self, roots: Sequence[DFPattern], layout: Layout):
-        self.chosen: dict[Copy, DFPattern] = {}
-        self.copies: dict[DFPattern, list[Copy]] = {}
-        self._repetition: dict[DFPattern, ManyPattern] = {}
+        self.fields: dict[DFPattern, list[tuple[DFPattern, Copy]]] = {}
+        self.repetition: dict[DFPattern, ManyPattern] = {}
         for whole, fields in layout.items():
             for many in whole.repetitions:
-                self.copies[many] = [copy for _, copy in fields if copy is not None and copy.many is many]
+                copies = [(pattern, copy) for pattern, copy in fields if copy is not None]
+                self.fields[many] = [(pattern, copy) for pattern, copy in copies if copy.many is many]
                 for inner in many.own:
-                    self._repetition.setdefault(inner, many)
-            self.chosen |= {copy: pattern for pattern, copy in fields if copy is not None}
+                    self.repetition.setdefault(inner, many)
         self.fixed: dict[DFPattern, DFPattern] = {}
 
         def children(pattern: DFPattern) -> Sequence[DFPattern]:
@@ -147,20 +156,16 @@ class Expansion:
             else:
                 self.fixed[pattern] = pattern if new == list(below) else pattern.with_children(new)
 
-    def repetition(self, pattern: DFPattern) -> ManyPattern | None:
-        """The repetition that has copies of ``pattern``, if one has."""
-        return self._repetition.get(pattern)
-
     def occurrences(self, pattern: DFPattern) -> list[DFPattern]:
         """What stands in the place of ``pattern``: one pattern for each field where it takes part."""
-        many = self._repetition.get(pattern)
+        many = self.repetition.get(pattern)
         if many is None:
             return [self.fixed[pattern]] if pattern in self.fixed else []
-        return [found for copy in self.copies[many] for found in self.occurrences(copy.of[pattern])]
+        return [found for _, copy in self.fields[many] for found in self.occurrences(copy.of[pattern])]
 
     def takes_part(self, pattern: DFPattern) -> bool:
         """Whether ``pattern`` stands for something by itself."""
-        return pattern in self.fixed or pattern in self.copies
+        return pattern in self.fixed or pattern in self.fields
 
 
 def expanded(rule: Rewrite, expansion: Expansion) -> Rewrite:
@@ -178,7 +183,7 @@ def expanded(rule: Rewrite, expansion: Expansion) -> Rewrite:
 
 def _distinct(condition: Distinct, expansion: Expansion) -> list[Distinct]:
     """A condition on patterns of which those of different fields need not be distinct from each other."""
-    once = [pattern for pattern in condition.patterns if expansion.repetition(pattern) is None]
+    once = [pattern for pattern in condition.patterns if pattern not in expansion.repetition]
     fixed = tuple([expansion.fixed[pattern] for pattern in once])
     repeated = [pattern for pattern in condition.patterns if pattern not in once]
     return [Distinct(fixed), *(Distinct((*fixed, part)) for one in repeated for part in expansion.occurrences(one))]
@@ -212,7 +217,7 @@ class _Templates:
         found: list[Ref] = []
         for ref in refs:
             pattern = scope.get(ref.pattern, ref.pattern)
-            is_repeated = self.expansion.repetition(pattern) is not None
+            is_repeated = pattern in self.expansion.repetition
             parts = self.expansion.occurrences(pattern) if is_repeated else [self.expansion.fixed.get(pattern, pattern)]
             sizes.append(len(parts) if is_repeated else None)
             found += [Ref(ref.kind, part) for part in parts]
@@ -253,10 +258,10 @@ class _Templates:
             return [self.build(field, scope)]
         expansion = self.expansion
         matched = scope.get(field, field)
-        if matched in expansion.copies:
-            return [expansion.fixed[expansion.chosen[copy]] for copy in expansion.copies[matched]]
+        if matched in expansion.fields:
+            return [expansion.fixed[pattern] for pattern, _ in expansion.fields[matched]]
         found = []
-        for copy in expansion.copies[self._repeated_in(field, scope)]:
+        for _, copy in expansion.fields[self._repeated_in(field, scope)]:
             inside = {**scope, **copy.of, **{one: copy.of[now] for one, now in scope.items() if now in copy.of}}
             some = field.some
             takes = some is not None and expansion.takes_part(inside.get(some, some))
@@ -266,7 +271,7 @@ class _Templates:
     def _repeated_in(self, field: ManyPattern, scope: Scope) -> ManyPattern:
         """The repetition of the left side whose patterns a repetition of the right side speaks of."""
         for part in spoken_of(field):
-            many = self.expansion.repetition(scope.get(part, part))
+            many = self.expansion.repetition.get(scope.get(part, part))
             if many is not None:
                 return many
         raise RuleError("many() on the right side speaks of no pattern that is repeated on the left side")
