@@ -41,7 +41,7 @@ class Action:
     premises: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
     keys: dict[str, tuple[str, DFPattern]] = field(default_factory=dict)
-    sites: dict[str, Callable[[dict[str, int]], Any]] = field(default_factory=dict)
+    sites: dict[str, Callable[[dict[str, int]], int]] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
     untyped: dict[str, Made] = field(default_factory=dict)
     """Of what is made, by its variable, that whose type is not known from what it equals."""
@@ -52,14 +52,13 @@ class Action:
         return bool(self.rule.when or self.sites)
 
     def answer(self, *ids: int) -> Sequence[int] | None:
-        """The atoms that a match computes, None where the rule refuses it or its Python part fails.
-
-        Args:
-            ids: What :attr:`keys` stand for.
-        """
+        """The atoms that a match computes, None where the rule refuses it or fails; ``ids`` are those of ``keys``."""
         values = dict(zip(self.keys, ids, strict=True))
         try:
-            return self.decide(values)
+            for guard in self.rule.when:
+                if not self.ask(guard.holds, guard.refs, values):
+                    raise RuleError("guard")
+            return [make(values) for make in self.sites.values()]
         except EqsatError as error:
             self.refuse(self.rule.name, str(error))
         except Exception as error:
@@ -69,20 +68,12 @@ class Action:
             self.fail(self.rule.name, failure)
         return None
 
-    def decide(self, values: dict[str, int]) -> Sequence[int] | None:
-        for guard in self.rule.when:
-            verdict = guard.holds(*(self.value(ref, values) for ref in guard.refs))
-            if not verdict:
-                self.refuse(self.rule.name, verdict.reason if isinstance(verdict, Refusal) else "guard")
-                return None
-        atoms = []
-        for make in self.sites.values():
-            made = make(values)
-            if isinstance(made, Refusal):
-                self.refuse(self.rule.name, made.reason)
-                return None
-            atoms.append(made)
-        return atoms
+    def ask(self, function: Callable[..., Any], refs: Sequence[Ref], values: dict[str, int]) -> Any:
+        """What a Python part of the rule says of a match; a refusal is raised."""
+        found = function(*(self.value(ref, values) for ref in refs))
+        if isinstance(found, Refusal):
+            raise RuleError(found.reason)
+        return found
 
     def build(self) -> None:
         for guard in self.rule.when:
@@ -124,7 +115,11 @@ class Action:
         return self._constant(str(self.vocabulary.constant(value)))
 
     def computed(self, template: Compute) -> str:
-        return self._constant(self.site(lambda values: self.computed_constant(template, values), template.refs))
+        def compute(values: dict[str, int]) -> int:
+            array = np.asarray(self.ask(template.function, template.refs, values))
+            return self.vocabulary.constant(Constant(array))
+
+        return self._constant(self.site(compute, template.refs))
 
     def call(self, op: Op, args: Sequence[str], attrs: Mapping[str, Any]) -> str:
         return self.make("call", op, self.attributes(op, attrs, lambda changes: make_attrs(op, changes), ()), args)
@@ -162,27 +157,15 @@ class Action:
         if not computed and not refs:
             return str(self.vocabulary.attributes(make(dict(given))))
 
-        def compute(values: dict[str, int]) -> Any:
+        def compute(values: dict[str, int]) -> int:
             changes = dict(given)
             for name, template in computed.items():
-                changes[name] = self.run(template, values)
-                if isinstance(changes[name], Refusal):
-                    return changes[name]
+                changes[name] = self.ask(template.function, template.refs, values)
             return self.vocabulary.attributes(make(changes, *(self.value(ref, values) for ref in refs)))
 
         return self.site(compute, [ref for template in computed.values() for ref in template.refs])
 
-    def computed_constant(self, template: Compute, values: dict[str, int]) -> Any:
-        result = self.run(template, values)
-        if isinstance(result, Refusal):
-            return result
-        constant = Constant(np.asarray(result))
-        return self.vocabulary.constant(constant)
-
-    def run(self, template: Compute, values: dict[str, int]) -> Any:
-        return template.function(*(self.value(ref, values) for ref in template.refs))
-
-    def site(self, compute: Callable[[dict[str, int]], Any], refs: Sequence[Ref]) -> str:
+    def site(self, compute: Callable[[dict[str, int]], int], refs: Sequence[Ref]) -> str:
         for ref in refs:
             self.key(ref)
         variable = f"s{len(self.sites)}"

@@ -56,16 +56,9 @@ class _PythonCallback(DFPatternCallback):
         for nodes in (*node_map.values(), [post]):
             for node in nodes:
                 check_types(node)
-        try:
-            result = self.rule.apply(post, node_map)
-        except EqsatError:
-            raise
-        except Exception as error:
-            raise RuleError(f"rule {self.rule.name} failed: {error!r}") from error
+        result = self.rule.result(post, node_map)
         if isinstance(result, Refusal):
             return post
-        if not isinstance(result, Expr):
-            raise RuleError(f"rule {self.rule.name} returned {result!r}: return an expression")
         _keep_type(self.rule.name, pre, result)
         return result
 

@@ -27,7 +27,7 @@ def build_expr(
     """The graph that ``choice`` describes.
 
     Args:
-        snapshot: the e-graph.
+        snapshot: what it chooses from.
         choice: class -> index of its chosen e-node; acyclic, and complete from ``root`` on.
         root: class of the whole.
         functions: what takes the place of functions in the graph.
@@ -48,12 +48,7 @@ def build_expr(
 
 
 def build_captured(symbol: Symbol, atom: Atom, children: list[Expr], functions: Mapping[Expr, Function]) -> Expr:
-    """The expression of an e-node; a function gets ``children`` for what it captures.
-
-    Args:
-        symbol, atom, children: the e-node.
-        functions: what takes the place of functions.
-    """
+    """The expression of an e-node; a function, or what is to take its place, gets ``children`` for what it captures."""
     expr = build_node(symbol, atom, children)
     if symbol.kind == "function":
         captured: dict[Expr, Expr] = dict(zip(free_vars(expr), children, strict=True))

@@ -32,11 +32,7 @@ class RuleRunner:
     """Keeps the engine rules of one rule up to date with what is in an e-graph.
 
     Args:
-        egraph: where the rule runs.
-        rule: the rule.
         index: distinguishes the tables of this rule from others'.
-        refuse: told of each refusal.
-        fail: told of each failure.
 
     Attributes:
         growth: e-nodes that the engine may add for a match.
@@ -90,11 +86,7 @@ class RuleRunner:
 
 
 class RewriteCompiler(RuleRunner):
-    """Keeps the engine rules of one rewrite up to date; see :class:`RuleRunner`.
-
-    Args:
-        journal: told of each match, when the run is to be explained.
-    """
+    """Keeps the engine rules of one rewrite up to date; the journal, if there is one, is told of each match."""
 
     def __init__(
         self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, fail: Fail, journal: Journal | None = None

@@ -19,11 +19,7 @@ class Edge(NamedTuple):
 
 
 class Congruence:
-    """Ground equations between terms, closed under congruence.
-
-    Args:
-        terms: symbol, atom and children of each term; may grow.
-    """
+    """Ground equations between terms, of which there may be more and more, closed under congruence."""
 
     def __init__(self, terms: Terms):
         self.terms = terms

@@ -63,10 +63,7 @@ class Derivation:
 
     Args:
         closure: where both are equal.
-        terms: all terms.
-        intern: the number of a term.
-        source: what to begin with.
-        target: what to end with.
+        intern: gives terms their numbers.
     """
 
     def __init__(self, closure: Congruence, terms: Terms, intern: Intern, source: int, target: int):

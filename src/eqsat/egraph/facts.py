@@ -30,12 +30,7 @@ MAX_ARITY = 32
 
 
 def node_type(symbol: Symbol, value: Any, children: Sequence[Type]) -> Type | None:
-    """The type of an e-node from its children's types, None when it cannot be told.
-
-    Args:
-        symbol: its head.
-        value: the value of its atom.
-        children: types of its children.
+    """The type of an e-node from the value of its atom and its children's types, None when it cannot be told.
 
     Raises:
         TypeCheckError: the children do not fit the operator.
@@ -113,7 +108,6 @@ class ConstantFacts:
     and rules that take it for a product of an unknown would go on for ever.
 
     Args:
-        egraph: where.
         limit: fold e-nodes whose result has at most this many bytes; 0 folds nothing. Larger constant
             expressions stay symbolic and are evaluated only if they are extracted.
         on_fold: told of each e-node that was folded: symbol, atom, atoms of its constant children, result's atom.
@@ -202,12 +196,7 @@ class ConstantFacts:
 
 
 class _Folding:
-    """Computes e-nodes over constants.
-
-    Args:
-        vocabulary: Holds the atoms of the constants, and of the results.
-        limit: Most bytes of a result.
-    """
+    """Computes e-nodes over constants where the result has at most ``limit`` bytes."""
 
     def __init__(self, vocabulary: Vocabulary, limit: int):
         self.vocabulary = vocabulary
@@ -216,10 +205,7 @@ class _Folding:
     def result(self, index: int, atom: int, *ids: int) -> Sequence[int] | None:
         """The atom of the value of an e-node, None if it is too large or cannot be computed.
 
-        Args:
-            index: The e-node's symbol.
-            atom: Its atom.
-            ids: The atoms of its children's values.
+        ``index`` and ``atom`` are the e-node's symbol and atom, ``ids`` the atoms of its children's values.
         """
         vocabulary = self.vocabulary
         symbol = vocabulary.symbols[index]

@@ -41,12 +41,7 @@ def _with_any_fields(roots: tuple[DFPattern, ...], whole: TuplePattern, arity: i
 
 
 class _Finder:
-    """Finds layouts of one tuple pattern.
-
-    Args:
-        roots: the patterns it is in.
-        prefilter: the e-graph.
-    """
+    """Finds layouts of tuple patterns that are in ``roots``."""
 
     def __init__(self, roots: Sequence[DFPattern], prefilter: Prefilter):
         self.roots = roots

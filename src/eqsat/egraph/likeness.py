@@ -9,11 +9,7 @@ from eqsat.egraph.snapshot import Snapshot
 
 
 class ClassGraph:
-    """The e-nodes of a snapshot by class.
-
-    Args:
-        snapshot: the e-graph.
-    """
+    """The e-nodes of a snapshot by class."""
 
     def __init__(self, snapshot: Snapshot):
         self.snapshot = snapshot

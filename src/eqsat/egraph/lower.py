@@ -58,7 +58,7 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
     """Add a graph to the e-graph. The engine has it after ``egraph.flush()``.
 
     Args:
-        egraph: The e-graph.
+        egraph: Where.
         root: The graph.
         types: The types of its nodes, as far as they are known.
         known: Handles of nodes that are in the e-graph already. They are not looked into.

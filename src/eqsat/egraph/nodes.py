@@ -43,11 +43,7 @@ class Nodes:
             yield self.first + index, symbol, atom, child[start[index] : start[index + 1]]
 
     def tables(self, arity: Callable[[int], int]) -> Iterator[tuple[int, bool, NDArray[np.int64]]]:
-        """Symbol, whether the type is known, and handle, atom, type (if known) and children's handles of each e-node.
-
-        Args:
-            arity: of a symbol.
-        """
+        """Symbol, whether types are known, and handle, atom, type (if known) and children's handles of each e-node."""
         kind = 2 * self.symbol + (self.type_id != NO_TYPE)
         order = np.argsort(kind, kind="stable")
         first = np.flatnonzero(np.diff(kind[order], prepend=-1))
@@ -59,11 +55,7 @@ class Nodes:
 
 
 class NewNodes:
-    """E-nodes that get handles, one after the other.
-
-    Args:
-        first: the first handle.
-    """
+    """E-nodes that get handles, one after the other, from ``first`` on."""
 
     def __init__(self, first: int):
         self.first = first

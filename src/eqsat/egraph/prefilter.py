@@ -53,9 +53,6 @@ class Prefilter:
 
     A pattern may match at least where it does: each of its parts is looked for by itself, so where two parts
     are the same, or meet only in other places, it may seem to match where it does not.
-
-    Args:
-        egraph: where.
     """
 
     def __init__(self, egraph: EGraph):
@@ -254,9 +251,7 @@ _METHODS: dict[type[DFPattern], Callable[..., Mask]] = {
 class Dependencies:
     """What queries were made from, and what they were not made of as it is not in the e-graph.
 
-    Args:
-        egraph: where.
-        prefilter: what is in it; without it nothing is left out but what there are no symbols for.
+    Without a prefilter nothing is left out but what there are no symbols for.
     """
 
     def __init__(self, egraph: EGraph, prefilter: Prefilter | None = None):

@@ -31,7 +31,6 @@ class ClassExpressions:
     """An expression for every class: the input graph's own nodes first, built ones for what rules made.
 
     Args:
-        egraph: whose classes.
         types: type of every expression here; grows with them.
         journal: told of the e-node of each handle, when the run is to be explained.
     """
@@ -106,12 +105,7 @@ class ClassExpressions:
 
 
 def build_node(symbol: Symbol, atom: Atom, children: list[Expr]) -> Expr:
-    """The expression of an e-node.
-
-    Args:
-        symbol, atom: What it is beside its children.
-        children: Expressions for its children. What an opaque function captures is left as it is.
-    """
+    """The expression of an e-node over expressions; what an opaque function captures is left as it is."""
     if symbol.kind == "call" and symbol.op is not None:
         return Call(symbol.op, children, atom.value)
     if symbol.kind == "tuple":
@@ -137,11 +131,7 @@ class Alternative:
 
 
 class PythonRuleRunner(RuleRunner):
-    """Keeps the match tables of one Python rule and applies it; see :class:`RuleRunner`.
-
-    Args:
-        names: expressions of classes.
-    """
+    """Keeps the match tables of one Python rule and applies it to expressions that ``names`` gives to classes."""
 
     def __init__(
         self, egraph: EGraph, rule: PythonRule, index: int, names: ClassExpressions, refuse: Refuse, fail: Fail
@@ -198,15 +188,10 @@ class PythonRuleRunner(RuleRunner):
 
     def _apply(self, query: Query, values: dict[str, int]) -> bool:
         root, node_map = self._rebuild(query, values)
-        try:
-            result = self.rule.apply(root, node_map)
-        except Exception as error:
-            raise RuleError(f"rule {self.rule.name} failed on {_brief(root)}: {error!r}") from error
+        result = self.rule.result(root, node_map)
         if isinstance(result, Refusal):
             self.refuse(self.rule.name, result.reason)
             return False
-        if not isinstance(result, Expr):
-            raise RuleError(f"rule {self.rule.name} returned {result!r} for {_brief(root)}: return an expression")
         if result is root:
             return False
         self._add(values[query.classes[self.rule.lhs]], root, result)
@@ -268,8 +253,3 @@ class PythonRuleRunner(RuleRunner):
             return expr
         expr._checked_type = self.names.types[expr]
         return expr
-
-
-def _brief(expr: Expr) -> str:
-    text = " ".join(str(expr).split())
-    return text if len(text) <= 200 else text[:197] + "..."

@@ -43,7 +43,6 @@ def renaming(vocabulary: Vocabulary, asked: Sequence[Asked], atoms: Mapping[int,
     """``atoms`` with what Python computed of them, None where something else is known of one than of its like.
 
     Args:
-        vocabulary: Of the e-graph they are in.
         asked: what was asked about them and what was computed of them, in the order in which it was.
         atoms: atom -> atom that is to take its place.
     """

@@ -150,6 +150,25 @@ class PythonRule:
     examples: Examples | None = None
     saturates: bool = True
 
+    def result(self, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Expr | Refusal:
+        """What the rule makes of a match.
+
+        Raises:
+            RuleError: its function fails, or returns no expression.
+        """
+        try:
+            result = self.apply(root, node_map)
+        except Exception as error:
+            raise RuleError(f"rule {self.name} failed on {_brief(root)}: {error!r}") from error
+        if not isinstance(result, (Expr, Refusal)):
+            raise RuleError(f"rule {self.name} returned {result!r} for {_brief(root)}: return an expression")
+        return result
+
+
+def _brief(expr: Expr) -> str:
+    text = " ".join(str(expr).split())
+    return text if len(text) <= 200 else text[:197] + "..."
+
 
 @dataclass(frozen=True)
 class FoldConstants:

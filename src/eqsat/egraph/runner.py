@@ -56,8 +56,7 @@ class Runner:
     """Saturates the e-graph of one graph.
 
     Args:
-        root: the graph.
-        types: type of every node of it.
+        types: type of every node of the graph.
         schedule: which rules to apply when.
         limits: when to stop.
         on_iteration: called with the report after every iteration; an exception it raises ends the run.

@@ -49,12 +49,7 @@ class Backend(Protocol[Node]):
 
 
 class TemplateBuilder(Generic[Node]):
-    """Builds the templates of one right side, each once.
-
-    Args:
-        rule: the rule's name, for messages.
-        backend: makes the nodes.
-    """
+    """Builds the templates of one right side, that of the rule named ``rule``, each once."""
 
     def __init__(self, rule: str, backend: Backend[Node]):
         self.rule = rule

@@ -19,9 +19,7 @@ from eqsat.relay.ty import Type
 def check_types(snapshot: Snapshot, again: Callable[[], Runner]) -> None:
     """Raise RuleError when a class holds e-nodes of different types.
 
-    Args:
-        snapshot: the e-graph.
-        again: makes the runner anew; the run is repeated, with a look after every rule, to name the rule.
+    The run is repeated by the runner that ``again`` makes, with a look after every rule, to name the rule.
     """
     if find_clash(snapshot) is None:
         return

@@ -53,10 +53,7 @@ def laid_out(
 ) -> tuple[Field, ...]:
     """The fields of a tuple pattern where its repetitions stand for so many fields each.
 
-    Args:
-        pattern: the tuple pattern.
-        counts: how many fields each of its repetitions stands for.
-        takes: whether a field matches the pattern, given to it, that only some fields must match.
+    ``takes`` says whether a field matches the pattern, given to it, that only some fields must match.
     """
     found: list[Field] = []
     for field in pattern.arranged(counts):
@@ -93,12 +90,7 @@ def smallest_layout(roots: Iterable[DFPattern]) -> Layout:
 
 
 def matched_layout(roots: Iterable[DFPattern], node_map: Mapping[DFPattern, Sequence[Expr]]) -> Layout:
-    """The layout with which patterns matched an expression.
-
-    Args:
-        roots: the patterns.
-        node_map: what each pattern in them, and each copy of one, matched.
-    """
+    """The layout with which patterns, and copies of them, matched what ``node_map`` says."""
 
     def fields_of(whole: TuplePattern) -> tuple[Field, ...] | None:
         if whole not in node_map:
@@ -121,10 +113,6 @@ def arrangements_like(layout: Layout) -> Iterator[Layout]:
 
 class Expansion:
     """The patterns of a left side with a fixed number of fields.
-
-    Args:
-        roots: the left side.
-        layout: the fields.
 
     Attributes:
         fixed: pattern of the left side, or copy of one -> the pattern in its place.

@@ -50,13 +50,7 @@ class Test(NamedTuple):
 
 @dataclass(eq=False)
 class Predicate:
-    """The ids that satisfy a test.
-
-    Args:
-        holds: the test.
-        objects: id and value of all objects of the kind; grows.
-        table: the engine's table of the ids, once a rule asks for it.
-    """
+    """The ids that satisfy a test, of objects that become more; ``table`` is the engine's, once a rule asks for it."""
 
     holds: Callable[[Any], bool]
     objects: list[tuple[int, Any]]
