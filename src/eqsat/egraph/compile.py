@@ -111,32 +111,33 @@ class RewriteCompiler(RuleRunner):
         log = self._log(f"{name}_log", query, action)
         premises = " ".join(_needed([*query.premises, *action.premises]))
         actions = " ".join(action.actions)
-        declare = self.egraph.engine.declare
+        declare = self.egraph.engine.rule
         self.growth = max(self.growth, len(action.made))
         if not action.asks:
             self._tell_made(action)
-            declare(f'(rule ({premises}) ({actions}) :ruleset {self.ruleset} :name "{name}")')
+            declare(self.ruleset, premises, actions, name)
             return
         self.asks = True
         log_columns = [] if log is None else [name for name in log.columns if name not in action.sites]
         keys = " ".join(action.keys)
         kinds = [_KEYS[kind] for kind, _ in action.keys.values()]
-        half: list[str] = []  # the second, until it is compiled
-        question = self.egraph.question(
-            kinds, len(action.sites), "atom", action.answer, lambda keys, found: self._compile_half(action, half)
-        )
+
+        def compile_half(*answer: Any) -> None:
+            """Compile what is done with answers when the first has come: most questions have none."""
+            if not self.apply_ruleset:
+                self.apply_ruleset = f"apply_{self.ruleset}"
+                self.egraph.engine.declare(f"(ruleset {self.apply_ruleset})")
+            self._tell_made(action)
+            declare(self.apply_ruleset, f"{match} ({question.answered} {answers})", actions, f"{name} apply")
+
+        question = self.egraph.question(kinds, len(action.sites), "atom", action.answer, compile_half)
         columns = dict.fromkeys(action.used(query.class_variables), "Expr")
         columns |= dict.fromkeys(action.used(query.atom_variables), "i64")
         columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
         self.egraph.engine.relation(f"{name}_match", *columns.values())
         match = f"({name}_match {' '.join(columns)})"
-        asking = f"{put(match)} {put(f'({question.ask} {keys})')}"
-        declare(f'(rule ({premises}) ({asking}) :ruleset {self.ruleset} :name "{name} ask")')
         answers = " ".join([*action.keys, *action.sites])
-        half.append(
-            f"(rule ({match} ({question.answered} {answers})) ({actions})"
-            f' :ruleset apply_{self.ruleset} :name "{name} apply")'
-        )
+        declare(self.ruleset, premises, f"{put(match)} {put(f'({question.ask} {keys})')}", f"{name} ask")
 
     def _log(self, table: str, query: Query, action: Action) -> Log | None:
         """Have matches put down, when the run is to be explained."""
@@ -155,17 +156,6 @@ class RewriteCompiler(RuleRunner):
             self.egraph.ask_non_constant()
             query = query.where(f"(varies {query.classes[non_constant.pattern]})")
         return query
-
-    def _compile_half(self, action: Action, half: list[str]) -> None:
-        """Compile what is done with answers when the first has come: most questions have none."""
-        if not half:
-            return
-        declare = self.egraph.engine.declare
-        if not self.apply_ruleset:
-            self.apply_ruleset = f"apply_{self.ruleset}"
-            declare(f"(ruleset {self.apply_ruleset})")
-        self._tell_made(action)
-        declare(half.pop())
 
     def _tell_made(self, action: Action) -> None:
         """Have the types of what is made found, where they are not known from what it equals."""

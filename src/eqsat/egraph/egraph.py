@@ -29,39 +29,6 @@ class Question(NamedTuple):
     answered: str
 
 
-class Reach:
-    """Which classes reach which starts along steps: ``(<table> class start)``, kept up to date by rules.
-
-    A class is related to each start below it, so a step should not lead everywhere.
-    """
-
-    def __init__(self, engine: Engine, number: int):
-        self.engine = engine
-        self.table = f"reach_{number}"
-        self._step = f"step_{number}"
-        self._known: set[tuple[str, ...]] = set()
-        engine.relation(self.table, "Expr", "Expr")
-        engine.relation(self._step, "Expr", "Expr")
-        follow = f"(({self._step} x y) ({self.table} y z)) ({put(f'({self.table} x z)')})"
-        engine.declare(f'(rule {follow} :ruleset facts :name "{self.table}")')
-
-    def start(self, premises: Sequence[str], variable: str) -> None:
-        """Where the premises hold, what ``variable`` stands for is a start."""
-        self._rule(premises, [put(f"({self.table} {variable} {variable})")])
-
-    def step(self, premises: Sequence[str], variable: str, inputs: Sequence[str]) -> None:
-        """Where the premises hold, there is a step from ``variable`` to each of ``inputs``."""
-        self._rule(premises, [put(f"({self._step} {variable} {below})") for below in inputs])
-
-    def _rule(self, premises: Sequence[str], actions: Sequence[str]) -> None:
-        key = (*premises, *actions)
-        if key not in self._known:
-            self._known.add(key)
-            name = f"{self.table} {len(self._known)}"
-            body = f"({' '.join(premises)}) ({' '.join(actions)})"
-            self.engine.declare(f'(rule {body} :ruleset facts :name "{name}")')
-
-
 class EGraph:
     """An e-graph that holds typed tensor expressions.
 
@@ -70,7 +37,6 @@ class EGraph:
         vocabulary: What the integers in the tables stand for.
         commutative: Names of the operators whose operands a rule of the run swaps: queries need not.
         hides_known: Whether rules see no calls that equal constants.
-        typed_arities: Numbers of children of the e-nodes that rules make and whose types are found.
         on_constness: Called when :meth:`ask_constness` is called for the first time.
     """
 
@@ -82,23 +48,18 @@ class EGraph:
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
         self._told_types: list[NDArray[np.int64]] = []
-        self._loaders: set[str] = set()
-        self.typed_arities: set[int] = set()
         self.on_constness: Callable[[], None] | None = None
         self._tables = 0  # of predicates
-        self._non_constant = False  # whether it is derived what varies
         self._declared = 0  # symbols that have a table
         self._on_answer: list[OnAnswer] = []
         self._ask_tables: dict[str, None] = {}
-        self._is_tables: set[str] = set()
-        self._either: dict[int, str] = {}
-        self._reaches: dict[Hashable, Reach] = {}
-        self.engine.declare("(sort Expr)")
-        for name, columns in _RELATIONS.items():
-            self.engine.relation(name, *columns)
-        self.engine.inbox("un", 2)
+        self._reaches: dict[Hashable, tuple[str, str]] = {}
         for command in _SCHEMA:
             self.engine.declare(command)
+        self.engine.relation("isc", "Expr")
+        self.engine.relation("found", "Expr", "i64")
+        self.engine.inbox("un", 2)
+        self.engine.rule("load", "(un i j)", "(union (N i) (N j)) (delete (un i j))")
 
     # ---- tables and facts
 
@@ -127,12 +88,10 @@ class EGraph:
 
     def ask_non_constant(self) -> None:
         """Have ``varies`` derived: a rule asks for it."""
-        if not self._non_constant:
-            self._non_constant = True
-            self.ask_constness()
-            self.engine.relation("varies", "Expr")
-            for command in _VARYING:
-                self.engine.declare(command)
+        self.ask_constness()
+        if self.engine.relation("varies", "Expr"):
+            self.engine.rule("facts", "(= t (ty e))", put("(varies e)"))
+            self.engine.rule("facts", "(varies e) (isc e)", "(delete (varies e))")
 
     def predicate(self, test: Test) -> str:
         """The name of the engine's table of the ids that satisfy a test (after :meth:`flush`)."""
@@ -161,7 +120,7 @@ class EGraph:
         """Tell how many uses the classes of handles have (after :meth:`flush` of the handles)."""
         self.engine.declare("(function uses (Expr) i64 :merge (+ old new))")
         self.engine.inbox("used", 2)
-        self.engine.declare('(rule ((used i n)) ((set (uses (N i)) n) (delete (used i n))) :ruleset load :name "uses")')
+        self.engine.rule("load", "(used i n)", "(set (uses (N i)) n) (delete (used i n))")
         self._rows["used"] = sorted(counts.items())
         self.flush()
 
@@ -199,19 +158,25 @@ class EGraph:
 
         Its columns: atom, one operand, the other, class.
         """
-        if symbol not in self._either:
-            table = self._either[symbol] = f"either_{symbol}"
-            declare, row = self.engine.declare, f"({table} a x y e)"
+        table = f"either_{symbol}"
+        if self.engine.relation(table, "i64", "Expr", "Expr", "Expr"):
+            row = f"({table} a x y e)"
             both = f"{put(row)} {put(f'({table} a y x e)')}"
-            self.engine.relation(table, "i64", "Expr", "Expr", "Expr")
-            declare(f'(rule ((= e (n{symbol} a x y))) ({both}) :ruleset facts :name "{table}")')
-            declare(f'(rule ({row} (= v (val e))) ((delete {row})) :ruleset facts :name "known {table}")')
-        return self._either[symbol]
+            self.engine.rule("facts", f"(= e (n{symbol} a x y))", both)
+            self.engine.rule("facts", f"{row} (= v (val e))", f"(delete {row})")
+        return table
 
-    def reach(self, key: Hashable) -> Reach:
-        """The reachability relation of that key; declared when it is new."""
+    def reach(self, key: Hashable) -> tuple[str, str]:
+        """Two relations for a key: ``(<reach> class start)`` follows from ``(<step> class class)``.
+
+        A class is related to each start below it, so a step should not lead everywhere.
+        """
         if key not in self._reaches:
-            self._reaches[key] = Reach(self.engine, len(self._reaches))
+            number = len(self._reaches)
+            reach, step = self._reaches[key] = f"reach_{number}", f"step_{number}"
+            self.engine.relation(reach, "Expr", "Expr")
+            self.engine.relation(step, "Expr", "Expr")
+            self.engine.rule("facts", f"({step} x y) ({reach} y z)", put(f"({reach} x z)"))
         return self._reaches[key]
 
     # ---- questions that Python answers, each distinct one once
@@ -231,16 +196,13 @@ class EGraph:
             answer: answers, from nothing but the keys and the vocabulary.
             on_answer: told of the keys and parts of every answer before rules see it.
         """
-        declare = self.engine.declare
         ask, answered = f"ask_{len(keys)}", f"is_{len(keys)}_{parts}"
         if ask not in self._ask_tables:
             self._ask_tables[ask] = None
             row = f"({ask} q{''.join(f' k{i}' for i in range(len(keys)))})"
             self.engine.relation(ask, "i64", *["i64"] * len(keys))
-            declare(f'(rule ({row}) ((delete {row})) :ruleset load :name "answered {ask}")')
-        if answered not in self._is_tables:
-            self._is_tables.add(answered)
-            self.engine.inbox(answered, 1 + len(keys) + parts)
+            self.engine.rule("load", row, f"(delete {row})")
+        self.engine.inbox(answered, 1 + len(keys) + parts)
         number = len(self.vocabulary.inquiries)
         self.vocabulary.inquiries.append(Inquiry(keys, kind, answer))
         self._on_answer.append(on_answer)
@@ -267,35 +229,23 @@ class EGraph:
 
     def _loader(self, index: int, typed: bool) -> str:
         """The table that handles, atoms, types and children's handles of e-nodes go into to be loaded."""
-        table = f"{'typed' if typed else 'untyped'}_{index}"
-        if table not in self._loaders:
-            self._loaders.add(table)
-            declare, symbol = self.engine.declare, self.vocabulary.symbols[index]
+        table, symbol = f"{'typed' if typed else 'untyped'}_{index}", self.vocabulary.symbols[index]
+        if self.engine.inbox(table, 2 + typed + symbol.arity):
             children = [f"c{i}" for i in range(symbol.arity)]
             row = f"({table} i a{' t' if typed else ''} {' '.join(children)})"
             node = f"(n{index} a{''.join(f' (N {child})' for child in children)})"
             facts = f"{'(set (ty e) t)' if typed else ''} {_LEAF_FACTS.get(symbol.kind, '')}"
-            self.engine.inbox(table, 2 + typed + symbol.arity)
-            declare(
-                f"(rule ({row}) ((let e {node}) (union (N i) e) {facts} (delete {row}))"
-                f' :ruleset load :name "load {table}")'
-            )
+            self.engine.rule("load", row, f"(let e {node}) (union (N i) e) {facts} (delete {row})")
         return table
 
 
-_RELATIONS = {"isc": ("Expr",), "found": ("Expr", "i64")}
-
 _SCHEMA = (
+    "(sort Expr)",
     "(ruleset load)",
     "(ruleset facts)",
     "(constructor N (i64) Expr :unextractable)",
     "(function ty (Expr) i64 :merge (max old new))",
     "(function val (Expr) i64 :merge (min old new))",
-    '(rule ((un i j)) ((union (N i) (N j)) (delete (un i j))) :ruleset load :name "load un")',
 )
 
-_VARYING = (
-    f'(rule ((= t (ty e))) ({put("(varies e)")}) :ruleset facts :name "varies")',
-    '(rule ((varies e) (isc e)) ((delete (varies e))) :ruleset facts :name "varies not")',
-)
 _LEAF_FACTS = {"constant": f"(set (val e) a) {put('(isc e)')}"}

@@ -50,6 +50,7 @@ class Engine:
         self._egraph = egglog.EGraph()
         self._together: dict[tuple[str, ...], str] = {}
         self._declared: list[str] = []
+        self._known: set[str] = set()
         self._given: dict[str, set[tuple[int, ...]]] = {}
         memory = _SHARED_MEMORY if os.path.isdir(_SHARED_MEMORY) else None
         descriptor, self._file = tempfile.mkstemp(prefix="eqsat-", dir=memory)  # what the engine reads
@@ -64,13 +65,28 @@ class Engine:
         """
         self._declared.append(text)
 
-    def relation(self, name: str, *columns: str) -> None:
-        """Declare a relation; :func:`put` adds rows. (The engine's own kind gives each row an id, for nothing.)"""
-        self.declare(f"(function {name} ({' '.join(columns)}) Unit :no-merge)")
+    def relation(self, name: str, *columns: str) -> bool:
+        """Declare a relation, to which :func:`put` adds rows, if there is none of that name; whether it is new.
 
-    def inbox(self, name: str, width: int) -> None:
-        """Declare a relation of so many i64 columns whose rows come by :meth:`insert`."""
-        self.declare(f"(relation {name} ({' '.join(['i64'] * width)}))")
+        (The engine's own kind gives each row an id, for nothing.)
+        """
+        return self._declare_once(f"(function {name} ({' '.join(columns)}) Unit :no-merge)")
+
+    def inbox(self, name: str, width: int) -> bool:
+        """Declare a relation of so many i64 columns whose rows come by :meth:`insert`; whether it is new."""
+        return self._declare_once(f"(relation {name} ({' '.join(['i64'] * width)}))")
+
+    def rule(self, ruleset: str, premises: str, actions: str, name: str = "") -> None:
+        """Declare a rule, if there is none like it; by its name :meth:`run` tells what it did."""
+        named = name or f"{ruleset} {len(self._known)}"
+        self._declare_once(f"(rule ({premises}) ({actions}) :ruleset {ruleset}", f' :name "{named}")')
+
+    def _declare_once(self, text: str, rest: str = "") -> bool:
+        is_new = text not in self._known
+        if is_new:
+            self._known.add(text)
+            self.declare(text + rest)
+        return is_new
 
     def insert(self, table: str, rows: NDArray[np.int64]) -> None:
         """Add rows to an inbox."""

@@ -52,12 +52,8 @@ def node_type(symbol: Symbol, value: Any, children: Sequence[Type]) -> Type | No
 
 def find_types(egraph: EGraph, arity: int) -> None:
     """Have types found for the e-nodes of so many children in ``made_<arity>``, which rules made."""
-    if arity in egraph.typed_arities:
-        return
-    egraph.typed_arities.add(arity)
     engine = egraph.engine
-    engine.relation(f"made_{arity}", "i64", "i64", *["Expr"] * (arity + 1))
-    if arity > MAX_ARITY:
+    if not engine.relation(f"made_{arity}", "i64", "i64", *["Expr"] * (arity + 1)) or arity > MAX_ARITY:
         return
     name, answer = f"ty{arity}", partial(_type_found, egraph.vocabulary)
     children = [f"c{i}" for i in range(arity)]
@@ -66,14 +62,10 @@ def find_types(egraph: EGraph, arity: int) -> None:
     engine.relation(f"{name}_of", "Expr", *["i64"] * (2 + arity))
     known = "".join(f" (= t{i} (ty {child}))" for i, child in enumerate(children))
     row = f"({name}_of e s a {types})"
-    engine.declare(
-        f"(rule ((made_{arity} s a {' '.join(children)} e){known})"
-        f' ({put(row)} {put(f"({question.ask} s a {types})")}) :ruleset facts :name "{name} ask")'
-    )
-    engine.declare(
-        f"(rule ({row} ({question.answered} s a {types} t)) ((set (ty e) t) {put('(found e t)')})"
-        f' :ruleset facts :name "{name}")'
-    )
+    made = f"(made_{arity} s a {' '.join(children)} e){known}"
+    engine.rule("facts", made, f"{put(row)} {put(f'({question.ask} s a {types})')}")
+    typed = f"{row} ({question.answered} s a {types} t)"
+    engine.rule("facts", typed, f"(set (ty e) t) {put('(found e t)')}")
 
 
 def _type_found(vocabulary: Vocabulary, symbol: int, atom: int, *ids: int) -> Sequence[int] | None:
@@ -122,10 +114,9 @@ class ConstantFacts:
         egraph.hides_known = limit > 0
         self.on_fold = on_fold
         self._covered: set[int] = set()
-        self._constness: list[str] = []  # rules that derive it, once a rule asks for it
+        self._constness: list[str] = []  # premises that it follows from, once a rule asks for it
         self._answered: dict[int, str] = {}
         """Of each symbol whose e-nodes are folded, the premises that an e-node's value was found."""
-        self._acts: set[tuple[int, str]] = set()
         egraph.on_constness = self._derive_constness
 
     def update(self, prefilter: Prefilter | None) -> bool:
@@ -140,24 +131,21 @@ class ConstantFacts:
         return bool(new)
 
     def _cover(self, index: int, symbol: Symbol) -> None:
-        declare = self.egraph.engine.declare
         children = [f"c{i}" for i in range(symbol.arity)]
         row = f"(n{index} a {' '.join(children)})"
         if self.limit and symbol.kind == "call":
-            declare(f'(rule ((= e {row}) (= v (val e))) ((subsume {row})) :ruleset facts :name "known {index}")')
+            self.egraph.engine.rule("facts", f"(= e {row}) (= v (val e))", f"(subsume {row})")
         if is_foldable(symbol):
             constant = "".join(f" (isc {child})" for child in children)
-            self._constness.append(
-                f'(rule ((= e {row}){constant}) ({put("(isc e)")}) :ruleset facts :name "isc {index}")'
-            )
+            self._constness.append(f"(= e {row}){constant}")
             if self.egraph.on_constness is None:
                 self._derive_constness()
             if self.limit:
                 self._cover_values(index, f"(= e {row})", children)
 
     def _derive_constness(self) -> None:
-        for rule in self._constness:
-            self.egraph.engine.declare(rule)
+        for premises in self._constness:
+            self.egraph.engine.rule("facts", premises, put("(isc e)"))
         self._constness = []
 
     def _cover_values(self, index: int, node: str, children: list[str]) -> None:
@@ -171,8 +159,7 @@ class ConstantFacts:
             partial(self._folding.result, index),
             lambda keys, found: self._tell(index, keys, found[0]),
         )
-        ask = put(f"({question.ask} a {values})")
-        egraph.engine.declare(f'(rule ({node}{known}) ({ask}) :ruleset facts :name "fold{index} ask")')
+        egraph.engine.rule("facts", f"{node}{known}", put(f"({question.ask} a {values})"))
         self._answered[index] = f"{node}{known} ({question.answered} a {values} v)"
 
     def _tell(self, index: int, keys: Sequence[int], result: int) -> None:
@@ -183,16 +170,12 @@ class ConstantFacts:
 
     def _act(self, index: int, kind: str) -> None:
         """Compile what is done with values of a kind (``constant`` or ``tuple value``) when the first is found."""
-        if (index, kind) in self._acts:
-            return
-        self._acts.add((index, kind))
         actions = "(set (val e) v)"
         if kind == "constant":
             constant = self.egraph.symbol(Symbol("constant", None, 0))
             actions += f" (union e (n{constant} v)) {put('(isc e)')}"
         is_kind = self.egraph.predicate(Test(kind, "any", lambda value: True))
-        premises = f"{self._answered[index]} ({is_kind} v)"
-        self.egraph.engine.declare(f'(rule ({premises}) ({actions}) :ruleset facts :name "fold{index} {kind}")')
+        self.egraph.engine.rule("facts", f"{self._answered[index]} ({is_kind} v)", actions)
 
 
 class _Folding:

@@ -45,7 +45,7 @@ class ClassExpressions:
         declare = egraph.engine.declare
         declare("(function hd (Expr) i64 :merge (min old new))")
         declare("(ruleset names)")
-        declare('(rule ((= e (N i))) ((set (hd e) i)) :ruleset names :name "names")')
+        egraph.engine.rule("names", "(= e (N i))", "(set (hd e) i)")
 
     def add(self, lowered: Lowered) -> None:
         """Learn expressions that were lowered."""
@@ -180,10 +180,9 @@ class PythonRuleRunner(RuleRunner):
         columns = {name: f"h_{name}" for name in classes if name == root or name not in heads}
         named = " ".join(f"(= h_{name} (hd {name}))" for name in columns)
         columns |= {name: name for name in query.atom_variables}
-        declare = self.egraph.engine.declare
         row = f"({table} {' '.join(columns.values())})"
         self.egraph.engine.relation(table, *["i64"] * len(columns))
-        declare(f'(rule ({" ".join(query.premises)} {named}) ({put(row)}) :ruleset {self.ruleset} :name "{table}")')
+        self.egraph.engine.rule(self.ruleset, f"{' '.join(query.premises)} {named}", put(row), table)
         self._alternatives.append(Alternative(query, table, columns))
 
     def _apply(self, query: Query, values: dict[str, int]) -> bool:

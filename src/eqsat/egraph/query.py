@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.engine import put
 from eqsat.egraph.forms import (
     NodeForm,
     attrs_test,
@@ -301,20 +302,22 @@ class QueryCompiler:
     def _dominator(self, pattern: DominatorPattern, variable: str, query: Query) -> list[Query]:
         """``child``, and ``parent`` somewhere below it along ``path``: dominance itself speaks of one graph."""
         self.dependencies.symbols()  # new symbols may make new steps
-        reach = self.egraph.reach(pattern)
+        reach, step = self.egraph.reach(pattern)
+        rule = self.egraph.engine.rule
         for one in QueryCompiler(self.egraph, self.rule).queries([pattern.parent]):
             start = one.classes[pattern.parent]
             for premises in [one.premises] if one.premises else self._anything(start):
-                reach.start(premises, start)
+                rule("facts", " ".join(premises), put(f"({reach} {start} {start})"))
         for one in QueryCompiler(self.egraph, self.rule).queries([pattern.path]):
-            for inputs, premises in self._inputs(one, one.classes[pattern.path]):
-                reach.step(premises, one.classes[pattern.path], inputs)
+            top = one.classes[pattern.path]
+            for inputs, premises in self._inputs(one, top):
+                rule("facts", " ".join(premises), " ".join([put(f"({step} {top} {below})") for below in inputs]))
         found = []
         for one in self._match(pattern.child, variable, query):
             for inputs, premises in self._inputs(one, variable):
                 for below in inputs:
                     (parent,), opened = one._replace(premises=premises).fresh("p")
-                    opened = opened.where(f"({reach.table} {below} {parent})")
+                    opened = opened.where(f"({reach} {below} {parent})")
                     found += self._match(pattern.parent, parent, opened)
         return found
 
