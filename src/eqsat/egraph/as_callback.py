@@ -38,57 +38,52 @@ def as_callback(rule: Rewrite | PythonRule) -> DFPatternCallback:
             for what a callback is not told of.
     """
     if isinstance(rule, PythonRule):
-        return _PythonCallback(rule)
+        return _InPlace(rule)
     if any(ref.kind == "uses" for ref in refs_of(rule)):
         raise RuleError(f"rule {rule.name} asks for uses, which a callback is not told of")
     if len(rule.lhs) != 1:
         raise RuleError(f"rule {rule.name} joins {len(rule.lhs)} patterns: rewriting in place replaces one match only")
-    return _RewriteCallback(rule)
+    return _InPlace(rule)
 
 
-class _PythonCallback(DFPatternCallback):
-    def __init__(self, rule: PythonRule):
+class _InPlace(DFPatternCallback):
+    def __init__(self, rule: Rewrite | PythonRule):
         super().__init__(require_type=True)
         self.rule = rule
-        self.pattern = rule.lhs
+        self.pattern = rule.lhs if isinstance(rule, PythonRule) else rule.lhs[0]
 
     def callback(self, pre: Expr, post: Expr, node_map: NodeMap) -> Expr:
-        for nodes in (*node_map.values(), [post]):
-            for node in nodes:
-                check_types(node)
-        result = self.rule.result(post, node_map)
-        if isinstance(result, Refusal):
+        if isinstance(self.rule, PythonRule):
+            results = iter([_computed(self.rule, post, node_map)])
+        else:
+            results = (_rewritten(match, pre) for match in _matches(self.rule, post, node_map))
+        result = next((result for result in results if result is not None), None)
+        if result is None:
             return post
         _keep_type(self.rule.name, pre, result)
         return result
 
 
-class _RewriteCallback(DFPatternCallback):
-    def __init__(self, rule: Rewrite):
-        super().__init__(require_type=True)
-        self.rule = rule
-        (self.pattern,) = rule.lhs
+def _computed(rule: PythonRule, root: Expr, node_map: NodeMap) -> Expr | None:
+    for nodes in (*node_map.values(), [root]):
+        for node in nodes:
+            check_types(node)
+    result = rule.result(root, node_map)
+    return None if isinstance(result, Refusal) else result
 
-    def callback(self, pre: Expr, post: Expr, node_map: NodeMap) -> Expr:
-        for match in _matches(self.rule, post, node_map):
-            result = self._result(match, pre)
-            if result is not None:
-                return result
-        return post
 
-    def _result(self, match: _InPlaceMatch, pre: Expr) -> Expr | None:
-        (template,) = match.rule.rhs
-        try:
-            if not all(match.ask(guard.holds, guard.refs) for guard in match.rule.when):
-                return None
-            result = TemplateBuilder(match.rule.name, match).build(template)
-            check_types(result)
-        except (_NotKnown, OperatorError, TypeCheckError):
+def _rewritten(match: _InPlaceMatch, pre: Expr) -> Expr | None:
+    (template,) = match.rule.rhs
+    try:
+        if not all(match.ask(guard.holds, guard.refs) for guard in match.rule.when):
             return None
-        if template in match.bound and result._checked_type != pre._checked_type:
-            return None  # as in the e-graph: a matched part that only broadcasts to the result is not equal to it
-        _keep_type(self.rule.name, pre, result)
-        return result
+        result = TemplateBuilder(match.rule.name, match).build(template)
+        check_types(result)
+    except (_NotKnown, OperatorError, TypeCheckError):
+        return None
+    if template in match.bound and result._checked_type != pre._checked_type:
+        return None  # as in the e-graph: a matched part that only broadcasts to the result is not equal to it
+    return result
 
 
 def _matches(rule: Rewrite, post: Expr, node_map: NodeMap) -> Iterator[_InPlaceMatch]:

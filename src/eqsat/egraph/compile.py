@@ -40,12 +40,12 @@ class RuleRunner:
 
     def __init__(self, egraph: EGraph, rule: Rewrite | PythonRule, index: int, refuse: Refuse, fail: Fail):
         self.egraph = egraph
+        self.rule: Any = rule
         self.refuse = refuse
         self.fail = fail
         self.roots = rule.lhs if isinstance(rule, Rewrite) else (rule.lhs,)
         self.ruleset = f"rule{index}"
         self.growth = 0
-        self._name = rule.name
         self._compiled: set[tuple[object, ...]] = set()
         self._awaited: dict[tuple[DFPattern, ...], Dependencies] = {}
 
@@ -75,7 +75,7 @@ class RuleRunner:
             may_come = awaited.has_come(prefilter)
         if not may_come:
             return
-        compiler = QueryCompiler(self.egraph, self._name, either_order, prefilter)
+        compiler = QueryCompiler(self.egraph, self.rule.name, either_order, prefilter)
         for query in compiler.queries(roots):
             if (roots, query.key) not in self._compiled:
                 if not self._compiled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -38,11 +38,6 @@ def method_for(pattern: DFPattern, methods: Mapping[type[DFPattern], T]) -> T | 
     return next((methods[cls] for cls in type(pattern).__mro__ if cls in methods), None)
 
 
-def operator_name(pattern: DFPattern) -> str | None:
-    """The operator's name when a call pattern's callee is exactly an operator."""
-    return pattern.named.name if isinstance(pattern, CallPattern) and pattern.named is not None else None
-
-
 def untyped(pattern: DFPattern) -> DFPattern:
     """What is inside of type, dtype and shape patterns."""
     while isinstance(pattern, TypedPattern):
@@ -50,9 +45,13 @@ def untyped(pattern: DFPattern) -> DFPattern:
     return pattern
 
 
-@lru_cache(maxsize=1 << 12)
-def plain_operators(callee: DFPattern) -> tuple[Op, ...] | None:
-    """The operators that a pattern in callee position is an alternative of, None when it is something else."""
+def called_operators(callee: DFPattern, present: Callable[[], Iterable[Op]]) -> list[Op] | None:
+    """The operators that a pattern in callee position matches, None where it can match none.
+
+    Args:
+        callee: the pattern.
+        present: those that are called in the e-graph: what a wildcard stands for.
+    """
     found: dict[Op, None] = {}
     stack = [callee]
     while stack:
@@ -61,9 +60,16 @@ def plain_operators(callee: DFPattern) -> tuple[Op, ...] | None:
             stack += (one.right, one.left)
         elif isinstance(one, ExprPattern) and isinstance(one.expr, Op):
             found[one.expr] = None
-        else:
+        elif isinstance(one, WildcardPattern):
+            found |= dict.fromkeys(present())
+        elif isinstance(one, AttrPattern) and not may_be_function(one):
+            inside = called_operators(one.pattern, present)
+            if inside is None:
+                return None
+            found |= {op: None for op in inside if has_attributes(op, one.attrs)}
+        elif not may_be_function(one):
             return None
-    return tuple(found)
+    return list(found)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -78,7 +84,9 @@ def may_be_function(callee: DFPattern) -> bool:
 
 def _binary(pattern: DFPattern, name: str) -> tuple[CallPattern, DFPattern, DFPattern] | None:
     """A call pattern of the named operator and its two argument patterns, None when it is no such pattern."""
-    if not isinstance(pattern, CallPattern) or operator_name(pattern) != name or len(pattern.args or ()) != 2:
+    if not isinstance(pattern, CallPattern) or pattern.named is None or len(pattern.args or ()) != 2:
+        return None
+    if pattern.named.name != name:
         return None
     left, right = pattern.args or ()
     return pattern, left, right
@@ -125,19 +133,9 @@ def value_test(holds: Callable[[Any], bool]) -> Test:
     return Test("constant", holds, lambda constant: holds(constant.data.numpy()))
 
 
-def name_test(name: str) -> Test:
-    """Whether a variable has a name."""
-    return Test("var", ("named", name), lambda var: bool(var.name_hint == name))
-
-
 def identity_test(var: Var) -> Test:
     """Whether a variable is ``var``."""
     return Test("var", ("same", var.vid), lambda other: bool(other.vid is var.vid))
-
-
-def field_test(index: int) -> Test:
-    """Whether a projection is to field ``index``."""
-    return Test("project", index, lambda field: bool(field == index))
 
 
 def attrs_test(op: Op, wanted: Attrs) -> Test:
@@ -178,11 +176,13 @@ def function_form(pattern: DFPattern) -> NodeForm:
 
 
 def _variable_form(pattern: VarPattern) -> NodeForm:
-    return NodeForm("var", (), name_test(pattern.name) if pattern.name else None)
+    test = Test("var", ("named", pattern.name), lambda var: bool(var.name_hint == pattern.name))
+    return NodeForm("var", (), test if pattern.name else None)
 
 
 def _projection_form(pattern: TupleGetItemPattern) -> NodeForm:
-    return NodeForm("project", (pattern.tuple,), field_test(pattern.index) if pattern.index >= 0 else None)
+    test = Test("project", pattern.index, lambda field: bool(field == pattern.index))
+    return NodeForm("project", (pattern.tuple,), test if pattern.index >= 0 else None)
 
 
 _NODE_FORMS: dict[type[DFPattern], Callable[[Any], NodeForm]] = {

@@ -13,13 +13,13 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.forms import (
     NodeForm,
     attrs_test,
+    called_operators,
     identity_test,
     may_be_function,
     method_for,
     needed_heads,
     node_form,
     pattern_of_expr,
-    plain_operators,
     reassociations,
     type_test,
     value_test,
@@ -197,8 +197,8 @@ class Prefilter:
             return [np.arange(self.snapshot.node_count)]
         found = []
         for form in (pattern, *reassociations(pattern)):
-            plain = plain_operators(form.op)
-            for op in self._operators if plain is None else plain:
+            called = called_operators(form.op, lambda: self._operators)
+            for op in self._operators if called is None else called:
                 nodes = partial(self._nodes, "call", op, test=None if wanted is None else attrs_test(op, wanted))
                 found += nodes(below=form.args)
                 if form.args is not None and op.name in SWAPPED:

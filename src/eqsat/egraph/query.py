@@ -14,14 +14,13 @@ from eqsat.egraph.engine import put
 from eqsat.egraph.forms import (
     NodeForm,
     attrs_test,
+    called_operators,
     function_form,
     identity_test,
     may_be_function,
     method_for,
     node_form,
-    operator_name,
     pattern_of_expr,
-    plain_operators,
     reassociations,
     type_test,
     untyped,
@@ -43,7 +42,6 @@ from eqsat.relay.dataflow_pattern import (
     WildcardPattern,
 )
 from eqsat.relay.dataflow_pattern.analysis import SWAPPED
-from eqsat.relay.dataflow_pattern.attributes import has_attributes
 from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Constant, Expr, Op, Var
 
@@ -143,17 +141,10 @@ class QueryCompiler:
 
     def queries(self, roots: Sequence[DFPattern]) -> list[Query]:
         """All ways to match the root patterns together; the variable of root ``i`` is in ``classes``."""
-        found = [Query()]
-        for root in roots:
-            step = []
-            for query in found:
-                (variable,), opened = query.fresh("e")
-                step += self._match(root, variable, opened)
-            found = step
-            if not found:
-                return []  # as for most rules: their operators are not in the graph
-            if len(found) > MAX_QUERIES:
-                raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
+        variables, opened = Query().fresh("e", len(roots))
+        found = self._all(roots, variables, opened)
+        if not found:
+            return []  # as for most rules: their operators are not in the graph
         patterns = list(dict.fromkeys(pattern for root in roots for pattern in subpatterns(root)))
         keyed = {(query.premises, *map(query.classes.get, patterns)): query for query in found}
         return [query._replace(key=key) for key, query in keyed.items()]
@@ -176,7 +167,7 @@ class QueryCompiler:
         return [found if pattern in found.classes else found.bind(pattern, variable) for found in matches]
 
     def _all(self, patterns: Iterable[DFPattern], variables: Iterable[str], query: Query) -> list[Query]:
-        """Match children of an e-node."""
+        """Match several patterns together."""
         found = [query]
         for pattern, variable in zip(patterns, variables, strict=True):
             found = [deeper for one in found for deeper in self._match(pattern, variable, one)]
@@ -254,7 +245,7 @@ class QueryCompiler:
         return found
 
     def _call_of(self, pattern: CallPattern, variable: str, index: int, query: Query) -> list[Query]:
-        commutes = pattern.args is not None and operator_name(pattern) in self.commuted
+        commutes = pattern.args is not None and pattern.named is not None and pattern.named.name in self.commuted
         both = self.either_order if commutes else None
         head, opened = self._node(pattern, variable, index, query, both)
         if pattern.args is None:
@@ -276,25 +267,19 @@ class QueryCompiler:
                 found += self._all((pattern.op, *pattern.args), (callee, *arguments), opened)
         return found
 
-    def _operators(self, pattern: DFPattern) -> list[Op]:
-        """The operators, of those in the e-graph, that a pattern in callee position matches."""
-        plain = plain_operators(pattern)
-        if plain is not None:
-            return list(plain)
-        if may_be_function(pattern) and not isinstance(pattern, WildcardPattern):
-            return []
-        if isinstance(pattern, AltPattern):
-            left = self._operators(pattern.left)
-            return left + [op for op in self._operators(pattern.right) if op not in left]
-        if isinstance(pattern, AttrPattern):
-            return [op for op in self._operators(pattern.pattern) if has_attributes(op, pattern.attrs)]
-        if isinstance(pattern, WildcardPattern):
-            calls = [self.egraph.vocabulary.symbols[index].op for index in self.dependencies.symbols()]
-            return list(dict.fromkeys(op for op in calls if op is not None))
-        raise RuleError(
-            f"rule {self.rule}: a call of a {type(pattern).__name__} cannot be matched in an e-graph:"
-            " match the operator, or a FunctionPattern"
-        )
+    def _operators(self, callee: DFPattern) -> list[Op]:
+        found = called_operators(callee, self._present)
+        if found is None:
+            raise RuleError(
+                f"rule {self.rule}: a call of a {type(callee).__name__} cannot be matched in an e-graph:"
+                " match the operator, or a FunctionPattern"
+            )
+        return found
+
+    def _present(self) -> list[Op]:
+        """The operators that are called in the e-graph."""
+        calls = [self.egraph.vocabulary.symbols[index].op for index in self.dependencies.symbols()]
+        return list(dict.fromkeys(op for op in calls if op is not None))
 
     def _alt(self, pattern: AltPattern, variable: str, query: Query) -> list[Query]:
         return self._match(pattern.left, variable, query) + self._match(pattern.right, variable, query)
