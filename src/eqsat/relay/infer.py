@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from eqsat.relay.adt import Constructor
 from eqsat.relay.expr import Constant, Expr, Function, GlobalVar, Var
@@ -16,6 +17,8 @@ from eqsat.relay.inferencer import Inferencer, named_dims
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import FuncType, Type
 from eqsat.relay.visitor import post_order, rebuild
+
+_types_alone: WeakKeyDictionary[Expr, Type] = WeakKeyDictionary()
 
 
 def infer_types(
@@ -81,6 +84,25 @@ class Typing:
     def extend(self, root: Expr) -> None:
         """Find the types of ``root`` and of all nodes below it."""
         self._inferencer.run(root)
+
+
+def type_of(expr: Expr) -> Type:
+    """Find the type of an expression by itself, as type patterns ask for it, whatever its ``checked_type`` says.
+
+    Nodes are immutable, so their types are remembered, except where a variable without annotation takes part: what is
+    deduced for it depends on all its uses in ``expr``.
+
+    Raises:
+        TypeCheckError: As for :func:`infer_types`.
+    """
+    if expr in _types_alone:
+        return _types_alone[expr]
+    below = post_order(expr, children=lambda node: () if node in _types_alone else node.children())
+    types = {node: _types_alone[node] for node in below if node in _types_alone}
+    extend_types(types, expr)
+    if all(node.type_annotation is not None for node in below if isinstance(node, Var)):
+        _types_alone.update(types)
+    return types[expr]
 
 
 def infer_type(root: Expr, module: IRModule | None = None) -> Expr:

@@ -12,7 +12,6 @@ from eqsat.relay.dataflow_pattern.language import (
     DFPattern,
     DominatorPattern,
     ExprPattern,
-    FunctionPattern,
     LetPattern,
     TuplePattern,
     WildcardPattern,
@@ -20,6 +19,7 @@ from eqsat.relay.dataflow_pattern.language import (
     is_operator,
 )
 from eqsat.relay.expr import Call, Expr, Op
+from eqsat.relay.visitor import children_first
 
 _analyses: WeakKeyDictionary[DFPattern, PatternAnalysis] = WeakKeyDictionary()
 
@@ -42,21 +42,7 @@ class PatternAnalysis:
     @cached_property
     def order(self) -> list[DFPattern]:
         """Every pattern object once, children first (cycles are cut where they close)."""
-        order: list[DFPattern] = []
-        opened: set[DFPattern] = set()
-        done: set[DFPattern] = set()
-        stack = [self.root]
-        while stack:
-            top = stack[-1]
-            if top not in opened:
-                opened.add(top)
-                stack.extend(child for child in reversed(top.children()) if child not in opened)
-                continue
-            stack.pop()
-            if top not in done:
-                done.add(top)
-                order.append(top)
-        return order
+        return children_first([self.root], DFPattern.children)
 
     @cached_property
     def self_contained(self) -> frozenset[DFPattern]:
@@ -89,18 +75,10 @@ class PatternAnalysis:
         return frozenset(contained)
 
     @cached_property
-    def dominators(self) -> list[DominatorPattern]:
-        return [pattern for pattern in self.order if isinstance(pattern, DominatorPattern)]
-
-    @cached_property
-    def functions(self) -> list[FunctionPattern]:
-        return [pattern for pattern in self.order if isinstance(pattern, FunctionPattern)]
-
-    @cached_property
     def entering_lets(self) -> list[DFPattern]:
         """The patterns through which a match may get into the scope of a let: they match lets and go on inside."""
         lets: list[DFPattern] = [pattern for pattern in self.order if isinstance(pattern, LetPattern)]
-        return lets + [region.path for region in self.dominators]
+        return lets + [pattern.path for pattern in self.order if isinstance(pattern, DominatorPattern)]
 
     @cached_property
     def feeders(self) -> list[DFPattern]:

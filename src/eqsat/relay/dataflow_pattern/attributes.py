@@ -6,7 +6,6 @@ attribute accepts follows from the kind that the operator's schema declares for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from eqsat.errors import PatternError
@@ -38,19 +37,11 @@ def _op_has(op: Op, name: str, value: Any) -> bool:
 
 
 def _call_has(call: Call, wanted: Attrs) -> bool:
-    attrs = call.attrs
-    if attrs is None:
-        # an operator without attributes builds calls whose attributes are undefined
-        return not wanted
-    kinds = _kinds(call)
-    for name, value in wanted.items():
-        if name not in attrs or not _equal(value, attrs[name], kinds.get(name, "any"), name, call):
-            return False
-    return True
-
-
-def _kinds(call: Call) -> Mapping[str, str]:
-    return {field.name: field.kind for field in call.op.fields} if isinstance(call.op, Op) else {}
+    held = call.attrs or {}  # an operator without attributes builds calls whose attributes are undefined
+    kinds = {field.name: field.kind for field in call.op.fields} if isinstance(call.op, Op) else {}
+    return all(
+        name in held and _equal(value, held[name], kinds.get(name, "any"), name, call) for name, value in wanted.items()
+    )
 
 
 def _function_equal(value: Any, stored: Any) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Generic, TypeVar
 from weakref import WeakSet
 
@@ -37,16 +38,8 @@ class AncestorTree(Generic[T]):
 
     def common_ancestor(self, nodes: Iterable[T]) -> T | None:
         """The lowest node that is above or equal to all of ``nodes`` (those not in the forest stand alone)."""
-        common: T | None = None
-        first = True
-        for node in nodes:
-            if node not in self.depth:
-                return None
-            common = node if first else self._meet(common, node)
-            first = False
-            if common is None:
-                return None
-        return common
+        known = [node if node in self.depth else None for node in nodes]
+        return reduce(self._meet, known) if known else None
 
     def is_above(self, ancestor: T, node: T) -> bool:
         """Whether ``node`` lies strictly below ``ancestor``."""
@@ -93,17 +86,17 @@ class DataflowGraph:
         their right sides to the match. A recursive call, inside the value of the let
         that binds the callee, is no use of the callee: the graph is acyclic.
         """
-        users: dict[Expr, list[Expr]] = {}
+        users: defaultdict[Expr, list[Expr]] = defaultdict(list)
         recursive = self._recursive_calls
         for node in self.order:
             if type(node) is Let:
-                users.setdefault(node.value, []).append(node.var)
-                users.setdefault(node.body, []).append(node)
+                users[node.value].append(node.var)
+                users[node.body].append(node)
                 continue
             if type(node) is Match:
-                users.setdefault(node.data, []).extend(node.binds)
+                users[node.data].extend(node.binds)
                 for clause in node.clauses:
-                    users.setdefault(clause.rhs, []).append(node)
+                    users[clause.rhs].append(node)
                 continue
             operands: tuple[Expr, ...] = node.children()
             if type(node) is Function:
@@ -111,10 +104,7 @@ class DataflowGraph:
             elif recursive and node in recursive:
                 operands = operands[1:]
             for operand in operands:
-                if operand in users:
-                    users[operand].append(node)
-                else:
-                    users[operand] = [node]
+                users[operand].append(node)
         return users
 
     def inputs(self, node: Expr) -> tuple[Expr, ...]:
@@ -167,7 +157,7 @@ class DataflowGraph:
 
 
 _straight: WeakSet[Expr] = WeakSet()
-_BINDERS = frozenset({Function, Let, Match})
+BINDERS = frozenset({Function, Let, Match})
 
 
 def is_straight(root: Expr) -> bool:
@@ -181,7 +171,7 @@ def is_straight(root: Expr) -> bool:
         node = stack.pop()
         if node in seen or node in _straight:
             continue
-        if type(node) in _BINDERS:
+        if type(node) in BINDERS:
             return False
         seen.add(node)
         stack.extend(node.children())

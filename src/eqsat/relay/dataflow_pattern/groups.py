@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from eqsat.relay.dataflow_pattern.analysis import PatternAnalysis, analyse, is_fuzzy
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
-from eqsat.relay.dataflow_pattern.language import ConstantPattern, DFPattern, ExprPattern
+from eqsat.relay.dataflow_pattern.language import (
+    ConstantPattern,
+    DFPattern,
+    DominatorPattern,
+    ExprPattern,
+    FunctionPattern,
+)
 from eqsat.relay.dataflow_pattern.matcher import Matcher, NodeMap
-from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
+from eqsat.relay.expr import Call, Constant, Expr, Function, Op
 from eqsat.relay.visitor import post_order
 
 PARTITIONED = "PartitionedFromPattern"
@@ -84,7 +90,10 @@ def _group(analysis: PatternAnalysis, root: Expr, bound: NodeMap, number: int) -
     inside = _fuzzy_interior(analysis, bound)
     inputs: dict[Expr, None] = {}
     for pattern in analysis.feeders:
-        for candidate in _candidates(pattern, bound):
+        matched = bound.get(pattern, [])
+        if is_fuzzy(pattern):
+            matched = [operand for node in matched for operand in _operands(node)]
+        for candidate in matched:
             kind = type(candidate)
             if kind is Op or kind is Function or candidate in inside or (kind is Constant and _embeds(pattern)):
                 continue
@@ -96,25 +105,16 @@ def _group(analysis: PatternAnalysis, root: Expr, bound: NodeMap, number: int) -
 def _fuzzy_interior(analysis: PatternAnalysis, bound: NodeMap) -> set[Expr]:
     """What belongs inside though a leaf of the pattern may have matched it."""
     inside: set[Expr] = set()
-    for region in analysis.dominators:
-        inside.update(bound.get(region.parent, ()), bound.get(region.path, ()))
-    for pattern in analysis.functions:
-        for function in bound.get(pattern, ()):
-            inside.update(post_order(function))
+    for pattern in analysis.order:
+        if isinstance(pattern, DominatorPattern):
+            inside.update(bound.get(pattern.parent, ()), bound.get(pattern.path, ()))
+        elif isinstance(pattern, FunctionPattern) and pattern in bound:
+            inside.update(post_order(*bound[pattern]))
     return inside
 
 
-def _candidates(pattern: DFPattern, bound: NodeMap) -> list[Expr]:
-    matched = bound.get(pattern, [])
-    if not is_fuzzy(pattern):
-        return matched
-    return [operand for node in matched for operand in _operands(node)]
-
-
-def _operands(node: Expr) -> tuple[Expr, ...]:
-    if isinstance(node, Call):
-        return node.args
-    return node.fields if isinstance(node, Tuple) else ()
+def _operands(node: Expr) -> Sequence[Expr]:
+    return node.args if isinstance(node, Call) else node.children()
 
 
 def _embeds(pattern: DFPattern) -> bool:

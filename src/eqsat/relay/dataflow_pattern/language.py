@@ -14,30 +14,21 @@ from typing import Any, ClassVar, TypeVar
 
 from eqsat.errors import PatternError
 from eqsat.relay.attrs import Attrs, normalize
-from eqsat.relay.dataflow_pattern.types import type_of
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.infer import type_of
 from eqsat.relay.structural import values_equal
 from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.visitor import children_first
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _implementations: dict[str, Callable[..., Any]] = {}
 
 
-def implements(method: str) -> Callable[[_F], _F]:
-    """Register a function as what a method of patterns does; a decorator.
-
-    The matcher and the partitioner are built on the pattern classes of this module, which cannot import them.
-
-    Args:
-        method: ``"match"`` or ``"partition"``.
-    """
-
-    def register(function: _F) -> _F:
-        _implementations[method] = function
-        return function
-
-    return register
+def implements_method(function: _F) -> _F:
+    """Make a function, which is built on the classes of this module, what the method of its name does; a decorator."""
+    _implementations[function.__name__] = function
+    return function
 
 
 class DFPattern:
@@ -80,11 +71,12 @@ class DFPattern:
 
     def same_expression(self) -> tuple[DFPattern, ...]:
         """The sub-patterns that are matched against the very expression that this pattern is matched against."""
-        return ()
+        return self.children() if self.kind is None else ()
 
     def operands(self, expr: Any) -> Sequence[Expr] | None:
         """What the sub-patterns must match where ``expr`` is of class :attr:`kind`; None where it does not match."""
-        return ()
+        children: Sequence[Expr] = expr.children()
+        return children
 
     def __call__(self, *args: Any) -> CallPattern:
         """A call of what this matches; ``p(None)`` matches calls with any arguments."""
@@ -212,9 +204,6 @@ class WildcardPattern(DFPattern):
         self.pattern = pattern
         WildcardPattern.redirections += 1
 
-    def same_expression(self) -> tuple[DFPattern, ...]:
-        return self.children()
-
 
 class CallPattern(DFPattern):
     """Matches a call. ``args``: patterns of all arguments, or None for any arguments.
@@ -303,14 +292,9 @@ class TuplePattern(DFPattern):
 
 
 class ManyPattern(DFPattern):
-    """Matches any number of fields of a tuple that follow each other; it stands among the fields of a tuple pattern.
+    """Matches any number of fields of a tuple that follow each other, each by a copy of the patterns inside.
 
-    Each field is matched by a copy of the patterns inside.
-
-    Args:
-        pattern: what each field matches.
-        shared: patterns inside that are not copied: they match the same expression in all fields.
-        some: what at least one field matches; only those that do not match it need to match ``pattern``.
+    The arguments are those of :func:`many`.
     """
 
     parts = ("some", "pattern")
@@ -323,18 +307,10 @@ class ManyPattern(DFPattern):
     @cached_property
     def own(self) -> tuple[DFPattern, ...]:
         """The patterns inside of which each field has a copy, children first."""
-        found: dict[DFPattern, None] = {}
-        stack = [(child, False) for child in reversed(self.children())]
-        while stack:
-            pattern, is_done = stack.pop()
-            if is_done:
-                found[pattern] = None
-            elif pattern not in found and pattern not in self.shared and not is_operator(pattern):
-                if isinstance(pattern, WildcardPattern) and pattern.pattern is not None:
-                    raise PatternError("many() cannot repeat a recursive pattern (redirect_to)")
-                stack.append((pattern, True))
-                stack += [(child, False) for child in reversed(pattern.children())]
-        return tuple(found)
+        found = children_first(self.children(), DFPattern.children, stop=self.shared)
+        if any(isinstance(pattern, WildcardPattern) and pattern.pattern is not None for pattern in found):
+            raise PatternError("many() cannot repeat a recursive pattern (redirect_to)")
+        return tuple(pattern for pattern in found if not is_operator(pattern))
 
     def copy(self, index: int) -> Copy:
         """The patterns that match field ``index`` of those that this stands for; always the same ones."""
@@ -390,9 +366,6 @@ class IfPattern(DFPattern):
     def __init__(self, cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern):
         self.cond, self.true_branch, self.false_branch = map(pattern_of, (cond, true_branch, false_branch))
 
-    def operands(self, expr: If) -> Sequence[Expr] | None:
-        return expr.children()
-
 
 class LetPattern(DFPattern):
     """Matches a let; the variable is matched like any other expression."""
@@ -415,9 +388,6 @@ class AltPattern(DFPattern):
     def __init__(self, left: DFPattern, right: DFPattern):
         self.left, self.right = pattern_of(left), pattern_of(right)
 
-    def same_expression(self) -> tuple[DFPattern, ...]:
-        return (self.left, self.right)
-
 
 class AttrPattern(DFPattern):
     """Matches what ``pattern`` does, if its attributes have the values ``attrs``."""
@@ -432,9 +402,6 @@ class AttrPattern(DFPattern):
                 raise PatternError(f"has_attr: {name}=None matches nothing; ask for a value, or test it in a check")
         self.pattern = pattern_of(pattern)
         self.attrs = Attrs(attrs)
-
-    def same_expression(self) -> tuple[DFPattern, ...]:
-        return (self.pattern,)
 
 
 class TypedPattern(DFPattern):
@@ -459,9 +426,6 @@ class TypedPattern(DFPattern):
     def fitted(self, ty: TensorType) -> Type:
         """The type that satisfies the condition and is like ``ty`` in all that the condition leaves open."""
         raise NotImplementedError
-
-    def same_expression(self) -> tuple[DFPattern, ...]:
-        return (self.pattern,)
 
 
 class TypePattern(TypedPattern):
@@ -561,25 +525,20 @@ def _holds_none(value: Any) -> bool:
 
 def at_same_expression(pattern: DFPattern) -> list[DFPattern]:
     """``pattern`` and all patterns that matching it tries against the same expression."""
-    seen: dict[DFPattern, None] = {}
-    stack = [pattern]
-    while stack:
-        top = stack.pop()
-        if top not in seen:
-            seen[top] = None
-            stack.extend(reversed(top.same_expression()))
-    return list(seen)
+    return subpatterns(pattern, DFPattern.same_expression)
 
 
-def subpatterns(pattern: DFPattern) -> list[DFPattern]:
-    """``pattern`` and all patterns in it, each once, in the order in which they are written."""
+def subpatterns(
+    pattern: DFPattern, below: Callable[[DFPattern], Sequence[DFPattern]] = DFPattern.children
+) -> list[DFPattern]:
+    """``pattern`` and all patterns in it, each once, in the order in which they are written; ``below`` gives parts."""
     found: dict[DFPattern, None] = {}
     stack = [pattern]
     while stack:
         top = stack.pop()
         if top not in found:
             found[top] = None
-            stack.extend(reversed(top.children()))
+            stack.extend(reversed(below(top)))
     return list(found)
 
 
@@ -588,9 +547,11 @@ def is_operator(pattern: DFPattern) -> bool:
     return type(pattern) is ExprPattern and type(pattern.expr) is Op
 
 
-def is_expr(expr: Expr) -> ExprPattern:
-    """Matches what is structurally equal to ``expr``."""
-    return ExprPattern(expr)
+is_expr = ExprPattern
+is_tuple = TuplePattern
+is_if = IfPattern
+is_let = LetPattern
+dominates = DominatorPattern
 
 
 def is_op(op_name: str) -> ExprPattern:
@@ -613,11 +574,6 @@ def wildcard(*, label: str | None = None) -> WildcardPattern:
     return _labelled(WildcardPattern(), label)
 
 
-def is_tuple(fields: Sequence[DFPattern] | None) -> TuplePattern:
-    """Matches a tuple of the given fields, or any tuple for None."""
-    return TuplePattern(fields)
-
-
 def many(field: DFPattern, *, shared: Sequence[DFPattern] = (), some: DFPattern | None = None) -> ManyPattern:
     """Any number of fields of a tuple, among those that :func:`is_tuple` gets: ``is_tuple([x, many(y), z])``.
 
@@ -632,16 +588,6 @@ def many(field: DFPattern, *, shared: Sequence[DFPattern] = (), some: DFPattern 
 def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
     """Matches field ``index``, or any field, of a tuple."""
     return TupleGetItemPattern(tuple_value, index)
-
-
-def is_if(cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern) -> IfPattern:
-    """Matches an if."""
-    return IfPattern(cond, true_branch, false_branch)
-
-
-def is_let(var: DFPattern, value: DFPattern, body: DFPattern) -> LetPattern:
-    """Matches a let."""
-    return LetPattern(var, value, body)
 
 
 def has_type(ttype: Type, pattern: DFPattern | None = None) -> TypePattern:
@@ -662,8 +608,3 @@ def has_shape(shape: Sequence[Any], pattern: DFPattern | None = None) -> ShapePa
 def has_attr(attrs: Mapping[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
     """Matches what has the given attribute values and matches ``pattern``, if given."""
     return AttrPattern(_or_wildcard(pattern), attrs)
-
-
-def dominates(parent: DFPattern, path: DFPattern | None, child: DFPattern) -> DominatorPattern:
-    """Matches a region that ends at ``child``; see :class:`DominatorPattern`."""
-    return DominatorPattern(parent, path, child)

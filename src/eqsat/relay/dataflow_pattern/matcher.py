@@ -27,7 +27,7 @@ from eqsat.relay.dataflow_pattern.language import (
     TuplePattern,
     TypedPattern,
     WildcardPattern,
-    implements,
+    implements_method,
     pattern_of,
 )
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
@@ -197,11 +197,7 @@ def _arguments(m: Matcher, pattern: CallPattern, expr: Call, rest: Goals) -> Goa
     if key in m._failed:
         return FAIL
     rest = (_commit, pattern, expr, rest)
-    return m.choose(_pairwise(wanted, expr.args, rest), (_swapped, wanted, expr, rest), key)
-
-
-def _swapped(m: Matcher, wanted: Sequence[DFPattern], expr: Call, rest: Goals) -> Goals:
-    return _pairwise(wanted[::-1], expr.args, rest)
+    return m.choose(_pairwise(wanted, expr.args, rest), _pairwise(wanted[::-1], expr.args, rest), key)
 
 
 def _reassociate(m: Matcher, pattern: CallPattern, expr: Call, rest: Goals) -> Goals:
@@ -268,12 +264,7 @@ def _arrange(m: Matcher, pattern: TuplePattern, matching: Any, rest: Goals) -> G
     goals: Goals = (_gather, pattern, (expr, counts), rest)
     for field, value in zip(reversed(pattern.arranged(counts)), reversed(expr.fields), strict=True):
         goals = (_visit_copy if isinstance(field, Copy) else _visit, field, value, goals)
-    return m.choose(goals, (_arrange_again, pattern, matching, rest))
-
-
-def _arrange_again(m: Matcher, pattern: TuplePattern, matching: Any, rest: Goals) -> Goals:
-    m._choices.pop()
-    return _arrange(m, pattern, matching, rest)
+    return m.choose(goals, (_pop_choice, None, None, (_arrange, pattern, matching, rest)))
 
 
 def _visit_copy(m: Matcher, field: Copy, expr: Expr, rest: Goals) -> Goals:
@@ -366,17 +357,13 @@ def _branch(m: Matcher, region: _Region, node: Expr, rest: Goals) -> Goals:
     parent = region.pattern.parent
     if parent in m.bound:
         return rest if m.bound_to(parent) is node else _path(m, region, node, rest)
-    return m.choose((_visit, parent, node, (_pop_choice, None, None, rest)), (_path_choice, region, node, rest))
+    otherwise = (_pop_choice, None, None, (_path, region, node, rest))
+    return m.choose((_visit, parent, node, (_pop_choice, None, None, rest)), otherwise)
 
 
 def _pop_choice(m: Matcher, _: None, __: None, rest: Goals) -> Goals:
     m._choices.pop()
     return rest
-
-
-def _path_choice(m: Matcher, region: _Region, node: Expr, rest: Goals) -> Goals:
-    m._choices.pop()
-    return _path(m, region, node, rest)
 
 
 def _path(m: Matcher, region: _Region, node: Expr, rest: Goals) -> Goals:
@@ -421,7 +408,7 @@ def _action_of(cls: type[DFPattern]) -> Callable[..., Goals]:
     return _ACTIONS[cls]
 
 
-@implements("match")
+@implements_method
 def match(pattern: DFPattern, expr: Expr) -> bool:
     """Whether ``pattern`` matches ``expr``; users of nodes outside of ``expr`` do not count."""
     if not isinstance(expr, Expr):

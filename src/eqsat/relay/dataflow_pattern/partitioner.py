@@ -12,14 +12,14 @@ from eqsat.collector import paused_gc
 from eqsat.errors import PatternError
 from eqsat.relay.adt import Match
 from eqsat.relay.dataflow_pattern.analysis import analyse
-from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.graph import BINDERS, DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import PARTITIONED, Group, find_groups
-from eqsat.relay.dataflow_pattern.language import DFPattern, FunctionPattern, implements
+from eqsat.relay.dataflow_pattern.language import DFPattern, FunctionPattern, implements_method
 from eqsat.relay.expr import Call, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.visitor import post_order
+from eqsat.relay.visitor import post_order, rebuild, substitute
 
 
-@implements("partition")
+@implements_method
 @paused_gc()
 def partition(
     pattern: DFPattern,
@@ -71,13 +71,12 @@ def carve(expr: Expr, groups: Mapping[Expr, Group], function_of: Callable[[Group
         return groups[node].inputs if node in groups else node.children()
 
     new: dict[Expr, Expr] = {}
-    changed = new.keys()
     for node in post_order(expr, children=operands) if groups else ():
-        below = operands(node)
         if node in groups:
-            new[node] = Call(function_of(groups[node]), [new.get(child, child) for child in below], span=node.span)
-        elif not changed.isdisjoint(below):
-            new[node] = node.with_children([new.get(child, child) for child in below])
+            args = [new[child] for child in groups[node].inputs]
+            new[node] = Call(function_of(groups[node]), args, span=node.span)
+        else:
+            new[node] = rebuild(node, new)
     return new.get(expr, expr)
 
 
@@ -95,7 +94,7 @@ def close_binders(group: Group, entering: Sequence[DFPattern], graph: DataflowGr
     ``entering`` are the patterns that may have looked into a let.
     """
     lets = [node for pattern in entering for node in group.bound.get(pattern, ()) if type(node) is Let]
-    if not lets and _BINDERS.isdisjoint(map(type, group.interior)):
+    if not lets and BINDERS.isdisjoint(map(type, group.interior)):
         return group
     inside = set(group.interior)
     if not inside.issuperset(lets):
@@ -108,19 +107,12 @@ def close_binders(group: Group, entering: Sequence[DFPattern], graph: DataflowGr
     return Group(group.root, group.bound, inputs, post_order(group.root, stop=inputs), group.number)
 
 
-_BINDERS = frozenset({Function, Let, Match})
-
-
 def group_function(group: Group, attrs: Mapping[str, Any]) -> Function:
     """What ``group`` computes as a function of its inputs, with ``attrs`` besides the operators' names."""
     params = [Var(f"FunctionVar_{group.number}_{k}") for k in range(len(group.inputs))]
-    body: dict[Expr, Expr] = dict(zip(group.inputs, params, strict=True))
-    for node in group.interior:
-        children = node.children()
-        if not body.keys().isdisjoint(children):
-            body[node] = node.with_children([body.get(child, child) for child in children])
+    body = substitute(group.root, dict(zip(group.inputs, params, strict=True)))
     name = "".join([_label(node) for node in group.interior if type(node) is not Op])
-    return Function(params, body.get(group.root, group.root), attrs={PARTITIONED: name, **attrs})
+    return Function(params, body, attrs={PARTITIONED: name, **attrs})
 
 
 def _label(node: Expr) -> str:

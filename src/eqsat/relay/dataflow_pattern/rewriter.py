@@ -15,6 +15,7 @@ from eqsat.relay.expr import Expr, TupleWrapper
 from eqsat.relay.infer import infer_type
 from eqsat.relay.module import IRModule
 from eqsat.relay.structural import structural_equal
+from eqsat.relay.visitor import rebuild
 
 PASS_LIMIT = 100
 """Rewriting that has not settled after so many passes of a callback is an error."""
@@ -122,19 +123,11 @@ def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = Non
             "callbacks whose results contain their own pattern grow without end; pass rewrite_once=True"
         )
     groups = find_groups(pattern, graph)
-    new: dict[Expr, Expr] = {}  # what became of the nodes that changed
-    changed = new.keys()
+    new: dict[Expr, Expr] = {}
     for node in graph.order if groups else ():
-        children = node.children()
-        post = node
-        if not changed.isdisjoint(children):
-            post = new[node] = node.with_children([new.get(child, child) for child in children])
+        new[node] = rebuild(node, new)
         if node in groups:
-            result = _result(callback, groups[node], post, new)
-            if result is not node:
-                new[node] = result
-            else:
-                new.pop(node, None)
+            new[node] = _result(callback, groups[node], new)
     return new.get(expr, expr)
 
 
@@ -149,9 +142,9 @@ class _Matched(dict[DFPattern, list[Expr]]):
         )
 
 
-def _result(callback: DFPatternCallback, group: Group, post: Expr, new: dict[Expr, Expr]) -> Expr:
+def _result(callback: DFPatternCallback, group: Group, new: dict[Expr, Expr]) -> Expr:
     node_map = _Matched((pattern, [new.get(node, node) for node in nodes]) for pattern, nodes in group.bound.items())
-    result = callback.callback(group.root, post, node_map)
+    result = callback.callback(group.root, new[group.root], node_map)
     if isinstance(result, TupleWrapper):
         result = result.astuple()
     if not isinstance(result, Expr):
