@@ -8,6 +8,7 @@ import pytest
 
 from eqsat import relay, tir
 from eqsat.errors import PatternError, TypeCheckError
+from eqsat.relay import infer
 from eqsat.relay.dataflow_pattern import (
     K_BROADCAST,
     K_ELEMWISE,
@@ -17,7 +18,6 @@ from eqsat.relay.dataflow_pattern import (
     has_type,
     is_op,
     is_var,
-    types,
     wildcard,
 )
 
@@ -200,7 +200,7 @@ class TestTypes:
 
 def test_types_of_a_chain_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
     typed = 0
-    plain = types.extend_types
+    plain = infer.extend_types
 
     def counting(known: dict[Any, Any], expr: relay.Expr) -> None:
         nonlocal typed
@@ -208,7 +208,7 @@ def test_types_of_a_chain_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> 
         plain(known, expr)
         typed += len(known) - before
 
-    monkeypatch.setattr(types, "extend_types", counting)
+    monkeypatch.setattr(infer, "extend_types", counting)
     chain: list[relay.Expr] = [relay.var("x", shape=(2,))]
     for _ in range(100):
         chain.append(relay.tanh(chain[-1]))

@@ -6,6 +6,7 @@ attribute accepts follows from the kind that the operator's schema declares for 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from eqsat.errors import PatternError
@@ -37,7 +38,8 @@ def _op_has(op: Op, name: str, value: Any) -> bool:
 
 
 def _call_has(call: Call, wanted: Attrs) -> bool:
-    held = call.attrs or {}  # an operator without attributes builds calls whose attributes are undefined
+    # an operator without attributes builds calls whose attributes are undefined
+    held: Mapping[str, Any] = call.attrs or {}
     kinds = {field.name: field.kind for field in call.op.fields} if isinstance(call.op, Op) else {}
     return all(
         name in held and _equal(value, held[name], kinds.get(name, "any"), name, call) for name, value in wanted.items()

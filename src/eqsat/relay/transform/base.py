@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import update_wrapper
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -253,7 +253,7 @@ def _decorate(
 
     def make(func: Any) -> Any:
         info = PassInfo(opt_level, name or func.__name__, tuple(required or ()))
-        if not inspect.isclass(func):
+        if not isinstance(func, type):
             return kind(func, info)
         if not hasattr(func, method):
             raise ArgumentError(f"pass class {func.__name__} has no method {method}")
@@ -273,9 +273,7 @@ def _pass_class(cls: type, info: PassInfo, kind: Any, method: str) -> type:
         def __getattr__(self, attribute: str) -> Any:
             return getattr(self.__dict__["_instance"], attribute)
 
-    DecoratedPass.__name__ = DecoratedPass.__qualname__ = cls.__name__
-    DecoratedPass.__doc__ = cls.__doc__
-    DecoratedPass.__module__ = cls.__module__
+    update_wrapper(DecoratedPass, cls, updated=())
     return DecoratedPass
 
 

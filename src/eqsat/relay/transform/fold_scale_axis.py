@@ -17,11 +17,10 @@ import numpy as np
 
 from eqsat.relay.expr import Call, Constant, Expr, Function
 from eqsat.relay.op import reshape
-from eqsat.relay.op.types import axis_index, tensor
+from eqsat.relay.op.types import axis_index
 from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
-from eqsat.relay.transform.simplify.rule import op_name
+from eqsat.relay.transform.simplify.rule import op_name, tensor_type
 from eqsat.relay.transform.write_out import along_axis
-from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order, rebuild
 
 
@@ -111,25 +110,23 @@ def _of_product(call: Call, of_data: bool) -> Taker | None:
     else:
         axis = attrs.data_layout.index("C")
         # depthwise convolutions have filters for each channel; with other groups an index of I is one of several ones
-        if attrs.groups not in (1, _type(scaled).shape[axis]):
+        if attrs.groups not in (1, tensor_type(scaled).shape[axis]):
             return None
         weight_axis = attrs.kernel_layout.index("I" if attrs.groups == 1 else "O")
-    shape, result, data, weight = _type(scaled).shape, _type(call), _type(call.args[0]), _type(call.args[1])
-    one_dtype = result.dtype in _FLOATS and result.dtype == data.dtype == weight.dtype
-    fits = isinstance(shape[axis], int) and shape[axis] == weight.shape[weight_axis]
-    return Taker(axis_index(axis, len(shape)), weight_axis=weight_axis) if one_dtype and fits else None
-
-
-def _type(expr: Expr) -> TensorType:
-    return tensor(expr.checked_type)
+    dtypes = {tensor_type(expr).dtype for expr in (call, *call.args)}
+    shape, weight = tensor_type(scaled).shape, tensor_type(call.args[1]).shape
+    fits = isinstance(shape[axis], int) and shape[axis] == weight[weight_axis]
+    if len(dtypes) > 1 or not dtypes.issubset(_FLOATS) or not fits:
+        return None
+    return Taker(axis_index(axis, len(shape)), weight_axis=weight_axis)
 
 
 def _has_channels_of(call: Call, index: int, axis: int) -> bool:
     """Whether argument ``index`` of two gives the channels along ``axis``, and the other one value for each."""
     if op_name(call) == "nn.bias_add":
         attrs: Any = call.attrs
-        return index == 0 and axis_index(attrs.axis, len(_type(call).shape)) == axis
-    operand, data = _type(call.args[1 - index]).shape, _type(call.args[index]).shape
+        return index == 0 and axis_index(attrs.axis, len(tensor_type(call).shape)) == axis
+    operand, data = tensor_type(call.args[1 - index]).shape, tensor_type(call.args[index]).shape
     padded = [1] * (len(data) - len(operand)) + list(operand)
     return padded == [size if at == axis else 1 for at, size in enumerate(data)]
 
@@ -155,7 +152,7 @@ def _over(call: Call, args: Sequence[Expr], taker: Taker, scale: Expr, unscaled:
     """
     args = list(args)
     if not taker.through:
-        rank = len(_type(call.args[1]).shape)
+        rank = len(tensor_type(call.args[1]).shape)
         args[1] = args[1] * along_axis(reshape(scale, (-1,)), taker.weight_axis, rank)
     for index in range(len(args)):
         if taker.through and index not in taker.through:

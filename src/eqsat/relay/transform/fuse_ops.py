@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
@@ -10,7 +9,7 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.traits import Trait
 from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo, register_config_option
-from eqsat.relay.transform.fusion_graph import FusionGraph, stays
+from eqsat.relay.transform.fusion_graph import FusionGraph
 from eqsat.relay.visitor import post_order, rebuild
 
 MAX_FUSED = 256
@@ -47,6 +46,11 @@ class _Phase(Enum):
     TUPLES = auto()  # tuples inside of a group take their injective fields
 
 
+_BROADCAST = (OpPattern.BROADCAST, OpPattern.BROADCAST)
+_INJECTIVE = (OpPattern.INJECTIVE, OpPattern.INJECTIVE)
+_INTO_COMPUTE = (OpPattern.INJECTIVE, OpPattern.OUT_ELEMWISE_FUSABLE)
+
+
 class _Groups:
     """Which nodes are computed together: a union-find whose roots are the groups' results."""
 
@@ -71,41 +75,40 @@ class _Groups:
                     self._try(number, meet, phase)
 
     def _try(self, number: int, meet: int, phase: _Phase) -> None:
-        allowed = self._condition(number, meet, phase)
-        path = None if allowed is None else self._path(number, meet, allowed)
-        for node in path or ():
+        limits = self._limits(number, meet, phase)
+        for node in self._path(number, meet, *limits) if limits else ():
             self._unite(node, meet)
 
-    def _condition(self, number: int, meet: int, phase: _Phase) -> Callable[[int, bool], bool] | None:
-        """What a group on the way (its kind, whether it is the last) must be for fusion; None: no fusion."""
+    def _limits(self, number: int, meet: int, phase: _Phase) -> tuple[int, int] | None:
+        """The most complex kinds that groups on the way and the group at its end may have; None: no fusion."""
         kind, path_kind = self.kinds[number], self.graph.path_kind[number]
         if phase is _Phase.TUPLES:
             into_tuple = self.kinds[meet] == OpPattern.TUPLE and self.kinds[self.root(meet)] <= OpPattern.INJECTIVE
-            return _all_injective if kind <= OpPattern.INJECTIVE and into_tuple else None
+            return _INJECTIVE if kind <= OpPattern.INJECTIVE and into_tuple else None
         if self.kinds[meet] == OpPattern.TUPLE or self.root(number) == self.root(meet):
             return None
         if kind == OpPattern.OUT_ELEMWISE_FUSABLE:
             starts = phase is _Phase.ANCHORS and path_kind == OpPattern.ELEMWISE
-            return _all_broadcast if starts else None
+            return _BROADCAST if starts else None
         if kind <= OpPattern.BROADCAST:
-            return _into_compute if path_kind <= OpPattern.COMM_REDUCE else None
+            return _INTO_COMPUTE if path_kind <= OpPattern.COMM_REDUCE else None
         if kind in (OpPattern.INJECTIVE, OpPattern.TUPLE):
-            return _all_injective if phase is _Phase.INJECTIVE and path_kind <= OpPattern.INJECTIVE else None
+            return _INJECTIVE if phase is _Phase.INJECTIVE and path_kind <= OpPattern.INJECTIVE else None
         return None
 
-    def _path(self, number: int, meet: int, allowed: Callable[[int, bool], bool]) -> list[int] | None:
-        """The nodes from ``number`` on all ways up to ``meet``; None when one is not allowed or they are too many."""
+    def _path(self, number: int, meet: int, most_on_way: int, most_at_end: int) -> list[int]:
+        """The nodes from ``number`` on all ways up to ``meet``; none when one is not allowed or they are too many."""
         path = [number]
         seen = {number, meet}
         size = self._size[self.root(meet)] + self._size[number]
         for node in path:
             if size > self.max_fused:
-                return None
+                return []
             for user, _ in self.graph.users[node]:
                 if user in seen and user != meet:
                     continue
-                if not allowed(self.kinds[self.root(user)], user == meet):
-                    return None
+                if self.kinds[self.root(user)] > (most_at_end if user == meet else most_on_way):
+                    return []
                 if user not in seen:
                     seen.add(user)
                     path.append(user)
@@ -122,22 +125,11 @@ class _Groups:
             self.kinds[parent] = max(self.kinds[parent], OpPattern.OUT_ELEMWISE_FUSABLE)
 
 
-def _all_broadcast(kind: int, last: bool) -> bool:
-    return kind <= OpPattern.BROADCAST
-
-
-def _all_injective(kind: int, last: bool) -> bool:
-    return kind <= OpPattern.INJECTIVE
-
-
-def _into_compute(kind: int, last: bool) -> bool:
-    return kind <= (OpPattern.OUT_ELEMWISE_FUSABLE if last else OpPattern.INJECTIVE)
-
-
 class _Fuser:
     """Makes a function of each group."""
 
     def __init__(self, graph: FusionGraph, groups: _Groups, link_params: bool):
+        self.order = graph.order
         self.number = graph.number
         self.groups = groups
         self.link_params = link_params
@@ -145,48 +137,30 @@ class _Fuser:
         self.inputs: dict[int, dict[Expr, Var]] = {}
 
     def run(self, function: Function) -> Expr:
-        for node in post_order(function, children=lambda node: () if stays(node) else node.children()):
+        for node in self.order:
             self.new[node] = self._visit(node)
         return self.new[function]
 
     def _visit(self, node: Expr) -> Expr:
-        if isinstance(node, Call) and isinstance(node.op, Op):
-            if node.op.get_attr("TNonComputational"):
-                return rebuild(node, self.new)
-            group = self._group(node)
-            call = node.with_children([node.op, *self._operands(node.args, group)])
-            return self._call(node, call, group) if self._is_result(node, group) else call
-        if isinstance(node, Tuple):
-            group = self._group(node)
-            if self._is_result(node, group):
-                return rebuild(node, self.new)
-            return node.with_children(self._operands(node.fields, group))
-        if isinstance(node, TupleGetItem):
-            return self._projection(node)
-        return rebuild(node, self.new)
-
-    def _projection(self, node: TupleGetItem) -> Expr:
-        group = self._group(node)
-        is_result = self._is_result(node, group)
-        if is_result and self._group(node.tuple_value) != group:
+        is_run = isinstance(node, Call) and isinstance(node.op, Op) and not node.op.get_attr("TNonComputational")
+        if not is_run and not isinstance(node, (Tuple, TupleGetItem)):
             return rebuild(node, self.new)
-        projection = node.with_children(self._operands(node.children(), group))
-        return self._call(node, projection, group) if is_result else projection
+        group = self._group(node)
+        is_result = self.number[node] == group
+        takes_apart = isinstance(node, TupleGetItem) and self._group(node.tuple_value) != group
+        if is_result and (isinstance(node, Tuple) or takes_apart):
+            return rebuild(node, self.new)
+        inside = node.with_children([self._operand(child, group) for child in node.children()])
+        return self._call(node, inside, group) if is_result else inside
 
     def _group(self, node: Expr) -> int:
         number = self.number.get(node)
         return -1 if number is None else self.groups.root(number)
 
-    def _is_result(self, node: Expr, group: int) -> bool:
-        return self.number[node] == group
-
-    def _operands(self, operands: Sequence[Expr], group: int) -> list[Expr]:
-        """What stands for ``operands`` inside the group's function."""
-        return [self._operand(operand, group) for operand in operands]
-
     def _operand(self, operand: Expr, group: int) -> Expr:
+        """What stands for ``operand`` inside the group's function."""
         new = self.new[operand]
-        linked = self.link_params and isinstance(new, Constant)
+        linked = isinstance(new, Op) or (self.link_params and isinstance(new, Constant))
         if linked or self._group(operand) == group:
             return new
         inputs = self.inputs.setdefault(group, {})

@@ -20,6 +20,7 @@ class FusionGraph:
     """The computing nodes of a typed function, numbered in post-order; functions that stay as they are left out.
 
     Attributes:
+        order: the nodes and the operators and functions between them, in post-order.
         nodes: number -> node; operators and functions have none.
         number: node -> number.
         kinds: number -> how its outputs depend on its inputs.
@@ -31,13 +32,13 @@ class FusionGraph:
     """
 
     def __init__(self, function: Function):
-        order = post_order(function, children=lambda node: () if stays(node) else node.children())
-        self.nodes = [node for node in order if not isinstance(node, (Op, GlobalVar, Function))]
+        self.order = post_order(function, children=lambda node: () if stays(node) else node.children())
+        self.nodes = [node for node in self.order if not isinstance(node, (Op, GlobalVar, Function))]
         self.number = {node: number for number, node in enumerate(self.nodes)}
         self.kinds = [_kind(node) for node in self.nodes]
         self.users: list[list[tuple[int, int]]] = [[] for _ in self.nodes]
         self._external = [False] * len(self.nodes)
-        for node in order:
+        for node in self.order:
             self._add_uses(node)
         self.meet: list[int | None] = [None] * len(self.nodes)
         self.path_kind: list[int] = [OpPattern.OPAQUE] * len(self.nodes)

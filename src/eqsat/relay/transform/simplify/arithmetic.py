@@ -17,9 +17,8 @@ _x, _c1, _c2 = wildcard(), is_constant(), is_constant()
 @rule(binary("add"))
 def add_to_itself(pre: Call, post: Call, find: Find) -> Expr | None:
     """x + x = x * 2."""
-    ty = tensor_type(pre)
-    same = post.args[0] is post.args[1]
-    return multiply(post.args[0], const(2, ty.dtype)) if ty is not None and same else None
+    left, right = post.args
+    return multiply(left, const(2, tensor_type(pre).dtype)) if left is right else None
 
 
 @rule(is_op("divide")(wildcard(), is_op("sqrt")(_x)))
@@ -55,7 +54,7 @@ def filled_operand(pre: Call, post: Call, find: Find) -> Expr | None:
     """op(x, full(c)) = op(x, c) for broadcasting operators, where x has the result's type."""
     ty = tensor_type(pre)
     # with attributes, such as bias_add's axis, the second argument may not be of another rank
-    if ty is None or post.attrs:
+    if post.attrs:
         return None
     for kept, filled in ((1, 0), (0, 1)):
         value = _filling(post.args[filled], ty.dtype)

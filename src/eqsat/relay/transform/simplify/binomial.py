@@ -27,18 +27,18 @@ class _Term:
 @rule(is_op("add")(is_op("add")(wildcard(), wildcard()), wildcard()))
 def binomial(pre: Call, post: Call, find: Find) -> Expr | None:
     """a*x*x + b*x*y + c*y*y = a * ((x + p*y) * (x + q*y)) with p + q = b/a and p*q = c/a, up to rounding."""
-    ty = tensor_type(pre)
+    dtype = tensor_type(pre).dtype
     terms = [term for term in map(_term, _summands(post)) if term is not None]
     squares = [term for term in terms if term.left is term.right]
     mixed = [term for term in terms if term.left is not term.right]
-    if ty is None or ty.dtype not in _DTYPES or len(squares) != 2 or len(mixed) != 1:
+    if dtype not in _DTYPES or len(squares) != 2 or len(mixed) != 1:
         return None
     (xx, yy), (xy,) = squares, mixed
     if {xx.left, yy.left} != {xy.left, xy.right}:
         return None
     if yy.coefficient == 1 and xx.coefficient > 1:
         xx, yy = yy, xx
-    return _factored(xx, xy, yy, ty.dtype)
+    return _factored(xx, xy, yy, dtype)
 
 
 def _factored(xx: _Term, xy: _Term, yy: _Term, dtype: str) -> Expr | None:

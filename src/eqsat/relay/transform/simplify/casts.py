@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +20,7 @@ _operand = wildcard()
 @rule(_cast)
 def cast_to_same(pre: Call, post: Call, find: Find) -> Expr | None:
     """cast(x) = x where the dtype stays."""
-    given, result = tensor_type(pre.args[0]), tensor_type(pre)
-    return post.args[0] if given is not None and result is not None and given.dtype == result.dtype else None
+    return post.args[0] if tensor_type(pre.args[0]).dtype == tensor_type(pre).dtype else None
 
 
 _inner_cast = is_op("cast")(_operand) | is_op("cast_like")(_operand, wildcard())
@@ -28,11 +29,8 @@ _inner_cast = is_op("cast")(_operand) | is_op("cast_like")(_operand, wildcard())
 @rule(is_op("cast")(_inner_cast) | is_op("cast_like")(_inner_cast, wildcard()))
 def cast_of_cast(pre: Call, post: Call, find: Find) -> Expr | None:
     """cast(cast(x, d1), d2) = cast(x, d2) where d1 holds every value of x's dtype."""
-    inner = pre.args[0]
-    types = [tensor_type(expr) for expr in (inner.args[0], inner, pre)]  # type: ignore[attr-defined]
-    given, between, result = (None if ty is None else ty.dtype for ty in types)
-    if given is None or between is None or result is None:
-        return None
+    inner: Any = pre.args[0]
+    given, between, result = (tensor_type(expr).dtype for expr in (inner.args[0], inner, pre))
     return cast(find(_operand), result) if holds_all(between, given) else None
 
 
@@ -59,10 +57,11 @@ _EXACT_DTYPES = ("int8", "uint8", "int16", "uint16")
 @rule(any_op("argmax", "argmin", "argsort")(is_op("qnn.dequantize")(_quantized, _scale, _zero_point)))
 def order_of_dequantized(pre: Call, post: Call, find: Find) -> Expr | None:
     """op(dequantize(x)) = op(x) where one positive scale makes dequantizing monotonic."""
-    ty = tensor_type(pre.args[0].args[0])  # type: ignore[attr-defined]
+    dequantized: Any = pre.args[0]
     scale, zero_point = find(_scale), find(_zero_point)
     single = all(isinstance(expr, Constant) and expr.data.size == 1 for expr in (scale, zero_point))
-    if ty is None or ty.dtype not in _EXACT_DTYPES or not single or scale.data.numpy().item() <= 0:
+    exact = tensor_type(dequantized.args[0]).dtype in _EXACT_DTYPES
+    if not exact or not single or scale.data.numpy().item() <= 0:
         return None
     return Call(post.op, (find(_quantized),), post.attrs)
 
@@ -70,10 +69,9 @@ def order_of_dequantized(pre: Call, post: Call, find: Find) -> Expr | None:
 @rule(unary("clip"))
 def clip_of_all(pre: Call, post: Call, find: Find) -> Expr | None:
     """clip(x, lo, hi) = x where every value of x's dtype lies between lo and hi."""
-    ty = tensor_type(pre)
-    if ty is None or post.attrs is None or op_name(post.args[0]) in ("qnn.add", "qnn.requantize"):
+    if post.attrs is None or op_name(post.args[0]) in ("qnn.add", "qnn.requantize"):
         return None
-    low, high = _range(ty.dtype)
+    low, high = _range(tensor_type(pre).dtype)
     return post.args[0] if post.attrs.a_min <= low and high <= post.attrs.a_max else None
 
 
@@ -90,8 +88,7 @@ def _needed_casts(given: str, dtypes: Sequence[str], low: float, high: float) ->
     """The casts of a chain that values from ``low`` to ``high`` of dtype ``given`` need."""
     kept: list[str] = []
     current = given
-    for index, dtype in enumerate(dtypes):
-        following = dtypes[index + 1] if index + 1 < len(dtypes) else None
+    for dtype, following in zip_longest(dtypes, dtypes[1:]):
         if _keeps(dtype, current, following, low, high):
             continue
         kept.append(dtype)
@@ -121,8 +118,6 @@ def holds_all(dtype: str, given: str) -> bool:
 
 def _contains(dtype: str, low: float, high: float) -> bool:
     """Whether every integer from ``low`` to ``high`` is a value of ``dtype``."""
-    if dtype == "bool":
-        return low >= 0 and high <= 1
     if _is_integral(dtype):
         least, most = _range(dtype)
         return least <= low and high <= most

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from eqsat.relay.dataflow_pattern import wildcard
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.op import layout_transform, reshape, transpose
-from eqsat.relay.transform.simplify.rule import Find, any_op, op_name, rule, unary
-from eqsat.relay.ty import TensorType, is_static
+from eqsat.relay.transform.simplify.rule import Find, any_op, op_name, rule, tensor_type, unary
+from eqsat.relay.ty import is_static
 
 _x = wildcard()
 _RESHAPES = ("reshape", "contrib_reverse_reshape")
@@ -55,21 +56,15 @@ def _axes(call: Call) -> list[int] | None:
     if op_name(call) == "layout_transform":
         src, dst = _layouts(call)
         return [src.index(axis) for axis in dst] if sorted(src) == sorted(dst) else None
-    rank = _rank(call)
+    rank = len(tensor_type(call).shape)
     axes = None if call.attrs is None else call.attrs.axes
     return [axis % rank for axis in axes] if axes else list(range(rank))[::-1]
 
 
-def _rank(call: Call) -> int:
-    ty = call.checked_type
-    return len(ty.shape) if isinstance(ty, TensorType) else 0
-
-
 def _layouts(call: Call) -> tuple[list[str], list[str]]:
     """Source and destination layout as lists of axes, such as N, C, H, W, 4c."""
-    attrs = call.attrs
-    texts = ("", "") if attrs is None else (attrs.src_layout, attrs.dst_layout)
-    src, dst = (re.findall(r"\d*[A-Za-z]", text) for text in texts)
+    attrs: Any = call.attrs
+    src, dst = (re.findall(r"\d*[A-Za-z]", text) for text in (attrs.src_layout, attrs.dst_layout))
     return src, dst
 
 

@@ -26,6 +26,4 @@ _WITHOUT_LIKE: dict[str, Callable[[Sequence[Expr], TensorType], Expr]] = {
 def known_like(pre: Call, post: Call, find: Find) -> Expr | None:
     """reshape_like(x, y) = reshape(x, shape of y), and so on."""
     ty, name = tensor_type(pre), op_name(post)
-    if ty is None or not (name == "cast_like" or is_static(ty)):
-        return None
-    return _WITHOUT_LIKE[name](post.args, ty)
+    return _WITHOUT_LIKE[name](post.args, ty) if name == "cast_like" or is_static(ty) else None

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, wildcard
 from eqsat.relay.expr import Call, Constant, Expr, Op
+from eqsat.relay.op.types import tensor
 from eqsat.relay.ty import TensorType
 
 Find: TypeAlias = Callable[[DFPattern], Any]
@@ -60,10 +61,9 @@ def op_name(expr: Expr) -> str:
     return expr.op.name if isinstance(expr, Call) and isinstance(expr.op, Op) else ""
 
 
-def tensor_type(expr: Expr) -> TensorType | None:
-    """The inferred type of ``expr`` if it is a tensor's."""
-    ty = expr.checked_type
-    return ty if isinstance(ty, TensorType) else None
+def tensor_type(expr: Expr) -> TensorType:
+    """The inferred type of ``expr``, which must be a tensor."""
+    return tensor(expr.checked_type)
 
 
 def scalar(expr: Expr) -> Any:
