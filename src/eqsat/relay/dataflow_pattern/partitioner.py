@@ -59,13 +59,7 @@ def partition(
 
 
 def carve(expr: Expr, groups: Mapping[Expr, Group], function_of: Callable[[Group], Function]) -> Expr:
-    """``expr`` with groups made calls; nodes that only they need are not looked at.
-
-    Args:
-        expr: the graph.
-        groups: root -> group.
-        function_of: makes the function that is called.
-    """
+    """``expr`` with a call of ``function_of(group)`` at each group's root; what only groups need is not visited."""
 
     def operands(node: Expr) -> Sequence[Expr]:
         return groups[node].inputs if node in groups else node.children()

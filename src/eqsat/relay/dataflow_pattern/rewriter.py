@@ -102,16 +102,10 @@ def _pattern_of(callback: Any) -> DFPattern:
 
 @paused_gc()
 def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = None, limit: int | None = None) -> Expr:
-    """``expr`` with every match of one callback that can be taken replaced, once.
-
-    Args:
-        callback: what to match and what to put in its place.
-        expr: the graph; it stays as it is.
-        mod: where functions called in ``expr`` are found when types are inferred.
-        limit: nodes that the graph may have.
+    """``expr`` with every match of one callback that can be taken replaced, once; see :func:`rewrite`.
 
     Raises:
-        RewriteError: the callback has no pattern or gives no expression, or the graph is over the limit.
+        RewriteError: the callback has no pattern or gives no expression, or the graph has more than ``limit`` nodes.
     """
     pattern = _pattern_of(callback)
     if callback.require_type:

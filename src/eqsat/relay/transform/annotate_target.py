@@ -74,7 +74,7 @@ class _Annotator:
 
     def run(self, function: Function) -> Expr:
         new: dict[Expr, Expr] = {}
-        for node in post_order(function, children=_children_to_annotate):
+        for node in post_order(function, children=lambda node: () if _is_composite(node) else node.children()):
             new[node] = self._visit(node, rebuild(node, new))
         return new[function]
 
@@ -83,12 +83,8 @@ class _Annotator:
             return self._call(old, new)
         if isinstance(new, (Tuple, TupleGetItem, RefCreate, RefRead, RefWrite)):
             return self._non_call(new)
-        if isinstance(new, Let):
-            return new.with_children((self._ended(new.value), new.var, self._ended(new.body)))
-        if isinstance(new, If):
-            return new.with_children([self._ended(child) for child in new.children()])
-        if isinstance(new, Function) and not _is_composite(new):
-            return new.with_children((*new.params, self._ended(new.body)))
+        if isinstance(new, (Function, If, Let)) and not _is_composite(new):
+            return self._over_ended(new)
         return new
 
     def _call(self, old: Call, new: Call) -> Expr:
@@ -99,7 +95,7 @@ class _Annotator:
         if old.args and is_begin(old.args[0]) and target_of(old.args[0]) != DEFAULT_TARGET:
             return new
         if isinstance(old.op, Var) and not self.include_non_call_ops:
-            return new.with_children((new.op, *map(self._ended, new.args)))
+            return self._over_ended(new)
         target = self._choose(old)
         annotated = Call(new.op, self._enter(new.args, target), new.attrs, span=new.span)
         annotated._checked_type = new._checked_type
@@ -115,7 +111,7 @@ class _Annotator:
     def _non_call(self, new: Expr) -> Expr:
         children = new.children()
         if not self.include_non_call_ops:
-            return new.with_children([self._ended(child) for child in children])
+            return self._over_ended(new)
         if not children:
             return new
         # fields without a target of their own count as the default's
@@ -141,6 +137,9 @@ class _Annotator:
             entered.append(begin(self._ended(operand), target))
         return entered
 
+    def _over_ended(self, node: Expr) -> Expr:
+        return node.with_children([self._ended(child) for child in node.children()])
+
     def _ended(self, value: Expr) -> Expr:
         """``value``, behind an end when it has a target; a call without arguments counts as an input."""
         target = self.target_by_node.get(value)
@@ -148,27 +147,19 @@ class _Annotator:
         return value if target is None or is_input else end(value, target)
 
     def _choose(self, call: Call) -> str:
-        if isinstance(call.op, Function):
-            return self._of_composite(call.op)
-        if isinstance(call.op, Op):
-            for target in self.targets:
-                if _takes(target, call.op, call):
-                    return target
-        return DEFAULT_TARGET
-
-    def _of_composite(self, function: Function) -> str:
-        if MATCHED_FOR in function.attrs:
-            return str(function.attrs[MATCHED_FOR])
-        prefix, dot, _ = str(function.attrs.get("Composite", "")).partition(".")
+        op = call.op
+        if isinstance(op, Op):
+            return next((target for target in self.targets if _takes(target, op, call)), DEFAULT_TARGET)
+        if not isinstance(op, Function):
+            return DEFAULT_TARGET
+        if MATCHED_FOR in op.attrs:
+            return str(op.attrs[MATCHED_FOR])
+        prefix, dot, _ = str(op.attrs.get("Composite", "")).partition(".")
         return prefix if dot and prefix in self.targets else DEFAULT_TARGET
 
 
-def _is_composite(function: Function) -> bool:
-    return "Composite" in function.attrs
-
-
-def _children_to_annotate(node: Expr) -> Sequence[Expr]:
-    return () if isinstance(node, Function) and _is_composite(node) else node.children()
+def _is_composite(node: Expr) -> bool:
+    return isinstance(node, Function) and "Composite" in node.attrs
 
 
 def _takes(target: str, op: Op, call: Call) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -106,7 +106,7 @@ class Pass:
 
     Args:
         transform: ``transform(module, context)`` gives the new module.
-        info: what the pass is.
+        info: its name, and when a Sequential runs it.
     """
 
     def __init__(self, transform: ModuleTransform, info: PassInfo):
@@ -135,7 +135,7 @@ class FunctionPass(Pass):
 
     Args:
         transform: ``transform(function, module, context)`` gives the new function.
-        info: what the pass is.
+        info: as of :class:`Pass`.
         typed: whether types are inferred before it, too.
     """
 
@@ -173,11 +173,7 @@ def optimizable(mod: IRModule) -> list[tuple[str, Function]]:
 class Sequential(Pass):
     """Passes one after the other.
 
-    Args:
-        passes: the passes.
-        opt_level: the level from which on an enclosing Sequential runs this one.
-        name: its name.
-        required: names of passes to run before it.
+    The other arguments say of itself what :class:`PassInfo` does.
     """
 
     def __init__(
@@ -212,13 +208,16 @@ def _pass_named(name: str) -> Pass:
     return made
 
 
-def module_pass(
+def _make_pass(
     pass_func: Any = None,
     opt_level: int | None = None,
     name: str | None = None,
     required: Sequence[str] | None = None,
+    *,
+    kind: type[Pass] | type[FunctionPass],
+    method: str,
 ) -> Any:
-    """Make a pass of a function ``f(mod, context) -> mod``, or of a class with ``transform_module``.
+    """Make a pass of a function or of a class.
 
     Args:
         pass_func: the function or class; left out, the result is a decorator for it. Of a class it makes
@@ -226,40 +225,26 @@ def module_pass(
         opt_level: see :class:`PassInfo`; must be given.
         name: name of the pass, by default the function's.
         required: see :class:`PassInfo`.
+        kind: what is made.
+        method: the method of a class that does what the function does.
     """
-    return _decorate(pass_func, opt_level, name, required, Pass, "transform_module")
-
-
-def function_pass(
-    pass_func: Any = None,
-    opt_level: int | None = None,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-) -> Any:
-    """Like :func:`module_pass` for ``f(function, mod, context) -> function`` or ``transform_function``."""
-    return _decorate(pass_func, opt_level, name, required, FunctionPass, "transform_function")
-
-
-def _decorate(
-    pass_func: Any,
-    opt_level: int | None,
-    name: str | None,
-    required: Sequence[str] | None,
-    kind: type[Pass] | type[FunctionPass],
-    method: str,
-) -> Any:
     if opt_level is None:
         raise ArgumentError("a pass needs an opt_level")
+    if pass_func is None:
+        return partial(_make_pass, opt_level=opt_level, name=name, required=required, kind=kind, method=method)
+    info = PassInfo(opt_level, name or pass_func.__name__, tuple(required or ()))
+    if not isinstance(pass_func, type):
+        return kind(pass_func, info)
+    if not hasattr(pass_func, method):
+        raise ArgumentError(f"pass class {pass_func.__name__} has no method {method}")
+    return _pass_class(pass_func, info, kind, method)
 
-    def make(func: Any) -> Any:
-        info = PassInfo(opt_level, name or func.__name__, tuple(required or ()))
-        if not isinstance(func, type):
-            return kind(func, info)
-        if not hasattr(func, method):
-            raise ArgumentError(f"pass class {func.__name__} has no method {method}")
-        return _pass_class(func, info, kind, method)
 
-    return make if pass_func is None else make(pass_func)
+module_pass = partial(_make_pass, kind=Pass, method="transform_module")
+"""Make a pass of a function ``f(mod, context) -> mod``, or of a class with ``transform_module``."""
+
+function_pass = partial(_make_pass, kind=FunctionPass, method="transform_function")
+"""Like :func:`module_pass` for ``f(function, mod, context) -> function`` or ``transform_function``."""
 
 
 def _pass_class(cls: type, info: PassInfo, kind: Any, method: str) -> type:

@@ -55,7 +55,7 @@ class _Folder:
         if not isinstance(op, Op):
             return new
         if op.name in ("shape_of", "ndarray_size"):
-            return _known_shape(old, new)
+            return _known_shape(old, new, op.name)
         if not new.args or not self._may_fold(op) or not all(map(is_constant, new.args)):
             return new
         try:
@@ -91,12 +91,11 @@ def _expression(value: Any) -> Expr:
     return Tuple([_expression(item) for item in value]) if isinstance(value, tuple) else Constant(np.asarray(value))
 
 
-def _known_shape(old: Expr, new: Call) -> Expr:
+def _known_shape(old: Expr, new: Call, name: str) -> Expr:
     """The shape or number of elements of the argument, where type inference found them."""
     ty = old.children()[1]._checked_type
     if not is_static(ty):
         return new
     shape = np.array(ty.concrete_shape, dtype=np.int64)
     dtype = "int32" if new.attrs is None else new.attrs.get("dtype") or "int32"
-    name = new.op.name if isinstance(new.op, Op) else ""
     return const(shape.prod() if name == "ndarray_size" else shape, str(dtype))

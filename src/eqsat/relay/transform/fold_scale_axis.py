@@ -141,14 +141,10 @@ def _scaled_operand(call: Call, takers: Sequence[Taker | None]) -> int | None:
 
 
 def _over(call: Call, args: Sequence[Expr], taker: Taker, scale: Expr, unscaled: Callable[..., Expr]) -> Expr:
-    """``call`` over ``args``, of which those that the scale goes through are without it.
+    """``call`` over its new ``args``, taking ``scale`` as ``taker`` says.
 
-    Args:
-        call: the node that takes the scale.
-        args: its new arguments.
-        taker: how it takes the scale.
-        scale: the scale.
-        unscaled: ``unscaled(argument, scale)`` gives what other arguments of a sum become.
+    The arguments that the scale goes through are given without it; the others of a sum become
+    ``unscaled(argument, scale)``.
     """
     args = list(args)
     if not taker.through:

@@ -86,11 +86,9 @@ def _impure_globals(mod: IRModule) -> set[str]:
 
 
 def _impure_nodes(nodes: list[Expr], globals_: set[str]) -> set[Expr]:
-    """The nodes, of ``nodes`` in post-order, whose evaluation may do more than compute a value.
+    """Those of all nodes of an expression, in post-order, whose evaluation may do more than compute a value.
 
-    Args:
-        nodes: all nodes of an expression in post-order.
-        globals_: names of functions that are impure to call.
+    ``globals_`` are the names of functions that are impure to call.
     """
     values = {node.var: node.value for node in nodes if isinstance(node, Let)}
     impure: set[Expr] = set()

@@ -36,14 +36,7 @@ def MergeComposite(pattern_table: PatternTable) -> Pass:
 def merge_composite(
     function: Function, mod: IRModule, pattern_table: PatternTable, attrs: Mapping[str, Any] | None = None
 ) -> Function:
-    """``function``, typed, with the table's patterns merged; see :func:`MergeComposite`.
-
-    Args:
-        function: the function, with types inferred.
-        mod: where the functions it calls are looked up.
-        pattern_table: as for :func:`MergeComposite`.
-        attrs: further attributes for the composite functions.
-    """
+    """Do :func:`MergeComposite` to one function, which is typed; ``attrs`` are further ones for composite functions."""
     for name, pattern, check in checked_table(pattern_table):
         merged = pattern.partition(function, {"Composite": name, **(attrs or {})}, check)
         if merged is not function:

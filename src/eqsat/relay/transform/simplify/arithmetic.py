@@ -9,12 +9,12 @@ from eqsat.relay.expr import Call, Constant, Expr, Op, const
 from eqsat.relay.op import add, multiply, rsqrt
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.traits import Trait
-from eqsat.relay.transform.simplify.rule import Find, binary, op_name, rule, scalar, tensor_type
+from eqsat.relay.transform.simplify.rule import Find, any_op, op_name, rule, scalar, tensor_type
 
 _x, _c1, _c2 = wildcard(), is_constant(), is_constant()
 
 
-@rule(binary("add"))
+@rule(is_op("add")(None))
 def add_to_itself(pre: Call, post: Call, find: Find) -> Expr | None:
     """x + x = x * 2."""
     left, right = post.args
@@ -32,7 +32,7 @@ _NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}
 _FILLED_WITH = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
 
 
-@rule(binary(*_NEUTRAL))
+@rule(any_op(*_NEUTRAL)(None))
 def neutral_operand(pre: Call, post: Call, find: Find) -> Expr | None:
     """x + 0 = x - 0 = x * 1 = x / 1 = x, where x has the result's type."""
     neutral, commutes = _NEUTRAL[op_name(post)], Op.get(op_name(post)).has(Trait.COMMUTATIVE)

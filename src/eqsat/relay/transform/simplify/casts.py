@@ -11,18 +11,16 @@ import numpy as np
 from eqsat.relay.dataflow_pattern import is_op, wildcard
 from eqsat.relay.expr import Call, Constant, Expr
 from eqsat.relay.op import cast
-from eqsat.relay.transform.simplify.rule import Find, any_op, op_name, rule, tensor_type, unary
-
-_cast = unary("cast") | is_op("cast_like")(wildcard(), wildcard())
-_operand = wildcard()
+from eqsat.relay.transform.simplify.rule import Find, any_op, op_name, rule, tensor_type
 
 
-@rule(_cast)
+@rule(any_op("cast", "cast_like")(None))
 def cast_to_same(pre: Call, post: Call, find: Find) -> Expr | None:
     """cast(x) = x where the dtype stays."""
     return post.args[0] if tensor_type(pre.args[0]).dtype == tensor_type(pre).dtype else None
 
 
+_operand = wildcard()
 _inner_cast = is_op("cast")(_operand) | is_op("cast_like")(_operand, wildcard())
 
 
@@ -34,7 +32,7 @@ def cast_of_cast(pre: Call, post: Call, find: Find) -> Expr | None:
     return cast(find(_operand), result) if holds_all(between, given) else None
 
 
-@rule(unary("cast"))
+@rule(is_op("cast")(None))
 def casts_of_clip(pre: Call, post: Call, find: Find) -> Expr | None:
     """cast(... cast(clip(x, lo, hi))): casts that keep every value from lo to hi are left out."""
     dtypes, clip = _casts(post)
@@ -66,7 +64,7 @@ def order_of_dequantized(pre: Call, post: Call, find: Find) -> Expr | None:
     return Call(post.op, (find(_quantized),), post.attrs)
 
 
-@rule(unary("clip"))
+@rule(is_op("clip")(None))
 def clip_of_all(pre: Call, post: Call, find: Find) -> Expr | None:
     """clip(x, lo, hi) = x where every value of x's dtype lies between lo and hi."""
     if post.attrs is None or op_name(post.args[0]) in ("qnn.add", "qnn.requantize"):

@@ -9,7 +9,7 @@ from typing import Any
 from eqsat.relay.dataflow_pattern import wildcard
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.op import layout_transform, reshape, transpose
-from eqsat.relay.transform.simplify.rule import Find, any_op, op_name, rule, tensor_type, unary
+from eqsat.relay.transform.simplify.rule import Find, any_op, op_name, rule, tensor_type
 from eqsat.relay.ty import is_static
 
 _x = wildcard()
@@ -44,7 +44,7 @@ def transpose_of_transpose(pre: Call, post: Call, find: Find) -> Expr | None:
     return _relayout(x, src, last) if dst == middle else None
 
 
-@rule(unary(*_TRANSPOSES))
+@rule(any_op(*_TRANSPOSES)(None))
 def transpose_to_same(pre: Call, post: Call, find: Find) -> Expr | None:
     """transpose(x) = x where every axis stays; layout_transform(x) = x where the layout stays."""
     axes = _axes(pre)

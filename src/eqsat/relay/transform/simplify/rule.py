@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import Any, TypeAlias
 
-from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, wildcard
+from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.op.types import tensor
 from eqsat.relay.ty import TensorType
@@ -29,31 +31,15 @@ class Rule(DFPatternCallback):
         result = self._simplify(pre, post, lambda pattern: node_map[pattern][0])
         return post if result is None else result
 
-    def __repr__(self) -> str:
-        return f"<rule {self._simplify.__name__}>"
-
 
 def rule(pattern: DFPattern) -> Callable[[Simplify], Rule]:
     """Decorator: the rule that simplifies matches of ``pattern`` by the function."""
     return lambda simplify: Rule(pattern, simplify)
 
 
-def unary(*names: str) -> DFPattern:
-    """A call of one of the operators on anything."""
-    return any_op(*names)(wildcard())
-
-
-def binary(*names: str) -> DFPattern:
-    """A call of one of the operators on any two arguments."""
-    return any_op(*names)(wildcard(), wildcard())
-
-
 def any_op(*names: str) -> DFPattern:
     """One of the operators."""
-    pattern: DFPattern = is_op(names[0])
-    for name in names[1:]:
-        pattern = pattern | is_op(name)
-    return pattern
+    return reduce(or_, map(is_op, names))
 
 
 def op_name(expr: Expr) -> str:
