@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 from typing import Any, ClassVar, TypeVar
 
 from eqsat.errors import PatternError
@@ -269,18 +269,12 @@ class TuplePattern(DFPattern):
         """
         several = len(self.repetitions)
         left = count - len(self) + several
-        if not several:
-            if not left:
-                yield ()
-        elif left >= 0:
-            cuts = [0] * (several - 1)  # where each repetition but the last one ends, if fixed fields are left out
-            while True:
-                ends = (0, *cuts, left)
-                yield tuple(after - before for before, after in pairwise(ends))
-                at = next((at for at in reversed(range(several - 1)) if cuts[at] < left), None)
-                if at is None:
-                    return
-                cuts[at:] = [cuts[at] + 1] * (several - 1 - at)
+        if not several and not left:
+            yield ()
+        elif several and left >= 0:
+            # where each repetition but the last one ends, if fixed fields are left out
+            for cuts in combinations_with_replacement(range(left + 1), several - 1):
+                yield tuple(after - before for before, after in pairwise((0, *cuts, left)))
 
     def arranged(self, counts: Sequence[int]) -> tuple[DFPattern | Copy, ...]:
         """A pattern, or a copy of a repetition, for each field of an arrangement."""

@@ -9,7 +9,7 @@ from eqsat.relay.expr import Call, Expr, Function, GlobalVar
 from eqsat.relay.infer import callees_first, infer_module
 from eqsat.relay.module import IRModule
 from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo
-from eqsat.relay.visitor import post_order, rewrite_post_order, substitute
+from eqsat.relay.visitor import children_first, post_order, rewrite_post_order, substitute
 
 
 def DefuseOps() -> Pass:
@@ -53,8 +53,8 @@ def _inlined(callee: Function, call: Call) -> Expr:
     return substitute(callee.body, dict(zip(callee.params, call.args, strict=True)))
 
 
-def _called(function: Function) -> dict[str, None]:
-    return {node.name_hint: None for node in post_order(function) if isinstance(node, GlobalVar)}
+def _called(function: Function) -> list[str]:
+    return [node.name_hint for node in post_order(function) if isinstance(node, GlobalVar)]
 
 
 def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> Pass:
@@ -72,12 +72,7 @@ def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> Pass:
         for name in entries:
             if name not in mod:
                 raise PassError(f"RemoveUnusedFunctions: the module has no entry function {name!r}")
-        used = dict.fromkeys(entries)
-        work = list(used)
-        for name in work:
-            fresh = [callee for callee in _called(mod[name]) if callee in mod and callee not in used]
-            used.update(dict.fromkeys(fresh))
-            work.extend(fresh)
+        used = set(children_first(entries, lambda name: [callee for callee in _called(mod[name]) if callee in mod]))
         for variable in mod.get_global_vars():
             if variable.name_hint not in used:
                 del mod[variable]

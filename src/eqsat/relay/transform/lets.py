@@ -5,7 +5,7 @@ from __future__ import annotations
 from eqsat.relay.expr import Call, Expr, Function, GlobalVar, Let, Op, Var
 from eqsat.relay.module import IRModule
 from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo
-from eqsat.relay.visitor import post_order, rebuild
+from eqsat.relay.visitor import children_first, post_order, rebuild
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Pass:
@@ -65,7 +65,7 @@ def _live_uses(root: Expr, impure: set[Expr]) -> dict[Expr, int]:
 def _impure_globals(mod: IRModule) -> set[str]:
     """Names of functions whose call may do something beside computing its result."""
     callers: dict[str, list[str]] = {}
-    impure: dict[str, None] = {}
+    impure: list[str] = []
     for variable, function in mod.functions.items():
         name = variable.name_hint
         nodes = post_order(function)
@@ -75,14 +75,8 @@ def _impure_globals(mod: IRModule) -> set[str]:
         # a function that calls itself may not end, which dropping its call would hide
         calls_itself = name in callers and name in callers[name]
         if calls_itself or function.body in _impure_nodes(nodes, set()):
-            impure[name] = None
-    work = list(impure)
-    for name in work:
-        for caller in callers.get(name, ()):
-            if caller not in impure:
-                impure[caller] = None
-                work.append(caller)
-    return set(impure)
+            impure.append(name)
+    return set(children_first(impure, lambda name: callers.get(name, [])))
 
 
 def _impure_nodes(nodes: list[Expr], globals_: set[str]) -> set[Expr]:
