@@ -89,7 +89,7 @@ class Matcher:
         return goals
 
     def choose(self, first: Goals, second: Goals, key: Any = None) -> Goals:
-        """Go on with ``first``, or if that fails with ``second``; both must contain one ``_commit``."""
+        """Go on with ``first``, or if that fails with ``second``; both end by one ``_commit`` or ``_pop_choice``."""
         self._choices.append((second, len(self._trail), key))
         return first
 
