@@ -1,7 +1,7 @@
 """Convolutions and products by weights of special values, and convolutions of images that are cut into blocks.
 
 Some laws are left out. Enlarging a kernel by zeros can go on for ever, and pays only where siblings are merged
-(:mod:`eqsat.rules.enlarged_kernels`). Merging groups in pairs multiplies by zeros, which no cost model rewards. The
+(:mod:`eqsat.rules.siblings`). Merging groups in pairs multiplies by zeros, which no cost model rewards. The
 atrous form of ``qnn.conv2d`` pads with a zero point, which the blocks do not tell.
 """
 

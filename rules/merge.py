@@ -13,6 +13,7 @@ themselves. Joining two activations and splitting the result only makes the e-gr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product as combinations
 
 from eqsat.egraph.author import (
     attrs_of,
@@ -34,9 +35,21 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_ge
 from eqsat.relay.op import concatenate, sigmoid, split, tanh
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.enlarged_kernels import Enlarged
 from eqsat.rules.products import has_channels_first
-from eqsat.rules.siblings import BatchMatrices, Convolutions, Gates, Matrices, Siblings, Stacked, b, w, x, y
+from eqsat.rules.siblings import (
+    Activation,
+    BatchMatrices,
+    Convolutions,
+    Enlarged,
+    Gates,
+    Matrices,
+    Siblings,
+    Stacked,
+    b,
+    w,
+    x,
+    y,
+)
 from eqsat.rules.values import attribute
 
 ROUNDING = Soundness.ROUNDING
@@ -44,36 +57,27 @@ ROUNDING = Soundness.ROUNDING
 u, v = variables("u v")
 (k,) = constants("k")
 
-# ---- the rules
-
-ACTIVATIONS: dict[str, Callable[[DFPattern], DFPattern] | None] = {
-    "": None,
-    "-relu": nn.relu,
-    "-sigmoid": sigmoid,
-    "-tanh": tanh,
+ACTIVATIONS: dict[str, Activation] = {"": lambda value: value, "-relu": nn.relu, "-sigmoid": sigmoid, "-tanh": tanh}
+PRODUCTS: dict[str, tuple[type[Siblings], DFPattern, int]] = {
+    "sibling-convs": (Convolutions, nn.conv2d(x, w), 1),
+    "enlarged-convs": (Enlarged, nn.conv2d(x, w), 1),
+    "sibling-denses": (Siblings, nn.dense(x, w), -1),
+    "sibling-matmuls": (Matrices, nn.matmul(x, w), -1),
 }
-
-conv, dense, matmul = nn.conv2d(x, w), nn.dense(x, w), nn.matmul(x, w)
-batch_matmul = nn.batch_matmul(x, w)
 
 
 def sibling_rules() -> list[GroupRule]:
     """The rules on siblings: one for each kind of product, with and without a bias, and for each activation."""
     found: list[GroupRule] = []
     for suffix, activation in ACTIVATIONS.items():
-        for bias in (False, True):
-            name = f"{'-bias' * bias}{suffix}"
-            biased_conv, biased_dense, biased_matmul = (
-                nn.bias_add(product, b) if bias else None for product in (conv, dense, matmul)
-            )
-            if suffix in ("", "-relu"):
-                found.append(Convolutions(conv, biased_conv, activation, 1).rule(f"sibling-convs{name}"))
-                found.append(Enlarged(conv, biased_conv, activation, 1).rule(f"enlarged-convs{name}"))
-            found.append(Siblings(dense, biased_dense, activation, -1).rule(f"sibling-denses{name}"))
-            found.append(Matrices(matmul, biased_matmul, activation, -1).rule(f"sibling-matmuls{name}"))
+        for bias, (name, (kind, product, axis)) in combinations(("", "-bias"), PRODUCTS.items()):
+            if axis == -1 or suffix in ("", "-relu"):
+                value = nn.bias_add(product, b) if bias else product
+                found.append(kind(product, value, activation, axis).rule(f"{name}{bias}{suffix}"))
         found.append(Gates(activation).rule(f"gates{suffix}"))
-    found.append(Stacked(dense, None, None, 0).rule("stacked-denses"))
-    found.append(BatchMatrices(batch_matmul, None, None, -1).rule("sibling-batch-matmuls"))
+    dense, batch_matmul, plain = nn.dense(x, w), nn.batch_matmul(x, w), ACTIVATIONS[""]
+    found.append(Stacked(dense, dense, plain, 0).rule("stacked-denses"))
+    found.append(BatchMatrices(batch_matmul, batch_matmul, plain, -1).rule("sibling-batch-matmuls"))
     return found
 
 

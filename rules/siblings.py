@@ -9,19 +9,16 @@ from typing import Any, TypeAlias
 from eqsat.egraph.author import refuse, variables
 from eqsat.egraph.group_rules import GroupRule, NodeMap
 from eqsat.egraph.rule import Refusal, Soundness
-from eqsat.errors import RuleError
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op import concatenate, expand_dims, squeeze, stack
 from eqsat.relay.op.op import make_attrs
-from eqsat.relay.ty import TensorType, is_static
+from eqsat.relay.ty import is_static
 from eqsat.rules.products import has_channels_first
-from eqsat.rules.types import Shape
+from eqsat.rules.types import Shape, rank_of
 
-ROUNDING = Soundness.ROUNDING
-
-x, y, u, v, w, b = variables("x y u v w b")
+x, y, v, w, b = variables("x y v w b")
 
 
 # ---- siblings: products of one operand with several weights
@@ -51,11 +48,9 @@ def weight_shape(weight: Expr) -> Shape | Refusal:
     return ty.concrete_shape if is_static(ty) else refuse("the shape of a weight is not known")
 
 
-def known_shape(weight: Expr) -> Shape:
+def known_shape(weight: Any) -> Shape:
     """The shape of a weight of products that have a key: those of others are not merged."""
-    shape = weight_shape(weight)
-    if isinstance(shape, Refusal):
-        raise RuleError(shape.reason)
+    shape: Shape = weight._checked_type.concrete_shape
     return shape
 
 
@@ -76,41 +71,46 @@ def attrs_of_all(calls: Sequence[Call]) -> Hashable:
     return tuple([None if call.attrs is None else call.attrs.key for call in calls])
 
 
-def with_attrs(call: Call, args: Sequence[Expr], **changes: Any) -> Call:
-    """A call of the same operator with other arguments, and with some attributes changed."""
-    if not isinstance(call.op, Op):
-        raise RuleError(f"{call.op} is no operator: the patterns of siblings match calls of operators only")
-    return Call(call.op, args, make_attrs(call.op, {**(call.attrs or {}), **changes}))
+def with_attrs(call: Any, args: Sequence[Expr], **changes: Any) -> Call:
+    """A call with other arguments, of as many outputs as these have, and with some attributes changed."""
+    lengths = dict.fromkeys({"units", "channels"} & set(call.attrs))
+    return Call(call.op, args, make_attrs(call.op, {**call.attrs, **lengths, **changes}))
 
 
 Activation: TypeAlias = Callable[[DFPattern], DFPattern]
 
 
 class Siblings:
-    """Products ``product(x, w)`` of one ``x`` with what follows each: an optional bias, an optional activation.
+    """Products ``product(x, w)`` of one ``x`` with what follows each: an optional bias, an activation.
 
     Args:
         product: the call pattern over ``x`` and ``w``.
-        biased: the pattern with a bias, over ``b``; None for none.
-        activation: makes the pattern of what is at the root, given the pattern before it; None for nothing.
+        value: the product, or the pattern that adds a bias ``b`` to it.
+        activation: makes the pattern of what is at the root, given the pattern before it.
         axis: the axis of the result along which weights make it longer.
     """
 
-    soundness = ROUNDING
+    soundness = Soundness.ROUNDING
+    shared: tuple[DFPattern, ...] = (x,)
     weight_axis = 0
     """The axis along which weights are joined."""
 
-    def __init__(self, product: DFPattern, biased: DFPattern | None, activation: Activation | None, axis: int):
+    def __init__(self, product: DFPattern, value: DFPattern, activation: Activation, axis: int):
         self.product = product
-        self.biased = biased
+        self.value = value
+        self.root = activation(value)
         self.axis = axis
-        value = product if biased is None else biased
-        self.root = value if activation is None else activation(value)
 
-    def calls(self, node_map: NodeMap) -> list[Call]:
+    @property
+    def is_biased(self) -> bool:
+        return self.value is not self.product
+
+    def rule(self, name: str) -> GroupRule:
+        return GroupRule(name, self.root, soundness=self.soundness, shared=self.shared, key=self.key, merge=self.merge)
+
+    def calls(self, node_map: NodeMap) -> list[Any]:
         """The calls of a match, from the product to the root."""
-        patterns = dict.fromkeys([self.product, self.biased or self.product, self.root])
-        return [call for pattern in patterns if isinstance(call := node_map[pattern][0], Call)]
+        return [node_map[pattern][0] for pattern in dict.fromkeys([self.product, self.value, self.root])]
 
     def key(self, node_map: NodeMap) -> Hashable:
         """A key that products have in common if they can be merged, or the reason why this one cannot."""
@@ -121,24 +121,16 @@ class Siblings:
         if not isinstance(shape, tuple):
             return shape
         product, *others = self.calls(node_map)
-        if self.biased is not None and not self.is_along_outputs(node_map[self.biased][0]):
+        if self.is_biased and (others[0].attrs.axis - self.axis) % rank_of(others[0]._checked_type):
             return refuse("the bias lies along another axis than the outputs")
         found = self.product_key(product, shape)
         return found if isinstance(found, Refusal) else (found, attrs_of_all(others))
 
-    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
+    def product_key(self, product: Any, shape: Shape) -> Hashable:
         """What products must have in common besides their weight and what follows them, or why this one has no key."""
-        lengths = dict.fromkeys({"units", "channels"} & set(product.attrs or ()))
-        return attrs_of_all([with_attrs(product, product.args, **lengths)]), self.across(shape)
+        return attrs_of_all([with_attrs(product, product.args)]), self.across(shape)
 
-    def is_along_outputs(self, bias: Expr) -> bool:
-        """Whether a ``bias_add`` adds along the axis that weights make longer."""
-        ty = bias._checked_type
-        if not isinstance(bias, Call) or bias.attrs is None or not isinstance(ty, TensorType):
-            return False
-        return bool((bias.attrs.axis - self.axis) % len(ty.shape) == 0)
-
-    def across(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def across(self, shape: Shape) -> Shape:
         """The shape of a weight without the axis along which weights are joined."""
         axis = self.weight_axis % len(shape)
         return shape[:axis] + shape[axis + 1 :]
@@ -148,33 +140,71 @@ class Siblings:
         product, *others = self.calls(node_maps[0])
         at = self.weight_axis
         lengths = [known_shape(node_map[w][0])[at] for node_map in node_maps]
-        whole: Call = self.merged_product(product, node_maps, joined(self.weights(node_maps), at))
+        whole = self.merged_product(product, node_maps, joined(self.weights(node_maps), at))
+        if self.is_biased:
+            bias, *others = others
+            whole = Call(bias.op, [whole, joined([node_map[b][0] for node_map in node_maps], 0)], bias.attrs)
         for call in others:
-            args: list[Expr] = [whole]
-            if self.biased is not None and call is node_maps[0][self.biased][0]:
-                args.append(joined([node_map[b][0] for node_map in node_maps], 0))
-            whole = Call(call.op, args, call.attrs)
+            whole = Call(call.op, [whole], call.attrs)
         return divided(whole, lengths, self.axis)
 
     def weights(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
         return [node_map[w][0] for node_map in node_maps]
 
     def merged_product(self, product: Call, node_maps: Sequence[NodeMap], weight: Expr) -> Call:
-        name = "units" if "units" in (product.attrs or {}) else "channels"
-        return with_attrs(product, [node_maps[0][x][0], weight], **{name: None})
-
-    def rule(self, name: str) -> GroupRule:
-        return GroupRule(name, self.root, soundness=self.soundness, shared=(x,), key=self.key, merge=self.merge)
+        return with_attrs(product, [product.args[0], weight])
 
 
 class Convolutions(Siblings):
     """Sibling convolutions of one group, of NCHW images."""
 
-    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
-        attrs = product.attrs
-        if attrs is None or not has_channels_first(attrs) or attrs.groups != 1:
+    def product_key(self, product: Any, shape: Shape) -> Hashable:
+        if not has_channels_first(product.attrs) or product.attrs.groups != 1:
             return refuse("it is no convolution of NCHW images in one group")
         return super().product_key(product, shape)
+
+
+class Enlarged(Convolutions):
+    """Sibling convolutions whose kernels differ in height and width: the smaller kernels are padded with zeros.
+
+    All must keep the size of the image, up to strides: kernels are odd, and images padded by half of them. Where an
+    image has infinite elements, the added zeros make NaN of them.
+    """
+
+    soundness = Soundness.FINITE
+
+    def product_key(self, product: Any, shape: Shape) -> Hashable:
+        height, width = shape[2:]
+        half = (height // 2, width // 2)
+        if not height % 2 or not width % 2 or tuple(map(int, product.attrs.padding)) != half * 2:
+            return refuse("the kernel is even or the image is not padded by half of it")
+        if tuple(map(int, product.attrs.dilation)) != (1, 1):
+            return refuse("the kernel is dilated")
+        plain = with_attrs(product, product.args, padding=(0, 0, 0, 0), kernel_size=None)
+        return super().product_key(plain, (*shape[:2], 0, 0))
+
+    def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr] | Refusal:
+        kernels = {known_shape(weight)[2:] for weight in super().weights(node_maps)}
+        return super().merge(node_maps) if len(kernels) > 1 else refuse("the kernels are equal")
+
+    def halves(self, node_maps: Sequence[NodeMap]) -> tuple[int, ...]:
+        """Half of the height and of the width of the enlarged kernels."""
+        kernels = [known_shape(weight)[2:] for weight in super().weights(node_maps)]
+        return tuple(max(sizes) // 2 for sizes in zip(*kernels, strict=True))
+
+    def weights(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
+        halves = self.halves(node_maps)
+        return [_padded(weight, halves) for weight in super().weights(node_maps)]
+
+    def merged_product(self, product: Call, node_maps: Sequence[NodeMap], weight: Expr) -> Call:
+        padding = self.halves(node_maps) * 2
+        return with_attrs(product, [product.args[0], weight], padding=padding, kernel_size=None)
+
+
+def _padded(weight: Expr, halves: Sequence[int]) -> Expr:
+    margins = [(half - size // 2,) * 2 for half, size in zip(halves, known_shape(weight)[2:], strict=True)]
+    result: Expr = nn.pad(weight, ((0, 0), (0, 0), *margins)) if any(map(any, margins)) else weight
+    return result
 
 
 class Matrices(Siblings):
@@ -182,10 +212,10 @@ class Matrices(Siblings):
 
     weight_axis = -1
 
-    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
-        if product.attrs is None or product.attrs.transpose_b or len(shape) < 2:
+    def product_key(self, product: Any, shape: Shape) -> Hashable:
+        if product.attrs.transpose_b or len(shape) < 2:
             return refuse("the weight is transposed, or no matrix")
-        if len(shape) > 2 and self.biased is not None:
+        if len(shape) > 2 and self.is_biased:
             return refuse("there are several weights")
         return super().product_key(product, shape)
 
@@ -195,31 +225,27 @@ class BatchMatrices(Siblings):
 
     weight_axis = -2
 
-    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
-        if product.attrs is None or not product.attrs.transpose_b:
-            return refuse("the weight is not transposed")
-        return super().product_key(product, shape)
-
-    def merged_product(self, product: Call, node_maps: Sequence[NodeMap], weight: Expr) -> Call:
-        return with_attrs(product, [node_maps[0][x][0], weight])
+    def product_key(self, product: Any, shape: Shape) -> Hashable:
+        return (
+            super().product_key(product, shape) if product.attrs.transpose_b else refuse("the weight is not transposed")
+        )
 
 
 class Stacked(Siblings):
     """Sibling dense layers of one matrix and as many outputs each, as one product of a batch."""
 
-    def product_key(self, product: Call, shape: tuple[int, ...]) -> Hashable:
-        if not isinstance(product._checked_type, TensorType) or len(product._checked_type.shape) != 2:
+    def product_key(self, product: Any, shape: Shape) -> Hashable:
+        if rank_of(product._checked_type) != 2:
             return refuse("the operand is no matrix")
         return super().product_key(product, shape)
 
-    def across(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def across(self, shape: Shape) -> Shape:
         return shape
 
     def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
         product = self.calls(node_maps[0])[0]
         weights = stack(Tuple(self.weights(node_maps)), axis=0)
-        out_dtype = "" if product.attrs is None else product.attrs.out_dtype
-        batch = nn.batch_matmul(expand_dims(product.args[0], axis=0), weights, out_dtype)
+        batch = nn.batch_matmul(expand_dims(product.args[0], axis=0), weights, product.attrs.out_dtype)
         return [squeeze(part, axis=0) for part in divided(batch, [1] * len(node_maps), 0)]
 
 
@@ -229,17 +255,11 @@ class Stacked(Siblings):
 class Gates(Siblings):
     """Sums ``product(x, w) + product(y, v)``, merged into ``product(concat(x, y), weights)``."""
 
-    def __init__(self, activation: Activation | None):
-        second = nn.dense(y, v)
-        super().__init__(nn.dense(x, w), None, None, -1)
-        self.second = second
-        total = self.product + second
-        self.root = total if activation is None else activation(total)
-        self.total = total
+    shared = (x, y)
 
-    def calls(self, node_map: NodeMap) -> list[Call]:
-        patterns = dict.fromkeys([self.product, self.second, self.total, self.root])
-        return [call for pattern in patterns if isinstance(call := node_map[pattern][0], Call)]
+    def __init__(self, activation: Activation):
+        first, self.second = nn.dense(x, w), nn.dense(y, v)
+        super().__init__(first, first + self.second, activation, -1)
 
     def key(self, node_map: NodeMap) -> Hashable:
         first, second = (node_map[pattern][0] for pattern in (w, v))
@@ -251,18 +271,15 @@ class Gates(Siblings):
             return refuse("the operands are not of the same rows")
         if not isinstance(shapes[0], tuple) or not isinstance(shapes[1], tuple) or shapes[0][0] != shapes[1][0]:
             return refuse("the sum broadcasts")
-        product, other, *rest = self.calls(node_map)
-        return self.product_key(product, shapes[0]), self.product_key(other, shapes[1]), attrs_of_all(rest)
+        product, *others = self.calls(node_map)
+        keys = self.product_key(product, shapes[0]), self.product_key(node_map[self.second][0], shapes[1])
+        return keys, attrs_of_all(others)
 
     def merge(self, node_maps: Sequence[NodeMap]) -> list[Expr]:
-        product, _, _, *others = self.calls(node_maps[0])
+        product, _, *others = self.calls(node_maps[0])
         lengths = [known_shape(node_map[w][0])[0] for node_map in node_maps]
         sides = [joined([node_map[side][0] for node_map in node_maps], 0) for side in (w, v)]
-        operands = joined([node_maps[0][x][0], node_maps[0][y][0]], -1)
-        whole = with_attrs(product, [operands, joined(sides, 1)], units=None)
+        whole = with_attrs(product, [joined([node_maps[0][x][0], node_maps[0][y][0]], -1), joined(sides, 1)])
         for call in others:
             whole = Call(call.op, [whole], call.attrs)
         return divided(whole, lengths, self.axis)
-
-    def rule(self, name: str) -> GroupRule:
-        return GroupRule(name, self.root, soundness=self.soundness, shared=(x, y), key=self.key, merge=self.merge)
