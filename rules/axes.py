@@ -35,6 +35,11 @@ def renumbered(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(axes).index(axis) for axis in axes)
 
 
+def without(axes: Sequence[int], gone: Sequence[int]) -> tuple[int, ...]:
+    """The order of the axes that are left when those at the places ``gone`` are taken out."""
+    return renumbered([axis for place, axis in enumerate(axes) if place not in gone])
+
+
 def reduced_axes(attrs: Attrs, ty: Type) -> tuple[int, ...]:
     """The axes that a reduction of a tensor of type ``ty`` goes over, in ascending order."""
     return tuple(sorted(axes_indices(attrs.axis, rank_of(ty), attrs.exclude)))

@@ -13,7 +13,7 @@ from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.op import gather_nd, squeeze, take, transpose
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.axes import permutation
+from eqsat.rules.axes import permutation, without
 from eqsat.rules.one_hot import hot_rows
 from eqsat.rules.operators import commutative, ordered, unary
 from eqsat.rules.shape import reshaped
@@ -131,9 +131,7 @@ def picked_axis(pick: Attrs, turn: Attrs, ty: TensorType) -> int:
 
 def left_order(pick: Attrs, turn: Attrs, ty: TensorType) -> tuple[int, ...]:
     """The transpose of what is left when one place is taken before the transpose."""
-    order = permutation(turn, rank_of(ty))
-    gone = order[pick.axis % rank_of(ty)]
-    return tuple(axis - (axis > gone) for axis in order if axis != gone)
+    return without(permutation(turn, rank_of(ty)), [pick.axis % rank_of(ty)])
 
 
 def has_one_axis(attrs: Attrs, indices: TensorType) -> bool:

@@ -5,19 +5,20 @@ Where two of them meet, they become one or cancel. ``T`` stands for a transpose 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import Compute, Refusal, RuleSet, Soundness
+from eqsat.egraph.rule import Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item, many, wildcard
 from eqsat.relay.op import concatenate, expand_dims, reshape, split, squeeze, strided_slice, transpose
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, Type, is_static
-from eqsat.rules.axes import from_front, inverse_order, permutation, reduced_axes, renumbered
-from eqsat.rules.operators import any_reduction, binary, commutative, one_of, ordered, unary
-from eqsat.rules.transposed_products import products
-from eqsat.rules.types import Shape, is_scalar, rank_of
+from eqsat.rules.axes import from_front, inverse_order, permutation, reduced_axes, without
+from eqsat.rules.operators import any_reduction, binary, one_of, ordered, unary
+from eqsat.rules.types import Shape, dtype_of, is_scalar, rank_of
+from eqsat.rules.values import attribute, computed_parts
 
 x, y, z = variables("x y z")
 (c,) = constants("c")
@@ -44,8 +45,6 @@ def same_order(first: Attrs, second: Attrs, ty: Type, other: Type) -> bool:
 
 applied = unary(turned)
 joined = binary(turned, turned_too)
-with_scalar, scalar_first = (commutative | ordered)(turned, c), ordered(c, turned)
-with_constant, constant_first = (commutative | ordered)(turned, c), ordered(c, turned)
 
 
 def spread_axes(attrs: Attrs, ty: Type, of: TensorType) -> Shape | Refusal:
@@ -73,8 +72,14 @@ def is_spread(ty: Type, of: Type) -> bool:
     return 0 < rank_of(of) <= rank_of(ty) and 0 not in of.shape
 
 
-scalars = when(is_small_scalar, type_of(x), type_of(c))
-spread = when(is_spread, type_of(x), type_of(c))
+def beside(name: str, constant: DFPattern, *guards: Guard) -> list[Rewrite]:
+    """T x + c = T (x + constant), and for operators whose operands have an order c - T x = T (constant - x)"""
+    first, second = binary(turned, c), ordered(c, turned)
+    return [
+        rewrite(f"transpose-out-of-{name}", first, turn_like(like(first, x, constant)), *guards),
+        rewrite(f"transpose-out-of-ordered-{name}", second, turn_like(like(second, constant, x)), *guards),
+    ]
+
 
 elementwise = RuleSet(
     "transposes-elementwise",
@@ -88,62 +93,36 @@ elementwise = RuleSet(
             turn_like(like(joined, x, y)),
             when(same_order, attrs_of(turned), attrs_of(turned_too), type_of(x), type_of(y)),
         ),
-        # T x + a = T (x + a)
-        rewrite("transpose-out-of-scaling", with_scalar, turn_like(like(with_scalar, x, c)), scalars),
-        rewrite("transpose-out-of-ordered-scaling", scalar_first, turn_like(like(scalar_first, c, x)), scalars),
-        # T x + c = T (x + T' c)
-        rewrite("transpose-out-of-constant", with_constant, turn_like(like(with_constant, x, turned_back())), spread),
-        rewrite(
-            "transpose-out-of-ordered-constant",
-            constant_first,
-            turn_like(like(constant_first, turned_back(), x)),
-            spread,
-        ),
+        *beside("scaling", c, when(is_small_scalar, type_of(x), type_of(c))),
+        *beside("constant", turned_back(), when(is_spread, type_of(x), type_of(c))),
     ],
 )
 
 # ---- along some axes
 
 
-def mapped_axis(call: DFPattern) -> Compute:
-    """The ``axis`` of ``call`` in terms of the axes of ``x``."""
-
-    def axis(attrs: Attrs, turn: Attrs, ty: Type) -> int:
-        return permutation(turn, rank_of(ty))[axis_index(attrs.axis, rank_of(ty))]
-
-    return compute(axis, attrs_of(call), attrs_of(turned), type_of(x))
+def of_turned(function: Callable[..., object], call: DFPattern) -> Compute:
+    """What ``function`` makes of the attributes of ``call`` and of the transpose, and of the type of ``x``."""
+    return compute(function, attrs_of(call), attrs_of(turned), type_of(x))
 
 
-def mapped_axes(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
-    """The axes of a reduction in terms of the axes of ``x``."""
-    axes = permutation(turn, rank_of(ty))
-    return tuple(sorted(axes[axis] for axis in reduced_axes(attrs, ty)))
+def mapped_axis(attrs: Attrs, turn: Attrs, ty: Type) -> int:
+    """The ``axis`` of a call in terms of the axes of ``x``."""
+    return permutation(turn, rank_of(ty))[axis_index(attrs.axis, rank_of(ty))]
 
 
-def left_order(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
-    """The transpose of what a reduction leaves of ``x``."""
-    axes = permutation(turn, rank_of(ty))
-    if attrs.keepdims:
-        return axes
-    gone = reduced_axes(attrs, ty)
-    return renumbered([axes[axis] for axis in range(rank_of(ty)) if axis not in gone])
+def reduction(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[Shape, Shape]:
+    """The axes of a reduction in terms of the axes of ``x``, and the transpose of what it leaves of ``x``."""
+    axes, gone = permutation(turn, rank_of(ty)), reduced_axes(attrs, ty)
+    return tuple(sorted(axes[axis] for axis in gone)), axes if attrs.keepdims else without(axes, gone)
 
 
-def squeezed_axes(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal:
-    """The axes that a squeeze of ``T x`` removes, in terms of ``x``."""
-    axes = permutation(turn, rank_of(ty))
+def squeezing(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[Shape, Shape] | Refusal:
+    """The axes that a squeeze of ``T x`` removes, in terms of ``x``, and the order of the axes that are left."""
     if attrs.axis is None:
         return refuse("the axes are not given")
-    return tuple(sorted(axes[axis] for axis in from_front(attrs.axis, rank_of(ty))))
-
-
-def squeezed_order(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal:
-    """The order of the axes that are left."""
-    axes = permutation(turn, rank_of(ty))
-    if attrs.axis is None:
-        return refuse("the axes are not given")
-    gone = from_front(attrs.axis, rank_of(ty))
-    return renumbered([axes[axis] for axis in range(rank_of(ty)) if axis not in gone])
+    axes, gone = permutation(turn, rank_of(ty)), from_front(attrs.axis, rank_of(ty))
+    return tuple(sorted(axes[axis] for axis in gone)), without(axes, gone)
 
 
 def expanded_order(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
@@ -170,9 +149,10 @@ def has_plain_bounds(attrs: Attrs) -> bool:
 
 
 reduced = any_reduction(turned)
-about = (attrs_of(reduced), attrs_of(turned), type_of(x))
+reduces = computed_parts(reduction, attrs_of(reduced), attrs_of(turned), type_of(x))
 soft = one_of("nn.softmax", "nn.log_softmax")(turned)
 squeezed, expanded = squeeze(turned), expand_dims(turned)
+squeezes = computed_parts(squeezing, attrs_of(squeezed), attrs_of(turned), type_of(x))
 padded = is_op("nn.pad")(turned, y)
 sliced = strided_slice(turned)
 
@@ -183,36 +163,25 @@ axes = RuleSet(
         rewrite(
             "transpose-out-of-reduction",
             reduced,
-            transpose(
-                like(reduced, x, axis=compute(mapped_axes, *about), exclude=False), axes=compute(left_order, *about)
-            ),
+            transpose(like(reduced, x, axis=reduces(0), exclude=False), axes=reduces(1)),
         ),
-        rewrite("transpose-out-of-softmax", soft, turn_like(like(soft, x, axis=mapped_axis(soft))), soundness=ROUNDING),
         rewrite(
-            "transpose-out-of-squeeze",
-            squeezed,
-            transpose(
-                squeeze(x, axis=compute(squeezed_axes, attrs_of(squeezed), attrs_of(turned), type_of(x))),
-                axes=compute(squeezed_order, attrs_of(squeezed), attrs_of(turned), type_of(x)),
-            ),
+            "transpose-out-of-softmax",
+            soft,
+            turn_like(like(soft, x, axis=of_turned(mapped_axis, soft))),
+            soundness=ROUNDING,
         ),
+        rewrite("transpose-out-of-squeeze", squeezed, transpose(squeeze(x, axis=squeezes(0)), axes=squeezes(1))),
         rewrite(
             "transpose-out-of-expand-dims",
             expanded,
-            transpose(
-                like(expanded, x, axis=compute(rank_of, type_of(x))),
-                axes=compute(expanded_order, attrs_of(expanded), attrs_of(turned), type_of(x)),
-            ),
+            transpose(like(expanded, x, axis=compute(rank_of, type_of(x))), axes=of_turned(expanded_order, expanded)),
         ),
-        rewrite(
-            "transpose-out-of-pad",
-            padded,
-            turn_like(like(padded, x, y, pad_width=compute(pad_width, attrs_of(padded), attrs_of(turned), type_of(x)))),
-        ),
+        rewrite("transpose-out-of-pad", padded, turn_like(like(padded, x, y, pad_width=of_turned(pad_width, padded)))),
         rewrite(
             "transpose-out-of-slice",
             sliced,
-            turn_like(like(sliced, x, axes=compute(slice_axes, attrs_of(sliced), attrs_of(turned), type_of(x)))),
+            turn_like(like(sliced, x, axes=of_turned(slice_axes, sliced))),
             when(has_plain_bounds, attrs_of(sliced)),
         ),
     ],
@@ -260,7 +229,73 @@ several = RuleSet(
             when(one_order, attrs_of(turned_field), type_of(field)),
         ),
         # split(T x).i = T (split(x).i)
-        rewrite("transpose-out-of-split", part, turn_like(like(part, like(parts, x, axis=mapped_axis(parts))))),
+        rewrite(
+            "transpose-out-of-split", part, turn_like(like(part, like(parts, x, axis=of_turned(mapped_axis, parts))))
+        ),
+    ],
+)
+
+# ---- products: transposes of operands and results are flags of matrix products
+
+
+def swaps_last(attrs: Attrs, ty: Type) -> bool:
+    """Guard: a transpose exchanges the last two axes and nothing else."""
+    rank = rank_of(ty)
+    return rank > 1 and permutation(attrs, rank) == (*range(rank - 2), rank - 1, rank - 2)
+
+
+matmul_left, matmul_right = nn.matmul(turned, z), nn.matmul(z, turned)
+batch_left, batch_right = nn.batch_matmul(turned, z), nn.batch_matmul(z, turned)
+dense_right = nn.dense(z, turned)
+product = nn.matmul(x, y)
+whole = transpose(product)
+is_flag = when(swaps_last, attrs_of(turned), type_of(x))
+
+
+def flipped(call: DFPattern, flag: str) -> Compute:
+    return compute(lambda attrs: not attrs[flag], attrs_of(call))
+
+
+products = RuleSet(
+    "transposes-products",
+    [
+        *[
+            rewrite(
+                f"transpose-into-{name}",
+                call,
+                like(call, *operands, **{flag: flipped(call, flag)}),
+                is_flag,
+                soundness=ROUNDING,
+            )
+            for name, call, operands, flag in (
+                ("matmul-left", matmul_left, (x, z), "transpose_a"),
+                ("matmul-right", matmul_right, (z, x), "transpose_b"),
+                ("batch-matmul-left", batch_left, (x, z), "transpose_a"),
+                ("batch-matmul-right", batch_right, (z, x), "transpose_b"),
+            )
+        ],
+        rewrite(
+            "transpose-into-dense",
+            dense_right,
+            nn.matmul(z, x, out_dtype=attribute(dense_right, "out_dtype")),
+            is_flag,
+            soundness=ROUNDING,
+        ),
+        # T (x @ y) = T y @ T x
+        rewrite(
+            "transpose-of-matmul",
+            whole,
+            nn.matmul(
+                y,
+                x,
+                transpose_a=flipped(product, "transpose_b"),
+                transpose_b=flipped(product, "transpose_a"),
+                out_dtype=dtype_of(product),
+            ),
+            when(swaps_last, attrs_of(whole), type_of(product)),
+            when(lambda *types: all(rank_of(ty) == 2 for ty in types), type_of(x), type_of(y)),
+            soundness=ROUNDING,
+        ),
     ],
 )
 
