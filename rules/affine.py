@@ -16,7 +16,7 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
 from eqsat.relay.op import broadcast_to, reshape
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.linear import is_nonzero
-from eqsat.rules.products import CONVOLUTIONS, Product, as_bias, channel_count, laid_over
+from eqsat.rules.products import CONVOLUTIONS, Product, as_bias, channel_count, scaled_weight
 from eqsat.rules.types import Shape, floats_alike, rank_of, static_shape
 from eqsat.rules.values import is_finite, scales_safely
 
@@ -60,8 +60,7 @@ def through(product: Product) -> list[Rewrite]:
         shape=compute(window, attrs_of(shifted), type_of(x), type_of(w)),
     )
     bias = reshape(like(shifted, image, w), newshape=compute(outputs, type_of(w)))
-    scaled = (type_of(s), type_of(x), attrs_of(scaled_and_shifted), type_of(w))
-    scaled_weight = w * reshape(s, newshape=compute(laid_over(product, "inputs"), *scaled))
+    weight = scaled_weight(product, "inputs", w, s, x, scaled_and_shifted)
     inverse = compute(lambda scale: 1 / scale, value_of(s))
     return [
         # (x + c) (*) w = x (*) w + c (*) w
@@ -79,7 +78,7 @@ def through(product: Product) -> list[Rewrite]:
         rewrite(
             f"scale-and-shift-through-{product.short}",
             scaled_and_shifted,
-            like(scaled_and_shifted, x + c * inverse, scaled_weight),
+            like(scaled_and_shifted, x + c * inverse, weight),
             when(lambda attrs: not has_no_padding(attrs), attrs_of(scaled_and_shifted)),
             when(scales_safely, value_of(s)),
             floats_alike(x, w, s, c, scaled_and_shifted),

@@ -1,11 +1,13 @@
 """Weights and biases of convolutions and matrix products absorb the scales and shifts around the product.
 
-Weights, scales and shifts are constants, so what the rules compute from them costs nothing at run time.
+Weights, scales and shifts are constants, so what the rules compute from them costs nothing at run time. Two products in
+a row by constant weights are one product by the product of the weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -27,7 +29,6 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import broadcast_to, reshape
 from eqsat.relay.ty import TensorType, Type, is_static
-from eqsat.rules.chains import chains
 from eqsat.rules.products import (
     CONVOLUTIONS,
     MATRIX,
@@ -37,10 +38,10 @@ from eqsat.rules.products import (
     as_parameter,
     channel_count,
     every_channel,
-    laid_over,
+    scaled_weight,
 )
 from eqsat.rules.types import Shape, floats_alike, floats_of_one_type, rank_of
-from eqsat.rules.values import all_positive, is_finite
+from eqsat.rules.values import all_positive, attribute, is_finite
 
 x, y = variables("x y")
 w, s, b, c, v = constants("w s b c v")
@@ -52,23 +53,20 @@ FINITE = Soundness.FINITE
 def absorbing(product: Product) -> list[Rewrite]:
     """Scales and shifts of the data and of the result of a product, absorbed by its weight and bias."""
     plain, scaled = product(x, w), product(x * s, w)
-    floats = floats_alike(x, w, s, plain)
-    before = (type_of(s), type_of(x), attrs_of(scaled), type_of(w))
-    after = (type_of(s), type_of(plain), attrs_of(plain), type_of(w))
     return [
         # (x (*) w) s = x (*) (w s)
         rewrite(
             f"scale-into-{product.short}",
             plain * s,
-            like(plain, x, w * reshape(s, newshape=compute(laid_over(product, "outputs"), *after))),
-            floats,
+            like(plain, x, scaled_weight(product, "outputs", w, s, plain, plain)),
+            floats_alike(x, w, s, plain),
             soundness=ROUNDING,
         ),
         # (x s) (*) w = x (*) (s w)
         rewrite(
             f"scale-through-{product.short}",
             scaled,
-            like(scaled, x, w * reshape(s, newshape=compute(laid_over(product, "inputs"), *before))),
+            like(scaled, x, scaled_weight(product, "inputs", w, s, x, scaled)),
             floats_alike(x, w, s, scaled),
             soundness=ROUNDING,
         ),
@@ -157,6 +155,59 @@ def shift_through(product: Product) -> Rewrite:
     )
 
 
+# ---- two products in a row by constant weights
+
+
+def shrinks(one: TensorType, two: TensorType, turned_one: bool = True, turned_two: bool = True) -> bool:
+    """Guard: the product of two weights, transposed or not, has no more elements than they have together."""
+    shapes = [ty.concrete_shape for ty in (one, two) if is_static(ty) and rank_of(ty) == 2]
+    if len(shapes) < 2:
+        return False
+    return shapes[0][1 if turned_one else 0] * shapes[1][0 if turned_two else 1] <= sum(map(prod, shapes))
+
+
+def matmul_shrinks(first: Attrs, second: Attrs, one: TensorType, two: TensorType) -> bool:
+    return not second.transpose_a and shrinks(one, two, first.transpose_b, second.transpose_b)
+
+
+first_matmul, first_dense = nn.matmul(x, w), nn.dense(x, w)
+second_matmul, second_dense = nn.matmul(first_matmul, v), nn.dense(first_dense, v)
+
+chains = RuleSet(
+    "chains",
+    [
+        # (x w) v = x (w v)
+        rewrite(
+            "matmul-matmul",
+            second_matmul,
+            like(
+                first_matmul,
+                x,
+                nn.matmul(
+                    w,
+                    v,
+                    transpose_a=attribute(first_matmul, "transpose_b"),
+                    transpose_b=attribute(second_matmul, "transpose_b"),
+                ),
+                transpose_b=False,
+                units=None,
+            ),
+            when(matmul_shrinks, attrs_of(first_matmul), attrs_of(second_matmul), type_of(w), type_of(v)),
+            floats_alike(x, w, v, first_matmul, second_matmul),
+            when(lambda ty: rank_of(ty) > 1, type_of(x)),
+            soundness=FINITE,
+        ),
+        rewrite(
+            "dense-dense",
+            second_dense,
+            like(first_dense, x, nn.matmul(v, w), units=None),
+            when(shrinks, type_of(w), type_of(v)),
+            floats_alike(x, w, v, first_dense, second_dense),
+            soundness=FINITE,
+        ),
+    ],
+)
+
 # ---- positive scales pass activations
 
 
@@ -188,11 +239,10 @@ def forward(product: Product, name: str, activation: Callable[[DFPattern], DFPat
     """relu(x s) (*) w = relu(x) (*) (s w), s > 0"""
     active = activation(x * s)
     whole = product(active, w)
-    refs = (type_of(s), type_of(x), attrs_of(whole), type_of(w))
     return rewrite(
         f"scale-through-{name}-into-{product.short}",
         whole,
-        like(whole, like(active, x), w * reshape(s, newshape=compute(laid_over(product, "inputs"), *refs))),
+        like(whole, like(active, x), scaled_weight(product, "inputs", w, s, x, whole)),
         when(scales_positively, value_of(s)),
         floats_alike(x, w, s, whole),
         soundness=ROUNDING,

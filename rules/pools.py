@@ -9,17 +9,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import attrs_of, constants, like, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Guard, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, many
-from eqsat.relay.op import concatenate, reshape
+from eqsat.relay.op import concatenate
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.joining import all_same
-from eqsat.rules.products import CONVOLUTIONS, channel_count, laid_over
+from eqsat.rules.products import CONVOLUTIONS, channel_count, scaled_weight
 from eqsat.rules.types import floats_of_one_dtype, is_float, rank_of
 from eqsat.rules.values import all_positive, is_finite, scales_safely
 
@@ -38,9 +38,6 @@ def scales_positively(value: Array) -> bool:
 def may_scale(name: str) -> Callable[[Array], bool]:
     """The guard of scales that may be moved past a pool."""
     return scales_positively if "max" in name else scales_safely
-
-
-over_inputs = laid_over(CONVOLUTIONS[1], "inputs")
 
 
 def is_along_channels(attrs: Attrs, of: TensorType, constant: TensorType) -> bool:
@@ -108,11 +105,7 @@ def into_conv(name: str) -> Rewrite:
     return rewrite(
         f"scale-through-{_short(name)}-into-conv2d",
         conv,
-        like(
-            conv,
-            like(pool, x),
-            w * reshape(s, newshape=compute(over_inputs, type_of(s), type_of(x), attrs_of(conv), type_of(w))),
-        ),
+        like(conv, like(pool, x), scaled_weight(CONVOLUTIONS[1], "inputs", w, s, x, conv)),
         when(may_scale(name), value_of(s)),
         when(is_along_channels, attrs_of(pool), type_of(x), type_of(s)),
         when(floats_of_one_dtype, type_of(x), type_of(s), type_of(w), type_of(conv)),

@@ -146,11 +146,15 @@ def as_parameter(constant: DFPattern, of: DFPattern, call: DFPattern) -> DFPatte
     return reshape(constant, newshape=vector)  # type: ignore[no-any-return]
 
 
-def laid_over(product: Product, side: str) -> Callable[[Type, Type, Attrs, TensorType], Shape | Refusal]:
-    """The shape that lays a scale along the ``outputs`` or ``inputs`` of a weight.
+def scaled_weight(product: Product, side: str, w: DFPattern, s: DFPattern, of: DFPattern, call: DFPattern) -> DFPattern:
+    """The weight of a product that takes in a scale.
 
-    The function that is returned takes the type of the scale, the type of the tensor that it scales, and the attributes
-    and the type of the weight of the product.
+    Args:
+        product: the operator.
+        side: whether the scale is laid along the ``outputs`` or the ``inputs`` of the weight.
+        w, s: the weight and the scale.
+        of: what the scale is a factor of.
+        call: the call of the operator.
     """
 
     def newshape(scale: Type, of: Type, attrs: Attrs, weight: TensorType) -> Shape | Refusal:
@@ -164,4 +168,5 @@ def laid_over(product: Product, side: str) -> Callable[[Type, Type, Attrs, Tenso
             return refuse("a scale cannot be laid over the weight")
         return tuple(count if each == axis else 1 for each in range(axes.rank))
 
-    return newshape
+    refs = type_of(s), type_of(of), attrs_of(call), type_of(w)
+    return w * reshape(s, newshape=compute(newshape, *refs))  # type: ignore[no-any-return]

@@ -26,14 +26,10 @@ ROUNDING = Soundness.ROUNDING
 turned, turned_too = transpose(x), transpose(y)
 
 
-def order(of: DFPattern, operand: DFPattern) -> Compute:
-    """The axes of a matched transpose."""
-    return compute(lambda attrs, ty: permutation(attrs, rank_of(ty)), attrs_of(of), type_of(operand))
-
-
 def turn_like(result: DFPattern) -> DFPattern:
     """``result``, transposed as ``x`` was."""
-    return transpose(result, axes=order(turned, x))  # type: ignore[no-any-return]
+    axes = compute(lambda attrs, ty: permutation(attrs, rank_of(ty)), attrs_of(turned), type_of(x))
+    return transpose(result, axes=axes)  # type: ignore[no-any-return]
 
 
 def same_order(first: Attrs, second: Attrs, ty: Type, other: Type) -> bool:
