@@ -46,7 +46,6 @@ from eqsat.rules.merge import merge
 from eqsat.rules.normalization import normalization
 from eqsat.rules.one_hot import in_range
 from eqsat.rules.partitions import partitions
-from eqsat.rules.pools import pools
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
 from eqsat.rules.rotary import rotary
@@ -56,7 +55,7 @@ from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
 from eqsat.rules.transposes import transposes
 from eqsat.rules.unit_axes import unit_axes
-from eqsat.rules.windows import windows
+from eqsat.rules.windows import pools, windows
 
 attending = RuleSet("attending", [attention, joined_heads, rotary])
 """What finds the operators of attention; of use where the result can have them."""

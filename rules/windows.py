@@ -1,23 +1,46 @@
-"""Convolutions and pools absorb the padding before them."""
+"""Convolutions and pools: what goes past them, and what they take in.
+
+They absorb the padding before them. Scales and shifts travel through pools to a product that absorbs them, and pools of
+branches are joined. A scale passes a maximum pool where it is positive, and a shift always does. A scale passes every
+average pool, and a shift does where no padding is averaged. Both are constants that vary along the channels at most.
+"""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, value_of, variables, when
-from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import is_op
-from eqsat.relay.op.nn.window import channels_first
-from eqsat.rules.types import Shape
-from eqsat.rules.values import zero
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, many
+from eqsat.relay.op import concatenate
+from eqsat.relay.op.nn.window import SPATIAL, channels_first
+from eqsat.relay.op.types import axis_index
+from eqsat.relay.ty import TensorType, is_static
+from eqsat.rules.joining import all_same
+from eqsat.rules.products import CONVOLUTIONS, channel_count, scaled_weight
+from eqsat.rules.types import Shape, floats_of_one_dtype, is_float, rank_of
+from eqsat.rules.values import all_positive, is_finite, scales_safely, zero
 
-x, w = variables("x w")
+(x,) = variables("x")
 parameters = variables("kernel_point scale kernel_scale")
-lowest, point = constants("lowest point")
+s, c, b, w, lowest, point = constants("s c b w lowest point")
+(weight,) = variables("w")
 ROUNDING = Soundness.ROUNDING
+
+WINDOWED = [f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)]
+POOLS = [*WINDOWED, "nn.global_max_pool2d", "nn.global_avg_pool2d"]
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("nn.").replace("_", "-").replace(".", "-")
+
+
+# ---- padding
 
 padded = is_op("nn.pad")(x, zero)
 padded_low = is_op("nn.pad")(x, lowest)
@@ -38,15 +61,12 @@ def more_padding(pad: Attrs, attrs: Attrs) -> Shape | Refusal:
     return tuple(map(sum, zip(more, attrs.padding, strict=True)))
 
 
-def has_no_padding(attrs: Attrs) -> bool:
-    return attrs.count_include_pad or not any(attrs.padding)
-
-
-def is_inside(pad: Attrs, attrs: Attrs) -> bool:
-    """Guard: every window of a pool reaches beyond the padding, as formats demand."""
+def may_reach(pad: Attrs, attrs: Attrs) -> bool:
+    """Guard: every window of a pool reaches beyond the padding, as formats demand, and averages count all padding."""
     more = more_padding(pad, attrs)
     sizes = tuple(attrs.pool_size) * 2
-    return isinstance(more, tuple) and not attrs.ceil_mode and all(map(operator.lt, more, sizes))
+    counts = attrs.get("count_include_pad", True) or not any(attrs.padding)
+    return counts and isinstance(more, tuple) and not attrs.ceil_mode and all(map(operator.lt, more, sizes))
 
 
 def is_lowest(value: Array) -> bool:
@@ -63,69 +83,186 @@ def both_widths(inner: Attrs, outer: Attrs) -> tuple[Shape, ...] | Refusal:
     return tuple(widths) if plain and same else refuse("they differ in mode, or crop")
 
 
-def pads_nothing(attrs: Attrs) -> bool:
-    return not any(side for width in attrs.pad_width for side in width)
+def into(
+    name: str, pad: DFPattern, *rest: DFPattern, guard: Guard | None = None, exact: bool = False, **changes: object
+) -> Rewrite:
+    """f(pad(x), ..) = f(x, ..) with more padding
 
-
-def into_conv(rank: int) -> Rewrite:
-    """conv(pad(x), w) = conv(x, w) with more padding"""
-    conv = is_op(f"nn.conv{rank}d")(padded, w)
+    Args:
+        name: the operator.
+        pad: the pattern of the padded data.
+        rest: the other arguments.
+        guard: what the padding is with.
+        exact: whether every bit stays.
+        changes: other attributes of the operator.
+    """
+    call = is_op(name)(pad, *rest)
+    guards = [guard] if guard is not None else []
+    if "pool" in name:
+        guards.append(when(may_reach, attrs_of(pad), attrs_of(call)))
     return rewrite(
-        f"pad-into-conv{rank}d",
-        conv,
-        like(conv, x, w, padding=compute(more_padding, attrs_of(padded), attrs_of(conv))),
-        soundness=ROUNDING,
+        f"pad-into-{_short(name)}",
+        call,
+        like(call, x, *rest, padding=compute(more_padding, attrs_of(pad), attrs_of(call)), **changes),
+        *guards,
+        soundness=Soundness.EXACT if exact else ROUNDING,
     )
 
 
-def into_quantized() -> Rewrite:
-    """qnn.conv2d(pad(x, zero point), w) = qnn.conv2d(x, w) with more padding, for the zero point stands for 0"""
-    filled = is_op("nn.pad")(x, lowest)
-    conv = is_op("qnn.conv2d")(filled, w, point, *parameters)
-    return rewrite(
-        "pad-into-qnn-conv2d",
-        conv,
-        like(conv, x, w, point, *parameters, padding=compute(more_padding, attrs_of(filled), attrs_of(conv))),
-        when(lambda value, zero: zero.size == 1 and bool(np.all(value == zero)), value_of(lowest), value_of(point)),
-        soundness=ROUNDING,
-    )
-
-
-def into_average(rank: int) -> Rewrite:
-    """avg_pool(pad(x)) = avg_pool(x) with more padding, which counts"""
-    pool = is_op(f"nn.avg_pool{rank}d")(padded)
-    return rewrite(
-        f"pad-into-avg-pool{rank}d",
-        pool,
-        like(pool, x, padding=compute(more_padding, attrs_of(padded), attrs_of(pool)), count_include_pad=True),
-        when(has_no_padding, attrs_of(pool)),
-        when(is_inside, attrs_of(padded), attrs_of(pool)),
-        soundness=ROUNDING,
-    )
-
-
-def into_maximum(rank: int) -> Rewrite:
-    """max_pool(pad(x)) = max_pool(x) with more padding, where the pad is with the least value"""
-    pool = is_op(f"nn.max_pool{rank}d")(padded_low)
-    return rewrite(
-        f"pad-into-max-pool{rank}d",
-        pool,
-        like(pool, x, padding=compute(more_padding, attrs_of(padded_low), attrs_of(pool))),
-        when(is_lowest, value_of(lowest)),
-        when(is_inside, attrs_of(padded_low), attrs_of(pool)),
-    )
-
+# the zero point stands for 0
+with_zero_point = when(lambda value, zero: zero.size == 1 and np.all(value == zero), value_of(lowest), value_of(point))
+with_lowest = when(is_lowest, value_of(lowest))
 
 windows = RuleSet(
     "windows",
     [
-        rewrite("pad-nothing", padded_low, x, when(pads_nothing, attrs_of(padded_low))),
+        rewrite(
+            "pad-nothing", padded_low, x, when(lambda attrs: not any(map(any, attrs.pad_width)), attrs_of(padded_low))
+        ),
         rewrite(
             "pad-of-pad",
             padded_twice,
             like(padded, x, zero, pad_width=compute(both_widths, attrs_of(padded), attrs_of(padded_twice))),
         ),
-        into_quantized(),
-        *[make(rank) for make in (into_conv, into_average, into_maximum) for rank in (1, 2, 3)],
+        into("qnn.conv2d", padded_low, weight, point, *parameters, guard=with_zero_point),
+        *[into(f"nn.conv{rank}d", padded, weight) for rank in (1, 2, 3)],
+        *[into(f"nn.avg_pool{rank}d", padded, count_include_pad=True) for rank in (1, 2, 3)],
+        *[into(f"nn.max_pool{rank}d", padded_low, guard=with_lowest, exact=True) for rank in (1, 2, 3)],
+    ],
+)
+
+# ---- scales and shifts
+
+
+def scales_positively(value: Array) -> bool:
+    return scales_safely(value) and all_positive(value)
+
+
+def may_scale(name: str) -> Callable[[Array], bool]:
+    """The guard of scales that may be moved past a pool."""
+    return scales_positively if "max" in name else scales_safely
+
+
+def is_along_channels(attrs: Attrs, of: TensorType, constant: TensorType) -> bool:
+    """Guard: the constant varies along the channels of channels-first data only."""
+    rank = rank_of(of) - 2
+    return rank in SPATIAL and attrs.layout == channels_first(rank) and bool(channel_count(constant, of, 1))
+
+
+def averages_data_only(attrs: Attrs) -> bool:
+    """Guard: a pool averages some data and no padding, so that an average of equal numbers is that number."""
+    padding = attrs.get("padding", ())
+    if not any(padding):
+        return not attrs.get("ceil_mode", False)
+    beyond_padding = all(map(operator.lt, padding, tuple(attrs.pool_size) * 2))
+    return beyond_padding and not attrs.ceil_mode and not attrs.count_include_pad
+
+
+def through(name: str) -> list[Rewrite]:
+    """The rules that a pool commutes with a scale, a shift and a bias."""
+    short, is_maximum = _short(name), "max" in name
+    pool = is_op(name)(x)
+    biased = nn.bias_add(pool, b)
+
+    def along(constant: DFPattern) -> list[Guard]:
+        """The constant lies along the channels, and all are floats."""
+        return [
+            when(is_along_channels, attrs_of(pool), type_of(x), type_of(constant)),
+            when(floats_of_one_dtype, type_of(x), type_of(constant), type_of(pool)),
+        ]
+
+    def may_shift(constant: DFPattern) -> list[Guard]:
+        finite = when(is_finite, value_of(constant))
+        return [finite] if is_maximum else [finite, when(averages_data_only, attrs_of(pool))]
+
+    def law(verb: str, left: DFPattern, right: DFPattern, *guards: Guard) -> Rewrite:
+        return rewrite(f"{verb}-{short}", left, right, *guards, soundness=ROUNDING)
+
+    return [
+        # pool(x) s = pool(x s)
+        law("scale-through", pool * s, like(pool, x * s), when(may_scale(name), value_of(s)), *along(s)),
+        # pool(x) + c = pool(x + c)
+        law("shift-through", pool + c, like(pool, x + c), *along(c), *may_shift(c)),
+        # bias(pool(x), b) = pool(bias(x, b))
+        law(
+            "bias-through",
+            biased,
+            like(pool, like(biased, x, b)),
+            when(lambda bias: bias.axis == 1, attrs_of(biased)),
+            when(lambda attrs, ty: attrs.layout == channels_first(rank_of(ty) - 2), attrs_of(pool), type_of(x)),
+            when(is_float, type_of(x)),
+            *may_shift(b),
+        ),
+    ]
+
+
+def into_conv(name: str) -> Rewrite:
+    """conv(pool(x s), w) = conv(pool(x), s w)"""
+    pool = is_op(name)(x * s)
+    conv = nn.conv2d(pool, w)
+
+    return rewrite(
+        f"scale-through-{_short(name)}-into-conv2d",
+        conv,
+        like(conv, like(pool, x), scaled_weight(CONVOLUTIONS[1], "inputs", w, s, x, conv)),
+        when(may_scale(name), value_of(s)),
+        when(is_along_channels, attrs_of(pool), type_of(x), type_of(s)),
+        when(floats_of_one_dtype, type_of(x), type_of(s), type_of(w), type_of(conv)),
+        soundness=ROUNDING,
+    )
+
+
+# ---- branches that join
+
+
+def joins_images(concat: Attrs, pools: Sequence[Attrs], images: Sequence[TensorType]) -> bool:
+    """Guard: images are joined along the batch or the channels, and are equal but for that."""
+    rank = rank_of(images[0])
+    axis = axis_index(concat.axis, rank)
+    if axis > 1 or pools[0].layout != channels_first(rank - 2) or not all(map(is_static, images)):
+        return False
+    rest = [(*ty.shape[:axis], *ty.shape[axis + 1 :], ty.dtype) for ty in images]
+    return all(each == rest[0] for each in rest)
+
+
+def concat_of_pools(name: str) -> Rewrite:
+    """concat(pool x, pool y, ..) = pool(concat(x, y, ..))"""
+    pool = is_op(name)(x)
+    whole = concatenate(is_tuple([many(pool)]))
+
+    short = _short(name)
+    return rewrite(
+        f"concat-of-{short}",
+        whole,
+        like(pool, like(whole, is_tuple([many(x)]))),
+        when(all_same, attrs_of(pool)),
+        when(joins_images, attrs_of(whole), attrs_of(pool), type_of(x)),
+    )
+
+
+def is_nothing(attrs: Attrs) -> bool:
+    """Guard: each window is one element, and each element has one."""
+    return all(each == 1 for each in (*attrs.pool_size, *attrs.strides)) and not any(attrs.padding)
+
+
+def of_one(name: str) -> Rewrite:
+    """pool(x) = x, for windows of one element"""
+    pool = is_op(name)(x)
+    return rewrite(
+        f"{_short(name)}-nothing",
+        pool,
+        x,
+        when(is_nothing, attrs_of(pool)),
+        soundness=Soundness.EXACT if "max" in name else ROUNDING,
+    )
+
+
+pools = RuleSet(
+    "pools",
+    [
+        *map(of_one, WINDOWED),
+        *[rule for name in POOLS for rule in through(name)],
+        *[into_conv(name) for name in WINDOWED if "2d" in name],
+        *[concat_of_pools(name) for name in POOLS if "2d" in name],
     ],
 )
