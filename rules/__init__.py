@@ -27,13 +27,12 @@ from eqsat.egraph.author import (
     when,
 )
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Soundness
-from eqsat.rules.activations import activations
+from eqsat.rules.activations import activations, gates
 from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
 from eqsat.rules.approximate import fast_math
 from eqsat.rules.binomials import binomials
 from eqsat.rules.einsum import notations
-from eqsat.rules.gates import gates
 from eqsat.rules.gathering import gathering
 from eqsat.rules.heads import attention, heads
 from eqsat.rules.joined_heads import joined_heads

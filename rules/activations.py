@@ -1,4 +1,4 @@
-"""Clips, and activations and softmax recognised where they are written out in arithmetic.
+"""Clips, and activations, softmax, ramps and gates recognised where they are written out in arithmetic.
 
 ``relu``, and ``maximum`` and ``minimum`` with a number, are clips; two clips in a row are one.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 import math
 
 from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Compute, Refusal, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Compute, Guard, Refusal, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum, sigmoid, subtract, sum, tanh
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import reduced_axes
-from eqsat.rules.types import floats, is_float, is_short_float, keeps_floats
-from eqsat.rules.values import attribute, filled, one, only_number, three
+from eqsat.rules.types import floats, is_float, is_scalar, is_short_float, keeps_floats, rank_of
+from eqsat.rules.values import Filled, attribute, filled, finite_number, one, only_number, three
 
 x, y, u = variables("x y u")
-(a,) = constants("a")
+a, b, c = constants("a b c")
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -180,7 +180,6 @@ exponentials = exp(x) / total
 highest = max(x)
 moved = subtract(x, highest)
 total_of_moved = sum(exp(moved))
-stable = exp(moved) / total_of_moved
 log_softmax = nn.log_softmax(x)
 
 softmaxes = RuleSet(
@@ -194,23 +193,18 @@ softmaxes = RuleSet(
             keeps_floats(exponentials, x),
             soundness=FINITE,
         ),
-        # e^(x - max x) / sum e^(x - max x)
-        rewrite(
-            "stable-softmax",
-            stable,
-            nn.softmax(x, axis=one_axis(highest)),
-            keeps_floats(stable, x),
-            when(one_and_the_same, attrs_of(highest), attrs_of(total_of_moved), type_of(x)),
-            soundness=ROUNDING,
-        ),
-        rewrite(
-            "stable-log-softmax",
-            shifted_log := moved - log(total_of_moved),
-            nn.log_softmax(x, axis=one_axis(highest)),
-            keeps_floats(shifted_log, x),
-            when(one_and_the_same, attrs_of(highest), attrs_of(total_of_moved), type_of(x)),
-            soundness=ROUNDING,
-        ),
+        # e^(x - max x) / sum e^(x - max x), and its logarithm
+        *[
+            rewrite(
+                f"stable-{name}",
+                whole,
+                is_op(f"nn.{name.replace('-', '_')}")(x).has_attr({"axis": one_axis(highest)}),
+                keeps_floats(whole, x),
+                when(one_and_the_same, attrs_of(highest), attrs_of(total_of_moved), type_of(x)),
+                soundness=ROUNDING,
+            )
+            for name, whole in (("softmax", exp(moved) / total_of_moved), ("log-softmax", moved - log(total_of_moved)))
+        ],
         rewrite(
             "log-of-softmax",
             log(softmax),
@@ -227,5 +221,88 @@ softmaxes = RuleSet(
         ),
     ],
 )
+
+# ---- ramps, and gates: x times a function of x
+
+
+def product(first: Array, second: Array) -> float | Refusal:
+    """The product of two constants of one number each."""
+    one, other = finite_number(first), finite_number(second)
+    if isinstance(one, Refusal) or isinstance(other, Refusal):
+        return refuse("a constant is not one finite number")
+    return one * other
+
+
+def is_number_beside(number: TensorType, ty: TensorType) -> bool:
+    """Guard: one number, which adds no axes to a tensor of type ``ty`` that it is added to or multiplies."""
+    return is_float(number) and is_short_float(ty) and is_scalar(number) and rank_of(number) <= rank_of(ty)
+
+
+def beside(*numbers: DFPattern) -> list[Guard]:
+    return [when(is_number_beside, type_of(each), type_of(x)) for each in numbers]
+
+
+def ends_at_one(attrs: Attrs, factor: Array) -> bool:
+    """Guard: a clip from 0 on has, multiplied by ``factor``, the upper bound 1."""
+    return attrs.a_min == 0 and 0 < attrs.a_max < math.inf and Filled(1.0)(factor * float(attrs.a_max))
+
+
+shifted = clip(x + a)
+scaled = shifted * c
+unit_ramp = clip(x * a + b)
+
+ramps = RuleSet(
+    "ramps",
+    [
+        rewrite(
+            "hard-sigmoid",
+            unit_ramp,
+            nn.hard_sigmoid(x, alpha=compute(finite_number, value_of(a)), beta=compute(finite_number, value_of(b))),
+            when(lambda attrs: bounds(attrs) == (0, 1), attrs_of(unit_ramp)),
+            *beside(a, b),
+            soundness=ROUNDING,
+        ),
+        # clip(x + a, 0, 1 / c) c
+        rewrite(
+            "hard-sigmoid-scaled",
+            scaled,
+            nn.hard_sigmoid(
+                x, alpha=compute(finite_number, value_of(c)), beta=compute(product, value_of(a), value_of(c))
+            ),
+            when(ends_at_one, attrs_of(shifted), value_of(c)),
+            *beside(a, c),
+            soundness=ROUNDING,
+        ),
+    ],
+)
+
+
+def is_usual_ramp(attrs: Attrs) -> bool:
+    """Guard: the ramp goes from -3 to 3, as that of hardswish does."""
+    return all(math.isclose(*pair, abs_tol=1e-6) for pair in ((attrs.alpha, 1 / 6), (attrs.beta, 0.5)))
+
+
+ramp, soft = nn.hard_sigmoid(x), nn.softplus(x)
+logarithm = log(exp(x) + one)
+
+self_gated = RuleSet(
+    "self-gated",
+    [
+        rewrite(
+            "hardswish-by-hard-sigmoid",
+            x * ramp,
+            nn.hardswish(x),
+            when(is_usual_ramp, attrs_of(ramp)),
+            floats(x),
+            soundness=ROUNDING,
+        ),
+        rewrite("mish", x * tanh(soft), nn.mish(x), floats(x), soundness=ROUNDING),
+        rewrite("silu", x * sigmoid(x), nn.swish(x), floats(x), soundness=ROUNDING),
+        # only the logarithm overflows
+        rewrite("softplus", logarithm, soft, keeps_floats(logarithm, x), soundness=FINITE),
+    ],
+)
+
+gates = RuleSet("gates", [ramps, self_gated])
 
 activations = RuleSet("activations", [clips, recognised, softmaxes])
