@@ -35,7 +35,7 @@ from eqsat.rules.binomials import binomials
 from eqsat.rules.einsum import notations
 from eqsat.rules.gathering import gathering
 from eqsat.rules.heads import attention, heads
-from eqsat.rules.joined_heads import joined_heads
+from eqsat.rules.joined_heads import joined_heads, rotary
 from eqsat.rules.joining import joining
 from eqsat.rules.kernels import kernels
 from eqsat.rules.likes import dynamic, likes
@@ -47,7 +47,6 @@ from eqsat.rules.one_hot import in_range
 from eqsat.rules.partitions import partitions
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
-from eqsat.rules.rotary import rotary
 from eqsat.rules.row_moves import repeating, row_moves, shuffles
 from eqsat.rules.rows import rows
 from eqsat.rules.scaling import scaling

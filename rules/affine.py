@@ -6,10 +6,8 @@ scale goes. Rules on matrix products, and on scales alone, are in :mod:`eqsat.ru
 
 from __future__ import annotations
 
-import numpy as np
-
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
@@ -18,15 +16,11 @@ from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.linear import is_nonzero
 from eqsat.rules.products import CONVOLUTIONS, Product, as_bias, channel_count, scaled_weight
 from eqsat.rules.types import Shape, floats_alike, rank_of, static_shape
-from eqsat.rules.values import is_finite, scales_safely
+from eqsat.rules.values import is_finite, scales_safely, vector_along
 
 (x,) = variables("x")
 w, s, c, b = constants("w s c b")
 ROUNDING = Soundness.ROUNDING
-
-
-def has_no_padding(attrs: Attrs) -> bool:
-    return not any(attrs.padding)
 
 
 def window(attrs: Attrs, of: TensorType, weight: TensorType) -> Shape | Refusal:
@@ -68,7 +62,7 @@ def through(product: Product) -> list[Rewrite]:
             f"shift-through-{product.short}",
             shifted,
             nn.bias_add(like(shifted, x, w), bias, axis=1),
-            when(has_no_padding, attrs_of(shifted)),
+            when(lambda attrs: not any(attrs.padding), attrs_of(shifted)),
             when(lambda attrs, weight: bool(product.weight(attrs, weight)), attrs_of(shifted), type_of(w)),
             when(is_nonzero, value_of(c)),
             floats_alike(x, w, c, shifted),
@@ -79,7 +73,7 @@ def through(product: Product) -> list[Rewrite]:
             f"scale-and-shift-through-{product.short}",
             scaled_and_shifted,
             like(scaled_and_shifted, x + c * inverse, weight),
-            when(lambda attrs: not has_no_padding(attrs), attrs_of(scaled_and_shifted)),
+            when(lambda attrs: any(attrs.padding), attrs_of(scaled_and_shifted)),
             when(scales_safely, value_of(s)),
             floats_alike(x, w, s, c, scaled_and_shifted),
             soundness=ROUNDING,
@@ -99,14 +93,9 @@ def is_per_channel(of: TensorType, scale: TensorType, shift: TensorType) -> bool
     return alike and all(channel_count(each, of, 1) == channels for each in (scale, shift))
 
 
-def for_each_channel(number: float) -> Compute:
-    """A vector that has a number for each channel of ``x``."""
-    return compute(lambda ty: np.full(ty.shape[1], number, ty.dtype), type_of(x))
-
-
 def as_batch_norm(name: str, left: DFPattern, shift: DFPattern, *guards: Guard) -> Rewrite:
     """x s + c = batch_norm(x) of mean 0 and variance 1"""
-    vectors = (as_bias(s, x, 1), shift, for_each_channel(0.0), for_each_channel(1.0))
+    vectors = (as_bias(s, x, 1), shift, vector_along(0, x, 1), vector_along(1, x, 1))
     return rewrite(
         name, left, is_tuple_get_item(nn.batch_norm(x, *vectors, axis=1, epsilon=0.0), 0), *guards, soundness=ROUNDING
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Guard, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
@@ -17,7 +17,7 @@ from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import is_last, permutation, reduced_axes
 from eqsat.rules.normalization import is_vector
 from eqsat.rules.types import is_float, is_scalar, rank_of
-from eqsat.rules.values import epsilon_of, one, vector
+from eqsat.rules.values import epsilon_of, one, vector_along
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
 eps, c, known_mask = constants("eps c known_mask")
@@ -35,18 +35,13 @@ def over_last_axis(ty: TensorType, attrs: Attrs) -> bool:
     return bool(ty.shape and attrs.keepdims) and reduced_axes(attrs, ty) == (rank_of(ty) - 1,)
 
 
-def ones(ty: TensorType) -> Array | Refusal:
-    """A vector of ones, as long as the last axis."""
-    return vector(1.0, ty.shape[-1] if ty.shape else None, ty.dtype)
-
-
 rms_norms = RuleSet(
     "rms-norms",
     [
         rewrite(
             "rms-norm",
             normalized,
-            nn.rms_norm(x, compute(ones, type_of(x)), axis=-1, epsilon=compute(epsilon_of, value_of(eps)), scale=False),
+            nn.rms_norm(x, vector_along(1, x, -1), axis=-1, epsilon=compute(epsilon_of, value_of(eps)), scale=False),
             when(over_last_axis, type_of(x), attrs_of(squares)),
             when(lambda ty: is_float(ty) and ty.dtype != "float16", type_of(x)),  # squares of float16 overflow
             soundness=ROUNDING,

@@ -1,7 +1,8 @@
 """Attention that splits its operands into heads by itself.
 
 The reshapes and transposes that split queries, keys and values into heads, and join the heads of the result, become
-part of the attention operator. So does the repetition of keys and values for groups of query heads.
+part of the attention operator. So does the repetition of keys and values for groups of query heads. Rotary embeddings
+are recognised as transformers write them out, x cos + (-b, a) sin, of halves (a, b) of each head's elements.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Rewrite, RuleSet
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.op import reshape, take, transpose
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
+from eqsat.relay.op import cos, expand_dims, negative, reshape, sin, split, take, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import permutation
 from eqsat.rules.types import rank_of
 
 q, k, v, mask = variables("q k v mask")
-(indices,) = constants("indices")
+x, angles, cosines, sines = variables("x angles cosines sines")
+indices, c, s = constants("indices c s")
 
 HEADS = 2
 """The axis of heads before it is put in front of the places."""
@@ -96,5 +98,117 @@ joined_heads = RuleSet(
         joined("joined-heads-masked", nn.masked_attention, mask),
         grouped("grouped-heads", nn.attention),
         grouped("grouped-heads-masked", nn.masked_attention, mask),
+    ],
+)
+
+# ---- rotary embeddings
+
+WRITTEN = ("float32", "float16")
+"""Element types that the operator is of."""
+MOST_ANGLES = 1 << 16
+"""Elements up to which constant angles are repeated for each of more than two batches."""
+
+halves = split(x)
+first, second = is_tuple_get_item(halves, 0), is_tuple_get_item(halves, 1)
+turned = is_op("concatenate")(is_tuple((negative(second), first)))
+
+
+def written_out(cosine: DFPattern, sine: DFPattern) -> DFPattern:
+    return x * cosine + turned * sine
+
+
+def turns_halves(cut: Attrs, joined: Attrs, ty: TensorType) -> bool:
+    """Guard: the last axis of (batch, head, place, element) is cut in two halves, and joined again."""
+    if rank_of(ty) != 4 or ty.dtype not in WRITTEN or {cut.axis, joined.axis} - {3, -1}:
+        return False
+    width, at = ty.shape[3], cut.indices_or_sections
+    return isinstance(width, int) and width % 2 == 0 and at in (2, (width // 2,))
+
+
+turns = when(turns_halves, attrs_of(halves), attrs_of(turned), type_of(x))
+
+
+def angles_of(value: Array, ty: TensorType) -> Array | Refusal:
+    """The part of a constant factor that both halves of the elements are multiplied by: (batch, place, element)."""
+    batch, _, places, width = ty.shape
+    if not isinstance(batch, int) or not isinstance(places, int) or not isinstance(width, int):
+        return refuse("a dimension is not known")
+    shape = (1,) * (4 - value.ndim) + value.shape
+    if shape[1] != 1 or shape[2:] != (places, width):
+        return refuse("heads are multiplied by different numbers")
+    if not np.array_equal(value[..., : width // 2], value[..., width // 2 :]):
+        return refuse("halves are multiplied by different numbers")
+    if batch > 2 and batch * value.size > MOST_ANGLES:
+        return refuse("the angles of all batches are too many")
+    half = value.reshape(shape)[:, 0, :, : width // 2]
+    return np.ascontiguousarray(np.broadcast_to(half, (batch, places, width // 2)))
+
+
+def are_of(found: TensorType, ty: TensorType) -> bool:
+    """Guard: there are angles for each place of each batch."""
+    return rank_of(found) == 3 and found.shape[:2] == (ty.shape[0], ty.shape[2])
+
+
+def are_of_one(found: TensorType, ty: TensorType) -> bool:
+    """Guard: there are angles for each place, which are the same in all of several batches."""
+    known = isinstance(ty.shape[1], int) and ty.shape[1] != 0
+    return known and rank_of(found) == 3 and found.shape[:2] == (1, ty.shape[2]) and ty.shape[0] != 1
+
+
+both = is_op("concatenate")(is_tuple((angles, angles)))
+by_cos, by_sin = expand_dims(cos(both)), expand_dims(sin(both))
+
+
+def puts_in_heads(joined: Attrs, *views: Attrs) -> bool:
+    """Guard: angles are joined along their last axis, and an axis for the heads is added."""
+    return joined.axis in (2, -1) and all(each.axis in (1, -3) and each.num_newaxis == 1 for each in views)
+
+
+def embedding_by_angles(name: str, result: DFPattern, holds: Callable[[TensorType, TensorType], bool]) -> Rewrite:
+    """x cos(angles) + turned sin(angles) = result, where angles are computed, and are the same for every head"""
+    return rewrite(
+        name,
+        written_out(by_cos, by_sin),
+        result,
+        turns,
+        when(puts_in_heads, attrs_of(both), attrs_of(by_cos), attrs_of(by_sin)),
+        when(holds, type_of(angles), type_of(x)),
+        soundness=Soundness.ROUNDING,
+    )
+
+
+tables = cos(angles), sin(angles)
+batches_as_heads = reshape(x, newshape=compute(lambda ty: (1, -1, 0, ty.shape[3]), type_of(x)))
+apart = transpose(x)
+embedded = nn.rotary_embedding(apart, cosines, sines)
+
+rotary = RuleSet(
+    "rotary",
+    [
+        rewrite(
+            "rotary-embedding",
+            written_out(c, s),
+            nn.rotary_embedding(
+                x, compute(angles_of, value_of(c), type_of(x)), compute(angles_of, value_of(s), type_of(x))
+            ),
+            turns,
+            soundness=Soundness.ROUNDING,
+        ),
+        embedding_by_angles("rotary-embedding-by-angles", nn.rotary_embedding(x, *tables), are_of),
+        embedding_by_angles(
+            "rotary-embedding-of-batches",
+            reshape(
+                nn.rotary_embedding(batches_as_heads, *tables),
+                newshape=compute(lambda ty: (-1, ty.shape[1], 0, ty.shape[3]), type_of(x)),
+            ),
+            are_of_one,
+        ),
+        # T: (batch, place, head, element) to (batch, head, place, element); embed(T x) = T(split(embed(join x)))
+        rewrite(
+            "joined-rotary-embedding",
+            embedded,
+            heads_first(like(embedded, heads_joined(x), cosines, sines, heads=compute(head_count, type_of(x))), x),
+            when(puts_heads_first, attrs_of(apart), type_of(x)),
+        ),
     ],
 )

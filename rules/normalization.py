@@ -21,7 +21,7 @@ from eqsat.rules.axes import inverse_order, is_last, reduced_axes
 from eqsat.rules.batch_norms import batch_norms
 from eqsat.rules.products import as_parameter
 from eqsat.rules.types import floats, is_float, is_short_float, keeps_floats, rank_of
-from eqsat.rules.values import epsilon_of, one, vector, zero
+from eqsat.rules.values import epsilon_of, one, vector, vector_along, zero
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -99,25 +99,22 @@ def scales_and_shifts(attrs: Attrs) -> bool:
 
 def absorbing(name: str, call: DFPattern) -> list[Rewrite]:
     """Constants that scale and shift the result of a normalization, absorbed by its constant parameters."""
-    return [
+    laws = {
         # norm(x; g, b) s = norm(x; g s, b s)
-        rewrite(
-            f"scale-into-{name}",
-            call * s,
-            like(call, x, g * as_parameter(s, x, call), b * as_parameter(s, x, call)),
-            when(scales_and_shifts, attrs_of(call)),
-            floats(x, s),
-            soundness=ROUNDING,
-        ),
+        "scale": (s, call * s, (g * as_parameter(s, x, call), b * as_parameter(s, x, call))),
         # norm(x; g, b) + c = norm(x; g, b + c)
+        "shift": (c, call + c, (g, b + as_parameter(c, x, call))),
+    }
+    return [
         rewrite(
-            f"shift-into-{name}",
-            call + c,
-            like(call, x, g, b + as_parameter(c, x, call)),
+            f"{verb}-into-{name}",
+            whole,
+            like(call, x, *parameters),
             when(scales_and_shifts, attrs_of(call)),
-            floats(x, c),
+            floats(x, constant),
             soundness=ROUNDING,
-        ),
+        )
+        for verb, (constant, whole, parameters) in laws.items()
     ]
 
 
@@ -155,22 +152,20 @@ layer_norms = RuleSet(
         # the scale may come in earlier
         rewrite("scale-before-norm", scaled_before, plain * gamma, soundness=ROUNDING),
         rewrite("scale-with-deviation", scaled_deviation, plain * gamma, soundness=ROUNDING),
-        rewrite(
-            "layer-norm-scale",
-            unscaled * gamma,
-            like(unscaled, x, gamma, zero),
-            when(is_vector, type_of(gamma), type_of(x)),
-            when(lambda attrs, ty: scales_and_shifts(attrs) and is_last(attrs, ty), attrs_of(unscaled), type_of(x)),
-            soundness=ROUNDING,
-        ),
-        rewrite(
-            "layer-norm-shift",
-            unshifted + beta,
-            like(unshifted, x, gamma, beta),
-            when(is_vector, type_of(beta), type_of(x)),
-            when(lambda attrs, ty: scales_and_shifts(attrs) and is_last(attrs, ty), attrs_of(unshifted), type_of(x)),
-            soundness=ROUNDING,
-        ),
+        *[
+            rewrite(
+                f"layer-norm-{verb}",
+                whole,
+                like(call, x, gamma, other),
+                when(is_vector, type_of(parameter), type_of(x)),
+                when(lambda attrs, ty: scales_and_shifts(attrs) and is_last(attrs, ty), attrs_of(call), type_of(x)),
+                soundness=ROUNDING,
+            )
+            for verb, call, whole, parameter, other in (
+                ("scale", unscaled, unscaled * gamma, gamma, zero),
+                ("shift", unshifted, unshifted + beta, beta, beta),
+            )
+        ],
         rewrite(
             "variance-written-out",
             spread_given,
@@ -198,15 +193,6 @@ def over_space(ty: Type, *attrs: Attrs) -> bool:
     """Guard: reductions of ``x`` go over all axes but the first two, and keep them."""
     space = tuple(range(2, rank_of(ty)))
     return bool(space) and all(each.keepdims and reduced_axes(each, ty) == space for each in attrs)
-
-
-def channels_filled(value: float) -> Compute:
-    """A vector of equal numbers, as long as axis 1 of ``x``."""
-
-    def array(ty: TensorType) -> Array | Refusal:
-        return vector(value, ty.shape[1] if rank_of(ty) > 1 else None, ty.dtype)
-
-    return compute(array, type_of(x))
 
 
 def bounds_from_below(attrs: Attrs) -> bool:
@@ -239,7 +225,7 @@ others = RuleSet(
             "instance-norm",
             plain,
             nn.instance_norm(
-                x, channels_filled(1), channels_filled(0), axis=1, epsilon=compute(epsilon_of, value_of(eps))
+                x, vector_along(1, x, 1), vector_along(0, x, 1), axis=1, epsilon=compute(epsilon_of, value_of(eps))
             ),
             when(over_space, type_of(x), attrs_of(average), attrs_of(variance)),
             when(is_short_float, type_of(x)),

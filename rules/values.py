@@ -12,7 +12,7 @@ import numpy as np
 from eqsat.egraph.author import attrs_of, compute, refuse, type_of
 from eqsat.egraph.rule import Array, Compute, Ref, Refusal
 from eqsat.relay.dataflow_pattern import ConstantPattern, DFPattern, is_constant
-from eqsat.relay.ty import Dim
+from eqsat.relay.ty import Dim, TensorType
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,16 @@ def vector(value: float, length: Dim | None, dtype: str) -> Array | Refusal:
     if length > _LONGEST:
         return refuse(f"that takes {length} numbers")
     return np.full(length, value, dtype)
+
+
+def vector_along(value: float, of: DFPattern, axis: int) -> Compute:
+    """A vector of equal numbers of the dtype of what ``of`` matched, as long as its ``axis``."""
+
+    def array(ty: TensorType) -> Array | Refusal:
+        rank = len(ty.shape)
+        return vector(value, ty.shape[axis] if -rank <= axis < rank else None, ty.dtype)
+
+    return compute(array, type_of(of))
 
 
 def computed_parts(function: Callable[..., tuple[object, ...] | Refusal], *refs: Ref) -> Callable[[int], Compute]:
