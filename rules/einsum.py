@@ -7,11 +7,11 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.egraph.author import attrs_of, compute, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import Compute, Refusal, RuleSet, Soundness
+from eqsat.egraph.rule import Refusal, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op, is_tuple
@@ -20,7 +20,8 @@ from eqsat.relay.op import reshape, transpose
 from eqsat.relay.op.rearrange import einsum_terms
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
-from eqsat.rules.types import floats
+from eqsat.rules.types import Shape, floats, has_zero
+from eqsat.rules.values import computed_parts
 
 x, y = variables("x y")
 notation = is_op("einsum")(is_tuple([x, y]))
@@ -95,46 +96,32 @@ def places(letters: str, of: str) -> tuple[int, ...]:
     return tuple(of.index(letter) for letter in letters)
 
 
-def left_order(letters: Letters) -> tuple[int, ...]:
-    return places(letters.batch + letters.rows + letters.summed, letters.left)
+def orders(attrs: Attrs, left: TensorType, right: TensorType) -> tuple[Shape, ...] | Refusal:
+    """The transposes of both operands, and of the product of what they give."""
+    letters = letters_of(attrs, left, right)
+    if isinstance(letters, Refusal):
+        return letters
+    batch, rows, columns, summed = letters.batch, letters.rows, letters.columns, letters.summed
+    return (
+        places(batch + rows + summed, letters.left),
+        places(batch + summed + columns, letters.right),
+        places(letters.result, batch + rows + columns),
+    )
 
 
-def right_order(letters: Letters) -> tuple[int, ...]:
-    return places(letters.batch + letters.summed + letters.columns, letters.right)
-
-
-def result_order(letters: Letters) -> tuple[int, ...]:
-    return places(letters.result, letters.batch + letters.rows + letters.columns)
-
-
-def left_shape(letters: Letters) -> tuple[int, ...] | Refusal:
-    batch, rows, _ = letters.kinds
-    return letters.reshaped(letters.batch + letters.rows + letters.summed, [*batch, *rows, letters.summed])
-
-
-def right_shape(letters: Letters) -> tuple[int, ...] | Refusal:
-    batch, _, columns = letters.kinds
-    return letters.reshaped(letters.batch + letters.summed + letters.columns, [*batch, letters.summed, *columns])
-
-
-def result_shape(letters: Letters) -> tuple[int, ...] | Refusal:
-    batch, rows, columns = letters.kinds
-    return letters.reshaped([*batch, *rows, *columns], letters.batch + letters.rows + letters.columns)
-
-
-def is_empty(letters: Letters) -> bool:
-    """Whether a dimension is 0."""
-    return 0 in letters.sizes.values()
-
-
-def of_letters(function: Callable[[Letters], object]) -> Compute:
-    """What ``function`` computes from the letters of the matched equation."""
-
-    def found(attrs: Attrs, left: TensorType, right: TensorType) -> object:
-        letters = letters_of(attrs, left, right)
-        return letters if isinstance(letters, Refusal) else function(letters)
-
-    return compute(found, attrs_of(notation), type_of(x), type_of(y))
+def shapes(attrs: Attrs, left: TensorType, right: TensorType) -> tuple[Shape, ...] | Refusal:
+    """The ``newshape`` of both operands, transposed, and of their product."""
+    letters = letters_of(attrs, left, right)
+    if isinstance(letters, Refusal):
+        return letters
+    summed, (batch, rows, columns) = letters.summed, letters.kinds
+    found = [
+        letters.reshaped(letters.batch + letters.rows + summed, [*batch, *rows, summed]),
+        letters.reshaped(letters.batch + summed + letters.columns, [*batch, summed, *columns]),
+        letters.reshaped([*batch, *rows, *columns], letters.batch + letters.rows + letters.columns),
+    ]
+    known = tuple([shape for shape in found if isinstance(shape, tuple)])
+    return known if len(known) == len(found) else refuse("more than one dimension is not known")
 
 
 def is_plain(attrs: Attrs, left: TensorType, right: TensorType) -> bool:
@@ -148,14 +135,12 @@ def is_flattened(attrs: Attrs, left: TensorType, right: TensorType) -> bool:
     return isinstance(letters, Letters) and not letters.is_plain and bool(letters.summed)
 
 
-left, right = transpose(x, axes=of_letters(left_order)), transpose(y, axes=of_letters(right_order))
-flat_left = reshape(left, newshape=of_letters(left_shape), allowzero=of_letters(is_empty))
-flat_right = reshape(right, newshape=of_letters(right_shape), allowzero=of_letters(is_empty))
-flat_product = reshape(
-    nn.matmul(flat_left, flat_right), newshape=of_letters(result_shape), allowzero=of_letters(is_empty)
-)
 about = (attrs_of(notation), type_of(x), type_of(y))
-
+order, shape = computed_parts(orders, *about), computed_parts(shapes, *about)
+left, right = transpose(x, axes=order(0)), transpose(y, axes=order(1))
+is_empty = compute(lambda left, right: has_zero(left) or has_zero(right), type_of(x), type_of(y))
+flat_left, flat_right = (reshape(part, newshape=shape(at), allowzero=is_empty) for at, part in enumerate((left, right)))
+flat_product = reshape(nn.matmul(flat_left, flat_right), newshape=shape(2), allowzero=is_empty)
 
 notations = RuleSet(
     "index-notation",
@@ -163,7 +148,7 @@ notations = RuleSet(
         rewrite(
             "einsum-is-matmul",
             notation,
-            transpose(nn.matmul(left, right), axes=of_letters(result_order)),
+            transpose(nn.matmul(left, right), axes=order(2)),
             when(is_plain, *about),
             floats(x),
             soundness=Soundness.ROUNDING,
@@ -171,7 +156,7 @@ notations = RuleSet(
         rewrite(
             "einsum-is-flat-matmul",
             notation,
-            transpose(flat_product, axes=of_letters(result_order)),
+            transpose(flat_product, axes=order(2)),
             when(is_flattened, *about),
             floats(x),
             soundness=Soundness.ROUNDING,
