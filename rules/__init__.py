@@ -30,7 +30,6 @@ from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Sound
 from eqsat.rules.activations import activations, gates
 from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
-from eqsat.rules.approximate import fast_math
 from eqsat.rules.binomials import binomials
 from eqsat.rules.einsum import notations
 from eqsat.rules.gathering import gathering
@@ -40,17 +39,17 @@ from eqsat.rules.joining import joining
 from eqsat.rules.kernels import kernels
 from eqsat.rules.likes import dynamic, likes
 from eqsat.rules.linear import linear
-from eqsat.rules.lowering import lowering
 from eqsat.rules.merge import merge
 from eqsat.rules.normalization import normalization
 from eqsat.rules.one_hot import in_range
-from eqsat.rules.partitions import partitions
+from eqsat.rules.passes import fast_math, lowering
 from eqsat.rules.quantized import quantization
 from eqsat.rules.reductions import reductions
 from eqsat.rules.row_moves import repeating, row_moves, shuffles
 from eqsat.rules.rows import rows
 from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
+from eqsat.rules.slices import partitions
 from eqsat.rules.transposes import transposes
 from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import pools, windows

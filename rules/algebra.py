@@ -71,6 +71,7 @@ scaled_twice = x * a + x * b
 scaled_and_itself = x + x * a
 common_product = x * z + y * z
 sum_is_new = when(nothing_is_lost(np.add, 0), value_of(a), value_of(b))
+large = when(is_large, type_of(a))
 product_is_new = when(nothing_is_lost(np.multiply, 1), value_of(a), value_of(b))
 
 neutral = RuleSet(
@@ -121,26 +122,16 @@ out_of_shift, out_of_scale = ((distinct(whole, x), non_constant(x)) for whole in
 meeting = RuleSet(
     "meeting",
     [
-        rewrite("add-add-constant", shifted + b, x + (a + b), sum_is_new, *out_of_shift, soundness=ROUNDING),
-        rewrite(
-            "add-add-large-constant",
-            shifted + b,
-            x + (a + b),
-            when(is_large, type_of(a)),
-            *out_of_shift,
-            soundness=ROUNDING,
-        ),
-        rewrite(
-            "multiply-multiply-constant", scaled * b, x * (a * b), product_is_new, *out_of_scale, soundness=ROUNDING
-        ),
-        rewrite(
-            "multiply-multiply-large-constant",
-            scaled * b,
-            x * (a * b),
-            when(is_large, type_of(a)),
-            *out_of_scale,
-            soundness=ROUNDING,
-        ),
+        *[
+            rewrite(f"add-add-{size}constant", shifted + b, x + (a + b), guard, *out_of_shift, soundness=ROUNDING)
+            for size, guard in (("", sum_is_new), ("large-", large))
+        ],
+        *[
+            rewrite(
+                f"multiply-multiply-{size}constant", scaled * b, x * (a * b), guard, *out_of_scale, soundness=ROUNDING
+            )
+            for size, guard in (("", product_is_new), ("large-", large))
+        ],
         # (x + a) b = x b + a b
         rewrite(
             "scale-after-shift",

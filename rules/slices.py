@@ -191,3 +191,37 @@ gathers = RuleSet(
         rewrite("size-is-known", counted, compute(size_value, attrs_of(counted), type_of(x))),
     ],
 )
+
+# ---- two slices that divide an axis, as of the halves of a rotary embedding or a gated unit, are one split
+
+head, tail = strided_slice(x), strided_slice(x)
+
+
+def halves(first: Attrs, second: Attrs, ty: TensorType) -> tuple[Shape, int] | Refusal:
+    """Where two slices divide an axis, and that axis."""
+    one, other = ranges(first, ty), ranges(second, ty)
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return refuse("what the slices take is not known")
+    parts = [{axis: part for axis, part in each.items() if len(part) != ty.shape[axis]} for each in (one, other)]
+    if parts[0].keys() != parts[1].keys() or len(parts[0]) != 1:
+        return refuse("the slices do not take parts of one axis")
+    ((axis, low),) = parts[0].items()
+    high = parts[1][axis]
+    if low.step != 1 or high.step != 1 or (low.start, low.stop, high.stop) != (0, high.start, ty.shape[axis]):
+        return refuse("the slices do not follow each other, or leave something out")
+    return (high.start,), axis
+
+
+divided = computed_parts(halves, attrs_of(head), attrs_of(tail), type_of(x))
+halved = split(x, indices_or_sections=divided(0), axis=divided(1))
+
+partitions = RuleSet(
+    "partitions",
+    [
+        rewrite(
+            "halves-are-split",
+            (head.has_attr({"begin": (0,)}), tail),
+            (is_tuple_get_item(halved, 0), is_tuple_get_item(halved, 1)),
+        )
+    ],
+)

@@ -1,24 +1,38 @@
-"""Opt-in: operators are written out in simpler ones, for targets that lack them.
+"""Opt-in: Relay's passes that are no gain by themselves.
 
-These are Relay's passes SimplifyInference and CanonicalizeOps, as far as the default rules do not do their work already
-(they simplify batch normalization and dropout). A cost model that counts operators never chooses these forms.
+FastMath replaces operators by faster approximations. SimplifyInference and CanonicalizeOps write operators out in
+simpler ones, for targets that lack them, as far as the default rules do not do their work already (they simplify batch
+normalization and dropout). A cost model that counts operators never chooses these forms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from eqsat.egraph.author import refuse, variables
+from eqsat.egraph.author import refuse, rewrite, variables
 from eqsat.egraph.group_rules import NodeMap
-from eqsat.egraph.rule import PythonRule, Refusal, RuleSet
+from eqsat.egraph.rule import PythonRule, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.transform.write_out import canonical, simplified
 from eqsat.relay.ty import is_static
-from eqsat.rules.types import is_float
+from eqsat.rules.types import floats, is_float
+from eqsat.rules.values import attribute
 
 x, gamma, beta = variables("x gamma beta")
+
+
+def faster(name: str) -> Rewrite:
+    return rewrite(f"fast-{name}", is_op(name)(x), is_op(f"fast_{name}")(x), floats(x), soundness=Soundness.FINITE)
+
+
+softmax = nn.softmax(x)
+fast_softmax = rewrite(
+    "fast-softmax", softmax, nn.fast_softmax(x, axis=attribute(softmax, "axis")), floats(x), soundness=Soundness.FINITE
+)
+
+fast_math = RuleSet("fast_math", [faster("exp"), faster("erf"), faster("tanh"), fast_softmax])
 
 
 def lowered(name: str, lhs: DFPattern, write: Callable[[Expr, Expr], Expr]) -> PythonRule:
