@@ -20,7 +20,7 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op.nn.window import SPATIAL
 from eqsat.relay.ty import TensorType
 from eqsat.rules.products import has_channels_first
-from eqsat.rules.types import Shape, floats_of_one_type
+from eqsat.rules.types import Shape, floats_of_one_type, same_dtype
 from eqsat.rules.values import Filled, attribute
 
 x, weight = variables("x weight")
@@ -32,19 +32,9 @@ x, weight = variables("x weight")
 
 def may_be_identity(attrs: Attrs, data: TensorType, result: TensorType) -> bool:
     """Guard: a convolution keeps the shape of the image and moves nothing, so that its weight decides."""
-    unit = all(step == 1 for step in attrs.strides)
-    return bool(
-        has_channels_first(attrs)
-        and attrs.groups == 1
-        and unit
-        and floats_of_one_type(data, result)
-        and has_center(attrs)
-    )
-
-
-def has_center(attrs: Attrs) -> bool:
     rank = len(attrs.strides)
-    return tuple(attrs.padding[:rank]) == tuple(attrs.padding[rank:])
+    moves_nothing = set(attrs.strides) == {1} and tuple(attrs.padding[:rank]) == tuple(attrs.padding[rank:])
+    return has_channels_first(attrs) and attrs.groups == 1 and moves_nothing and floats_of_one_type(data, result)
 
 
 def is_identity(value: Array) -> bool:
@@ -60,7 +50,6 @@ def is_identity(value: Array) -> bool:
 def by_identity(rank: int) -> Rewrite:
     """conv(x, identity) = x"""
     conv = is_op(f"nn.conv{rank}d")(x, w)
-
     return rewrite(
         f"conv{rank}d-by-identity",
         conv,
@@ -78,7 +67,6 @@ def is_unit(value: Array) -> bool:
 
 def by_unit(name: str, product: DFPattern, transposes: str | None) -> Rewrite:
     """x I = x, unless the attribute ``transposes`` says that x is transposed"""
-
     return rewrite(
         name,
         product,
@@ -116,7 +104,6 @@ def is_average(value: Array) -> bool:
 def by_average(rank: int) -> Rewrite:
     """conv(x, 1/k) = avg_pool(x)"""
     conv = is_op(f"nn.conv{rank}d")(x, w)
-
     return rewrite(
         f"conv{rank}d-by-average",
         conv,
@@ -130,7 +117,7 @@ def by_average(rank: int) -> Rewrite:
         ),
         when(may_average, attrs_of(conv), type_of(x), type_of(w)),
         when(is_average, value_of(w)),
-        when(lambda *types: len({ty.dtype for ty in types}) == 1, type_of(x), type_of(w), type_of(conv)),
+        when(same_dtype, type_of(x), type_of(w), type_of(conv)),
         soundness=Soundness.ROUNDING,
     )
 

@@ -28,10 +28,10 @@ from eqsat.egraph.author import (
     when,
 )
 from eqsat.egraph.group_rules import GroupRule
-from eqsat.egraph.rule import Array, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item, many
+from eqsat.relay.dataflow_pattern import DFPattern, is_tuple, is_tuple_get_item, many
 from eqsat.relay.op import concatenate, sigmoid, split, tanh
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
@@ -94,25 +94,9 @@ def is_whole(concat: Attrs, indices: Sequence[int], cut: Attrs, ty: TensorType) 
     return in_order and axis_index(concat.axis, rank) == axis_index(cut.axis, rank)
 
 
-first_conv, second_conv = nn.conv2d(x, u), nn.conv2d(y, v)
-inner_dense = nn.dense(x, u)
-outer_dense = nn.dense(inner_dense, k)
-
-
 def may_add_up(first: Attrs, second: Attrs, *types: TensorType) -> bool:
-    """Guard: two convolutions differ in their channels only, so that their sum is one over all channels.
-
-    Args:
-        first, second: attributes of the convolutions.
-        types: of both images, of both weights and of both results.
-    """
-    if (
-        first is None
-        or first != second
-        or not has_channels_first(first)
-        or first.groups != 1
-        or not all(map(is_static, types))
-    ):
+    """Guard: two convolutions differ in their channels only, so that their sum is one over all channels."""
+    if first != second or not has_channels_first(first) or first.groups != 1 or not all(map(is_static, types)):
         return False
     images, weights, results = types[:2], types[2:4], types[4:]
     sizes = {(ty.shape[0], *ty.shape[2:]) for ty in images}, {ty.shape[2:] for ty in weights}, {*results}
@@ -123,14 +107,22 @@ def _plain_dense(first: Attrs, second: Attrs) -> bool:
     return first.get("out_dtype") in (None, "") and second.get("out_dtype") in (None, "")
 
 
-def is_matrix(value: Array) -> bool:
-    return value.ndim == 2
-
-
-def are_denses_of_rows(first: Attrs, second: Attrs, ty: TensorType, other: TensorType, *weights: TensorType) -> bool:
+def are_denses_of_rows(first: Attrs, second: Attrs, *types: TensorType) -> bool:
     """Guard: two dense layers of as many rows and outputs, whose sum broadcasts nothing."""
-    same = ty.shape[:-1] == other.shape[:-1] and is_static(ty) and is_static(other)
-    return bool(_plain_dense(first, second) and same and weights[0].shape[0] == weights[1].shape[0])
+    data, other, weight, second_weight, *_ = types
+    same = data.shape[:-1] == other.shape[:-1] and is_static(data) and is_static(other)
+    return bool(_plain_dense(first, second) and same and weight.shape[0] == second_weight.shape[0])
+
+
+def one_sum(name: str, first: DFPattern, second: DFPattern, axis: int, holds: Callable[..., bool]) -> Rewrite:
+    """f(x, u) + f(y, v) = f(concat(x, y), concat(u, v))"""
+    return rewrite(
+        name,
+        first + second,
+        like(first, concatenate(is_tuple([x, y]), axis=axis), concatenate(is_tuple([u, v]), axis=1)),
+        when(holds, attrs_of(first), attrs_of(second), *map(type_of, (x, y, u, v, first, second))),
+        soundness=ROUNDING,
+    )
 
 
 def is_by_rows(concat: Attrs, first: Attrs, second: Attrs, ty: TensorType, data: TensorType, other: TensorType) -> bool:
@@ -159,7 +151,8 @@ def one_weight(name: str, first: DFPattern, second: DFPattern, holds: Callable[.
     )
 
 
-first_dense, second_dense = nn.dense(x, u), nn.dense(y, v)
+inner_dense = nn.dense(x, u)
+outer_dense = nn.dense(inner_dense, k)
 
 siblings = RuleSet(
     "siblings",
@@ -178,49 +171,17 @@ siblings = RuleSet(
 sums = RuleSet(
     "sums",
     [
-        # conv(x, u) + conv(y, v) = conv(concat(x, y), concat(u, v))
-        rewrite(
-            "add-convs",
-            first_conv + second_conv,
-            like(first_conv, concatenate(is_tuple([x, y]), axis=1), concatenate(is_tuple([u, v]), axis=1)),
-            when(
-                may_add_up,
-                attrs_of(first_conv),
-                attrs_of(second_conv),
-                type_of(x),
-                type_of(y),
-                type_of(u),
-                type_of(v),
-                type_of(first_conv),
-                type_of(second_conv),
-            ),
-            soundness=ROUNDING,
-        ),
-        # x u' + y v' = concat(x, y) concat(u, v)'
-        rewrite(
-            "add-denses",
-            first_dense + second_dense,
-            like(first_dense, concatenate(is_tuple([x, y]), axis=-1), concatenate(is_tuple([u, v]), axis=1)),
-            when(
-                are_denses_of_rows,
-                attrs_of(first_dense),
-                attrs_of(second_dense),
-                type_of(x),
-                type_of(y),
-                type_of(u),
-                type_of(v),
-            ),
-            soundness=ROUNDING,
-        ),
+        one_sum("add-convs", nn.conv2d(x, u), nn.conv2d(y, v), 1, may_add_up),
+        one_sum("add-denses", nn.dense(x, u), nn.dense(y, v), -1, are_denses_of_rows),
         one_weight("joined-denses", nn.dense(x, w), nn.dense(y, w), is_by_rows),
         one_weight("joined-convs", nn.conv2d(x, w), nn.conv2d(y, w), is_by_batch),
         # (x u') k' = x (k u)'; k is at hand, so that of the ways to multiply a chain of weights only one is made
         rewrite(
             "dense-of-dense",
             outer_dense,
-            like(outer_dense, x, is_op("nn.matmul")(k, u), units=attribute(outer_dense, "units")),
+            like(outer_dense, x, nn.matmul(k, u), units=attribute(outer_dense, "units")),
             when(_plain_dense, attrs_of(inner_dense), attrs_of(outer_dense)),
-            when(is_matrix, value_of(k)),
+            when(lambda value: value.ndim == 2, value_of(k)),
             soundness=Soundness.FINITE,
         ),
     ],

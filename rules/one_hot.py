@@ -74,10 +74,6 @@ def holds_clip(attrs: Attrs, bounds: Attrs, ty: TensorType) -> bool:
     return bool(is_integer(ty) and 0 <= bounds.a_min <= bounds.a_max <= attrs.depth - 1)
 
 
-def is_index(ty: TensorType) -> bool:
-    return is_integer(ty)
-
-
 def one_hot_products(name: str, index: DFPattern, in_range: Callable[[DFPattern], Guard]) -> list[Rewrite]:
     """one_hot(i) @ table = table[i]
 
@@ -135,5 +131,5 @@ hot_rows = RuleSet(
     ],
 )
 
-in_range = RuleSet("in_range", one_hot_products("in-range", i, lambda hot: when(is_index, type_of(i))))
+in_range = RuleSet("in_range", one_hot_products("in-range", i, lambda hot: when(is_integer, type_of(i))))
 """Opt-in: the user says that all indices of one-hot rows are in range."""

@@ -36,25 +36,22 @@ def is_byte(ty: TensorType) -> bool:
 
 
 def are_alike(first: Attrs, second: Attrs, ty: TensorType, root: TensorType) -> bool:
-    """Whether a tensor is quantized as it was before it was dequantized."""
-    return bool(first.axis == second.axis and first.out_dtype == "float32" and ty.dtype == root.dtype)
+    """Guard: bytes are quantized as they were before they were dequantized."""
+    return is_byte(ty) and bool(first.axis == second.axis and first.out_dtype == "float32" and ty.dtype == root.dtype)
 
 
-def is_one(value: Array) -> bool:
-    return value.size == 1
+usual_scale = when(is_usual_scale, value_of(scale))
 
 
 def order_of(name: str) -> Rewrite:
     """argmax(dequantize(x)) = argmax(x)"""
     found = is_op(name)(real)
-
     return rewrite(
         f"{name}-of-dequantized",
         found,
         like(found, x),
-        when(is_usual_scale, value_of(scale)),
-        when(is_one, value_of(scale)),
-        when(is_one, value_of(point)),
+        usual_scale,
+        when(lambda scale, point: scale.size == point.size == 1, value_of(scale), value_of(point)),
         when(is_byte, type_of(x)),
     )
 
@@ -72,14 +69,12 @@ def bytes_moved(move: str) -> Rewrite:
     """quantize(move(dequantize(x))) = move(x)"""
     moved = is_op(move)(real)
     whole = is_op("qnn.quantize")(moved, scale, point)
-
     return rewrite(
         f"bytes-moved-by-{move}",
         whole,
         like(moved, x),
-        when(is_usual_scale, value_of(scale)),
+        usual_scale,
         when(is_of_tensor, value_of(scale), value_of(point)),
-        when(is_byte, type_of(x)),
         when(are_alike, attrs_of(real), attrs_of(whole), type_of(x), type_of(whole)),
     )
 
@@ -90,7 +85,7 @@ bytes_joined = is_op("qnn.quantize")(joined, scale, point)
 
 def are_all_alike(parts: Sequence[Attrs], attrs: Attrs, types: Sequence[TensorType], root: TensorType) -> bool:
     """Guard: all fields are bytes, quantized as the whole is."""
-    return all(is_byte(ty) and are_alike(part, attrs, ty, root) for part, ty in zip(parts, types, strict=True))
+    return all(are_alike(part, attrs, ty, root) for part, ty in zip(parts, types, strict=True))
 
 
 def bytes_of(attrs: Attrs, values: Array, scales: Array, points: Array) -> Array | Refusal:
@@ -118,7 +113,7 @@ quantization = RuleSet(
             "bytes-joined",
             bytes_joined,
             like(joined, is_tuple([many(x)])),
-            when(is_usual_scale, value_of(scale)),
+            usual_scale,
             when(is_of_tensor, value_of(scale), value_of(point)),
             when(are_all_alike, attrs_of(real), attrs_of(bytes_joined), type_of(x), type_of(bytes_joined)),
         ),
@@ -127,8 +122,7 @@ quantization = RuleSet(
             "quantize-dequantized",
             again,
             x,
-            when(is_usual_scale, value_of(scale)),
-            when(is_byte, type_of(x)),
+            usual_scale,
             when(are_alike, attrs_of(real), attrs_of(again), type_of(x), type_of(again)),
         ),
         *map(order_of, ("argmax", "argmin", "argsort")),
