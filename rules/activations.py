@@ -16,7 +16,7 @@ from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.types import floats, is_float, is_scalar, is_short_float, keeps_floats, rank_of
-from eqsat.rules.values import Filled, attribute, filled, finite_number, one, only_number, three
+from eqsat.rules.values import Filled, attribute, filled, finite_number, half, one, only_number, three
 
 x, y, u = variables("x y u")
 a, b, c = constants("a b c")
@@ -105,15 +105,9 @@ clips = RuleSet(
 
 # ---- activations written out
 
-
-def is_gate(attrs: Attrs) -> bool:
-    return bounds(attrs) == (0, 6)
-
-
 sixth, root_of_half = filled(1 / 6, "sixth"), filled(math.sqrt(0.5), "root_of_half")
 third_power = filled(0.044715, "third_power")
 root_of_two_over_pi = filled(math.sqrt(2 / math.pi), "root_of_two_over_pi")
-half = filled(0.5, "half")
 
 gate = clip(x + three)
 hard = (x * gate) * sixth
@@ -134,7 +128,7 @@ recognised = RuleSet(
             "hardswish",
             hard,
             nn.hardswish(x),
-            when(is_gate, attrs_of(gate)),
+            when(lambda attrs: bounds(attrs) == (0, 6), attrs_of(gate)),
             when(is_short_float, type_of(x)),
             keeps_floats(hard, x),
             soundness=ROUNDING,
