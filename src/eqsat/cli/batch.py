@@ -12,9 +12,10 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, suppress
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
@@ -110,9 +111,9 @@ def run_jobs(
     if not todo:
         return
     gc.collect()  # an engine may be dropped by the thread only that made it: before there are others
-    with _Processes(min(workers, len(todo))) if scheduler is None else _Cluster(scheduler) as place:
-        jobs_of = {place.submit(attempt, job, work, dict(options)): job for job in todo}
-        for future in place.as_completed(jobs_of):
+    with _processes(min(workers, len(todo))) if scheduler is None else _cluster(scheduler) as (submit, as_completed):
+        jobs_of = {submit(attempt, job, work, dict(options)): job for job in todo}
+        for future in as_completed([*jobs_of]):
             yield _outcome(future, jobs_of[future])
 
 
@@ -124,15 +125,15 @@ def attempt(job: Job, work: Work, options: Mapping[str, Any]) -> Outcome:
         facts = work(job.source, job.target, options)
         with replacing(job.record) as written:
             written.write_text(json.dumps({**_made_by(options), "facts": facts}, indent=1), encoding="utf-8")
-    except (EqsatError, OSError) as error:
-        return Outcome(job, "failed", " ".join(str(error).split()), seconds=time.perf_counter() - start)
     except Exception as error:
-        return Outcome(job, "failed", _unexpected(error), seconds=time.perf_counter() - start)
+        return Outcome(job, "failed", _told(error), seconds=time.perf_counter() - start)
     return Outcome(job, "done", facts=facts, seconds=time.perf_counter() - start)
 
 
-def _unexpected(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+def _told(error: BaseException) -> str:
+    """An error in one line; its kind too, unless it is one that tells all by itself."""
+    expected = isinstance(error, (EqsatError, OSError))
+    return " ".join((str(error) if expected else f"{type(error).__name__}: {error}").split())
 
 
 def _made_by(options: Mapping[str, Any]) -> Facts:
@@ -160,24 +161,23 @@ def _outcome(future: Any, job: Job) -> Outcome:
     except BrokenExecutor:
         return Outcome(job, "failed", "its process ended: it crashed, or the system was out of memory")
     except BaseException as error:
-        return Outcome(job, "failed", _unexpected(error))
+        return Outcome(job, "failed", _told(error))
     return outcome
 
 
-class _Processes(AbstractContextManager["_Processes"]):
+Workers = tuple[Callable[..., Any], Callable[[list[Any]], Iterable[Any]]]
+"""Submits a call and gives its future; gives futures as they are completed."""
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Workers]:
     """Local processes. If one of them ends, only its own job fails, and another process takes its place."""
+    idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
+    for _ in range(count):
+        idle.put(_process())
 
-    def __init__(self, count: int):
-        self.threads = ThreadPoolExecutor(count)
-        self.idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
-        for _ in range(count):
-            self.idle.put(_process())
-
-    def submit(self, function: Callable[..., Outcome], *args: Any) -> Future[Outcome]:
-        return self.threads.submit(self._in_a_process, function, *args)
-
-    def _in_a_process(self, function: Callable[..., Outcome], *args: Any) -> Outcome:
-        process = self.idle.get()
+    def call(function: Callable[..., Outcome], *args: Any) -> Outcome:
+        process = idle.get()
         try:
             return process.submit(function, *args).result()
         except BrokenExecutor:
@@ -185,18 +185,15 @@ class _Processes(AbstractContextManager["_Processes"]):
             process = _process()
             raise
         finally:
-            self.idle.put(process)
+            idle.put(process)
 
-    def as_completed(self, futures: Iterable[Future[Outcome]]) -> Iterator[Future[Outcome]]:
-        waiting = set(futures)
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from done
-
-    def __exit__(self, *why: object) -> None:
-        self.threads.shutdown(wait=True, cancel_futures=True)
-        while not self.idle.empty():
-            self.idle.get().shutdown()
+    threads = ThreadPoolExecutor(count)
+    try:
+        yield lambda *args: threads.submit(call, *args), as_completed
+    finally:
+        threads.shutdown(wait=True, cancel_futures=True)
+        while not idle.empty():
+            idle.get().shutdown()
 
 
 def _process() -> ProcessPoolExecutor:
@@ -204,28 +201,19 @@ def _process() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
 
-class _Cluster(AbstractContextManager["_Cluster"]):
+@contextmanager
+def _cluster(address: str) -> Iterator[Workers]:
     """The workers of a Dask scheduler."""
-
-    def __init__(self, address: str):
-        try:
-            import distributed
-        except ImportError:
-            raise ArgumentError("a scheduler needs the package distributed: pip install 'eqsat[dask]'") from None
-        self.distributed = distributed
-        try:
-            self.client = distributed.Client(address, timeout=CONNECT_SECONDS)
-        except (OSError, ValueError) as error:
-            raise ArgumentError(f"no Dask scheduler answers at {address}: {error}") from None
-
-    def submit(self, function: Callable[..., Outcome], *args: Any) -> Any:
-        return self.client.submit(function, *args, pure=False)
-
-    def as_completed(self, futures: Iterable[Any]) -> Iterator[Any]:
-        return iter(self.distributed.as_completed(list(futures)))
-
-    def __exit__(self, *why: object) -> None:
-        self.client.close()
+    try:
+        import distributed
+    except ImportError:
+        raise ArgumentError("a scheduler needs the package distributed: pip install 'eqsat[dask]'") from None
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"no Dask scheduler answers at {address}: {error}") from None
+    with closing(client):
+        yield partial(client.submit, pure=False), distributed.as_completed
 
 
 def default_workers() -> int:

@@ -65,11 +65,10 @@ def compare(
                 comparison.extraction,
                 source.name,
                 cost_model=cost_model,
-                made_by=None if explained is None else explained.made_by,
-                changes=() if explained is None else explained.changes,
                 orders=comparison,
                 facts={"Runtime": options.runtime},
                 opaque=imported.opaque,
+                **({} if explained is None else vars(explained)),
             ),
         )
     facts = comparison.to_json() | {"runtime": options.runtime} | ({} if explained is None else explained.facts)

@@ -70,7 +70,7 @@ def optimize_file(
     page: Path | None = None,
     on_iteration: Callable[[Report], None] | None = None,
 ) -> dict[str, Any]:
-    """Read a model, optimize it, verify it if asked to, and write it.
+    """Read a model, optimize it, verify it if asked to, and write it; what was found, as plain data.
 
     Args:
         source: A file, or ``-``.
@@ -79,9 +79,6 @@ def optimize_file(
         verification: How to compare the result with the model.
         page: Where to write the report page, None for nowhere.
         on_iteration: Called with the report after every iteration of a saturation.
-
-    Returns:
-        What was found, as plain data.
     """
     from eqsat import onnx
 
@@ -112,7 +109,7 @@ def optimize_file(
 
 @dataclass(frozen=True)
 class Explained:
-    """How a result follows from a model.
+    """How a result follows from a model; its attributes are arguments of :func:`eqsat.report_page.render`.
 
     Attributes:
         made_by: Operator of the result -> the rule that made it, or ``input``.
@@ -150,10 +147,9 @@ def _write_page(page: Path, title: str, done: Any, facts: dict[str, Any], explai
             done.extraction,
             title,
             cost_model=done.options.cost_model,
-            made_by=None if explained is None else explained.made_by,
-            changes=() if explained is None else explained.changes,
             facts=told,
             opaque=done.imported.opaque,
+            **({} if explained is None else vars(explained)),
         ),
     )
 
@@ -169,16 +165,13 @@ def write_model(model: Any, target: Path) -> None:
 
 
 def verified(reference: Any, made: Any, verification: Verification, why: Callable[[], str]) -> list[Any]:
-    """Compare a model that was made with the one that was given, if that is asked for.
+    """The differences of outputs between a model, or its file, and one made from it, if that is asked for.
 
     Args:
         reference: The given model, or its file.
         made: The model that was made.
         verification: How to compare.
         why: Gives the end of the error message: what made the difference.
-
-    Returns:
-        The difference of each output.
 
     Raises:
         ModelError: An output differs by more than the tolerance.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -78,20 +78,9 @@ def _rule_sets(context: click.Context, parameter: click.Parameter, names: tuple[
 
 @dataclass(frozen=True)
 class Settings:
-    """What the shared options say, as plain data: see :class:`eqsat.Options`.
+    """What the shared options say, as plain data: names of rule sets (none for the default), and so on.
 
-    Attributes:
-        rules: Names of rule sets; none for the default.
-        cost: Name of the cost model, one of :data:`COSTS`.
-        method: How the result is chosen.
-        iterations: Most rounds of all rules.
-        nodes: Most e-nodes.
-        seconds: Time limit of saturation, in seconds.
-        extract_seconds: Time limit of the choice, in seconds.
-        on_error: What to do when a rule's Python part fails.
-        explain: Whether to tell how the result follows from the model.
-        runtime: The runtime whose kernels count.
-        opset: Version of the operators to write, None for the model's own.
+    :class:`eqsat.Options` says what each of them means.
     """
 
     rules: Sequence[str]
@@ -108,7 +97,7 @@ class Settings:
 
     @property
     def options(self) -> Options:
-        """The options themselves."""
+        """The same as options of saturation and extraction."""
         from eqsat.rules import sets
 
         return Options(
@@ -124,6 +113,9 @@ class Settings:
         )
 
 
+_option = partial(click.option, show_default=True)
+_limit = partial(_option, callback=_limits)
+
 shared_options = _gathered(
     "settings",
     Settings,
@@ -134,66 +126,38 @@ shared_options = _gathered(
         callback=_rule_sets,
         help="A rule set; repeat for more. See `eqsat rules list`.",
     ),
-    click.option(
+    _option(
         "--cost",
         type=click.Choice(list(COSTS)),
         default="opcount",
-        show_default=True,
         help="What is minimized: operators; bytes read and written; floating-point operations; seconds on a device by "
         "its roofline, or of NumPy kernels as measured here; bytes of constants in the file.",
     ),
-    click.option(
+    _option(
         "--runtime",
         type=click.Choice(list(RUNTIMES)),
         default=DEFAULTS.runtime,
-        show_default=True,
         help="The runtime whose kernels count as one operator each.",
     ),
-    click.option(
+    _option(
         "--extract",
         "method",
         type=click.Choice(list(EXTRACTORS)),
         default=DEFAULTS.method,
-        show_default=True,
         help="How the result is chosen.",
     ),
-    click.option(
+    _limit(
         "--iterations",
-        type=int,
         default=DEFAULTS.limits.iterations,
-        show_default=True,
-        callback=_limits,
         help="Most iterations, in each of which every rule has its turn.",
     ),
-    click.option(
-        "--nodes",
-        type=int,
-        default=DEFAULTS.limits.nodes,
-        show_default=True,
-        callback=_limits,
-        help="Most e-nodes of an e-graph.",
-    ),
-    click.option(
-        "--seconds",
-        type=float,
-        default=DEFAULTS.limits.seconds,
-        show_default=True,
-        callback=_limits,
-        help="Time limit of the saturation of the whole model.",
-    ),
-    click.option(
-        "--extract-seconds",
-        type=float,
-        default=DEFAULTS.seconds,
-        show_default=True,
-        callback=_limits,
-        help="Time limit of the choice of the result.",
-    ),
-    click.option(
+    _limit("--nodes", default=DEFAULTS.limits.nodes, help="Most e-nodes of an e-graph."),
+    _limit("--seconds", default=DEFAULTS.limits.seconds, help="Time limit of the saturation of the whole model."),
+    _limit("--extract-seconds", default=DEFAULTS.seconds, help="Time limit of the choice of the result."),
+    _option(
         "--on-error",
         type=click.Choice(ON_ERROR),
         default=DEFAULTS.on_error,
-        show_default=True,
         help="What to do when a rule fails on a match: end, or leave this match as it is.",
     ),
     click.option("--explain", is_flag=True, help="Tell which rule made each node, and the steps to the result."),
@@ -203,13 +167,7 @@ shared_options = _gathered(
 
 @dataclass(frozen=True)
 class Verification:
-    """How a model that was made is compared with the one that was given.
-
-    Attributes:
-        runs: On how many random inputs, 0 for not at all.
-        tolerance: Relative difference beyond which nothing is written.
-        keep_differing: Whether to write a model that differs by more all the same.
-    """
+    """How a model that was made is compared with the one that was given: see the options below."""
 
     runs: int
     tolerance: float
@@ -227,13 +185,8 @@ verify_options = _gathered(
         metavar="N",
         help="Compare outputs on N random inputs.",
     ),
-    click.option(
-        "--tolerance",
-        type=float,
-        callback=_tolerance,
-        default=1e-3,
-        show_default=True,
-        help="Relative difference beyond which nothing is written.",
+    _option(
+        "--tolerance", callback=_tolerance, default=1e-3, help="Relative difference beyond which nothing is written."
     ),
     click.option("--keep-differing", is_flag=True, help="Write a model that differs by more all the same."),
 )
