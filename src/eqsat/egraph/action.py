@@ -17,7 +17,6 @@ from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.templates import TemplateBuilder
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import EqsatError, RuleError
-from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.op.op import make_attrs
@@ -40,7 +39,7 @@ class Action:
     fail: Fail
     premises: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
-    keys: dict[str, tuple[str, DFPattern]] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
     sites: dict[str, Callable[[dict[str, int]], int]] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
     untyped: dict[str, Made] = field(default_factory=dict)
@@ -122,7 +121,7 @@ class Action:
         return self._constant(self.site(compute, template.refs))
 
     def call(self, op: Op, args: Sequence[str], attrs: Mapping[str, Any]) -> str:
-        return self.make("call", op, self.attributes(op, attrs, lambda changes: make_attrs(op, changes), ()), args)
+        return self.make("call", op, self.attributes(op, attrs), args)
 
     def like(self, pattern: DFPattern, operands: Sequence[str], changes: Mapping[str, Any]) -> str:
         node = self.node(pattern)
@@ -133,13 +132,7 @@ class Action:
             raise RuleError(f"rule {self.rule.name}: like() needs a matched call or field of a tuple")
         if not changes:
             return self.make("call", op, node.atom, operands)
-        ref = Ref("attrs", pattern)
-        self.key(ref)
-
-        def make(changes: dict[str, Any], old: Attrs | None = None) -> Attrs | None:
-            return make_attrs(op, {**(old or {}), **changes})
-
-        return self.make("call", op, self.attributes(op, changes, make, (ref,)), operands)
+        return self.make("call", op, self.attributes(op, changes, [Ref("attrs", pattern)]), operands)
 
     def tuple_of(self, fields: Sequence[str]) -> str:
         return self.make("tuple", None, str(self.vocabulary.atom("tuple", "tuple", None)), fields)
@@ -149,21 +142,21 @@ class Action:
 
     # ---- what Python computes
 
-    def attributes(
-        self, op: Op, given: Mapping[str, Any], make: Callable[..., Attrs | None], refs: Sequence[Ref]
-    ) -> str:
-        """The atom of a new call's attributes: known now, or computed per match."""
+    def attributes(self, op: Op, given: Mapping[str, Any], old: Sequence[Ref] = ()) -> str:
+        """The atom of a new call's attributes, ``given`` ones and ``old`` ones: known now, or computed per match."""
         computed = {name: value for name, value in given.items() if isinstance(value, Compute)}
-        if not computed and not refs:
-            return str(self.vocabulary.attributes(make(dict(given))))
+        if not computed and not old:
+            return str(self.vocabulary.attributes(make_attrs(op, dict(given))))
 
         def compute(values: dict[str, int]) -> int:
-            changes = dict(given)
+            attrs = dict(given)
             for name, template in computed.items():
-                changes[name] = self.ask(template.function, template.refs, values)
-            return self.vocabulary.attributes(make(changes, *(self.value(ref, values) for ref in refs)))
+                attrs[name] = self.ask(template.function, template.refs, values)
+            for ref in old:
+                attrs = {**(self.value(ref, values) or {}), **attrs}
+            return self.vocabulary.attributes(make_attrs(op, attrs))
 
-        return self.site(compute, [ref for template in computed.values() for ref in template.refs])
+        return self.site(compute, [*old, *(ref for template in computed.values() for ref in template.refs)])
 
     def site(self, compute: Callable[[dict[str, int]], int], refs: Sequence[Ref]) -> str:
         for ref in refs:
@@ -204,7 +197,7 @@ class Action:
             name = f"{table}_{variable}"
             if name not in self.keys:
                 self.premises.append(f"(= {name} ({table} {variable}))")
-        self.keys[name] = (ref.kind, ref.pattern)
+        self.keys[name] = ref.kind
         return name
 
     def value(self, ref: Ref, values: dict[str, int]) -> Any:
@@ -212,7 +205,7 @@ class Action:
 
     def meaning(self, key: str, values: dict[str, int]) -> Any:
         """The type, attributes, array or number that the variable ``key`` stands for."""
-        kind, _ = self.keys[key]
+        kind = self.keys[key]
         if kind == "uses":
             return values[key]
         if kind == "type":

@@ -24,7 +24,7 @@ from eqsat.relay.dataflow_pattern.matcher import Matcher
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.infer import extend_types
 from eqsat.relay.op.op import make_attrs
-from eqsat.relay.ty import IncompleteType, Type
+from eqsat.relay.ty import IncompleteType
 from eqsat.relay.visitor import post_order
 
 NodeMap = dict[DFPattern, list[Expr]]
@@ -174,7 +174,10 @@ class _InPlaceMatch:
             return node.index if isinstance(node, TupleGetItem) else node.attrs
         expr = self.bound[ref.pattern]
         if ref.kind == "type":
-            return _known_type(expr)
+            check_types(expr)
+            if isinstance(expr._checked_type, IncompleteType):
+                raise _NotKnown
+            return expr.checked_type
         if not isinstance(expr, Constant):
             raise _NotKnown
         return expr.data.numpy()
@@ -193,13 +196,6 @@ def check_types(root: Expr) -> None:
     extend_types(types, root)
     for node in fresh:
         node._checked_type = types.get(node)
-
-
-def _known_type(expr: Expr) -> Type:
-    check_types(expr)
-    if isinstance(expr._checked_type, IncompleteType):
-        raise _NotKnown
-    return expr.checked_type
 
 
 def _keep_type(name: str, pre: Expr, result: Expr) -> None:

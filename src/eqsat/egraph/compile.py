@@ -120,7 +120,7 @@ class RewriteCompiler(RuleRunner):
         self.asks = True
         log_columns = [] if log is None else [name for name in log.columns if name not in action.sites]
         keys = " ".join(action.keys)
-        kinds = [_KEYS[kind] for kind, _ in action.keys.values()]
+        kinds = [_KEYS[kind] for kind in action.keys.values()]
 
         def compile_half(*answer: Any) -> None:
             """Compile what is done with answers when the first has come: most questions have none."""

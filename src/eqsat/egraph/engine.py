@@ -10,7 +10,7 @@ import os
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -144,11 +144,23 @@ class Engine:
             (output,) = self._run(egglog.PrintSize(_SPAN, None))
         return dict(output.sizes)
 
-    def freeze(self) -> Frozen:
-        """The state now, to read rows from."""
+    def rows(self, *groups: Sequence[str]) -> list[tuple[list[int], NDArray[np.int64], NDArray[np.int64]]]:
+        """The rows of groups of tables of classes and i64, all at one moment.
+
+        Of each group: how many rows each table has; their inputs, and their outputs, one table after the other. Classes
+        are numbers that mean nothing at another moment.
+        """
         self._read_declared()
         with _engine_errors("freeze"):
-            return Frozen(self._egraph.freeze().functions, self._egraph.value_to_i64)
+            functions, to_int = self._egraph.freeze().functions, self._egraph.value_to_i64
+        found = []
+        for tables in groups:
+            of = [functions[name].rows for name in tables]
+            every = list(chain.from_iterable(of))
+            inputs = list(map(to_int, chain.from_iterable([row.inputs for row in every])))
+            outputs = [to_int(row.output) for row in every]
+            found.append((list(map(len, of)), np.asarray(inputs, dtype=np.int64), np.asarray(outputs, dtype=np.int64)))
+        return found
 
     def _read_declared(self) -> None:
         if self._declared:
@@ -168,25 +180,6 @@ class Engine:
 def put(row: str) -> str:
     """The action that adds ``row``, say ``(edge x y)``, to its relation."""
     return f"(set {row} ())"
-
-
-class Frozen:
-    """The rows of every table at one moment."""
-
-    def __init__(self, functions: dict[str, Any], to_int: Any):
-        self._functions = functions
-        self._to_int = to_int
-
-    def rows(self, *tables: str) -> tuple[list[int], NDArray[np.int64], NDArray[np.int64]]:
-        """The rows of tables of classes and i64, one after the other: how many each has, all inputs, all outputs.
-
-        Classes are numbers that mean nothing at another moment.
-        """
-        of = [self._functions[name].rows for name in tables]
-        every = list(chain.from_iterable(of))
-        inputs = np.asarray(list(map(self._to_int, chain.from_iterable([row.inputs for row in every]))), dtype=np.int64)
-        outputs = np.asarray([self._to_int(row.output) for row in every], dtype=np.int64)
-        return list(map(len, of)), inputs, outputs
 
 
 @contextmanager

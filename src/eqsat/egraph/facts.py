@@ -115,8 +115,6 @@ class ConstantFacts:
         self.on_fold = on_fold
         self._covered: set[int] = set()
         self._constness: list[str] = []  # premises that it follows from, once a rule asks for it
-        self._answered: dict[int, str] = {}
-        """Of each symbol whose e-nodes are folded, the premises that an e-node's value was found."""
         egraph.on_constness = self._derive_constness
 
     def update(self, prefilter: Prefilter | None) -> bool:
@@ -151,31 +149,25 @@ class ConstantFacts:
     def _cover_values(self, index: int, node: str, children: list[str]) -> None:
         egraph = self.egraph
         values = " ".join(f"v{i}" for i in range(len(children)))
-        known = "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
-        question = egraph.question(
-            ["atom"] * (1 + len(children)),
-            1,
-            "atom",
-            partial(self._folding.result, index),
-            lambda keys, found: self._tell(index, keys, found[0]),
-        )
-        egraph.engine.rule("facts", f"{node}{known}", put(f"({question.ask} a {values})"))
-        self._answered[index] = f"{node}{known} ({question.answered} a {values} v)"
+        premises = node + "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
 
-    def _tell(self, index: int, keys: Sequence[int], result: int) -> None:
-        """See to a value that was found for an e-node of a symbol."""
-        self._act(index, self.egraph.vocabulary.atoms[result].kind)
-        if self.on_fold is not None:
-            self.on_fold(index, keys[0], keys[1:], result)
+        def tell(keys: Sequence[int], found: Sequence[int]) -> None:
+            """See to a value that was found: what is done with those of its kind is compiled with the first."""
+            (result,) = found
+            kind = egraph.vocabulary.atoms[result].kind
+            actions = "(set (val e) v)"
+            if kind == "constant":
+                constant = egraph.symbol(Symbol("constant", None, 0))
+                actions += f" (union e (n{constant} v)) {put('(isc e)')}"
+            is_kind = egraph.predicate(Test(kind, "any", lambda value: True))
+            answered = f"({question.answered} a {values} v) ({is_kind} v)"
+            egraph.engine.rule("facts", f"{premises} {answered}", actions)
+            if self.on_fold is not None:
+                self.on_fold(index, keys[0], keys[1:], result)
 
-    def _act(self, index: int, kind: str) -> None:
-        """Compile what is done with values of a kind (``constant`` or ``tuple value``) when the first is found."""
-        actions = "(set (val e) v)"
-        if kind == "constant":
-            constant = self.egraph.symbol(Symbol("constant", None, 0))
-            actions += f" (union e (n{constant} v)) {put('(isc e)')}"
-        is_kind = self.egraph.predicate(Test(kind, "any", lambda value: True))
-        self.egraph.engine.rule("facts", f"{self._answered[index]} ({is_kind} v)", actions)
+        result = partial(self._folding.result, index)
+        question = egraph.question(["atom"] * (1 + len(children)), 1, "atom", result, tell)
+        egraph.engine.rule("facts", premises, put(f"({question.ask} a {values})"))
 
 
 class _Folding:

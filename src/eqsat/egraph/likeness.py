@@ -61,31 +61,22 @@ class ClassGraph:
         like = dict(known)
         there = {self._key(node): of for of in other for node in self.nodes[of]}
         waiting: dict[int, list[int]] = {}
-        missing: dict[int, int] = {}
-        home: dict[int, int] = {}
-        ready: list[int] = []
-        for of in part:
-            for node in self.nodes[of]:
-                home[node] = of
-                unknown = {child for child in self.children[node] if child not in like}
-                missing[node] = len(unknown)
-                for child in unknown:
-                    waiting.setdefault(child, []).append(node)
-                if not unknown:
-                    ready.append(node)
+        home = {node: of for of in part for node in self.nodes[of]}
+        ready = list(home)
         done = 0
         while ready:
             node = ready.pop()
-            done += 1
             symbol, atom, *children = self._key(node)
+            missing = next((child for child in children if child not in like), None)
+            if missing is not None:
+                waiting.setdefault(missing, []).append(node)
+                continue
+            done += 1
             found = there.get((symbol, atoms.get(atom, atom), *[like[child] for child in children]))
             of = home[node]
             if found is None or like.setdefault(of, found) != found:
                 return None
-            for user in waiting.pop(of, ()):
-                missing[user] -= 1
-                if not missing[user]:
-                    ready.append(user)
+            ready += waiting.pop(of, ())
         if done < len(home) or len(set(like.values())) < len(like):
             return None
         same = all(

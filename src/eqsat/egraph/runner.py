@@ -221,11 +221,12 @@ class Runner:
 
     def _look_at_fields(self) -> None:
         """Let rules with repetitions see new layouts, in an e-graph that is too large to watch it for all rules."""
-        turns = [turn for turn in self.turns.values() if _may_have_layouts(turn.runner)]
-        if turns and self._is_stale:
+        runners = [turn.runner for turn in self.turns.values() if isinstance(turn.runner, VariadicCompiler)]
+        waiting = [runner for runner in runners if runner.may_have_layouts()]
+        if waiting and self._is_stale:
             prefilter = Prefilter(self.egraph)
-            for turn in turns:
-                turn.runner.update(prefilter)
+            for runner in waiting:
+                runner.update(prefilter)
             self._is_stale = False
 
     def _run_native(self, iteration: int) -> bool:
@@ -358,11 +359,6 @@ class Runner:
             for turn in banned:
                 turn.banned_until -= shift
         return bool(banned)
-
-
-def _may_have_layouts(runner: RewriteCompiler | PythonRuleRunner) -> bool:
-    """Whether a rule has repetitions, and the e-graph the symbols without which it matches nowhere."""
-    return isinstance(runner, VariadicCompiler) and runner.may_have_layouts()
 
 
 def _raise(name: str, error: RuleError) -> None:

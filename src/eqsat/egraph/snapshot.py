@@ -65,21 +65,15 @@ class Snapshot:
         return children
 
 
+@paused_gc()
 def take_snapshot(egraph: EGraph) -> Snapshot:
     """Everything in ``egraph`` now."""
-    with paused_gc():
-        return _read(egraph)
-
-
-def _read(egraph: EGraph) -> Snapshot:
-    frozen = egraph.engine.freeze()
     symbols = list(egraph.vocabulary.symbols)
-    _, handle, named = frozen.rows("N")
-    _, found, _ = frozen.rows("found")
+    tables = [f"n{index}" for index in range(len(symbols))]
+    (_, handle, named), (_, found, _), (counts, cells, classes) = egraph.engine.rows(["N"], ["found"], tables)
     found_class, found_type = found.reshape(-1, 2).T
     order = np.argsort(handle)
     handle, named = handle[order], named[order]
-    counts, cells, classes = frozen.rows(*[f"n{index}" for index in range(len(symbols))])
     node_symbol = np.repeat(np.arange(len(symbols)), counts)
     starts = np.cumsum([0, *np.repeat([1 + symbol.arity for symbol in symbols], counts).tolist()])
     is_child = np.ones(len(cells), dtype=bool)
@@ -131,24 +125,20 @@ def _constant_classes(
     class_count: int,
 ) -> NDArray[np.bool_]:
     """Which classes hold a constant, or a foldable e-node over such classes."""
-    foldable = np.asarray([is_foldable(s) and s.arity > 0 for s in symbols], dtype=bool)
-    leaf = np.asarray([s.kind == "constant" for s in symbols], dtype=bool)
+    foldable = np.asarray([is_foldable(symbol) and symbol.arity > 0 for symbol in symbols], dtype=bool)
+    leaf = np.asarray([symbol.kind == "constant" for symbol in symbols], dtype=bool)
     constant = np.zeros(class_count, dtype=bool)
-    if not len(symbols) or not leaf[node_symbol].any():
-        return constant
-    waiting = np.diff(starts)
-    users: list[list[int]] = [[] for _ in range(class_count)]
-    for node in np.flatnonzero(foldable[node_symbol]).tolist():
-        for below in child[starts[node] : starts[node + 1]].tolist():
-            users[below].append(node)
-    classes, left = node_class.tolist(), waiting.tolist()
-    todo = node_class[leaf[node_symbol]].tolist()
+    constant[node_class[leaf[node_symbol]]] = True
+    known = set(np.flatnonzero(constant).tolist())
+    waiting: dict[int, list[int]] = {}  # class -> e-nodes over it, while it is not known to be constant
+    todo = np.flatnonzero(foldable[node_symbol]).tolist() if known else []
     while todo:
-        found = todo.pop()
-        if not constant[found]:
-            constant[found] = True
-            for node in users[found]:
-                left[node] -= 1
-                if left[node] == 0:
-                    todo.append(classes[node])
+        node = todo.pop()
+        missing = next((below for below in child[starts[node] : starts[node + 1]].tolist() if below not in known), None)
+        if missing is not None:
+            waiting.setdefault(missing, []).append(node)
+        else:
+            known.add(int(node_class[node]))
+            todo += waiting.pop(int(node_class[node]), [])
+    constant[list(known)] = True
     return constant

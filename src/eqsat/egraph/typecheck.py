@@ -21,22 +21,21 @@ def check_types(snapshot: Snapshot, again: Callable[[], Runner]) -> None:
 
     The run is repeated by the runner that ``again`` makes, with a look after every rule, to name the rule.
     """
-    if find_clash(snapshot) is None:
+    clash = find_clash(snapshot)
+    if clash is None:
         return
-    blame: list[str] = []
+    blame = [f"a rule joined classes of types {clash[0]} and {clash[1]}"]
 
     def look(runner: Runner, name: str) -> None:
         clash = find_clash(take_snapshot(runner.egraph))
-        if clash is not None and not blame:
+        if clash is not None:
             blame.append(f"rule {name} joined a class of type {clash[0]} with one of type {clash[1]} ({clash[2]})")
             raise StopRun("clash")
 
     runner = again()
     runner.on_rule = look
     runner.run()
-    clash = find_clash(snapshot)
-    message = blame[0] if blame else f"a rule joined classes of types {clash[0]} and {clash[1]}" if clash else ""
-    raise RuleError(f"{message}: a rule must keep shape and dtype")
+    raise RuleError(f"{blame[-1]}: a rule must keep shape and dtype")
 
 
 def find_clash(snapshot: Snapshot) -> tuple[Type, Type, str] | None:
