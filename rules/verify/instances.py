@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import Array, Examples, Guard, PythonRule, Ref, Rewrite
-from eqsat.egraph.variadic import Expansion, Field, Layout, expanded, is_variadic, laid_out, lay_out
+from eqsat.egraph.variadic import Field, Layout, expanded, is_variadic, laid_out, lay_out
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
@@ -105,7 +105,7 @@ def _draw_layout(roots: Iterable[DFPattern], draw: Draw) -> Layout:
 
 def _from_patterns(rule: Rewrite | PythonRule, patterns: Sequence[DFPattern], draw: Draw) -> Instance | None:
     if isinstance(rule, Rewrite) and any(map(is_variadic, patterns)):
-        rule = expanded(rule, Expansion(patterns, _draw_layout(patterns, draw)))
+        rule = expanded(rule, _draw_layout(patterns, draw))
         patterns = rule.lhs
     maker = Instantiator(draw)
     roots = [maker.root(pattern) for pattern in patterns]

@@ -13,7 +13,7 @@ import numpy as np
 
 from eqsat.egraph.rule import Compute, PythonRule, Ref, Refusal, Rewrite, refs_of
 from eqsat.egraph.templates import TemplateBuilder
-from eqsat.egraph.variadic import Expansion, arrangements_like, expanded, matched_layout
+from eqsat.egraph.variadic import arrangements_like, expanded, matched_layout
 from eqsat.errors import EqsatError, OperatorError, RuleError, TypeCheckError
 from eqsat.relay.dataflow_pattern import (
     DFPattern,
@@ -92,12 +92,10 @@ def _matches(rule: Rewrite, post: Expr, node_map: NodeMap) -> Iterator[_InPlaceM
     if not layout:
         yield _InPlaceMatch(rule, {pattern: nodes[0] for pattern, nodes in node_map.items() if nodes})
     for arranged in arrangements_like(layout):
-        expansion = Expansion(rule.lhs, arranged)
-        matcher = Matcher(expansion.fixed[rule.lhs[0]], DataflowGraph(post))
+        fixed = expanded(rule, arranged)
+        matcher = Matcher(fixed.lhs[0], DataflowGraph(post))
         if matcher.match(post):
-            yield _InPlaceMatch(
-                expanded(rule, expansion), {pattern: nodes[0] for pattern, nodes in matcher.bound.items()}
-            )
+            yield _InPlaceMatch(fixed, {pattern: nodes[0] for pattern, nodes in matcher.bound.items()})
 
 
 class _NotKnown(Exception):

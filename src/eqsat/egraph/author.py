@@ -21,7 +21,7 @@ from eqsat.egraph.rule import (
     Soundness,
 )
 from eqsat.egraph.templates import TemplateBuilder
-from eqsat.egraph.variadic import Expansion, expanded, smallest_layout
+from eqsat.egraph.variadic import expanded, smallest_layout
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import DFPattern, VarPattern, WildcardPattern, is_constant, wildcard
 from eqsat.relay.dataflow_pattern.language import subpatterns
@@ -198,7 +198,7 @@ def _check_rewrite(rule: Rewrite) -> None:
     """Raise RuleError when the right side or a guard uses what the left side cannot have matched."""
     layout = smallest_layout(rule.lhs)
     if layout:
-        rule = expanded(rule, Expansion(rule.lhs, layout))
+        rule = expanded(rule, layout)
     checks = _Checks(rule)
     for distinct in rule.distinct:
         for pattern in distinct.patterns:

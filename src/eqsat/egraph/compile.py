@@ -21,7 +21,7 @@ from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Dependencies, Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Rewrite
-from eqsat.egraph.variadic import Expansion, expanded
+from eqsat.egraph.variadic import expanded
 from eqsat.relay.dataflow_pattern import DFPattern
 
 _KEYS = {"type": "type", "attrs": "atom", "index": "atom", "value": "atom", "uses": "number"}
@@ -177,7 +177,7 @@ class VariadicCompiler(RewriteCompiler):
         for layout in find_layouts(self.roots, prefilter):
             key = tuple(layout.items())
             if key not in self._members:
-                self._members[key] = expanded(self.rule, Expansion(self.roots, layout))
+                self._members[key] = expanded(self.rule, layout)
             self._update_rewrite(self._members[key], prefilter)
 
     def may_have_layouts(self) -> bool:

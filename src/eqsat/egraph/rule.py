@@ -276,14 +276,7 @@ def _are_several(rules: Any) -> bool:
 
 def swapped_operator(rule: Rule) -> str | None:
     """The name of the operator of which ``rule`` is the commutative law, None when it is another rule."""
-    if (
-        not isinstance(rule, Rewrite)
-        or rule.when
-        or rule.distinct
-        or rule.non_constant
-        or len(rule.lhs) != 1
-        or len(rule.rhs) != 1
-    ):
+    if not isinstance(rule, Rewrite) or len(rule.lhs) != 1 or rule.when or rule.distinct or rule.non_constant:
         return None
     (left,), (right,) = rule.lhs, rule.rhs
     if not isinstance(left, CallPattern) or not isinstance(right, CallPattern) or left.named is None:

@@ -112,7 +112,7 @@ def arrangements_like(layout: Layout) -> Iterator[Layout]:
 
 
 class Expansion:
-    """The patterns of a left side with a fixed number of fields.
+    """The patterns of a left side with a fixed number of fields, and right sides over them.
 
     Attributes:
         fixed: pattern of the left side, or copy of one -> the pattern in its place.
@@ -130,6 +130,7 @@ class Expansion:
                 for inner in many.own:
                     self.repetition.setdefault(inner, many)
         self.fixed: dict[DFPattern, DFPattern] = {}
+        self._built: dict[tuple[DFPattern, tuple[DFPattern, ...]], DFPattern] = {}
 
         def children(pattern: DFPattern) -> Sequence[DFPattern]:
             if isinstance(pattern, TuplePattern) and pattern in layout:
@@ -151,44 +152,11 @@ class Expansion:
             return [self.fixed[pattern]] if pattern in self.fixed else []
         return [found for _, copy in self.fields[many] for found in self.occurrences(copy.of[pattern])]
 
-    def takes_part(self, pattern: DFPattern) -> bool:
-        """Whether ``pattern`` stands for something by itself."""
-        return pattern in self.fixed or pattern in self.fields
-
-
-def expanded(rule: Rewrite, expansion: Expansion) -> Rewrite:
-    """``rule`` with a fixed number of fields."""
-    templates = _Templates(expansion)
-    roots = tuple([expansion.fixed[root] for root in rule.lhs])
-    results = tuple([templates.build(template, {}) for template in rule.rhs])
-    guards = tuple([Guard(*templates.spread(guard.holds, guard.refs, {})) for guard in rule.when])
-    distinct = tuple([pair for one in rule.distinct for pair in _distinct(one, expansion)])
-    varying = [NonConstant(part) for one in rule.non_constant for part in expansion.occurrences(one.pattern)]
-    return replace(
-        rule, lhs=roots, rhs=results, when=guards, distinct=distinct, non_constant=tuple(varying), examples=None
-    )
-
-
-def _distinct(condition: Distinct, expansion: Expansion) -> list[Distinct]:
-    """A condition on patterns of which those of different fields need not be distinct from each other."""
-    once = [pattern for pattern in condition.patterns if pattern not in expansion.repetition]
-    fixed = tuple([expansion.fixed[pattern] for pattern in once])
-    repeated = [pattern for pattern in condition.patterns if pattern not in once]
-    return [Distinct(fixed), *(Distinct((*fixed, part)) for one in repeated for part in expansion.occurrences(one))]
-
-
-class _Templates:
-    """Builds right sides over the patterns of an expansion."""
-
-    def __init__(self, expansion: Expansion):
-        self.expansion = expansion
-        self._built: dict[tuple[DFPattern, tuple[DFPattern, ...]], DFPattern] = {}
-
     def build(self, template: DFPattern, scope: Scope) -> DFPattern:
-        """The template with a fixed number of fields."""
+        """A part of a right side with a fixed number of fields."""
         matched = scope.get(template, template)
-        if matched in self.expansion.fixed:
-            return self.expansion.fixed[matched]
+        if matched in self.fixed:
+            return self.fixed[matched]
         key = (template, tuple(scope.values()))
         if key not in self._built:
             self._built[key] = self._new(template, scope)
@@ -205,8 +173,8 @@ class _Templates:
         found: list[Ref] = []
         for ref in refs:
             pattern = scope.get(ref.pattern, ref.pattern)
-            is_repeated = pattern in self.expansion.repetition
-            parts = self.expansion.occurrences(pattern) if is_repeated else [self.expansion.fixed.get(pattern, pattern)]
+            is_repeated = pattern in self.repetition
+            parts = self.occurrences(pattern) if is_repeated else [self.fixed.get(pattern, pattern)]
             sizes.append(len(parts) if is_repeated else None)
             found += [Ref(ref.kind, part) for part in parts]
         if all(size is None for size in sizes):
@@ -222,18 +190,15 @@ class _Templates:
         if isinstance(template, Compute):
             return Compute(*self.spread(template.function, template.refs, scope))
         if isinstance(template, Like):
+            call = scope.get(template.call, template.call)
+            call = next(iter(self.occurrences(call)), call)  # of a repeated one that of the first field
             args = [self.build(arg, scope) for arg in template.args]
-            return Like(self._call(template.call, scope), args, self._values(template.changes, scope))
+            return Like(call, args, self._values(template.changes, scope))
         if isinstance(template, AttrPattern):
             return AttrPattern(self.build(template.pattern, scope), self._values(template.attrs, scope))
         if isinstance(template, TuplePattern):
             return TuplePattern([new for field in template.fields or () for new in self._fields(field, scope)])
         return template.with_children([self.build(child, scope) for child in template.children()])
-
-    def _call(self, call: DFPattern, scope: Scope) -> DFPattern:
-        """The matched call that a call is to be like; of a repeated one that of the first field."""
-        matched = scope.get(call, call)
-        return next(iter(self.expansion.occurrences(matched)), matched)
 
     def _values(self, values: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
         return {
@@ -244,28 +209,52 @@ class _Templates:
         """The fields that one field of a template stands for."""
         if not isinstance(field, ManyPattern):
             return [self.build(field, scope)]
-        expansion = self.expansion
         matched = scope.get(field, field)
-        if matched in expansion.fields:
-            return [expansion.fixed[pattern] for pattern, _ in expansion.fields[matched]]
+        if matched in self.fields:
+            return [self.fixed[pattern] for pattern, _ in self.fields[matched]]
         found = []
-        for _, copy in expansion.fields[self._repeated_in(field, scope)]:
+        for _, copy in self.fields[self._repeated_in(field, scope)]:
             inside = {**scope, **copy.of, **{one: copy.of[now] for one, now in scope.items() if now in copy.of}}
             some = field.some
-            takes = some is not None and expansion.takes_part(inside.get(some, some))
-            found += self._fields(some if takes and some is not None else field.pattern, inside)
+            if some is not None and (inside.get(some, some) in self.fixed or inside.get(some, some) in self.fields):
+                found += self._fields(some, inside)
+            else:
+                found += self._fields(field.pattern, inside)
         return found
 
     def _repeated_in(self, field: ManyPattern, scope: Scope) -> ManyPattern:
         """The repetition of the left side whose patterns a repetition of the right side speaks of."""
-        for part in spoken_of(field):
-            many = self.expansion.repetition.get(scope.get(part, part))
+        for part in _spoken_of(field):
+            many = self.repetition.get(scope.get(part, part))
             if many is not None:
                 return many
         raise RuleError("many() on the right side speaks of no pattern that is repeated on the left side")
 
 
-def spoken_of(template: DFPattern) -> list[DFPattern]:
+def expanded(rule: Rewrite, layout: Layout) -> Rewrite:
+    """``rule`` with a fixed number of fields."""
+    expansion = Expansion(rule.lhs, layout)
+    varying = [NonConstant(part) for one in rule.non_constant for part in expansion.occurrences(one.pattern)]
+    return replace(
+        rule,
+        lhs=tuple([expansion.fixed[root] for root in rule.lhs]),
+        rhs=tuple([expansion.build(template, {}) for template in rule.rhs]),
+        when=tuple([Guard(*expansion.spread(guard.holds, guard.refs, {})) for guard in rule.when]),
+        distinct=tuple([pair for one in rule.distinct for pair in _distinct(one, expansion)]),
+        non_constant=tuple(varying),
+        examples=None,
+    )
+
+
+def _distinct(condition: Distinct, expansion: Expansion) -> list[Distinct]:
+    """A condition on patterns of which those of different fields need not be distinct from each other."""
+    once = [pattern for pattern in condition.patterns if pattern not in expansion.repetition]
+    fixed = tuple([expansion.fixed[pattern] for pattern in once])
+    repeated = [pattern for pattern in condition.patterns if pattern not in once]
+    return [Distinct(fixed), *(Distinct((*fixed, part)) for one in repeated for part in expansion.occurrences(one))]
+
+
+def _spoken_of(template: DFPattern) -> list[DFPattern]:
     """The patterns and templates in a template, and those that it refers to."""
     found: dict[DFPattern, None] = {}
     stack = [template]
