@@ -7,8 +7,9 @@ each match aside and asks the question, the second acts on the matches whose que
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 from eqsat.egraph.action import Action, Fail, Refuse
@@ -104,7 +105,7 @@ class RewriteCompiler(RuleRunner):
         self._update(rule.lhs, prefilter, partial(self._add, rule), self.egraph.either_order)
 
     def _add(self, rule: Rewrite, query: Query, name: str) -> None:
-        query = self._non_constant(rule, _distinct(rule, query))
+        query = query.where(*self._conditions(rule, query))
         action = Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail)
         action.build()
         self.egraph.declare_symbols()
@@ -150,12 +151,14 @@ class RewriteCompiler(RuleRunner):
         action.actions.append(log.action)
         return log
 
-    def _non_constant(self, rule: Rewrite, query: Query) -> Query:
-        """The query where no constants matched what the rule says is none."""
+    def _conditions(self, rule: Rewrite, query: Query) -> Iterator[str]:
+        """Premises that roots, and what the rule says is distinct, are different classes, and some no constants."""
+        for group in (rule.lhs, *(distinct.patterns for distinct in rule.distinct)):
+            classes = [query.classes[pattern] for pattern in group if pattern in query.classes]
+            yield from (f"(!= {one} {other})" for one, other in combinations(classes, 2))
         for non_constant in rule.non_constant:
             self.egraph.ask_non_constant()
-            query = query.where(f"(varies {query.classes[non_constant.pattern]})")
-        return query
+            yield f"(varies {query.classes[non_constant.pattern]})"
 
     def _tell_made(self, action: Action) -> None:
         """Have the types of what is made found, where they are not known from what it equals."""
@@ -183,15 +186,6 @@ class VariadicCompiler(RewriteCompiler):
     def may_have_layouts(self) -> bool:
         """Whether the e-graph has the symbols without which the rule matches nowhere."""
         return all(needed_heads(root) <= self.egraph.vocabulary.symbols_of.keys() for root in self.roots)
-
-
-def _distinct(rule: Rewrite, query: Query) -> Query:
-    """The query where roots, and what the rule says is distinct, are different classes."""
-    groups = [rule.lhs, *(distinct.patterns for distinct in rule.distinct)]
-    for group in groups:
-        classes = [query.classes[pattern] for pattern in group if pattern in query.classes]
-        query = query.where(*[f"(!= {a} {b})" for i, a in enumerate(classes) for b in classes[i + 1 :]])
-    return query
 
 
 def _needed(premises: Sequence[str]) -> list[str]:

@@ -28,8 +28,8 @@ def find_layouts(roots: Sequence[DFPattern], prefilter: Prefilter) -> list[Layou
     finder = _Finder(roots, prefilter)
     found: list[Layout] = [{}]
     for whole in outer_tuples(roots):
-        options = finder.layouts(whole)
-        found = [{**before, **option} for before in found for option in options]
+        options = {tuple(option.items()): option for option in finder.layouts(whole)}
+        found = [{**before, **option} for before in found for option in options.values()]
     return found
 
 
@@ -50,27 +50,23 @@ class _Finder:
         self._nodes_of: dict[SymbolHead, dict[int, list[int]]] = {}
         self._fits = cache(self._find_fits)
 
-    def layouts(self, whole: TuplePattern) -> list[Layout]:
+    def layouts(self, whole: TuplePattern) -> Iterator[Layout]:
         """Those of ``whole``, which is repeated by no other pattern."""
         varies = any(many.some is not None or any(map(is_variadic, many.children())) for many in whole.repetitions)
-        found: dict[tuple[Field, ...], Layout] = {}
         for symbol in self.prefilter.symbols_of(_TUPLE):
             arity = self.snapshot.symbols[symbol].arity
             if arity > MOST_ARRANGED and len(whole.repetitions) > 1:
                 continue
-            if not self._may_have(whole, arity):
+            if not all(map(self.prefilter.may_match, _with_any_fields(tuple(self.roots), whole, arity))):
                 continue
             if varies:
                 for node in self.prefilter.nodes_of(symbol).tolist():
                     if self.snapshot.node_class[node] in self._widest:
-                        for option in self._of_node(whole, node):
-                            found.setdefault(tuple([field for fields in option.values() for field in fields]), option)
+                        yield from self._of_node(whole, node)
             else:
                 for counts in whole.arrangements(arity):
                     if len(self.prefilter.nodes_over(symbol, whole.arranged(counts))):
-                        fields = laid_out(whole, counts)
-                        found[fields] = {whole: fields}
-        return list(found.values())
+                        yield {whole: laid_out(whole, counts)}
 
     @cached_property
     def _widest(self) -> set[int]:
@@ -92,10 +88,6 @@ class _Finder:
         for result, atom, _, wide in uses:
             most[result, atom] = max(wide, most.get((result, atom), 0))
         return {of for result, atom, of, wide in uses if wide == most[result, atom]}
-
-    def _may_have(self, whole: TuplePattern, arity: int) -> bool:
-        """Whether the roots may match where ``whole`` has so many fields, of whatever kind."""
-        return all(map(self.prefilter.may_match, _with_any_fields(tuple(self.roots), whole, arity)))
 
     def _of_node(self, whole: TuplePattern, node: int) -> Iterator[Layout]:
         """The layouts of a tuple, of which fields may in turn have several.

@@ -151,7 +151,8 @@ class QueryCompiler:
 
     def _match(self, pattern: DFPattern, variable: str, query: Query) -> list[Query]:
         if pattern in query.classes:
-            return [_equate(query, variable, query.classes[pattern])]
+            known = query.classes[pattern]
+            return [query if variable == known else query.where(f"(= {variable} {known})")]
         if not self.dependencies.may_match(pattern):
             return []
         if isinstance(pattern, LetPattern):
@@ -369,7 +370,3 @@ def _is_of_one_graph(pattern: DFPattern) -> bool:
     if isinstance(pattern, (DominatorPattern, FunctionPattern)):
         return True
     return method_for(pattern, _METHODS) is None and node_form(pattern) is None
-
-
-def _equate(query: Query, left: str, right: str) -> Query:
-    return query if left == right else query.where(f"(= {left} {right})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -91,7 +91,7 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
     np.maximum.at(type_id, number[found_class], found_type)
     types = egraph.vocabulary.types.all()
     class_type_index = np.where(type_id == NO_TYPE, -1, np.where(type_id < 0, ~type_id, type_id))
-    return Snapshot(
+    snapshot = Snapshot(
         node_class,
         starts,
         child,
@@ -101,9 +101,10 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
         list(egraph.vocabulary.atoms),
         types,
         class_type_index,
-        _constant_classes(node_class, starts, child, node_symbol, symbols, len(type_id)),
+        np.zeros(len(type_id), dtype=bool),
         handle_class,
     )
+    return replace(snapshot, constant=_constant_classes(snapshot))
 
 
 def _numbers(found: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -116,29 +117,22 @@ def _numbers(found: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers
 
 
-def _constant_classes(
-    node_class: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    child: NDArray[np.int64],
-    node_symbol: NDArray[np.int64],
-    symbols: list[Symbol],
-    class_count: int,
-) -> NDArray[np.bool_]:
+def _constant_classes(snapshot: Snapshot) -> NDArray[np.bool_]:
     """Which classes hold a constant, or a foldable e-node over such classes."""
-    foldable = np.asarray([is_foldable(symbol) and symbol.arity > 0 for symbol in symbols], dtype=bool)
-    leaf = np.asarray([symbol.kind == "constant" for symbol in symbols], dtype=bool)
-    constant = np.zeros(class_count, dtype=bool)
-    constant[node_class[leaf[node_symbol]]] = True
+    foldable = np.asarray([is_foldable(symbol) and symbol.arity > 0 for symbol in snapshot.symbols], dtype=bool)
+    leaf = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
+    constant = snapshot.constant.copy()
+    constant[snapshot.node_class[leaf[snapshot.node_symbol]]] = True
     known = set(np.flatnonzero(constant).tolist())
     waiting: dict[int, list[int]] = {}  # class -> e-nodes over it, while it is not known to be constant
-    todo = np.flatnonzero(foldable[node_symbol]).tolist() if known else []
+    todo = np.flatnonzero(foldable[snapshot.node_symbol]).tolist() if known else []
     while todo:
         node = todo.pop()
-        missing = next((below for below in child[starts[node] : starts[node + 1]].tolist() if below not in known), None)
+        missing = next((below for below in snapshot.children(node) if below not in known), None)
         if missing is not None:
             waiting.setdefault(missing, []).append(node)
         else:
-            known.add(int(node_class[node]))
-            todo += waiting.pop(int(node_class[node]), [])
+            known.add(int(snapshot.node_class[node]))
+            todo += waiting.pop(int(snapshot.node_class[node]), [])
     constant[list(known)] = True
     return constant

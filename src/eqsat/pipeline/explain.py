@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.build import build_captured
-from eqsat.egraph.congruence import Congruence, Edge, closure
-from eqsat.egraph.derivation import Derivation
+from eqsat.egraph.derivation import Congruence, Derivation, Edge, closure
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import is_opaque, region_children
 from eqsat.errors import ArgumentError
