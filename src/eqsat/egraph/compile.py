@@ -89,11 +89,12 @@ class RuleRunner:
 class RewriteCompiler(RuleRunner):
     """Keeps the engine rules of one rewrite up to date; the journal, if there is one, is told of each match."""
 
+    rule: Rewrite
+
     def __init__(
         self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, fail: Fail, journal: Journal | None = None
     ):
         super().__init__(egraph, rule, index, refuse, fail)
-        self.rule = rule
         self.journal = journal
         self.apply_ruleset = ""  # declared when a question has an answer
         self.asks = bool(rule.when)  # whether its engine rules come in two halves

@@ -105,12 +105,13 @@ class Engine:
         # a line reads: name,column,...,column
         return sorted(tuple(map(int, line.split(",")[1:])) for line in str(output).splitlines() if line.strip())
 
-    def new_integers(self, table: str) -> list[tuple[int, ...]]:
+    def new_integers(self, table: str) -> Iterator[tuple[int, ...]]:
         """The rows of :meth:`integers` that this has not given before."""
-        seen = self._given.setdefault(table, set())
-        rows = [row for row in self.integers(table) if row not in seen]
-        seen.update(rows)
-        return rows
+        given = self._given.setdefault(table, set())
+        for row in self.integers(table):
+            if row not in given:
+                given.add(row)
+                yield row
 
     def run(self, *rulesets: str) -> RulesetRun:
         """Search all rules of ``rulesets``, then apply them, once."""

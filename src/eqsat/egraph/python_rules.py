@@ -133,6 +133,8 @@ class Alternative:
 class PythonRuleRunner(RuleRunner):
     """Keeps the match tables of one Python rule and applies it to expressions that ``names`` gives to classes."""
 
+    rule: PythonRule
+
     def __init__(
         self, egraph: EGraph, rule: PythonRule, index: int, names: ClassExpressions, refuse: Refuse, fail: Fail
     ):
@@ -142,7 +144,6 @@ class PythonRuleRunner(RuleRunner):
                 " rewrite(), which can compute what differs from match to match"
             )
         super().__init__(egraph, rule, index, refuse, fail)
-        self.rule = rule
         self.names = names
         self.matches = 0
         self._alternatives: list[Alternative] = []
