@@ -9,8 +9,8 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.expr import const
-from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.parameters import dynamic, static_or_dynamic
 from eqsat.relay.op.types import check_dtype, ranked, same_type, tensor
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
@@ -48,9 +48,9 @@ _full = define(
     kernel=lambda attrs, value: np.full(attrs.shape, value, attrs.dtype or value.dtype),
     kind=OpPattern.ELEMWISE,
 )
-zeros = dyn.static_or_dynamic(_zeros, dyn.zeros)
-ones = dyn.static_or_dynamic(_ones, dyn.ones)
-full = dyn.static_or_dynamic(_full, dyn.full)
+dyn_zeros, dyn_ones, dyn_full = dynamic(_zeros, "shape"), dynamic(_ones, "shape"), dynamic(_full, "fill_value shape")
+zeros, ones = static_or_dynamic(_zeros, dyn_zeros), static_or_dynamic(_ones, dyn_ones)
+full = static_or_dynamic(_full, dyn_full)
 
 zeros_like = define(
     "zeros_like", "data", infer=same_type, kernel=lambda attrs, data: np.zeros_like(data), kind=OpPattern.ELEMWISE

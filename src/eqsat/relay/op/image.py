@@ -7,112 +7,72 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.errors import TypeCheckError
-from eqsat.relay.op import dyn
-from eqsat.relay.op.layout import layout_change
-from eqsat.relay.op.nn.window import channels_first, per_axis
+from eqsat.relay.op.nn.window import channels_first, define_image, per_axis
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.parameters import dynamic, static_or_dynamic, unknown
 from eqsat.relay.op.resize import COORDINATES, ROUNDINGS, resize_array
-from eqsat.relay.op.types import check_dtype, ranked, size, tensor, unify
-from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.op.types import check_dtype, ranked, size, unify
 from eqsat.relay.ty import TensorType, Type
 
-METHODS = ("nearest_neighbor", "linear", "cubic")
 
-
-def resize_fields(rank: int) -> list[Field]:
-    """The attributes of a resize of ``rank`` spatial axes after ``size`` and ``roi``."""
-    return [
-        Field("layout", "str", channels_first(rank)),
-        Field("method", "str", "linear"),
-        Field("coordinate_transformation_mode", "str", "half_pixel"),
-        Field("rounding_method", "str", "", told=True),
-        Field("cubic_alpha", "float", -0.5),
-        Field("cubic_exclude", "int", 0),
-        Field("extrapolation_value", "float", 0.0),
-        Field("out_dtype", "dtype", ""),
-    ]
-
-
-def check_resize(attrs: Any) -> None:
-    """Raise TypeCheckError for a method, mode or rounding that is not known."""
-    for name, known in (
-        ("method", METHODS),
-        ("coordinate_transformation_mode", COORDINATES),
-        ("rounding_method", ("", *ROUNDINGS)),
-    ):
-        if attrs[name] not in known:
-            raise TypeCheckError(f"{name} must be one of {list(known)}, not {attrs[name]!r}")
-
-
-def resized(attrs: Any, data: Any, sizes: Sequence[int], roi: Sequence[float] | None) -> Any:
-    """``data`` in the layout of ``attrs`` with spatial ``sizes``."""
-    canonical = channels_first(len(sizes))
-    result = resize_array(
-        layout_change(attrs.layout, canonical)(data),
-        sizes,
+def _resized(attrs: Any, data: Any) -> Any:
+    return resize_array(
+        data,
+        attrs.size,
         attrs.method,
         attrs.coordinate_transformation_mode,
         rounding=attrs.rounding_method,
         cubic_alpha=attrs.cubic_alpha,
         exclude_outside=bool(attrs.cubic_exclude),
-        roi=roi,
+        roi=attrs.roi,
         outside=attrs.extrapolation_value,
     )
-    return layout_change(canonical, attrs.layout)(result).astype(attrs.out_dtype or data.dtype)
+
+
+_WORK = {"nearest_neighbor": 0.0, "linear": 2.0, "cubic": 8.0}
+"""Method of interpolation -> operations for each element."""
 
 
 def _resize(rank: int) -> Builder:
-    canonical = channels_first(rank)
-
-    def infer(attrs: Any, args: Sequence[Type]) -> Type:
-        check_resize(attrs)
-        data = tensor(args[0])
-        shape = layout_change(attrs.layout, canonical).shape(data.shape)
-        shape = layout_change(canonical, attrs.layout).shape((*shape[:2], *attrs.size))
-        return TensorType(shape, attrs.out_dtype or data.dtype)
-
-    return define(
+    return define_image(
         f"image.resize{rank}d",
-        "data",
+        rank,
         Field("size", "ints", convert=per_axis(rank)),
         Field("roi", "any", (), lambda roi: tuple(roi) or (0.0,) * (2 * rank)),
-        *resize_fields(rank),
-        infer=infer,
-        kernel=lambda attrs, data: resized(attrs, data, attrs.size, attrs.roi),
+        Field("layout", "str", channels_first(rank)),
+        Field("method", "str", "linear", choices=tuple(_WORK)),
+        Field("coordinate_transformation_mode", "str", "half_pixel", choices=tuple(COORDINATES)),
+        Field("rounding_method", "str", "", told=True, choices=("", *ROUNDINGS)),
+        Field("cubic_alpha", "float", -0.5),
+        Field("cubic_exclude", "int", 0),
+        Field("extrapolation_value", "float", 0.0),
+        Field("out_dtype", "dtype", ""),
+        shape=lambda attrs, shape: (*shape[:2], *attrs.size),
+        kernel=_resized,
         kind=OpPattern.INJECTIVE,
-        flops=lambda attrs, args, ty: {"nearest_neighbor": 0.0, "linear": 2.0, "cubic": 8.0}[attrs.method] * size(ty),
+        flops=lambda attrs, args, ty: _WORK[attrs.method] * size(ty),
     )
 
 
-def _dyn_resize_type(attrs: Any, args: Sequence[Type]) -> Type:
-    check_resize(attrs)
-    data, _, _ = ranked(args[0], 4, "data"), ranked(args[1], 1, "size"), ranked(args[2], 1, "roi")
-    shape = layout_change(attrs.layout, "NCHW").shape(data.shape)
-    shape = layout_change("NCHW", attrs.layout).shape((*shape[:2], AnyDim(), AnyDim()))
-    return TensorType(shape, attrs.out_dtype or data.dtype)
-
-
-_dyn_resize2d = define(
-    "dyn.image.resize2d",
-    "data size roi",
-    *resize_fields(2),
-    infer=_dyn_resize_type,
-    kernel=lambda attrs, data, size, roi: resized(attrs, data, tuple(map(int, size)), tuple(map(float, roi))),
-    kind=OpPattern.INJECTIVE,
-)
 resize1d, _resize2d, resize3d = map(_resize, (1, 2, 3))
-resize2d = dyn.static_or_dynamic(_resize2d, _dyn_resize2d)
+
+
+def _dyn_resize_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, *parameters = args
+    for ty, what in zip(parameters, ("size", "roi"), strict=True):
+        ranked(ty, 1, what)
+    relation: Any = _resize2d.op.infer
+    found: Type = relation(attrs.replace(size=unknown(2)), [data])
+    return found
+
+
+resize2d = static_or_dynamic(_resize2d, dynamic(_resize2d, "data size roi", _dyn_resize_type))
 
 
 def _grid_sample_type(attrs: Any, args: Sequence[Type]) -> Type:
     data, grid = ranked(args[0], 4, "data"), ranked(args[1], 4, "grid")
     check_dtype(data, grid)
     unify(grid.shape[1], 2, "dimension 1 of grid:")
-    if attrs.layout != "NCHW" or attrs.method not in ("bilinear", "nearest"):
-        raise TypeCheckError("only layout NCHW and methods bilinear and nearest are supported")
-    if attrs.padding_mode not in ("zeros", "border"):
-        raise TypeCheckError(f"padding_mode must be 'zeros' or 'border', not {attrs.padding_mode!r}")
     return TensorType((unify(data.shape[0], grid.shape[0]), data.shape[1], *grid.shape[2:]), data.dtype)
 
 
@@ -147,9 +107,9 @@ def _pixels(data: Any, x: Any, y: Any) -> Any:
 grid_sample = define(
     "image.grid_sample",
     "data grid",
-    Field("method", "str", "bilinear"),
-    Field("layout", "str", "NCHW"),
-    Field("padding_mode", "str", "zeros"),
+    Field("method", "str", "bilinear", choices=("bilinear", "nearest")),
+    Field("layout", "str", "NCHW", choices=("NCHW",)),
+    Field("padding_mode", "str", "zeros", choices=("zeros", "border")),
     Field("align_corners", "bool", True),
     infer=_grid_sample_type,
     kernel=_grid_sample,

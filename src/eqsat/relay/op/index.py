@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import EvaluationError, TypeCheckError
-from eqsat.relay.op import dyn
+from eqsat.relay.dims import least_dim
 from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.parameters import length, static_or_dynamic, unknown
 from eqsat.relay.op.shape import FARTHEST, clamp_slice
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, tensor, unify
 from eqsat.relay.traits import Trait
@@ -46,8 +47,6 @@ def slice_bounds(attrs: Any, rank: int) -> list[tuple[int, int | None, int | Non
         raise TypeCheckError(f"begin {begin} and axes {attrs.axes} differ in length")
     if len(begin) > rank or len(end) > len(begin):
         raise TypeCheckError(f"begin {begin} and end {end} do not fit {rank} dimensions")
-    if attrs.slice_mode not in ("end", "size"):
-        raise TypeCheckError(f"slice_mode must be 'end' or 'size', not {attrs.slice_mode!r}")
     bounds = []
     for index, (axis, first) in enumerate(zip(axes, begin, strict=False)):
         stride = strides[index] if index < len(strides) else strides[0] if len(strides) == 1 else 1
@@ -84,6 +83,7 @@ def slices(attrs: Any, shape: Sequence[int]) -> tuple[slice, ...]:
     return tuple(index)
 
 
+_MODE = Field("slice_mode", "str", "end", choices=("end", "size"))
 _strided_slice = define(
     "strided_slice",
     "data",
@@ -91,22 +91,64 @@ _strided_slice = define(
     Field("end", "ints"),
     Field("strides", "ints", (1,), told=True),
     Field("axes", "ints", None),
-    Field("slice_mode", "str", "end"),
+    _MODE,
     infer=_strided_slice_type,
     kernel=lambda attrs, data: data[slices(attrs, data.shape)],
     kind=INJECTIVE,
     traits=Trait.MOVES,
 )
 
-strided_slice = dyn.static_or_dynamic(_strided_slice, dyn.strided_slice)
+
+def _dyn_slice_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    count = length(args[1], "begin")
+    if count > len(data.shape):
+        raise TypeCheckError(f"begin names {count} of {len(data.shape)} dimensions")
+    return TensorType((*unknown(count), *data.shape[count:]), data.dtype)
+
+
+def _sliced(attrs: Any, args: Sequence[Type], elements: Sequence[Sequence[Dim] | None]) -> Type | None:
+    data, (_, first, last, steps) = tensor(args[0]), elements
+    if attrs.slice_mode != "end" or first is None or last is None or steps is None:
+        return None
+    shape = list(data.shape)
+    steps = tuple(steps) * len(first) if len(steps) == 1 else steps
+    for axis, bounds in enumerate(zip(first, last, steps, strict=False)):
+        shape[axis] = _taken(*bounds, shape[axis])
+    return TensorType(shape, data.dtype)
+
+
+def _taken(begin: Dim, end: Dim, step: Dim, dim: Dim) -> Dim:
+    """How much a slice takes of an axis of size ``dim``."""
+    if all(isinstance(number, int) for number in (begin, end, step, dim)):
+        return len(range(dim)[clamp_slice(begin, end, step, dim)])  # type: ignore[arg-type]
+    if (begin, step) != (0, 1) or (isinstance(end, int) and end < 0):
+        return AnyDim()
+    return dim if isinstance(end, int) and end >= FARTHEST else least_dim(dim, end)
+
+
+def _dyn_slice(attrs: Any, data: Any, *bounds: Any) -> Any:
+    begin, end, strides = (array.tolist() for array in bounds)
+    return data[slices(attrs.replace(begin=begin, end=end, strides=strides, axes=None), data.shape)]
+
+
+dyn_strided_slice = define(
+    "dyn.strided_slice",
+    "data begin end strides",
+    _MODE,
+    infer=_dyn_slice_type,
+    refine=_sliced,
+    kernel=_dyn_slice,
+    kind=INJECTIVE,
+    traits=Trait.MOVES,
+)
+strided_slice = static_or_dynamic(_strided_slice, dyn_strided_slice)
 
 # ---- gathers
 
 
 def _take_type(attrs: Any, args: Sequence[Type]) -> Type:
     data, indices = map(tensor, args)
-    if attrs.mode not in ("clip", "wrap", "fast"):
-        raise TypeCheckError(f"mode must be 'clip', 'wrap' or 'fast', not {attrs.mode!r}")
     if attrs.axis is None:
         return TensorType(indices.shape, data.dtype)
     axis = axis_index(attrs.axis, len(data.shape))
@@ -152,7 +194,7 @@ take = define(
     "data indices",
     Field("axis", "int", None),
     Field("batch_dims", "int", 0),
-    Field("mode", "str", "clip"),
+    Field("mode", "str", "clip", choices=("clip", "wrap", "fast")),
     infer=_take_type,
     kernel=_take,
     kind=INJECTIVE,

@@ -9,8 +9,8 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import multiply_dims
-from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.parameters import dynamic, static_or_dynamic
 from eqsat.relay.op.types import along_axis, axis_index, ranked, tensor
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
@@ -51,19 +51,17 @@ def _topk_type(attrs: Any, args: Sequence[Type]) -> Type:
     data = tensor(args[0])
     shape = list(data.shape)
     axis = axis_index(attrs.axis, len(shape))
-    if attrs.k >= 1:
-        dim = shape[axis]
-        if isinstance(dim, int) and attrs.k > dim:
-            raise TypeCheckError(f"k = {attrs.k} of an axis of {dim}")
-        shape[axis] = attrs.k
+    dim, k = shape[axis], attrs.k
+    if isinstance(dim, int) and isinstance(k, int) and k > dim:
+        raise TypeCheckError(f"k = {k} of an axis of {dim}")
+    if isinstance(k, AnyDim) or k >= 1:
+        shape[axis] = k
     return _returned(attrs, TensorType(shape, data.dtype))
 
 
 def _returned(attrs: Any, values: TensorType) -> Type:
     """The type of what ``ret_type`` asks for."""
     indices = TensorType(values.shape, attrs.dtype)
-    if attrs.ret_type not in _RETURNS:
-        raise TypeCheckError(f"ret_type must be one of {list(_RETURNS)}, not {attrs.ret_type!r}")
     return {"both": TupleType([values, indices]), "values": values, "indices": indices}[attrs.ret_type]
 
 
@@ -74,10 +72,10 @@ _RETURNS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def largest(attrs: Any, data: Any, k: int) -> Any:
+def _largest(attrs: Any, data: Any) -> Any:
     """The first ``k`` (all for k < 1) along the axis in the order asked for: values, indices or both."""
     axis = axis_index(attrs.axis, data.ndim)
-    chosen = (slice(None),) * axis + (slice(k if k >= 1 else None),)
+    chosen = (slice(None),) * axis + (slice(attrs.k if attrs.k >= 1 else None),)
     order = order_of(data, axis, attrs.is_ascend)[chosen]
     return _RETURNS[attrs.ret_type](np.take_along_axis(data, order, axis), order.astype(attrs.dtype))
 
@@ -91,36 +89,22 @@ _topk = define(
     "data",
     Field("k", "int", 1),
     AXIS,
-    Field("ret_type", "str", "both"),
+    Field("ret_type", "str", "both", choices=tuple(_RETURNS)),
     Field("is_ascend", "bool", False),
     Field("dtype", "dtype", "int32"),
     infer=_topk_type,
-    kernel=lambda attrs, data: largest(attrs, data, attrs.k),
+    kernel=_largest,
     kind=OpPattern.OPAQUE,
     outputs=_topk_outputs,
 )
 
 
 def _dyn_topk_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data, _ = tensor(args[0]), ranked(args[1], min(len(tensor(args[1]).shape), 1), "k")
-    shape = list(data.shape)
-    shape[axis_index(attrs.axis, len(shape))] = AnyDim()
-    return _returned(attrs, TensorType(shape, data.dtype))
+    ranked(args[1], min(len(tensor(args[1]).shape), 1), "k")
+    return _topk_type(attrs.replace(k=AnyDim()), args)
 
 
-_dyn_topk = define(
-    "dyn.topk",
-    "data k",
-    AXIS,
-    Field("ret_type", "str", "both"),
-    Field("is_ascend", "bool", False),
-    Field("dtype", "dtype", "int32"),
-    infer=_dyn_topk_type,
-    kernel=lambda attrs, data, k: largest(attrs, data, int(k.item())),
-    kind=OpPattern.OPAQUE,
-    outputs=_topk_outputs,
-)
-topk = dyn.static_or_dynamic(_topk, _dyn_topk)
+topk = static_or_dynamic(_topk, dynamic(_topk, "data k", _dyn_topk_type))
 
 # ---- running sums and products
 

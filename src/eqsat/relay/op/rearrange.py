@@ -117,8 +117,6 @@ def collapse_sum_to(data: Any, shape: Any) -> Any:
 def _meshgrid_type(attrs: Any, args: Sequence[Type]) -> Type:
     fields = tensors(args[0])
     dtype = check_dtype(*fields)
-    if attrs.indexing not in ("ij", "xy"):
-        raise TypeCheckError(f"indexing must be 'ij' or 'xy', not {attrs.indexing!r}")
     dims = [field.shape[0] if ranked(field, min(len(field.shape), 1)).shape else 1 for field in fields]
     if attrs.indexing == "xy" and len(dims) > 1:
         dims[0], dims[1] = dims[1], dims[0]
@@ -128,7 +126,7 @@ def _meshgrid_type(attrs: Any, args: Sequence[Type]) -> Type:
 meshgrid = define(
     "meshgrid",
     "*data",
-    Field("indexing", "str", "ij"),
+    Field("indexing", "str", "ij", choices=("ij", "xy")),
     infer=_meshgrid_type,
     kernel=lambda attrs, fields: tuple(np.meshgrid(*fields, indexing=attrs.indexing)),
     kind=INJECTIVE,

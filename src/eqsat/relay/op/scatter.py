@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import EvaluationError, TypeCheckError
-from eqsat.relay.op import dyn
 from eqsat.relay.op.index import bounded
 from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.parameters import dynamic, static_or_dynamic
 from eqsat.relay.op.shape import spread
 from eqsat.relay.op.types import axis_index, broadcast_shape, check_dtype, ranked, tensor, tensors, unify
 from eqsat.relay.traits import Trait
@@ -79,8 +79,6 @@ def _scatter_elements_type(attrs: Any, args: Sequence[Type]) -> Type:
         raise TypeCheckError("indices and updates differ in their number of dimensions")
     for a, b in zip(indices.shape, updates.shape, strict=True):
         unify(a, b, "dimensions of indices and updates")
-    if attrs.reduction not in (*_WRITERS, "update", "mean"):
-        raise TypeCheckError(f"unknown reduction {attrs.reduction!r}")
     return data
 
 
@@ -105,7 +103,7 @@ scatter_elements = define(
     "scatter_elements",
     "data indices updates",
     Field("axis", "int", 0),
-    Field("reduction", "str", "update"),
+    Field("reduction", "str", "update", choices=(*_WRITERS, "update", "mean")),
     infer=_scatter_elements_type,
     kernel=lambda attrs, data, indices, updates: _written(
         data, _places(data, indices, attrs.axis), updates, attrs.reduction
@@ -159,8 +157,6 @@ def _scatter_nd_type(attrs: Any, args: Sequence[Type]) -> Type:
         raise TypeCheckError(f"updates must have {len(expected)} dimensions, not {len(updates.shape)}")
     for a, b in zip(expected, updates.shape, strict=True):
         unify(a, b, "dimensions of updates and of what they replace")
-    if attrs.mode not in (*_WRITERS, "update"):
-        raise TypeCheckError(f"unknown mode {attrs.mode!r}")
     return data
 
 
@@ -172,7 +168,7 @@ def _scatter_nd(attrs: Any, data: Any, indices: Any, updates: Any) -> Any:
 scatter_nd = define(
     "scatter_nd",
     "data indices updates",
-    Field("mode", "str", "update"),
+    Field("mode", "str", "update", choices=(*_WRITERS, "update")),
     infer=_scatter_nd_type,
     kernel=_scatter_nd,
     kind=OPAQUE,
@@ -207,7 +203,7 @@ def _one_hot_type(attrs: Any, args: Sequence[Type]) -> Type:
     shape = list(tensor(args[0]).shape)
     for value in args[1:]:
         ranked(value, 0, "on_value and off_value")
-    if attrs.depth < 0:
+    if isinstance(attrs.depth, int) and attrs.depth < 0:
         raise TypeCheckError(f"depth must not be negative, not {attrs.depth}")
     shape.insert(axis_index(attrs.axis, len(shape) + 1), attrs.depth)
     return TensorType(shape, attrs.dtype)
@@ -232,24 +228,8 @@ _one_hot = define(
 )
 
 
-def _dyn_one_hot_type(attrs: Any, args: Sequence[Type]) -> Type:
-    shape: list[Dim] = list(tensor(args[0]).shape)
-    for value in args[1:]:
-        ranked(value, 0, "on_value, off_value and depth")
-    shape.insert(axis_index(attrs.axis, len(shape) + 1), AnyDim())
-    return TensorType(shape, attrs.dtype)
-
-
-_dyn_one_hot = define(
-    "dyn.one_hot",
-    "indices on_value off_value depth",
-    Field("axis", "int"),
-    Field("dtype", "dtype"),
-    infer=_dyn_one_hot_type,
-    kernel=lambda attrs, indices, on, off, depth: hot_rows(indices, on, off, int(depth), attrs.axis, attrs.dtype),
-    kind=OpPattern.OUT_ELEMWISE_FUSABLE,
-)
-one_hot = dyn.static_or_dynamic(_one_hot, _dyn_one_hot)
+_dyn_one_hot = dynamic(_one_hot, "indices on_value off_value depth")
+one_hot = static_or_dynamic(_one_hot, _dyn_one_hot)
 
 argwhere = define(
     "argwhere",

@@ -10,8 +10,8 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, floor_divide_dims, multiply_dims, subtract_dims
-from eqsat.relay.op import dyn
 from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.parameters import dynamic, length, static_or_dynamic, unknown
 from eqsat.relay.op.shape import resolve_reshape
 from eqsat.relay.op.types import (
     along_axis,
@@ -19,6 +19,7 @@ from eqsat.relay.op.types import (
     axis_index,
     broadcast_shape,
     check_dtype,
+    ranked,
     tensor,
     tensors,
     unify,
@@ -378,12 +379,32 @@ _tile = define(
     traits=Trait.MOVES,
 )
 
-# ---- with parameters that may be tensors
+# ---- with parameters that are tensors
 
-reshape = dyn.static_or_dynamic(_reshape, dyn.reshape)
-squeeze = dyn.static_or_dynamic(_squeeze, dyn.squeeze)
-broadcast_to = dyn.static_or_dynamic(_broadcast_to, dyn.broadcast_to)
-tile = dyn.static_or_dynamic(_tile, dyn.tile)
+
+def _dyn_expand_dims_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, _ = tensor(args[0]), ranked(args[1], 0, "axis")
+    return TensorType(unknown(len(data.shape) + attrs.num_newaxis), data.dtype)
+
+
+def _dyn_squeeze_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = tensor(args[0])
+    left = len(data.shape) - length(args[1], "axis")
+    if left < 0:
+        raise TypeCheckError("axis names more dimensions than there are")
+    return TensorType(unknown(left), data.dtype)
+
+
+dyn_reshape = dynamic(_reshape, "data newshape", least=-1)
+dyn_squeeze = dynamic(_squeeze, "data axis", _dyn_squeeze_type)
+dyn_expand_dims = dynamic(expand_dims, "data axis", _dyn_expand_dims_type, INJECTIVE)
+dyn_broadcast_to = dynamic(_broadcast_to, "data shape")
+dyn_tile = dynamic(_tile, "data reps", kind=INJECTIVE)
+
+reshape = static_or_dynamic(_reshape, dyn_reshape)
+squeeze = static_or_dynamic(_squeeze, dyn_squeeze)
+broadcast_to = static_or_dynamic(_broadcast_to, dyn_broadcast_to)
+tile = static_or_dynamic(_tile, dyn_tile)
 
 __all__ = [
     "broadcast_to", "broadcast_to_like", "cast", "cast_like", "concatenate", "expand_dims", "reinterpret",

@@ -11,6 +11,7 @@ from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, multiply_dims
 from eqsat.relay.expr import const
 from eqsat.relay.op.op import Field, OpPattern, define, is_operand
+from eqsat.relay.op.parameters import dynamic
 from eqsat.relay.op.types import ranked, tensor, unify
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
@@ -47,13 +48,8 @@ def padded_type(data: TensorType, widths: Sequence[Sequence[int]]) -> TensorType
 
 
 def _pad_type(attrs: Any, args: Sequence[Type]) -> Type:
-    if attrs.pad_mode not in _MODES:
-        raise TypeCheckError(f"pad_mode must be one of {_MODES}, not {attrs.pad_mode!r}")
     ranked(args[1], 0, "pad_value")
     return padded_type(tensor(args[0]), attrs.pad_width)
-
-
-_MODES = ("constant", "edge", "reflect")
 
 
 def padded(data: Any, widths: Sequence[Sequence[int]], value: Any, mode: str) -> Any:
@@ -74,7 +70,7 @@ _pad_call = define(
     "nn.pad",
     "data pad_value",
     Field("pad_width"),
-    Field("pad_mode", "str", "constant"),
+    Field("pad_mode", "str", "constant", choices=("constant", "edge", "reflect")),
     infer=_pad_type,
     kernel=lambda attrs, data, value: padded(data, attrs.pad_width, value, attrs.pad_mode),
     kind=OpPattern.INJECTIVE,
@@ -89,14 +85,7 @@ def _dyn_pad_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TensorType([AnyDim()] * len(data.shape), data.dtype)
 
 
-_dyn_pad_call = define(
-    "dyn.nn.pad",
-    "data pad_width pad_value",
-    Field("pad_mode", "str", "constant"),
-    infer=_dyn_pad_type,
-    kernel=lambda attrs, data, width, value: padded(data, width.tolist(), value, attrs.pad_mode),
-    kind=OpPattern.INJECTIVE,
-)
+_dyn_pad_call = dynamic(_pad_call, "data pad_width pad_value", _dyn_pad_type)
 
 
 def pad(data: Any, pad_width: Any = None, pad_value: Any = 0, pad_mode: str | None = None) -> Any:
@@ -117,8 +106,6 @@ def pad(data: Any, pad_width: Any = None, pad_value: Any = 0, pad_mode: str | No
 
 
 def _mirror_pad_type(attrs: Any, args: Sequence[Type]) -> Type:
-    if attrs.mode not in ("SYMMETRIC", "REFLECT"):
-        raise TypeCheckError(f"mode must be 'SYMMETRIC' or 'REFLECT', not {attrs.mode!r}")
     return padded_type(tensor(args[0]), attrs.pad_width)
 
 
@@ -126,7 +113,7 @@ mirror_pad = define(
     "nn.mirror_pad",
     "data",
     Field("pad_width"),
-    Field("mode", "str", "SYMMETRIC"),
+    Field("mode", "str", "SYMMETRIC", choices=("SYMMETRIC", "REFLECT")),
     infer=_mirror_pad_type,
     kernel=lambda attrs, data: padded(data, attrs.pad_width, None, attrs.mode.lower()),
     kind=OpPattern.INJECTIVE,

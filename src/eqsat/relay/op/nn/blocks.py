@@ -10,8 +10,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, map_dim, multiply_dims
-from eqsat.relay.op.layout import layout_change
-from eqsat.relay.op.nn.window import channels_first
+from eqsat.relay.op.nn.window import channels_first, define_image
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.resize import resize_array
 from eqsat.relay.op.types import divided, tensor
@@ -24,59 +23,51 @@ INJECTIVE = OpPattern.INJECTIVE
 # ---- channels and space
 
 
-def _depth_to_space_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data, block = tensor(args[0]), attrs.block_size
-    n, c, h, w = layout_change(attrs.layout, "NCHW").shape(data.shape)
-    shape = (n, divided(c, block * block), multiply_dims(h, block), multiply_dims(w, block))
-    if attrs.mode not in ("DCR", "CRD"):
-        raise TypeCheckError(f"mode must be 'DCR' or 'CRD', not {attrs.mode!r}")
-    return TensorType(layout_change("NCHW", attrs.layout).shape(shape), data.dtype)
-
-
-def _depth_to_space(attrs: Any, data: Any) -> Any:
+def _depth_to_space(attrs: Any, values: Any) -> Any:
     block = attrs.block_size
-    values = layout_change(attrs.layout, "NCHW")(data)
     n, c, h, w = values.shape
     if attrs.mode == "DCR":
         parts = values.reshape(n, block, block, c // block**2, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
         parts = values.reshape(n, c // block**2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return layout_change("NCHW", attrs.layout)(parts.reshape(n, c // block**2, h * block, w * block))
+    return parts.reshape(n, c // block**2, h * block, w * block)
 
 
-def _space_to_depth_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data, block = tensor(args[0]), attrs.block_size
-    n, c, h, w = layout_change(attrs.layout, "NCHW").shape(data.shape)
-    shape = (n, multiply_dims(c, block * block), divided(h, block), divided(w, block))
-    return TensorType(layout_change("NCHW", attrs.layout).shape(shape), data.dtype)
+def _depth_to_space_shape(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+    block, (n, c, h, w) = attrs.block_size, shape
+    return n, divided(c, block * block), multiply_dims(h, block), multiply_dims(w, block)
 
 
-def _space_to_depth(attrs: Any, data: Any) -> Any:
+def _space_to_depth(attrs: Any, values: Any) -> Any:
     block = attrs.block_size
-    values = layout_change(attrs.layout, "NCHW")(data)
     n, c, h, w = values.shape
     parts = values.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
-    return layout_change("NCHW", attrs.layout)(parts.reshape(n, c * block**2, h // block, w // block))
+    return parts.reshape(n, c * block**2, h // block, w // block)
+
+
+def _space_to_depth_shape(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+    block, (n, c, h, w) = attrs.block_size, shape
+    return n, multiply_dims(c, block * block), divided(h, block), divided(w, block)
 
 
 _BLOCK, _LAYOUT = Field("block_size", "int"), Field("layout", "str", "NCHW")
-depth_to_space = define(
+depth_to_space = define_image(
     "nn.depth_to_space",
-    "data",
+    2,
     _BLOCK,
     _LAYOUT,
-    Field("mode", "str", "DCR"),
-    infer=_depth_to_space_type,
+    Field("mode", "str", "DCR", choices=("DCR", "CRD")),
+    shape=_depth_to_space_shape,
     kernel=_depth_to_space,
     kind=INJECTIVE,
     traits=Trait.MOVES,
 )
-space_to_depth = define(
+space_to_depth = define_image(
     "nn.space_to_depth",
-    "data",
+    2,
     _BLOCK,
     _LAYOUT,
-    infer=_space_to_depth_type,
+    shape=_space_to_depth_shape,
     kernel=_space_to_depth,
     kind=INJECTIVE,
     traits=Trait.MOVES,
@@ -189,38 +180,35 @@ dilate = define(
 
 
 def _upsampling(name: str, rank: int, *last: Field) -> Builder:
-    canonical, scales = channels_first(rank), [f"scale_{axis}" for axis in "dhw"[3 - rank :]]
+    scales = [f"scale_{axis}" for axis in "dhw"[3 - rank :]]
 
-    def scaled(dim: Dim, scale: float) -> Dim:
-        return dim if scale == 1 else map_dim(lambda count: int(np.rint(count * scale)), dim)
+    def shape(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+        return (*shape[:2], *(_scaled(dim, attrs[scale]) for dim, scale in zip(shape[2:], scales, strict=True)))
 
-    def infer(attrs: Any, args: Sequence[Type]) -> Type:
-        data = tensor(args[0])
-        shape = layout_change(attrs.layout, canonical).shape(data.shape)
-        spatial = [scaled(dim, attrs[scale]) for dim, scale in zip(shape[2:], scales, strict=True)]
-        return TensorType(layout_change(canonical, attrs.layout).shape((*shape[:2], *spatial)), data.dtype)
-
-    def kernel(attrs: Any, data: Any) -> Any:
-        values = layout_change(attrs.layout, canonical)(data)
-        sizes = [int(np.rint(dim * attrs[scale])) for dim, scale in zip(values.shape[2:], scales, strict=True)]
+    def kernel(attrs: Any, values: Any) -> Any:
         method = {"nearest_neighbor": "nearest_neighbor", "bicubic": "cubic"}.get(attrs.method, "linear")
         if "align_corners" in attrs:
             mode = "align_corners" if attrs.align_corners else "asymmetric"
         else:
             mode = attrs.coordinate_transformation_mode
-        return layout_change(canonical, attrs.layout)(resize_array(values, sizes, method, mode).astype(data.dtype))
+        sizes: Any = shape(attrs, values.shape)[2:]
+        return resize_array(values, sizes, method, mode)
 
-    return define(
+    return define_image(
         f"nn.{name}",
-        "data",
+        rank,
         *(Field(scale, "float", 1.0) for scale in scales),
-        Field("layout", "str", canonical),
+        Field("layout", "str", channels_first(rank)),
         Field("method", "str", "nearest_neighbor"),
         *last,
-        infer=infer,
+        shape=shape,
         kernel=kernel,
         kind=INJECTIVE,
     )
+
+
+def _scaled(dim: Dim, scale: float) -> Dim:
+    return dim if scale == 1 else map_dim(lambda count: int(np.rint(count * scale)), dim)
 
 
 upsampling = _upsampling("upsampling", 2, Field("align_corners", "bool", False))

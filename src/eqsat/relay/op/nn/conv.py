@@ -1,12 +1,15 @@
-"""Convolutions of one, two and three spatial dimensions.
+"""Convolutions of one, two and three spatial dimensions, and transposed ones, which are their adjoints.
 
 ``padding`` is stored as the begins of all axes followed by the ends: ``(1, 1)`` in two dimensions becomes
 ``(1, 1, 1, 1)``, that is top, left, bottom, right. Layouts with blocks (``NCHW4c``) are understood.
+
+Kernel layouts of transposed convolutions start with the input channels. The extent of an axis of their result is
+``strides * (dim - 1) + dilation * (kernel - 1) + 1 - padding + output_padding``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -15,12 +18,88 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.dims import add_dims, multiply_dims
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.matrix import from_product, product_dtype
 from eqsat.relay.op.nn.window import SPATIAL, both_sides, channels_first, extent, pad_spatial, per_axis, taps
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.types import divided, size, tensor, unify
 from eqsat.relay.ty import Dim, TensorType, Type
+
+
+class Geometry:
+    """The layouts and the padding of a convolution, read from its attributes.
+
+    Args:
+        attrs: the attributes.
+        order: that of the channels in the canonical layout of kernels, ``OI``, or ``IO`` of transposed convolutions.
+    """
+
+    def __init__(self, attrs: Any, order: str):
+        rank = len(attrs.strides)
+        image, kernel = channels_first(rank), order + SPATIAL[rank]
+        self.data_in = layout_change(attrs.data_layout, image)
+        self.weight_in = layout_change(attrs.kernel_layout, kernel)
+        self.weight_out = layout_change(kernel, attrs.kernel_layout)
+        self.out = layout_change(image, attrs.out_layout or attrs.data_layout)
+        self.pads = [attrs.padding[axis] + attrs.padding[rank + axis] for axis in range(rank)]
+
+
+def _define(
+    name: str,
+    fields: Sequence[Field],
+    order: str,
+    infer: Callable[[Any, Sequence[Type]], TensorType],
+    filters: Callable[[Any, Dim], tuple[Dim, Dim]],
+    convolve: Callable[[Any, Any, Any], Any],
+) -> Builder:
+    """Add a convolution to the registry.
+
+    Args:
+        name: its name after ``nn.``.
+        fields: its attributes.
+        order: as for :class:`Geometry`.
+        infer: its type relation.
+        filters: the first two sizes of its weight in the canonical layout, from the attributes and the data's channels.
+        convolve: computes it from data and weight in canonical layouts, and the attributes.
+    """
+
+    def deduce(attrs: Any, args: Sequence[Type | None]) -> Sequence[Type | None]:
+        data, weight = args
+        if weight is not None or not isinstance(data, TensorType) or None in (attrs.channels, attrs.kernel_size):
+            return args
+        geometry = Geometry(attrs, order)
+        channels = filters(attrs, geometry.data_in.shape(data.shape)[1])
+        return [data, TensorType(geometry.weight_out.shape((*channels, *attrs.kernel_size)), data.dtype)]
+
+    def kernel(attrs: Any, data: Any, weight: Any) -> Any:
+        geometry = Geometry(attrs, order)
+        out_dtype = attrs.out_dtype or data.dtype
+        dtype = product_dtype(data.dtype, weight.dtype, out_dtype)
+        values = geometry.data_in(data).astype(dtype, copy=False)
+        result = convolve(values, geometry.weight_in(weight).astype(dtype, copy=False), attrs)
+        return from_product(geometry.out(result), out_dtype)
+
+    def flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
+        """Two per multiply-add: elements of the result, or data if transposed, times the weights one of them meets."""
+        weight = tensor(args[1])
+        channels = Geometry(attrs, order).weight_in.shape(weight.shape)[0]
+        elements = size(ty if order == "OI" else args[0])
+        return 2.0 * elements * size(weight) / (channels if isinstance(channels, int) and channels else 1)
+
+    return define(
+        f"nn.{name}",
+        "data weight",
+        *fields,
+        infer=infer,
+        deduce=deduce,
+        kernel=kernel,
+        kind=OpPattern.OUT_ELEMWISE_FUSABLE,
+        flops=flops,
+    )
+
+
+# ---- convolutions
 
 
 def _attributes(rank: int) -> list[Field]:
@@ -39,31 +118,9 @@ def _attributes(rank: int) -> list[Field]:
     ]
 
 
-# ---- types
-
-
-class Geometry:
-    """The layouts of a convolution, read from its attributes.
-
-    Args:
-        attrs: the attributes.
-        rank: number of spatial axes.
-        kernel: the canonical kernel layout, ``OI..`` or ``IO..``.
-    """
-
-    def __init__(self, attrs: Any, rank: int, kernel: str):
-        self.canonical = channels_first(rank)
-        self.kernel = kernel + SPATIAL[rank]
-        self.data_in = layout_change(attrs.data_layout, self.canonical)
-        self.weight_in = layout_change(attrs.kernel_layout, self.kernel)
-        self.weight_out = layout_change(self.kernel, attrs.kernel_layout)
-        self.out = layout_change(self.canonical, attrs.out_layout or attrs.data_layout)
-
-
-def conv_type(attrs: Any, args: Sequence[Type], rank: int) -> TensorType:
-    """The result type of a convolution; ``args`` starts with data and weight."""
-    geometry = Geometry(attrs, rank, "OI")
-    data, weight = map(tensor, args[:2])
+def _conv_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+    geometry = Geometry(attrs, "OI")
+    data, weight = map(tensor, args)
     shape, kernel = geometry.data_in.shape(data.shape), geometry.weight_in.shape(weight.shape)
     depthwise = attrs.groups > 1 and shape[1] == attrs.groups and attrs.channels is not None
     channels: Dim = kernel[0]
@@ -72,56 +129,30 @@ def conv_type(attrs: Any, args: Sequence[Type], rank: int) -> TensorType:
     elif attrs.groups < 1 or (isinstance(channels, int) and channels % attrs.groups):
         raise TypeCheckError(f"{channels} output channels cannot be divided into {attrs.groups} groups")
     else:
-        unify(per_group(shape[1], attrs.groups), kernel[1], "input channels of data and weight:")
-    if attrs.channels is not None:
-        channels = unify(channels, attrs.channels, "channels of weight and attributes:")
-    for given, found in zip(attrs.kernel_size or (), kernel[2:], strict=False):
-        unify(given, found, "kernel_size and weight:")
-    pads = total_padding(attrs, rank)
-    spatial = map(extent, shape[2:], kernel[2:], attrs.strides, attrs.dilation, pads)
+        unify(_per_group(shape[1], attrs.groups), kernel[1], "input channels of data and weight:")
+    channels = _check_given(attrs, channels, kernel[2:])
+    spatial = map(extent, shape[2:], kernel[2:], attrs.strides, attrs.dilation, geometry.pads)
     return TensorType(geometry.out.shape((shape[0], channels, *spatial)), attrs.out_dtype or data.dtype)
 
 
-def per_group(channels: Dim, groups: int) -> Dim:
+def _check_given(attrs: Any, channels: Dim, kernel: Sequence[Dim]) -> Dim:
+    """The output channels, after checking that the attributes name no others, and the size of this kernel."""
+    for given, found in zip(attrs.kernel_size or (), kernel, strict=False):
+        unify(given, found, "kernel_size and weight:")
+    return channels if attrs.channels is None else unify(channels, attrs.channels, "channels of weight and attributes:")
+
+
+def _per_group(channels: Dim, groups: int) -> Dim:
     return divided(channels, groups, f"{channels} input channels cannot be divided into {groups} groups")
 
 
-def total_padding(attrs: Any, rank: int) -> list[int]:
-    return [attrs.padding[axis] + attrs.padding[rank + axis] for axis in range(rank)]
-
-
-def deduce_conv_weight(attrs: Any, args: Sequence[Type | None], rank: int) -> Sequence[Type | None]:
-    """The weight's type from data, ``channels`` and ``kernel_size``."""
-    data, weight, *rest = args
-    if weight is not None or not isinstance(data, TensorType) or None in (attrs.channels, attrs.kernel_size):
-        return args
-    geometry = Geometry(attrs, rank, "OI")
-    inputs = geometry.data_in.shape(data.shape)[1]
+def _filters(attrs: Any, inputs: Dim) -> tuple[Dim, Dim]:
     if attrs.groups > 1 and inputs == attrs.groups:
-        outer, inner = inputs, attrs.channels // attrs.groups
-    else:
-        outer, inner = attrs.channels, per_group(inputs, attrs.groups)
-    shape = geometry.weight_out.shape((outer, inner, *attrs.kernel_size))
-    return [data, TensorType(shape, data.dtype), *rest]
+        return inputs, attrs.channels // attrs.groups
+    return attrs.channels, _per_group(inputs, attrs.groups)
 
 
-# ---- values
-
-
-def conv_kernel(attrs: Any, data: Any, weight: Any) -> Any:
-    """The convolution of arrays in the layouts of ``attrs``."""
-    geometry = Geometry(attrs, len(attrs.strides), "OI")
-    out_dtype = attrs.out_dtype or data.dtype
-    dtype = product_dtype(data.dtype, weight.dtype, out_dtype)
-    values, filters = (
-        change(array).astype(dtype, copy=False)
-        for change, array in ((geometry.data_in, data), (geometry.weight_in, weight))
-    )
-    result = convolve(values, filters, attrs)
-    return from_product(geometry.out(result), out_dtype)
-
-
-def convolve(data: Any, weight: Any, attrs: Any) -> Any:
+def _convolve(data: Any, weight: Any, attrs: Any) -> Any:
     """Cross-correlation of (N, C, spatial...) with (O, C / groups, spatial...), as one matrix product."""
     groups, rank = attrs.groups, data.ndim - 2
     depthwise = groups > 1 and groups == data.shape[1]
@@ -151,36 +182,96 @@ def _depthwise(data: Any, weight: Any, attrs: Any, out: Sequence[int]) -> Any:
     return result
 
 
-# ---- operators
-
-
-def conv_flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
-    """Two per multiply-add: result elements times the weights one of them reads."""
-    weight = tensor(args[1])
-    outputs = layout_change(attrs.kernel_layout, "OI" + SPATIAL[len(attrs.strides)]).shape(weight.shape)[0]
-    return 2.0 * size(ty) * size(weight) / (outputs if isinstance(outputs, int) and outputs else 1)
-
-
-def _conv(name: str, rank: int, *fields: Field) -> Builder:
-    return define(
-        f"nn.{name}",
-        "data weight",
-        *(fields or _attributes(rank)),
-        infer=lambda attrs, args: conv_type(attrs, args, rank),
-        deduce=lambda attrs, args: deduce_conv_weight(attrs, args, rank),
-        kernel=conv_kernel,
-        kind=OpPattern.OUT_ELEMWISE_FUSABLE,
-        flops=conv_flops,
-    )
-
-
 def _blocked() -> list[Field]:
     """The attributes of a 2-D convolution whose data have blocks of channels by default."""
     return [replace(field, default="NCHW8c") if field.name == "data_layout" else field for field in _attributes(2)]
 
 
-conv1d, conv2d, conv3d = (_conv(f"conv{rank}d", rank) for rank in (1, 2, 3))
-contrib_conv2d_nchwc = _conv("contrib_conv2d_NCHWc", 2, *_blocked())
-contrib_depthwise_conv2d_nchwc = _conv("contrib_depthwise_conv2d_NCHWc", 2, *_blocked())
+def _conv(name: str, fields: Sequence[Field]) -> Builder:
+    return _define(name, fields, "OI", _conv_type, _filters, _convolve)
 
-__all__ = ["contrib_conv2d_nchwc", "contrib_depthwise_conv2d_nchwc", "conv1d", "conv2d", "conv3d"]
+
+conv1d, conv2d, conv3d = (_conv(f"conv{rank}d", _attributes(rank)) for rank in (1, 2, 3))
+contrib_conv2d_nchwc = _conv("contrib_conv2d_NCHWc", _blocked())
+contrib_depthwise_conv2d_nchwc = _conv("contrib_depthwise_conv2d_NCHWc", _blocked())
+
+# ---- transposed convolutions
+
+
+def _transposed_attributes(rank: int) -> list[Field]:
+    each = per_axis(rank)
+    return [
+        Field("strides", "ints", (1,) * rank, each),
+        Field("padding", "ints", (0,) * rank, both_sides(rank)),
+        Field("dilation", "ints", (1,) * rank, each),
+        Field("channels", "int", None),
+        Field("kernel_size", "ints", None, each),
+        Field("groups", "int", 1),
+        Field("data_layout", "str", channels_first(rank)),
+        Field("kernel_layout", "str", f"IO{SPATIAL[rank]}"),
+        Field("out_layout", "str", ""),
+        Field("output_padding", "ints", (0,) * rank, each),
+        Field("out_dtype", "dtype", ""),
+    ]
+
+
+def _transposed_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+    geometry = Geometry(attrs, "IO")
+    data, weight = map(tensor, args)
+    shape, kernel = geometry.data_in.shape(data.shape), geometry.weight_in.shape(weight.shape)
+    unify(shape[1], kernel[0], "input channels of data and weight:")
+    if attrs.groups < 1:
+        raise TypeCheckError(f"groups must be positive, not {attrs.groups}")
+    channels = _check_given(attrs, multiply_dims(kernel[1], attrs.groups), kernel[2:])
+    spatial = [
+        _transposed_extent(shape[2 + axis], kernel[2 + axis], attrs, axis, pad)
+        for axis, pad in enumerate(geometry.pads)
+    ]
+    return TensorType(geometry.out.shape((shape[0], channels, *spatial)), attrs.out_dtype or data.dtype)
+
+
+def _transposed_extent(dim: Dim, kernel: Dim, attrs: Any, axis: int, pad: int) -> Dim:
+    steps = add_dims(multiply_dims(add_dims(kernel, -1), attrs.dilation[axis]), 1 - pad + attrs.output_padding[axis])
+    found = add_dims(multiply_dims(add_dims(dim, -1), attrs.strides[axis]), steps)
+    if isinstance(found, int) and found < 0:
+        raise TypeCheckError(f"padding {attrs.padding} takes more than there is of an axis of {dim}")
+    return found
+
+
+def _scatter_product(data: Any, weight: Any, attrs: Any) -> Any:
+    """The adjoint of a convolution: every input element adds its multiple of the kernel to the output."""
+    groups, kernel, inner, rank = attrs.groups, weight.shape[2:], data.shape[2:], data.ndim - 2
+    count, channels = len(data), weight.shape[1] * groups
+    rows = weight.reshape(groups, weight.shape[0] // groups, -1).transpose(0, 2, 1)
+    columns = np.matmul(rows, data.reshape(count, groups, data.shape[1] // groups, prod(inner)))
+    columns = columns.reshape(count, channels, *kernel, *inner)
+    full = [
+        stride * max(dim - 1, 0) + (tap - 1) * step + 1 + extra
+        for stride, dim, tap, step, extra in zip(
+            attrs.strides, inner, kernel, attrs.dilation, attrs.output_padding, strict=True
+        )
+    ]
+    result = np.zeros((count, channels, *full), data.dtype)
+    for index, window in taps(kernel, attrs.strides, attrs.dilation, inner):
+        result[window] += columns[(slice(None), slice(None), *index)]
+    ends = [dim - end for dim, end in zip(full, attrs.padding[rank:], strict=True)]
+    crop = [slice(begin, end) for begin, end in zip(attrs.padding[:rank], ends, strict=True)]
+    return result[(slice(None), slice(None), *crop)]
+
+
+conv1d_transpose, conv2d_transpose, conv3d_transpose = (
+    _define(
+        f"conv{rank}d_transpose",
+        _transposed_attributes(rank),
+        "IO",
+        _transposed_type,
+        lambda attrs, inputs: (inputs, attrs.channels // attrs.groups),
+        _scatter_product,
+    )
+    for rank in (1, 2, 3)
+)
+
+__all__ = [
+    "contrib_conv2d_nchwc", "contrib_depthwise_conv2d_nchwc", "conv1d", "conv1d_transpose", "conv2d",
+    "conv2d_transpose", "conv3d", "conv3d_transpose",
+]  # fmt: skip

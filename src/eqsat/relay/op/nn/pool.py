@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.relay.op.layout import layout_change
-from eqsat.relay.op.nn.window import both_sides, channels_first, extent, pad_spatial, per_axis, taps
-from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.nn.window import both_sides, channels_first, define_image, extent, pad_spatial, per_axis, taps
+from eqsat.relay.op.op import Builder, Field, OpPattern
 from eqsat.relay.op.reduce import accumulator, lowest
 from eqsat.relay.op.tensor import is_float, truncated_divide
-from eqsat.relay.op.types import size, tensor
-from eqsat.relay.ty import Dim, TensorType, Type
+from eqsat.relay.op.types import size
+from eqsat.relay.ty import Dim
 
 
 def _attributes(rank: int, *more: Field) -> list[Field]:
@@ -35,21 +34,14 @@ def _attributes(rank: int, *more: Field) -> list[Field]:
     ]
 
 
-def _windows(attrs: Any, shape: Sequence[Dim], rank: int) -> tuple[Dim, ...]:
+def _windows(attrs: Any, shape: Sequence[Dim]) -> tuple[Dim, ...]:
     """The number of windows along each spatial axis of ``shape`` (N, C, spatial...)."""
+    rank = len(shape) - 2
     pads = [attrs.padding[axis] + attrs.padding[rank + axis] for axis in range(rank)]
     return tuple(
         extent(*axis, attrs.ceil_mode)
         for axis in zip(shape[2:], attrs.pool_size, attrs.strides, attrs.dilation, pads, strict=True)
     )
-
-
-def pool_type(attrs: Any, args: Sequence[Type], rank: int) -> TensorType:
-    """The type of pooling the first argument."""
-    data = tensor(args[0])
-    shape = layout_change(attrs.layout, channels_first(rank)).shape(data.shape)
-    back = layout_change(channels_first(rank), attrs.out_layout or attrs.layout)
-    return TensorType(back.shape((*shape[:2], *_windows(attrs, shape, rank))), data.dtype)
 
 
 def _padded(attrs: Any, data: Any, out: Sequence[int], value: Any) -> Any:
@@ -80,32 +72,29 @@ def _fold(attrs: Any, data: Any, out: Sequence[int], start: Any, function: Calla
     return result
 
 
-def _max_windows(attrs: Any, data: Any, out: Sequence[int]) -> Any:
+def _max_windows(attrs: Any, data: Any) -> Any:
+    out: Any = _windows(attrs, data.shape)
     return _fold(attrs, data, out, lowest(data.dtype), np.maximum)
 
 
-def _average_windows(attrs: Any, data: Any, out: Sequence[int]) -> Any:
+def _average_windows(attrs: Any, data: Any) -> Any:
+    out: Any = _windows(attrs, data.shape)
     wide = data.astype(accumulator(data.dtype) if is_float(data) else np.int64, copy=False)
     total = _fold(attrs, wide, out, wide.dtype.type(0), np.add)
     if attrs.count_include_pad:
         count: Any = np.asarray(prod(attrs.pool_size), wide.dtype)
     else:
         count = np.maximum(_fold(attrs, np.ones((1, 1, *data.shape[2:]), wide.dtype), out, 0, np.add), 1)
-    return truncated_divide(total, count).astype(data.dtype, copy=False)
+    return truncated_divide(total, count)
 
 
-def _pool(name: str, rank: int, reduce: Callable[..., Any], *more: Field) -> Builder:
-    def kernel(attrs: Any, data: Any) -> Any:
-        values = layout_change(attrs.layout, channels_first(rank))(data)
-        out = _windows(attrs, values.shape, rank)
-        return layout_change(channels_first(rank), attrs.out_layout or attrs.layout)(reduce(attrs, values, out))
-
-    return define(
+def _pool(name: str, rank: int, reduce: Callable[[Any, Any], Any], *more: Field) -> Builder:
+    return define_image(
         f"nn.{name}{rank}d",
-        "data",
+        rank,
         *_attributes(rank, *more),
-        infer=lambda attrs, args: pool_type(attrs, args, rank),
-        kernel=kernel,
+        shape=lambda attrs, shape: (*shape[:2], *_windows(attrs, shape)),
+        kernel=reduce,
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
         flops=lambda attrs, args, ty: size(ty) * prod(attrs.pool_size),
     )
@@ -127,33 +116,19 @@ def _regions(dim: int, count: int) -> list[slice]:
 def _regional(
     name: str,
     rank: int,
-    fold: Callable[[Any, Sequence[int]], Any],
+    fold: Callable[[Any, Any], Any],
     counts: Callable[[Any, Sequence[Dim]], Sequence[Dim]],
     *fields: Field,
 ) -> Builder:
     """An operator that folds the regions of an image, whose numbers ``counts`` gives for its spatial axes."""
-    canonical = channels_first(rank)
-
-    def infer(attrs: Any, args: Sequence[Type]) -> Type:
-        data = tensor(args[0])
-        shape = layout_change(attrs.layout, canonical).shape(data.shape)
-        back = layout_change(canonical, attrs.out_layout or attrs.layout)
-        return TensorType(back.shape((*shape[:2], *counts(attrs, shape[2:]))), data.dtype)
-
-    def kernel(attrs: Any, data: Any) -> Any:
-        values = layout_change(attrs.layout, canonical)(data)
-        out: Any = counts(attrs, values.shape[2:])
-        back = layout_change(canonical, attrs.out_layout or attrs.layout)
-        return back(fold(values, out)).astype(data.dtype, copy=False)
-
-    return define(
+    return define_image(
         f"nn.{name}{rank}d",
-        "data",
+        rank,
         *fields,
-        Field("layout", "str", canonical),
+        Field("layout", "str", channels_first(rank)),
         Field("out_layout", "str", ""),
-        infer=infer,
-        kernel=kernel,
+        shape=lambda attrs, shape: (*shape[:2], *counts(attrs, shape[2:])),
+        kernel=lambda attrs, values: fold(values, counts(attrs, values.shape[2:])),
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
         flops=lambda attrs, args, ty: size(args[0]),
     )
@@ -200,25 +175,19 @@ global_max_pool2d, global_avg_pool2d = (
 )
 
 
-def global_avg_pool1d(data: Any, layout: str = "NCW", out_layout: str = "") -> Any:
-    """The average over the spatial axis."""
-    return adaptive_avg_pool1d(data, (1,), layout, out_layout)
+def _global(adaptive: Builder, layout: str) -> Callable[..., Any]:
+    """What pools over all spatial axes of a layout by default, by adaptive pooling to one place."""
+
+    def build(data: Any, layout: str = layout, out_layout: str = "") -> Any:
+        return adaptive(data, (1,), layout, out_layout)
+
+    build.__name__ = adaptive.__name__.replace("adaptive", "global")
+    build.__doc__ = f"{build.__name__}: one region that covers all spatial axes."
+    return build
 
 
-def global_avg_pool3d(data: Any, layout: str = "NCDHW", out_layout: str = "") -> Any:
-    """The average over the three spatial axes."""
-    return adaptive_avg_pool3d(data, (1, 1, 1), layout, out_layout)
-
-
-def global_max_pool1d(data: Any, layout: str = "NCW", out_layout: str = "") -> Any:
-    """The maximum over the spatial axis."""
-    return adaptive_max_pool1d(data, (1,), layout, out_layout)
-
-
-def global_max_pool3d(data: Any, layout: str = "NCDHW", out_layout: str = "") -> Any:
-    """The maximum over the three spatial axes."""
-    return adaptive_max_pool3d(data, (1, 1, 1), layout, out_layout)
-
+global_avg_pool1d, global_avg_pool3d = _global(adaptive_avg_pool1d, "NCW"), _global(adaptive_avg_pool3d, "NCDHW")
+global_max_pool1d, global_max_pool3d = _global(adaptive_max_pool1d, "NCW"), _global(adaptive_max_pool3d, "NCDHW")
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",

@@ -1,8 +1,8 @@
-"""Sliding windows: padding conventions and extents that convolutions and pools share."""
+"""What operators on images share: layouts, padding conventions, and the extents of sliding windows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -10,8 +10,11 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, floor_divide_dims
+from eqsat.relay.op.layout import LayoutChange, layout_change
+from eqsat.relay.op.op import Builder, Field, define
+from eqsat.relay.op.types import tensor
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim
+from eqsat.relay.ty import Dim, TensorType, Type
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -21,32 +24,59 @@ def channels_first(rank: int) -> str:
     return f"NC{SPATIAL[rank]}"
 
 
+def define_image(
+    name: str,
+    rank: int,
+    *fields: Field,
+    shape: Callable[[Any, Sequence[Dim]], Sequence[Dim]],
+    kernel: Callable[[Any, Any], Any],
+    **more: Any,
+) -> Builder:
+    """Add an operator on images, whose attributes say layouts: ``layout``, and perhaps ``out_layout``, of the result.
+
+    Args:
+        name: its name.
+        rank: the number of spatial axes.
+        fields: its attributes. If ``out_dtype`` is among them and set, it is the result's dtype, else the data's is.
+        shape: ``shape(attrs, shape)`` is the shape of the result for data of a shape, both (N, C, spatial...).
+        kernel: ``kernel(attrs, data)`` computes the result, both (N, C, spatial...).
+        more: passed on to :func:`define`.
+    """
+    canonical = channels_first(rank)
+
+    def back(attrs: Any) -> LayoutChange:
+        return layout_change(canonical, attrs.get("out_layout") or attrs.layout)
+
+    def infer(attrs: Any, args: Sequence[Type]) -> TensorType:
+        data = tensor(args[0])
+        result = shape(attrs, layout_change(attrs.layout, canonical).shape(data.shape))
+        return TensorType(back(attrs).shape(result), attrs.get("out_dtype") or data.dtype)
+
+    def compute(attrs: Any, data: Any) -> Any:
+        result = kernel(attrs, layout_change(attrs.layout, canonical)(data))
+        return back(attrs)(result).astype(attrs.get("out_dtype") or data.dtype, copy=False)
+
+    return define(name, "data", *fields, infer=infer, kernel=compute, **more)
+
+
 def per_axis(rank: int) -> Callable[[Any], tuple[Any, ...]]:
     """Converter of an attribute with one value per spatial axis; a single one counts for all."""
-
-    def convert(value: Any) -> tuple[Any, ...]:
-        values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-        if len(values) == 1:
-            return values * rank
-        if len(values) != rank:
-            raise ValueError(f"needs {rank} values")
-        return values
-
-    return convert
+    return _values({1: rank, rank: 1})
 
 
 def both_sides(rank: int) -> Callable[[Any], tuple[Any, ...]]:
     """Converter of padding: one value, one per axis, or two per axis: all the begins, then all the ends."""
+    return _values({1: 2 * rank, rank: 2, 2 * rank: 1})
+
+
+def _values(repeats: Mapping[int, int]) -> Callable[[Any], tuple[Any, ...]]:
+    """Converter of a value or several to a tuple; ``repeats`` says for each number of them how often they are taken."""
 
     def convert(value: Any) -> tuple[Any, ...]:
         values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-        if len(values) == 1:
-            return values * (2 * rank)
-        if len(values) == rank:
-            return values * 2
-        if len(values) != 2 * rank:
-            raise ValueError(f"needs 1, {rank} or {2 * rank} values")
-        return values
+        if len(values) not in repeats:
+            raise ValueError(f"needs {' or '.join(map(str, repeats))} values")
+        return values * repeats[len(values)]
 
     return convert
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.op.nn import activation, conv, conv_transpose, matrix, pool
+from eqsat.relay.op.nn import activation, conv, matrix, pool
 from eqsat.relay.op.op import Builder, Field, OpPattern
 from eqsat.relay.op.qnn.affine import check_parameters, clamp, define_quantized, on_axis, to_integer, to_real
 from eqsat.relay.op.tensor import erf_of, sigmoid_of
@@ -235,7 +235,7 @@ def _output_channels(attrs: Any, weight: Any) -> int:
 _PARAMETERS = "input_zero_point kernel_zero_point input_scale kernel_scale"
 _FUSABLE = OpPattern.OUT_ELEMWISE_FUSABLE
 conv2d = _product(conv.conv2d, f"data kernel {_PARAMETERS}", _output_channels, _FUSABLE, "kernel_size channels")
-conv2d_transpose = _product(conv_transpose.conv2d_transpose, f"data weight {_PARAMETERS}", _output_channels, None)
+conv2d_transpose = _product(conv.conv2d_transpose, f"data weight {_PARAMETERS}", _output_channels, None)
 dense = _product(matrix.dense, f"data weight {_PARAMETERS}", lambda attrs, weight: 0, _FUSABLE)
 batch_matmul = _product(
     matrix.batch_matmul, "x y x_zero_point y_zero_point x_scale y_scale", lambda attrs, weight: -1, _FUSABLE
