@@ -96,6 +96,11 @@ class Expr(Printable):
         return children[: len(children) - sum([len(scope.variables) + 1 for scope in self.scopes])]
 
     @property
+    def evaluated(self) -> tuple[Expr, ...]:
+        """The children but for the variables that the node binds."""
+        return (*self.outside, *[scope.body for scope in self.scopes])
+
+    @property
     def binds(self) -> tuple[Var, ...]:
         """The variables that the node binds."""
         return tuple([variable for scope in self.scopes for variable in scope.variables])
