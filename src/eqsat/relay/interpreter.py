@@ -151,7 +151,7 @@ class _Machine:
                 if node in frame.values:
                     stack.pop()
                 else:
-                    _STEPS.get(type(node), _unknown)(self, frame, node)
+                    self._step(frame, node)
             if stack:
                 continue
             result = frame.values[frame.root]
@@ -188,21 +188,45 @@ class _Machine:
             self.captured[function] = free_vars(function)
         return self.captured[function]
 
-    def _call(self, frame: _Frame, node: Call) -> None:
-        op, args = node.op, node.args
-        if type(op) is Op:
-            if not frame.wants(args):
-                values = frame.values
-                frame.finish(node, _apply(op, node.attrs, [values[arg] for arg in args]), args)
+    def _step(self, frame: _Frame, node: Expr) -> None:
+        """Compute a node, or put on the stack what it waits for."""
+        choose = _CHOICES.get(type(node))
+        if choose is not None:
+            self._choice(frame, node, choose)
             return
-        if frame.wants((op, *args)):
+        used = _scope_children(node)
+        if frame.wants(used):
             return
-        callee = frame.values[op]
-        given = [frame.values[arg] for arg in args]
+        given = [frame.values[child] for child in used]
+        if type(node) is Call:
+            self._call(frame, node, given)
+            return
+        rule = _VALUES.get(type(node))
+        if rule is None:
+            raise EvaluationError(f"{type(node).__name__} nodes cannot be evaluated")
+        frame.finish(node, rule(self, node, *given), used)
+
+    def _choice(self, frame: _Frame, node: Expr, choose: Callable[[_Frame, Any, Value], Expr]) -> None:
+        """Compute a node whose value is that of a part, which the value of its first child decides."""
+        if node not in frame.entered:
+            (decisive,) = node.outside
+            if frame.wants((decisive,)):
+                return
+            frame.entered[node] = choose(frame, node, frame.values[decisive])
+            frame.release(decisive)
+        part = frame.entered[node]
+        if not frame.wants((part,)):
+            frame.finish(node, frame.values[part], (part,))
+
+    def _call(self, frame: _Frame, node: Call, given: list[Value]) -> None:
+        if type(node.op) is Op:
+            frame.finish(node, _apply(node.op, node.attrs, given), node.args)
+            return
+        callee = given.pop(0)
         if isinstance(callee, Op):
-            frame.finish(node, _apply(callee, node.attrs, given), (op, *args))
+            frame.finish(node, _apply(callee, node.attrs, given), node.children())
         elif isinstance(callee, Constructor):
-            frame.finish(node, construct(callee, given), (op, *args))
+            frame.finish(node, construct(callee, given), node.children())
         elif isinstance(callee, Closure):
             self._activate(callee, given)
         else:
@@ -219,89 +243,39 @@ class _Machine:
             scope[variable] = callee.scope[variable]
         self._enter(function.body, scope)
 
-    def _function(self, frame: _Frame, node: Function) -> None:
-        frame.finish(node, Closure(node, frame.values), ())
-
-    def _global_var(self, frame: _Frame, node: GlobalVar) -> None:
+    def _global_var(self, node: GlobalVar) -> Closure:
         if node.name_hint not in self.module:
             raise EvaluationError(f"@{node.name_hint} is used but the module has no such function")
-        frame.finish(node, Closure(self.module[node.name_hint], {}), ())
+        return Closure(self.module[node.name_hint], {})
 
-    def _var(self, frame: _Frame, node: Var) -> None:
+    def _var(self, node: Var) -> Value:
         raise EvaluationError(f"no value is given for %{node.name_hint}")
 
-    def _constant(self, frame: _Frame, node: Constant) -> None:
-        frame.finish(node, node.data.numpy(), ())
-
-    def _op(self, frame: _Frame, node: Op | Constructor) -> None:
-        frame.finish(node, node, ())
-
-    def _tuple(self, frame: _Frame, node: Tuple) -> None:
-        if not frame.wants(node.fields):
-            frame.finish(node, tuple(frame.values[field] for field in node.fields), node.fields)
-
-    def _tuple_get_item(self, frame: _Frame, node: TupleGetItem) -> None:
-        if frame.wants((node.tuple_value,)):
-            return
-        value = frame.values[node.tuple_value]
+    def _tuple_get_item(self, node: TupleGetItem, value: Value) -> Value:
         if not isinstance(value, tuple) or not 0 <= node.index < len(value):
             what = f"a tuple of {len(value)}" if isinstance(value, tuple) else "a value that is no tuple"
             raise EvaluationError(f"projection .{node.index} of {what}")
-        frame.finish(node, value[node.index], (node.tuple_value,))
+        return value[node.index]
 
-    def _let(self, frame: _Frame, node: Let) -> None:
-        if node not in frame.entered:
-            if frame.wants((node.value,)):
-                return
-            frame.entered[node] = node.body
-            if frame.uses.get(node.var, 0):
-                frame.values[node.var] = frame.values[node.value]
-            frame.release(node.value)
-        if not frame.wants((node.body,)):
-            frame.finish(node, frame.values[node.body], (node.body,))
+    def _ref_write(self, node: RefWrite, ref: Value, value: Value) -> Value:
+        cell_of(ref).value = value
+        return ()
 
-    def _if(self, frame: _Frame, node: If) -> None:
-        if node not in frame.entered:
-            if frame.wants((node.cond,)):
-                return
-            frame.entered[node] = node.true_branch if truth(frame.values[node.cond]) else node.false_branch
-            frame.release(node.cond)
-        branch = frame.entered[node]
-        if not frame.wants((branch,)):
-            frame.finish(node, frame.values[branch], (branch,))
 
-    def _match(self, frame: _Frame, node: Match) -> None:
-        if node not in frame.entered:
-            if frame.wants((node.data,)):
-                return
-            frame.entered[node] = self._choose(frame, node)
-            frame.release(node.data)
-        branch = frame.entered[node]
-        if not frame.wants((branch,)):
-            frame.finish(node, frame.values[branch], (branch,))
+def _let(frame: _Frame, node: Let, value: Value) -> Expr:
+    if frame.uses.get(node.var, 0):
+        frame.values[node.var] = value
+    return node.body
 
-    def _choose(self, frame: _Frame, node: Match) -> Expr:
-        """Return the right side of the clause that applies, after its variables have got their values."""
-        value = frame.values[node.data]
-        for clause in node.clauses:
-            bound: dict[Var, Value] = {}
-            if looks_like(value, clause.lhs, bound):
-                frame.values.update((variable, bound[variable]) for variable in bound if frame.uses.get(variable, 0))
-                return clause.rhs
-        raise EvaluationError(f"no clause of a match applies to {describe_value(value)}")
 
-    def _ref_create(self, frame: _Frame, node: RefCreate) -> None:
-        if not frame.wants((node.value,)):
-            frame.finish(node, Cell(frame.values[node.value]), (node.value,))
-
-    def _ref_read(self, frame: _Frame, node: RefRead) -> None:
-        if not frame.wants((node.ref,)):
-            frame.finish(node, cell_of(frame.values[node.ref]).value, (node.ref,))
-
-    def _ref_write(self, frame: _Frame, node: RefWrite) -> None:
-        if not frame.wants((node.ref, node.value)):
-            cell_of(frame.values[node.ref]).value = frame.values[node.value]
-            frame.finish(node, (), (node.ref, node.value))
+def _match(frame: _Frame, node: Match, value: Value) -> Expr:
+    """Return the right side of the clause that applies, after its variables have got their values."""
+    for clause in node.clauses:
+        bound: dict[Var, Value] = {}
+        if looks_like(value, clause.lhs, bound):
+            frame.values.update((variable, bound[variable]) for variable in bound if frame.uses.get(variable, 0))
+            return clause.rhs
+    raise EvaluationError(f"no clause of a match applies to {describe_value(value)}")
 
 
 def _scope_children(node: Expr) -> Sequence[Expr]:
@@ -310,27 +284,27 @@ def _scope_children(node: Expr) -> Sequence[Expr]:
         return node.args if type(node.op) is Op else (node.op, *node.args)
     if type(node) is Function:
         return ()
-    return (*node.outside, *[scope.body for scope in node.scopes])
+    return node.evaluated
 
 
-def _unknown(machine: _Machine, frame: _Frame, node: Expr) -> None:
-    raise EvaluationError(f"{type(node).__name__} nodes cannot be evaluated")
+_CHOICES: dict[type[Expr], Callable[[_Frame, Any, Value], Expr]] = {
+    If: lambda frame, node, cond: node.true_branch if truth(cond) else node.false_branch,
+    Let: _let,
+    Match: _match,
+}
+"""The nodes that have the value of one of their parts."""
 
-
-_STEPS: dict[type[Expr], Callable[[_Machine, _Frame, Any], None]] = {
-    Call: _Machine._call,
-    Constant: _Machine._constant,
-    Constructor: _Machine._op,
-    Function: _Machine._function,
+_VALUES: dict[type[Expr], Callable[..., Value]] = {
+    Constant: lambda machine, node: node.data.numpy(),
+    Constructor: lambda machine, node: node,
+    Function: lambda machine, node: Closure(node, machine.frames[-1].values),
     GlobalVar: _Machine._global_var,
-    If: _Machine._if,
-    Let: _Machine._let,
-    Match: _Machine._match,
-    Op: _Machine._op,
-    RefCreate: _Machine._ref_create,
-    RefRead: _Machine._ref_read,
+    Op: lambda machine, node: node,
+    RefCreate: lambda machine, node, value: Cell(value),
+    RefRead: lambda machine, node, ref: cell_of(ref).value,
     RefWrite: _Machine._ref_write,
-    Tuple: _Machine._tuple,
+    Tuple: lambda machine, node, *fields: fields,
     TupleGetItem: _Machine._tuple_get_item,
     Var: _Machine._var,
 }
+"""The values of the other nodes but calls, from those of what they use."""

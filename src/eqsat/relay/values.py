@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ Bindings: TypeAlias = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Var | str,
 """Values by variable or by a variable's name."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Closure:
     """A function value.
 
@@ -31,24 +33,15 @@ class Closure:
         scope: Values of the variables around it; its free variables are looked up there when it is called.
     """
 
-    __slots__ = ("function", "scope")
-
-    def __init__(self, function: Function, scope: dict[Expr, Value]):
-        self.function = function
-        self.scope = scope
+    function: Function
+    scope: dict[Expr, Value]
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Cell:
-    """A mutable cell, the value of a ``RefCreate``.
+    """A mutable cell, the value of a ``RefCreate``; ``value`` is what is in it now."""
 
-    Attributes:
-        value: What is in it now.
-    """
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value):
-        self.value = value
+    value: Value
 
 
 class ConstructorValue:
