@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from eqsat import relay
 from eqsat.errors import TypeCheckError
 from eqsat.relay.elements import Elements
 from eqsat.relay.expr import Call, Expr
-from eqsat.relay.infer import Typing, infer_types
+from eqsat.relay.infer import infer_types, unknown_sizes
+from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.static_forms import static_form
 from eqsat.relay.ty import Any as AnyDim
@@ -36,8 +36,8 @@ def at(place: int) -> Expr:
 
 def typing_of(expr: Expr) -> tuple[dict[Expr, Any], Elements]:
     types: dict[Expr, Any] = {}
-    typing = Typing(types, (f"#{index}" for index in count()))
-    typing.extend(expr)
+    typing = Inferencer(types, names=unknown_sizes())
+    typing.run(expr)
     return types, typing.elements
 
 
@@ -161,7 +161,7 @@ def test_elements_are_what_is_computed(expr: Expr, n: int, m: int) -> None:
 def test_names_are_given_to_dimensions_that_operators_leave_unknown() -> None:
     taken = relay.reshape(x, relay.var("s", shape=(2,), dtype="int64"))
     doubled = relay.exp(taken) + taken
-    types = infer_types(doubled, names=(f"#{index}" for index in count()))
+    types = infer_types(doubled, names=unknown_sizes())
     assert types[doubled] == types[taken] == TensorType((AnyDim("#0"), AnyDim("#1")))
 
 
@@ -170,7 +170,7 @@ def test_no_names_are_given_where_functions_are_called() -> None:
     data, size = relay.var("d", shape=(6,)), relay.var("s", shape=(2,), dtype="int64")
     function = relay.Function([data, size], relay.reshape(data, size))
     called = Call(function, [relay.var("a", shape=(6,)), relay.var("t", shape=(2,), dtype="int64")])
-    types = infer_types(called, names=(f"#{index}" for index in count()))
+    types = infer_types(called, names=unknown_sizes())
     assert types[called] == TensorType((AnyDim(), AnyDim()))
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,8 @@ from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_o
 from eqsat.onnx.converters.target import Operand, as_attribute
 from eqsat.onnx.types import UNKNOWN
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.infer import Typing
+from eqsat.relay.infer import unknown_sizes
+from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.static_forms import static_form
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TupleType, Type, is_static
@@ -157,7 +157,7 @@ class _Reader:
         self.written: list[WrittenNode] = []
         self.results: list[Expr] = []
         self.types = dict(target.types)
-        self.typing = Typing(self.types, (f"#{index}" for index in count()))
+        self.typing = Inferencer(self.types, names=unknown_sizes())
 
     def read(self, form: OnnxNode) -> Written:
         """Return the nodes of ``form``, inputs first; equal ones once, as the exporter writes them."""
@@ -216,10 +216,10 @@ class _Reader:
 
     def _placed(self, expr: Expr) -> Expr:
         """Type an output and bring it to the form that the importer gives it."""
-        self.typing.extend(expr)
+        self.typing.run(expr)
         if isinstance(expr, (Call, TupleGetItem)):
             expr = static_form(expr, self.types, self.typing.elements)
-            self.typing.extend(expr)
+            self.typing.run(expr)
         return expr
 
     def _seen(self, outputs: Sequence[Expr]) -> CostNode:
@@ -238,7 +238,7 @@ class _Reader:
 
     def _constant(self, data: np.ndarray[Any, Any]) -> Expr:
         expr = Constant(data)
-        self.typing.extend(expr)
+        self.typing.run(expr)
         return expr
 
     def _stand_in(self, ty: Type) -> Expr:

@@ -29,7 +29,7 @@ from eqsat.onnx.rounds import carried_values, first_round, next_round, results_o
 from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
 from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
-from eqsat.relay.infer import Typing
+from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.static_forms import static_form
 from eqsat.relay.ty import IncompleteType, TupleType, Type
 
@@ -120,7 +120,7 @@ class _Importer:
         self.opset = opset_of(context.model)
         self.values: dict[ir.Value, Expr] = {}
         self.types: dict[Expr, Type] = {}
-        self.typing = Typing(self.types, context.dims)
+        self.typing = Inferencer(self.types, names=context.dims)
         self.opaque: dict[str, dict[str, int]] = {}
         self.tensors: dict[NDArray, Any] = {}
 
@@ -178,7 +178,7 @@ class _Importer:
 
     def _bind(self, value: ir.Value, expr: Expr) -> None:
         if expr not in self.types:
-            self.typing.extend(expr)
+            self.typing.run(expr)
         self.values[value] = expr
 
     def _value(self, value: ir.Value, user: ir.Node | str) -> Expr:
@@ -291,7 +291,7 @@ class _Importer:
         """``expr``, new and type-checked, with its origin; shapes computed from constants as constants."""
         if expr in self.types:
             return expr
-        self.typing.extend(expr)
+        self.typing.run(expr)
         if isinstance(expr, (Call, TupleGetItem)):
             expr = static_form(expr, self.types, self.typing.elements)
         if expr.span is None:
@@ -305,7 +305,7 @@ class _Importer:
         if known is not None:
             return known
         call.span = Origin(node, tuple(node.outputs))
-        self.typing.extend(call)
+        self.typing.run(call)
         if len(node.outputs) == 1:
             return [call]
         parts: list[Expr] = [TupleGetItem(call, index) for index in range(len(node.outputs))]

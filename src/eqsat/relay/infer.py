@@ -44,7 +44,7 @@ def infer_types(
             operator, its arguments and their types, or the variable.
     """
     types: dict[Expr, Type] = {}
-    Inferencer(module or IRModule(), env or {}, types, names).run(root)
+    Inferencer(types, module, env, names).run(root)
     return types
 
 
@@ -63,27 +63,7 @@ def extend_types(types: dict[Expr, Type], root: Expr) -> None:
     Raises:
         TypeCheckError: As for :func:`infer_types`.
     """
-    Inferencer(IRModule(), {}, types).run(root)
-
-
-class Typing:
-    """Does :func:`extend_types` for many graphs in turn.
-
-    Args:
-        types: The types that are known; they grow with each graph.
-        names: As for :func:`infer_types`.
-
-    Attributes:
-        elements: What is known of the elements of small integer tensors in these graphs.
-    """
-
-    def __init__(self, types: dict[Expr, Type], names: Iterator[str]):
-        self._inferencer = Inferencer(IRModule(), {}, types, names)
-        self.elements = self._inferencer.elements
-
-    def extend(self, root: Expr) -> None:
-        """Find the types of ``root`` and of all nodes below it."""
-        self._inferencer.run(root)
+    Inferencer(types).run(root)
 
 
 def type_of(expr: Expr) -> Type:

@@ -45,19 +45,26 @@ class Inferencer:
     """Finds the types of nodes; each call of :meth:`run` adds to what is known.
 
     Args:
+        types: Types of nodes that are known; grows.
         module: Where GlobalVars are looked up.
         env: Types of variables, instead of their annotations.
-        types: Types of nodes that are known; grows.
         names: Of dimensions that operators leave unknown, each used once; None to leave them without.
+
+    Attributes:
+        elements: What is known of the elements of small integer tensors in the graphs.
     """
 
     def __init__(
-        self, module: IRModule, env: Mapping[Var, Type], types: dict[Expr, Type], names: Iterator[str] | None = None
+        self,
+        types: dict[Expr, Type],
+        module: IRModule | None = None,
+        env: Mapping[Var, Type] | None = None,
+        names: Iterator[str] | None = None,
     ):
-        self.module = module
-        self.names = names
         self.types = types
-        self.var_types: dict[Var, Type] = dict(env)
+        self.module = module or IRModule()
+        self.names = names
+        self.var_types: dict[Var, Type] = dict(env or {})
         self.elements = Elements(types)
 
     def run(self, root: Expr) -> None:
@@ -92,39 +99,41 @@ class Inferencer:
         return left
 
     def _type_of(self, node: Expr) -> Type | None:
-        if type(node) is Call:
-            return self._call(node)
+        early = _EARLY_RULES.get(type(node))
+        if early is not None:
+            return early(self, node)
         rule = _RULES.get(type(node))
         if rule is None:
             raise TypeCheckError(f"type inference does not know {type(node).__name__} nodes")
-        return rule(self, node)
+        types = self._known(node.children())
+        return None if types is None else rule(self, node, *types)
+
+    def _known(self, nodes: Sequence[Expr]) -> list[Type] | None:
+        """Return the types of nodes, None unless all are known."""
+        return [self.types[node] for node in nodes] if all(map(self.types.__contains__, nodes)) else None
 
     def _call(self, call: Call) -> Type | None:
         op = call.op
-        arg_types = [self.types.get(arg) for arg in call.args]
+        arg_types = self._known(call.args)
         if type(op) is Op:
-            if None in arg_types:
-                self._deduce(call, op, arg_types)
-                arg_types = [self.types.get(arg) for arg in call.args]
-            known = [ty for ty in arg_types if ty is not None]
-            if len(known) < len(arg_types):
+            if arg_types is None:
+                self._deduce(call, op)
+                arg_types = self._known(call.args)
+            if arg_types is None:
                 return None
-            ty = call_type(op, call.attrs, known)
-            return ty if op.refine is None else self._refined(call, op, known) or ty
+            ty = call_type(op, call.attrs, arg_types)
+            if op.refine is None:
+                return ty
+            return refined_type(op, call.attrs, arg_types, [self.elements.sizes(arg) for arg in call.args]) or ty
         callee = self.types.get(op)
-        if callee is None or None in arg_types:
+        if callee is None or arg_types is None:
             return None
-        if isinstance(callee, IncompleteType):
-            return UNKNOWN
-        return _apply(callee, [ty for ty in arg_types if ty is not None], op)
+        return UNKNOWN if isinstance(callee, IncompleteType) else _apply(callee, arg_types, op)
 
-    def _refined(self, call: Call, op: Op, arg_types: list[Type]) -> Type | None:
-        """Return the type of a call as far as known elements of its arguments decide it."""
-        return refined_type(op, call.attrs, arg_types, [self.elements.sizes(arg) for arg in call.args])
-
-    def _deduce(self, call: Call, op: Op, arg_types: list[Type | None]) -> None:
+    def _deduce(self, call: Call, op: Op) -> None:
         if op.deduce is None:
             return
+        arg_types = [self.types.get(arg) for arg in call.args]
         deduced = op.deduce(complete_attrs(op, call.attrs), arg_types)
         for arg, old, new in zip(call.args, arg_types, deduced, strict=True):
             marks, source = _behind_marks(arg)
@@ -136,11 +145,11 @@ class Inferencer:
         if isinstance(node.binder, Match):
             return self._bind_clauses(node.binder)
         call, function = node.binder, node.binder.op
-        arg_types = [self.types.get(arg) for arg in call.args]
-        if None in arg_types or not isinstance(function, Function):
+        arg_types = self._known(call.args)
+        if arg_types is None or not isinstance(function, Function):
             return None
         for param, ty in zip(function.params, arg_types, strict=False):
-            if param.type_annotation is None and ty is not None:
+            if param.type_annotation is None:
                 self.var_types.setdefault(param, ty)
         return UNKNOWN
 
@@ -158,7 +167,7 @@ class Inferencer:
     def _var(self, node: Var) -> Type | None:
         return self.types.get(node) or self.var_types.get(node) or node.type_annotation
 
-    def _global_var(self, node: GlobalVar) -> Type | None:
+    def _global_var(self, node: GlobalVar) -> Type:
         if node.name_hint not in self.module:
             raise TypeCheckError(f"@{node.name_hint} is called but the module has no such function")
         function = self.module[node.name_hint]
@@ -169,15 +178,12 @@ class Inferencer:
             )
         return ty
 
-    def _function(self, node: Function) -> Type | None:
-        params = [self.types.get(param) for param in node.params]
-        body = self.types.get(node.body)
-        if body is None or None in params:
-            return None
+    def _function(self, node: Function, *types: Type) -> Type:
+        *params, body = types
         if node.ret_type is not None and not compatible(node.ret_type, body):
             raise TypeCheckError(f"a function declared to give {node.ret_type} gives {body}")
         result = body if node.ret_type is None else join(body, node.ret_type)
-        return FuncType([ty for ty in params if ty is not None], result, node.type_params)
+        return FuncType(params, result, node.type_params)
 
     def _let(self, node: Let) -> Type | None:
         value = self.types.get(node.value)
@@ -191,14 +197,8 @@ class Inferencer:
             self.types[node.var] = self.var_types[node.var] = ty
         return self.types.get(node.body) if value is not None else None
 
-    def _tuple(self, node: Tuple) -> Type | None:
-        fields = [self.types.get(field) for field in node.fields]
-        known = [ty for ty in fields if ty is not None]
-        return TupleType(known) if len(known) == len(fields) else None
-
-    def _tuple_get_item(self, node: TupleGetItem) -> Type | None:
-        ty = self.types.get(node.tuple_value)
-        if ty is None or isinstance(ty, IncompleteType):
+    def _tuple_get_item(self, node: TupleGetItem, ty: Type) -> Type:
+        if isinstance(ty, IncompleteType):
             return ty
         if not isinstance(ty, TupleType):
             raise TypeCheckError(f"projection .{node.index} of a value that is no tuple: {ty}")
@@ -206,42 +206,26 @@ class Inferencer:
             raise TypeCheckError(f"projection .{node.index} of a tuple of {len(ty.fields)} fields: {ty}")
         return ty.fields[node.index]
 
-    def _if(self, node: If) -> Type | None:
-        cond, true, false = (self.types.get(child) for child in node.children())
-        if cond is None or true is None or false is None:
-            return None
+    def _if(self, node: If, cond: Type, true: Type, false: Type) -> Type:
         if not compatible(cond, TensorType((), "bool")):
             raise TypeCheckError(f"the condition of an if must be a bool scalar, not {cond}")
         if not compatible(true, false):
             raise TypeCheckError(f"the branches of an if differ in type: {true} and {false}")
         return join(true, false)
 
-    def _match(self, node: Match) -> Type | None:
-        types = [self.types.get(clause.rhs) for clause in node.clauses]
-        if self.types.get(node.data) is None or None in types:
-            return None
+    def _match(self, node: Match, *types: Type) -> Type:
         result: Type = UNKNOWN
-        for ty in types:
-            if ty is not None and not compatible(result, ty):
+        for clause in node.clauses:
+            ty = self.types[clause.rhs]
+            if not compatible(result, ty):
                 raise TypeCheckError(f"the clauses of a match differ in type: {result} and {ty}")
-            result = join(result, ty or UNKNOWN)
+            result = join(result, ty)
         return result
 
-    def _constructor(self, node: Constructor) -> Type | None:
+    def _constructor(self, node: Constructor) -> Type:
         if node.tag < 0:
             raise TypeCheckError(f"constructor {node.name_hint} belongs to no definition of {node.belong_to}")
         return node.type
-
-    def _ref(self, node: Expr) -> Type | None:
-        types = [self.types.get(child) for child in node.children()]
-        first = types[0]
-        if first is None or None in types:
-            return None
-        if isinstance(node, RefCreate):
-            return RefType(first)
-        if isinstance(node, RefWrite):
-            return TupleType(())
-        return first.value if isinstance(first, RefType) else UNKNOWN
 
     def _why(self, node: Expr) -> str:
         missing = [child for child in node.children() if isinstance(child, Var) and child not in self.types]
@@ -252,30 +236,30 @@ class Inferencer:
         what = node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else type(node).__name__
         return f"unable to infer the type of a {what} node: the types of its arguments depend on themselves"
 
-    def _constant(self, node: Constant) -> Type | None:
-        return TensorType(node.data.shape, node.data.dtype)
 
-    def _op(self, node: Op) -> Type | None:
-        return UNKNOWN
-
-
-_RULES: dict[type[Expr], Callable[[Inferencer, Any], Type | None]] = {
-    Constant: Inferencer._constant,
-    Constructor: Inferencer._constructor,
+_EARLY_RULES: dict[type[Expr], Callable[[Inferencer, Any], Type | None]] = {
     _Binding: Inferencer._bind,
+    Call: Inferencer._call,
+    Let: Inferencer._let,
+    Var: Inferencer._var,
+}
+"""The rules that do not need the types of all children."""
+
+_RULES: dict[type[Expr], Callable[..., Type]] = {
+    Constant: lambda inferencer, node: TensorType(node.data.shape, node.data.dtype),
+    Constructor: Inferencer._constructor,
     Function: Inferencer._function,
     GlobalVar: Inferencer._global_var,
     If: Inferencer._if,
-    Let: Inferencer._let,
     Match: Inferencer._match,
-    Op: Inferencer._op,
-    RefCreate: Inferencer._ref,
-    RefRead: Inferencer._ref,
-    RefWrite: Inferencer._ref,
-    Tuple: Inferencer._tuple,
+    Op: lambda inferencer, node: UNKNOWN,
+    RefCreate: lambda inferencer, node, value: RefType(value),
+    RefRead: lambda inferencer, node, ref: ref.value if isinstance(ref, RefType) else UNKNOWN,
+    RefWrite: lambda inferencer, node, ref, value: TupleType(()),
+    Tuple: lambda inferencer, node, *fields: TupleType(fields),
     TupleGetItem: Inferencer._tuple_get_item,
-    Var: Inferencer._var,
 }
+"""The rules that are given the types of the children."""
 
 
 def _schedule(root: Expr, known: Mapping[Expr, Type]) -> list[Expr]:
