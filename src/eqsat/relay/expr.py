@@ -297,7 +297,9 @@ class Call(Expr):
     ):
         self.op = op
         self.args = tuple(args)
-        self._init((op, *self.args), span)
+        self._checked_type = None  # not by _init: calls are made by the hundred thousand
+        self._children = (op, *self.args)
+        self.span = span
         self.attrs = attrs if attrs is None or isinstance(attrs, Attrs) else Attrs(attrs)
         self.type_args = None if type_args is None else tuple(type_args)
 

@@ -120,13 +120,13 @@ class _Comparison:
             self.type_vars.update(zip(right.type_params, left.type_params, strict=False))
         fields, others = _fields(left), _fields(right)
         for name, value in fields.items():
-            if not values_equal(value, others[name], self._nested, self.type_vars):
+            if value is not others[name] and not values_equal(value, others[name], self._nested, self.type_vars):
                 return f"{_brief(left)} with {name} {value} and {_brief(right)} with {name} {others[name]}"
         if isinstance(left, GlobalVar) and left is not right and not self.map_free_vars:
             return f"two variables @{left.name_hint}"
         if isinstance(left, Var) and isinstance(right, Var) and not self._same_variable(left.vid, right.vid, may_map):
             return f"variables %{left.name_hint} and %{right.name_hint}"
-        for variable, other in zip(left.binds, right.binds, strict=True):
+        for variable, other in zip(left.binds, right.binds, strict=True) if left.scopes else ():
             bound = variable in self.right_of or other in self.left_of
             reason = self._shared(variable, other) if bound else self._compare(variable, other, True)
             if reason is not None:
@@ -161,12 +161,12 @@ _BY_VALUE = (Constant, Constructor, TupleGetItem, Op)
 
 
 def _operator(node: Expr) -> Op | None:
-    return node.op if isinstance(node, Call) and isinstance(node.op, Op) else None
+    return node.op if type(node) is Call and type(node.op) is Op else None
 
 
 def _operands(node: Expr) -> Sequence[Expr]:
     """Return the nodes that must correspond: the children but called operators and bound variables."""
-    return node.args if isinstance(node, Call) and isinstance(node.op, Op) else node.evaluated
+    return node.args if type(node) is Call and type(node.op) is Op else node.evaluated
 
 
 def _fields(node: Expr) -> dict[str, object]:
@@ -283,7 +283,7 @@ def _hash_graph(root: Expr, map_free_vars: bool) -> int:
         if isinstance(node, Var):
             number = id(node.vid) if node in free else numbers.setdefault(node.vid, len(numbers))
         children = [hashes[child] for child in node.children()]
-        hashes[node] = _digest((type(node).__name__, number, _hashable(_fields(node)), children))
+        hashes[node] = _digest((type(node).__name__, number, _hashable([*_fields(node).values()]), children))
     return hashes[root]
 
 
