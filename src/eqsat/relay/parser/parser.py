@@ -5,21 +5,31 @@ The steps are procedures of :mod:`eqsat.relay.trampoline`: a yielded step is a c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from eqsat.errors import OperatorError
+from eqsat.errors import ArgumentError, OperatorError
 from eqsat.relay.adt import (
     Clause,
+    Constructor,
     Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    TypeData,
 )
 from eqsat.relay.attrs import Attrs, freeze
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.literal import read_number
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import make_attrs
-from eqsat.relay.parser.names import NameReader
-from eqsat.relay.parser.tokens import Tokens
+from eqsat.relay.parser.tokens import Span, Tokens
+from eqsat.relay.parser.types import Reader
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.trampoline import Step, run
+from eqsat.relay.ty import GlobalTypeVar
 
 _OPERATORS = {
     "*": (12, "multiply"),
@@ -41,16 +51,24 @@ _ATTRIBUTE = "an attribute: key=value"
 _VERSIONS = ("0.0.4", "0.0.5")
 
 
-class Parser(NameReader):
+class Parser(Reader):
     """Reads one text.
 
     Args:
         text: The text.
         source_name: What the spans of nodes name as their source, None for no spans.
+
+    Attributes:
+        variables: Name -> the variable that it stands for here.
+        constructors: Name -> the constructor.
+        temporaries: Name, such as ``%0`` -> the expression that it stands for.
     """
 
     def __init__(self, text: str, source_name: str | None):
-        super().__init__(Tokens(text), source_name)
+        super().__init__(Tokens(text))
+        self.source_name = source_name
+        self.variables: dict[str, Var] = {}
+        self.constructors: dict[str, Constructor] = {}
         self.temporaries: dict[str, Expr] = {}
         self._attributes: dict[object, Attrs | None] = {}
 
@@ -63,7 +81,9 @@ class Parser(NameReader):
                 definition = self.type_definition()
                 module[definition.header] = definition
                 continue
-            variable, function = run(self._definition())
+            self.expect_word("def", "'def', a function's definition, or 'type', a type's")
+            variable = self.global_var()
+            function = run(self._function(self.at))
             if variable in module:
                 raise self.error(f"@{variable.name_hint} is defined twice", start)
             module[variable] = function
@@ -85,13 +105,81 @@ class Parser(NameReader):
             if version not in _VERSIONS:
                 raise self.error(f"version {version} of the text form is unknown; known are {_VERSIONS}", start)
 
-    def _definition(self) -> Step:
-        if not self.next_is("def"):
-            raise self.unexpected("'def', a function's definition, or 'type', a type's")
-        self.at += 1
-        variable = self.global_var()
-        function = yield self._function()
-        return variable, function
+    def type_definition(self) -> TypeData:
+        """Read the definition of an algebraic type."""
+        external = self.accept_word("extern")
+        self.expect_word("type")
+        start = self.at
+        header = GlobalTypeVar(self.expect("name", "the name of a type"))
+        if header.name_hint in self.type_names:
+            raise self.error(f"type {header} is defined twice", start)
+        self.type_names[header.name_hint] = header
+        variables, outside = self.type_params()
+        constructors: list[Constructor] = []
+        if not external and self.accept("{"):
+            constructors = self.series("}", lambda: self._constructor(header))
+        self.type_names = outside
+        return TypeData(header, variables, constructors)
+
+    def _constructor(self, header: GlobalTypeVar) -> Constructor:
+        start = self.at
+        name = self.expect("name", "the name of a constructor")
+        if name in self.constructors:
+            raise self.error(f"constructor {name} is defined twice", start)
+        inputs = self.series(")", self.type) if self.accept("(") else []
+        try:
+            constructor = self.constructors[name] = Constructor(name, inputs, header)
+        except ArgumentError as error:
+            raise self.error(str(error), start) from None
+        return constructor
+
+    def spanned(self, node: Expr, at: int) -> Any:
+        """Give ``node`` the place of the token at ``at`` as its span, if spans are wanted, and return it."""
+        if self.source_name is not None:
+            node.span = Span(self.source_name, *self.tokens.position(self.tokens.starts[at]))
+        return node
+
+    def parameter(self) -> Var:
+        """Read a variable where it is bound: its name and, if it is declared, its type."""
+        start = self.at
+        name = self.expect("local", "a variable: %name")
+        if self.kinds[self.at] == "{":
+            raise self.error("virtual devices are not supported")
+        variable: Var = self.spanned(Var(name, self.type() if self.accept(":") else None), start)
+        return variable
+
+    def bind(self, variable: Var) -> tuple[str, Var | None]:
+        """Let the name of a variable stand for it; return the name and what it stood for before."""
+        name = variable.name_hint
+        before = self.variables.get(name)
+        self.variables[name] = variable
+        return name, before
+
+    def restore(self, shadowed: Iterable[tuple[str, Var | None]]) -> None:
+        """Undo bindings for which :meth:`bind` returned ``shadowed``."""
+        for name, before in reversed(list(shadowed)):
+            if before is None:
+                del self.variables[name]
+            else:
+                self.variables[name] = before
+
+    def pattern(self) -> Pattern:
+        """Read the left side of a clause."""
+        start = self.at
+        if self.kinds[start] == "local":
+            return PatternVar(self.parameter())
+        if self.accept("("):
+            return PatternTuple(self.series(")", lambda: self.nested(self.pattern)))
+        if self.accept_word("_"):
+            return PatternWildcard()
+        name = self.expect("name", "a pattern: _, %name, a constructor or a tuple of patterns")
+        if name not in self.constructors:
+            raise self.error(f"{name} is no constructor; known are {list(self.constructors)}", start)
+        parts = self.series(")", lambda: self.nested(self.pattern)) if self.accept("(") else []
+        try:
+            return PatternConstructor(self.constructors[name], parts)
+        except ArgumentError as error:
+            raise self.error(str(error), start) from None
 
     def _block(self) -> Step:
         """Read bindings and a last expression, up to the end of the block."""
@@ -103,12 +191,10 @@ class Parser(NameReader):
                 self.at += 2
                 self.temporaries[self.values[start]] = yield self._infix()
                 self.expect(";")
-            elif self.next_is("free_var"):
-                self.at += 1
+            elif self.accept_word("free_var"):
                 self.bind(self.parameter())
                 self.accept(";")
-            elif self.next_is("let"):
-                self.at += 1
+            elif self.accept_word("let"):
                 variable = self.parameter()
                 shadowed.append(self.bind(variable))
                 self.expect("=")
@@ -172,7 +258,7 @@ class Parser(NameReader):
             self.at += 1
             return node
         if kind == "number" or kind == "-":
-            return self.spanned(self.constant(), at)
+            return self.spanned(Constant(self.number(read_number)), at)
         if kind == "global":
             return self.global_var()
         if kind != "name" or word in _COMPOUND:
@@ -204,19 +290,10 @@ class Parser(NameReader):
             return self._parenthesised(start)
         if self.accept("{"):
             return self._braced()
-        if self.kinds[start] == "name" and word == "fn":
-            self.at += 1
-            return self._function(start)
-        if self.kinds[start] == "name" and word == "if":
-            self.at += 1
-            return self._if(start)
-        if self.kinds[start] == "name" and word == "match":
-            self.at += 1
-            return self._match(start)
-        if self.kinds[start] == "name" and word in _REFS:
-            self.at += 1
-            return self._reference(start, *_REFS[word])
-        raise self.unexpected("an expression")
+        if self.kinds[start] != "name" or (word not in _FORMS and word not in _REFS):
+            raise self.unexpected("an expression")
+        self.at += 1
+        return self._reference(start, *_REFS[word]) if word in _REFS else _FORMS[word](self, start)
 
     def _braced(self) -> Step:
         body = yield self._block()
@@ -227,8 +304,7 @@ class Parser(NameReader):
         fields: list[Expr] = []
         while not self.accept(")"):
             fields.append((yield self._block()))
-            if not self.accept(","):
-                self.expect(")", "',' or ')'")
+            if self.ends(")"):
                 if len(fields) == 1:
                     return fields[0]
                 break
@@ -240,9 +316,7 @@ class Parser(NameReader):
         self.expect(")")
         self.expect("{")
         true = yield self._braced()
-        if not self.next_is("else"):
-            raise self.unexpected("'else'")
-        self.at += 1
+        self.expect_word("else")
         self.expect("{")
         false = yield self._braced()
         return self.spanned(If(cond, true, false), start)
@@ -260,8 +334,7 @@ class Parser(NameReader):
             self.expect("=>")
             clauses.append(Clause(pattern, (yield self._infix())))
             self.restore(shadowed)
-            if not self.accept(","):
-                self.expect("}", "',' or '}'")
+            if self.ends("}"):
                 break
         return self.spanned(Match(data, clauses, complete), start)
 
@@ -275,8 +348,7 @@ class Parser(NameReader):
         self.expect(")")
         return self.spanned(node(*children), start)
 
-    def _function(self, start: int | None = None) -> Step:
-        start = self.at if start is None else start
+    def _function(self, start: int) -> Step:
         type_params, outside = self.type_params()
         self.expect("(")
         params: list[Var] = []
@@ -296,9 +368,7 @@ class Parser(NameReader):
         elif self.is_attribute():
             attrs.update([self.attribute()])
         else:
-            raise self.unexpected(
-                "an attribute: key=value" if attrs else "a parameter: %name, or an attribute: key=value"
-            )
+            raise self.unexpected(_ATTRIBUTE if attrs else f"a parameter: %name, or {_ATTRIBUTE}")
 
     def _application(self, callee: Expr, start: int) -> Step:
         """Read the rest of a call after its opening parenthesis."""
@@ -318,8 +388,7 @@ class Parser(NameReader):
                     attrs = arg
                 else:
                     args.append(arg)
-            if not self.accept(","):
-                self.expect(")", "',' or ')'")
+            if self.ends(")"):
                 break
         if attrs is None:
             attrs = self._call_attributes(callee, written, start)
@@ -357,4 +426,9 @@ class Parser(NameReader):
             raise self.error(str(error), start) from None
 
 
-_COMPOUND = frozenset({"fn", "if", "else", "def", "let", "free_var", "match", *_REFS})
+_FORMS: dict[str, Callable[[Parser, int], Step]] = {
+    "fn": Parser._function,
+    "if": Parser._if,
+    "match": Parser._match,
+}
+_COMPOUND = frozenset({"else", "def", "let", "free_var", *_FORMS, *_REFS})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from typing import TypeVar as Parameter
 
 from eqsat.errors import ParseError
-from eqsat.relay.expr import Constant, GlobalVar
-from eqsat.relay.literal import read_number, read_string, read_value
+from eqsat.relay.expr import GlobalVar
+from eqsat.relay.literal import read_string, read_value
 from eqsat.relay.metadata import decode
 from eqsat.relay.parser.tokens import Tokens
 from eqsat.relay.ty import Any as AnyDim
@@ -80,15 +81,32 @@ class Reader:
         """Whether the next word is the name ``word``."""
         return self.kinds[self.at] == "name" and self.values[self.at] == word
 
+    def accept_word(self, word: str) -> bool:
+        """Whether the next word is the name ``word``; if so, step over it."""
+        found = self.next_is(word)
+        self.at += found
+        return found
+
+    def expect_word(self, word: str, what: str = "") -> None:
+        """Step over the name ``word``."""
+        if not self.accept_word(word):
+            raise self.unexpected(what or repr(word))
+
     def series(self, close: str, item: Callable[[], _T]) -> list[_T]:
         """Items separated by commas, a last comma allowed, up to the word ``close``, which is stepped over."""
         items: list[_T] = []
         while not self.accept(close):
             items.append(item())
-            if not self.accept(","):
-                self.expect(close, f"',' or {close!r}")
+            if self.ends(close):
                 break
         return items
+
+    def ends(self, close: str) -> bool:
+        """Step over what follows an item of a series: a comma, or the word ``close``, which ends it."""
+        if self.accept(","):
+            return False
+        self.expect(close, f"',' or {close!r}")
+        return True
 
     def nested(self, read: Callable[[], _T]) -> _T:
         """What ``read`` gives; counts the nesting."""
@@ -99,19 +117,15 @@ class Reader:
         self._nesting -= 1
         return result
 
-    def number(self) -> str:
-        """A number with its signs; several cancel each other."""
-        negative = False
-        while self.accept("-"):
-            negative = not negative
-        return "-" * negative + self.expect("number", "a number")
-
-    def constant(self) -> Constant:
-        """A number as an expression."""
+    def number(self, read: Callable[[str], _T]) -> _T:
+        """What ``read`` makes of a number with its signs, of which several cancel each other."""
         start = self.at
-        text = self.number()
+        while self.accept("-"):
+            pass
+        sign = "-" * ((self.at - start) % 2)
+        text = sign + self.expect("number", "a number")
         try:
-            return Constant(read_number(text))
+            return read(text)
         except ValueError as error:
             raise self.error(str(error), start) from None
 
@@ -124,27 +138,21 @@ class Reader:
     def _type(self) -> Type:
         if self.accept("("):
             return TupleType(self.series(")", self.type))
-        word = self.values[self.at] if self.kinds[self.at] == "name" else ""
-        if word == "Tensor":
+        if self.accept_word("Tensor"):
             return self._tensor()
-        if word == "fn":
-            self.at += 1
+        if self.accept_word("fn"):
             return self._function_type()
-        if word == "ref":
-            self.at += 1
+        if self.accept_word("ref"):
             self.expect("(")
             value = self.type()
             self.expect(")")
             return RefType(value)
-        if word == "_":
-            self.at += 1
+        if self.accept_word("_"):
             return IncompleteType()
-        if word in self.type_names:
-            self.at += 1
-            return self._named(self.type_names[word])
-        return TensorType((), self._dtype())
-
-    def _named(self, name: TypeVar | GlobalTypeVar) -> Type:
+        name = self.type_names.get(self.values[self.at]) if self.kinds[self.at] == "name" else None
+        if name is None:
+            return TensorType((), self._dtype())
+        self.at += 1
         if isinstance(name, TypeVar):
             return name
         return TypeCall(name, self.series("]", self.type) if self.accept("[") else ())
@@ -161,16 +169,13 @@ class Reader:
     def type_params(self) -> tuple[list[TypeVar], dict[str, TypeVar | GlobalTypeVar]]:
         """Type parameters in brackets, if any follow; also the names that were known before, to go back to."""
         before = self.type_names
-        variables = self.series("]", self._type_param) if self.accept("[") else []
-        if variables:
+        variables: list[TypeVar] = []
+        if self.accept("["):
+            variables = self.series("]", lambda: TypeVar(self.expect("name", "the name of a type parameter")))
             self.type_names = {**before, **{variable.name_hint: variable for variable in variables}}
         return variables, before
 
-    def _type_param(self) -> TypeVar:
-        return TypeVar(self.expect("name", "the name of a type parameter"))
-
     def _tensor(self) -> TensorType:
-        self.at += 1
         self.expect("[")
         self.expect("(")
         shape = self.series(")", self._dim)
@@ -190,7 +195,7 @@ class Reader:
             name = self.expect("unknown")[1:]
             return AnyDim((read_string(name) if name.startswith('"') else name) or None)
         start = self.at
-        value = self._read_value()
+        value = self.number(read_value)
         if not isinstance(value, int) or value < 0:
             raise self.error("a dimension is an integer of at least 0, or ?", start)
         return value
@@ -216,7 +221,7 @@ class Reader:
     def _value(self) -> Any:
         kind, word = self.kinds[self.at], self.values[self.at]
         if kind == "number" or kind == "-":
-            return self._read_value()
+            return self.number(read_value)
         if kind == "string":
             self.at += 1
             return word
@@ -234,14 +239,6 @@ class Reader:
             return self.meta()
         raise self.unexpected("a value: a number, string, True, False, None, [...], @name or meta[...]")
 
-    def _read_value(self) -> int | float:
-        start = self.at
-        text = self.number()
-        try:
-            return read_value(text)
-        except ValueError as error:
-            raise self.error(str(error), start) from None
-
     def global_var(self) -> GlobalVar:
         """A reference to a function of the module: one object per name."""
         name = self.expect("global", "the name of a function: @name")
@@ -255,7 +252,7 @@ class Reader:
         kind = self.expect("name", "the kind of a metadata entry")
         self.expect("]")
         self.expect("[")
-        index = self._read_value()
+        index = self.number(read_value)
         self.expect("]")
         entries = self._metadata.get(kind)
         if not isinstance(entries, list) or not isinstance(index, int) or not 0 <= index < len(entries):
@@ -269,17 +266,12 @@ class Reader:
 
     def _decode(self, kind: str, index: int, entry: Any, start: int) -> Any:
         try:
-            return self.nested(lambda: decode(kind, entry, self._inner_value, self._inner_type))
+            read_type = partial(self._whole, Reader.type)
+            return self.nested(lambda: decode(kind, entry, partial(self._whole, Reader.value), read_type))
         except ValueError as error:
             raise self.error(f"metadata entry {kind}[{index}] {error}", start) from None
 
-    def _inner_value(self, text: str) -> Any:
-        return self._whole(text, Reader.value)
-
-    def _inner_type(self, text: str) -> Type:
-        return self._whole(text, Reader.type)
-
-    def _whole(self, text: str, read: Callable[[Reader], _T]) -> _T:
+    def _whole(self, read: Callable[[Reader], _T], text: str) -> _T:
         reader = Reader(Tokens(text), self)
         result = read(reader)
         reader.expect("end", "the end of the entry")
