@@ -6,6 +6,7 @@ where nothing is known. Truth values are 0 and 1.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -86,12 +87,12 @@ class Elements:
         dims: list[Dim] = found.reshape(-1).tolist()
         return tuple(dim if isinstance(dim, int) or self.is_size(dim) else AnyDim() for dim in dims)
 
-    def _computed(self, call: Call, operator: Op, ty: Type | None) -> Any:
-        op = operator.name
+    def _computed(self, call: Call, called: Op, ty: Type | None) -> Any:
+        op = called.name
         if op in ("shape_of", "ndarray_size"):
             return self._measured(self._types.get(call.args[0]), op)
-        if operator.has(Trait.MOVES):
-            return self._moved(call, operator)
+        if called.has(Trait.MOVES):
+            return self._moved(call, called)
         if op == "where":
             return self._elementwise(call.args, _choose)
         if op == "cast":
@@ -118,13 +119,13 @@ class Elements:
             return floor_divide_dims(a, by)
         return truncated(a, by) if self.is_size(add_dims(a, by - 1)) else AnyDim()
 
-    def _compared(self, holds: Callable[[int], bool], a: Dim, b: Dim) -> Dim:
+    def _compared(self, holds: Callable[[int, int], bool], a: Dim, b: Dim) -> Dim:
         more = difference(a, b)
-        if more is not None:
-            return int(holds(more))
-        if isinstance(b, int) and b < 0 and self.is_size(a):  # whatever the size, it is larger
-            return int(holds(1))
-        return int(holds(-1)) if isinstance(a, int) and a < 0 and self.is_size(b) else AnyDim()
+        if more is None and isinstance(b, int) and b < 0 and self.is_size(a):  # whatever the size, it is larger
+            more = 1
+        if more is None and isinstance(a, int) and a < 0 and self.is_size(b):
+            more = -1
+        return AnyDim() if more is None else int(holds(more, 0))
 
     def _measured(self, ty: Type | None, op: str) -> Known | None:
         if not isinstance(ty, TensorType):
@@ -145,17 +146,14 @@ class Elements:
     def _moved(self, call: Call, op: Op) -> Any:
         """The elements in their new places: the kernel moves the numbers of their old ones."""
         data, *others = call.args
-        fields = list(data.fields) if isinstance(data, Tuple) else [data]
-        parts = [self.of(field) for field in fields]
-        indices = [_whole(self.of(other)) for other in others]
-        if any(part is None for part in parts) or any(index is None for index in indices):
+        found = [self.of(field) for field in (data.fields if isinstance(data, Tuple) else [data])]
+        parts = [part for part in found if part is not None]
+        indices = [whole_numbers(self.of(other)) for other in others]
+        if len(parts) < len(found) or any(index is None for index in indices):
             return None
-        pool = np.concatenate([part.reshape(-1) for part in parts if part is not None])
-        places, start = [], 0
-        for part in parts:
-            if part is not None:
-                places.append(np.arange(start, start + part.size).reshape(part.shape))
-                start += part.size
+        pool = np.concatenate([part.reshape(-1) for part in parts])
+        ends = np.cumsum([part.size for part in parts])
+        places = [np.arange(end - part.size, end).reshape(part.shape) for part, end in zip(parts, ends, strict=True)]
         try:
             moved = evaluate_op(op, call.attrs, [tuple(places) if isinstance(data, Tuple) else places[0], *indices])
         except EqsatError:
@@ -170,16 +168,11 @@ def is_small_constant(expr: Expr) -> bool:
     return isinstance(expr, Constant) and expr.data.size <= MOST_ELEMENTS
 
 
-def whole_numbers(elements: Known | None, dtype: str) -> np.ndarray[Any, Any] | None:
+def whole_numbers(elements: Known | None, dtype: str = "int64") -> np.ndarray[Any, Any] | None:
     """Elements as an array, if all are numbers."""
-    found = _whole(elements)
-    return None if found is None else found.astype(dtype)
-
-
-def _whole(elements: Known | None) -> np.ndarray[Any, Any] | None:
     if elements is None or not all(isinstance(dim, int) for dim in elements.flat):
         return None
-    return elements.astype(np.int64)
+    return elements.astype(dtype)
 
 
 def _as_known(values: Any) -> Known:
@@ -206,10 +199,6 @@ def _choose(condition: Dim, yes: Dim, no: Dim) -> Dim:
     return yes if yes == no else AnyDim()
 
 
-def _flooring(function: Callable[[int, int], int]) -> Callable[[Dim, Dim], Dim]:
-    return lambda a, b: function(a, b) if isinstance(a, int) and isinstance(b, int) and b else AnyDim()
-
-
 def _pick(larger: bool) -> Callable[[Dim, Dim], Dim]:
     """The larger or the smaller of two dimensions."""
 
@@ -220,13 +209,13 @@ def _pick(larger: bool) -> Callable[[Dim, Dim], Dim]:
     return pick
 
 
-_COMPARISONS: dict[str, Callable[[int], bool]] = {
-    "equal": lambda more: more == 0,
-    "not_equal": lambda more: more != 0,
-    "less": lambda more: more < 0,
-    "less_equal": lambda more: more <= 0,
-    "greater": lambda more: more > 0,
-    "greater_equal": lambda more: more >= 0,
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
 }
 _ARITHMETIC: dict[str, Callable[..., Dim]] = {
     "add": add_dims,
@@ -235,7 +224,7 @@ _ARITHMETIC: dict[str, Callable[..., Dim]] = {
     "negative": lambda dim: subtract_dims(0, dim),
     "maximum": _pick(True),
     "minimum": _pick(False),
-    "floor_mod": _flooring(lambda a, b: a % b),
+    "floor_mod": lambda a, b: a % b if isinstance(a, int) and isinstance(b, int) and b else AnyDim(),
     "logical_and": lambda a, b: 0 if 0 in (a, b) else 1 if (a, b) == (1, 1) else AnyDim(),
     "logical_or": lambda a, b: 1 if 1 in (a, b) else 0 if (a, b) == (0, 0) else AnyDim(),
     "logical_not": lambda dim: int(not dim) if isinstance(dim, int) else AnyDim(),

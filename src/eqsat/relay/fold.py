@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -21,82 +21,56 @@ GROWTH_LIMIT = 1 << 20
 """Bytes by which one folded constant may be larger than the constants it is computed from."""
 
 
-def fold_constants(root: Expr, limit: int = GROWTH_LIMIT) -> Expr:
-    """``root`` with every sub-expression over constants replaced by its value; see :class:`Folder`.
+def fold_constants(root: Expr, limit: float = GROWTH_LIMIT) -> Expr:
+    """Return a graph with every sub-expression over constants replaced by its value.
 
-    The inside of functions is kept as it is.
+    Kept as they are: the inside of functions, operators that are stateful, quantized or have no kernel, and what would
+    be larger by more than ``limit`` bytes than all it is computed from (such as ``zeros`` of a large shape).
     """
-    folder = Folder(limit)
     new: dict[Expr, Expr] = {}
+    known: dict[Expr, tuple[Any, int]] = {}
     for node in post_order(root, children=lambda node: () if isinstance(node, Function) else node.children()):
-        new[node] = folder.fold(rebuild(node, new))
+        made = rebuild(node, new)
+        found = _folded(made, known, limit)
+        if found is not None:
+            if not isinstance(made, Constant) and not isinstance(found[0], tuple):
+                made = Constant(np.asarray(found[0]))._carry(made)
+            known[made] = found
+        new[node] = made
     return new[root]
 
 
-def folded(call: Call) -> Expr:
-    """A call over constants and tuples of them as the constant it is, whatever its size; itself if it is kept."""
-    if not isinstance(call.op, Op) or not is_folded(call.op):
-        return call
+def _folded(node: Expr, known: Mapping[Expr, tuple[Any, int]], limit: float) -> tuple[Any, int] | None:
+    """Return the value of a node and the bytes of the constants that it is computed from, None if it is to be kept.
+
+    ``known`` holds the same of other nodes.
+    """
+    if isinstance(node, Constant):
+        return node.data.numpy(), node.data.nbytes
+    if not isinstance(node, (Call, Tuple, TupleGetItem)):
+        return None
+    operands = node.args if isinstance(node, Call) else node.children()
+    if not all(operand in known for operand in operands):
+        return None
+    values = [known[operand][0] for operand in operands]
+    sources = sum(known[operand][1] for operand in dict.fromkeys(operands))
+    if isinstance(node, Tuple):
+        return tuple(values), sources
+    if isinstance(node, TupleGetItem):
+        return values[0][node.index], sources
+    if not isinstance(node.op, Op) or not is_folded(node.op):
+        return None
     try:
-        value = evaluate_op(call.op, call.attrs, list(map(value_of, call.args)))
+        if nbytes(_result_type(node.op, node.attrs, values)) > limit + sources:
+            return None
+        return evaluate_op(node.op, node.attrs, values), sources
     except EqsatError:
-        return call
-    folded: Expr = call if isinstance(value, tuple) else Constant(value)._carry(call)
-    return folded
+        return None
 
 
 def value_of(expr: Expr) -> Any:
     """The value of a constant, or of a tuple of constants."""
     return expr.data.numpy() if isinstance(expr, Constant) else tuple(map(value_of, expr.children()))
-
-
-class Folder:
-    """Folds nodes one at a time, arguments before what uses them.
-
-    Kept as they are: operators that are stateful, quantized or have no kernel, and what would be larger by more than
-    ``limit`` bytes than all it is computed from (such as ``zeros`` of a large shape).
-    """
-
-    def __init__(self, limit: int = GROWTH_LIMIT):
-        self.limit = limit
-        self._values: dict[Expr, Any] = {}
-        self._sources: dict[Expr, int] = {}
-
-    def fold(self, node: Expr) -> Expr:
-        """``node``, whose arguments were folded before, or the constant it equals."""
-        value = self._value(node)
-        if value is None:
-            return node
-        sources = node.data.nbytes if isinstance(node, Constant) else self._bytes_of(node.children())
-        if not isinstance(node, Constant) and not isinstance(value, tuple):
-            node = Constant(np.asarray(value))._carry(node)
-        self._values[node], self._sources[node] = value, sources
-        return node
-
-    def _bytes_of(self, args: Sequence[Expr]) -> int:
-        return sum(self._sources.get(arg, 0) for arg in dict.fromkeys(args))
-
-    def _value(self, node: Expr) -> Any:
-        """The value of a node over constants: an array or tuple; None when it is not to be folded."""
-        values = self._values
-        if isinstance(node, Constant):
-            return node.data.numpy()
-        if isinstance(node, TupleGetItem):
-            fields = values.get(node.tuple_value)
-            return None if fields is None else fields[node.index]
-        if isinstance(node, Tuple):
-            return tuple(values[item] for item in node.fields) if all(item in values for item in node.fields) else None
-        if not isinstance(node, Call) or not isinstance(node.op, Op) or not is_folded(node.op):
-            return None
-        if not all(arg in values for arg in node.args):
-            return None
-        arguments = [values[arg] for arg in node.args]
-        try:
-            if nbytes(_result_type(node.op, node.attrs, arguments)) > self.limit + self._bytes_of(node.args):
-                return None
-            return evaluate_op(node.op, node.attrs, arguments)
-        except EqsatError:
-            return None
 
 
 def is_pure(op: Op) -> bool:

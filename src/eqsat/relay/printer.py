@@ -7,7 +7,7 @@ spans, the type arguments of calls, and whether constants that print as literals
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
@@ -122,7 +122,7 @@ class _Printer:
 
     def expression(self, root: Expr) -> str:
         self._start(root)
-        run(self._visit(root))
+        run(self._children((root,)))
         last = self._use(root, last=True)
         return _flat(_lines([*self.layout.top.lines, last], "\n"))
 
@@ -131,13 +131,6 @@ class _Printer:
         self.text: dict[Expr, Any] = {}
         self.free: dict[Var, str] = {}
         self.lined: set[Expr] = set()
-
-    def _visit(self, node: Expr) -> Step:
-        """Find what stands for a node at its first use, and put it into ``text``."""
-        rule = _RULES.get(type(node))
-        if rule is None:
-            raise ArgumentError(f"the text form has no {type(node).__name__} nodes")
-        return rule(self, node)
 
     def _use(self, node: Expr, last: bool = False) -> Any:
         """Return what stands for a node where it is used, a string unless that is as the ``last`` of a block."""
@@ -171,10 +164,9 @@ class _Printer:
         return f" /* {' '.join(told)} */"
 
     def _type(self, ty: Type) -> str:
-        text = self.types.get(ty)
-        if text is None:
-            text = self.types[ty] = str(ty)
-        return text
+        if ty not in self.types:
+            self.types[ty] = str(ty)
+        return self.types[ty]
 
     def _define(self, variable: Var) -> str:
         """Give a variable its name; return the text of the place where it is bound."""
@@ -190,29 +182,29 @@ class _Printer:
         self.taken[name] = 0
         return name
 
-    def _children(self, nodes: tuple[Expr, ...]) -> Step:
+    def _children(self, nodes: Sequence[Expr]) -> Step:
+        """Find what stands for each node at its first use, and put it into ``text``."""
         for node in nodes:
-            if node not in self.text:
-                yield self._visit(node)
+            if node in self.text:
+                continue
+            kind = type(node)
+            if kind in _LEAVES:
+                self.text[node] = _LEAVES[kind](self, node)
+            elif kind in _RULES:
+                yield _RULES[kind](self, node)
+            else:
+                raise ArgumentError(f"the text form has no {kind.__name__} nodes")
 
-    def _var(self, node: Var) -> Step:
+    def _var(self, node: Var) -> str:
         self.free[node] = self._define(node)
-        yield from ()
+        name: str = self.text[node]
+        return name
 
-    def _constant(self, node: Constant) -> Step:
+    def _constant(self, node: Constant) -> str:
         literal = scalar_text(node.data)
-        if literal is None:
-            literal = self.metadata.reference(node) + self._comment(node) * (self.style.meta_comments - 1)
-        self.text[node] = literal
-        yield from ()
-
-    def _op(self, node: Op) -> Step:
-        self.text[node] = node.name
-        yield from ()
-
-    def _global_var(self, node: GlobalVar) -> Step:
-        self.text[node] = f"@{name_text(node.name_hint)}"
-        yield from ()
+        if literal is not None:
+            return literal
+        return self.metadata.reference(node) + self._comment(node) * (self.style.meta_comments - 1)
 
     def _call(self, call: Call) -> Step:
         yield from self._children((call.op, *call.args))
@@ -275,10 +267,6 @@ class _Printer:
             text += [newline, f"{head} => ", (yield self._body(clause.rhs, block)), ","]
         self.text[node] = [*text, "\n" + " " * self.layout.place[node].indent, "}"]
 
-    def _constructor(self, node: Constructor) -> Step:
-        self.text[node] = node.name_hint
-        yield from ()
-
     def _body(self, last: Expr, block: Block) -> Step:
         """Return a block in braces."""
         yield from self._children((last,))
@@ -337,20 +325,23 @@ def _flat(rope: Rope) -> str:
 _NAMED = frozenset({Constructor, GlobalVar, Op})
 """The classes of nodes whose name stands for them wherever they are used."""
 
+_LEAVES: dict[type[Expr], Callable[[_Printer, Any], str]] = {
+    Constant: _Printer._constant,
+    Constructor: lambda printer, node: node.name_hint,
+    GlobalVar: lambda printer, node: f"@{name_text(node.name_hint)}",
+    Op: lambda printer, node: node.name,
+    Var: _Printer._var,
+}
+
 _RULES: dict[type[Expr], Callable[[_Printer, Any], Step]] = {
     Call: _Printer._call,
-    Constant: _Printer._constant,
-    Constructor: _Printer._constructor,
     Function: _Printer._function,
-    GlobalVar: _Printer._global_var,
     If: _Printer._if,
     Let: _Printer._let,
     Match: _Printer._match,
-    Op: _Printer._op,
     RefCreate: _Printer._ref,
     RefRead: _Printer._ref,
     RefWrite: _Printer._ref,
     Tuple: _Printer._tuple,
     TupleGetItem: _Printer._tuple_get_item,
-    Var: _Printer._var,
 }

@@ -10,7 +10,7 @@ from math import prod
 
 from eqsat.relay.elements import MOST_ELEMENTS, Elements, is_small_constant, whole_numbers
 from eqsat.relay.expr import Call, Constant, Expr, Op, TupleGetItem
-from eqsat.relay.fold import fold_constants, folded
+from eqsat.relay.fold import fold_constants
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Any as AnyDim
@@ -32,7 +32,7 @@ def static_form(call: Call | TupleGetItem, types: Mapping[Expr, Type], elements:
     if not isinstance(call.op, Op) or not isinstance(ty, TensorType):
         return call
     if all(map(is_small_constant, call.args)) and is_static(ty) and prod(ty.concrete_shape) <= MOST_ELEMENTS:
-        return folded(call)
+        return fold_constants(call, limit=float("inf"))
     if ty.dtype in ("int64", "int32", "bool"):
         found = elements.of(call)
         known = None if found is None else whole_numbers(found, ty.dtype)
