@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
 from itertools import chain
 from typing import Any
 
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr, Scope, Var
-from eqsat.relay.ty import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar
+from eqsat.relay.ty import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar, tuple_text
 
 
 class Constructor(Expr):
@@ -85,7 +86,9 @@ class Pattern:
 
     def with_variables(self, new: Mapping[Var, Any]) -> Pattern:
         """Return the same pattern with other variables: those that ``new`` maps the present ones to."""
-        return self
+        clone = copy(self)
+        clone.parts = tuple([part.with_variables(new) for part in self.parts])
+        return clone
 
     def text(self, name: Callable[[Var], str]) -> str:
         """Return the text form, in which ``name(variable)`` stands for a variable that is bound here."""
@@ -124,12 +127,8 @@ class PatternTuple(Pattern):
     def __init__(self, patterns: Sequence[Pattern]):
         self.parts = tuple(patterns)
 
-    def with_variables(self, new: Mapping[Var, Any]) -> Pattern:
-        return PatternTuple([part.with_variables(new) for part in self.parts])
-
     def text(self, name: Callable[[Var], str]) -> str:
-        inside = ", ".join(part.text(name) for part in self.parts)
-        return f"({inside},)" if len(self.parts) == 1 else f"({inside})"
+        return tuple_text([part.text(name) for part in self.parts])
 
 
 class PatternConstructor(Pattern):
@@ -141,9 +140,6 @@ class PatternConstructor(Pattern):
         if len(self.parts) != len(constructor.inputs):
             wanted, given = len(constructor.inputs), len(self.parts)
             raise ArgumentError(f"a pattern of {constructor.name_hint} needs {wanted} sub-patterns, not {given}")
-
-    def with_variables(self, new: Mapping[Var, Any]) -> Pattern:
-        return PatternConstructor(self.constructor, [part.with_variables(new) for part in self.parts])
 
     def text(self, name: Callable[[Var], str]) -> str:
         inside = ", ".join(part.text(name) for part in self.parts)

@@ -63,12 +63,7 @@ def evaluate(expr: Expr | IRModule, env: Bindings | None = None, module: IRModul
 
 
 def evaluate_op(op: Op, attrs: Attrs | None, arrays: Sequence[Value]) -> Value:
-    """Compute one call of an operator.
-
-    Args:
-        op: The operator.
-        attrs: The attributes of the call.
-        arrays: The arguments, as arrays and tuples of arrays.
+    """Compute one call of an operator, whose arguments are arrays and tuples of arrays.
 
     Returns:
         An array, or a tuple of arrays if the operator has several outputs.

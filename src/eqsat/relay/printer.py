@@ -24,7 +24,7 @@ from eqsat.relay.metadata import MetadataWriter
 from eqsat.relay.module import IRModule
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.trampoline import Step, run
-from eqsat.relay.ty import Type, type_params_text
+from eqsat.relay.ty import Type, tuple_text, type_params_text
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,7 @@ class _Printer:
 
     def _tuple(self, node: Tuple) -> Step:
         yield from self._children(node.fields)
-        fields = ", ".join([self._use(field) for field in node.fields])
-        self.text[node] = f"({fields},)" if len(node.fields) == 1 else f"({fields})"
+        self.text[node] = tuple_text([self._use(field) for field in node.fields])
 
     def _tuple_get_item(self, node: TupleGetItem) -> Step:
         yield from self._children((node.tuple_value,))

@@ -17,13 +17,7 @@ from eqsat.relay.ty import Dim, IncompleteType, Type
 def call_type(op: Op, attrs: Attrs | None, arg_types: list[Type]) -> Type:
     """The type of a call of an operator.
 
-    Args:
-        op: The operator.
-        attrs: The call's attributes.
-        arg_types: The types of its arguments.
-
-    Returns:
-        The type, which is unknown where that of an argument is.
+    It is unknown where the type of an argument is.
 
     Raises:
         TypeCheckError: The arguments do not fit; the message names the operator and the types.

@@ -114,8 +114,7 @@ class TupleType(Type):
         self._seal(self.fields)
 
     def __str__(self) -> str:
-        inner = ", ".join(map(str, self.fields))
-        return f"({inner},)" if len(self.fields) == 1 else f"({inner})"
+        return tuple_text([str(field) for field in self.fields])
 
 
 class TypeVar(Type):
@@ -200,6 +199,11 @@ class IncompleteType(Type):
 
     def __str__(self) -> str:
         return "_"
+
+
+def tuple_text(fields: Sequence[str]) -> str:
+    """``(a, b)``, and ``(a,)`` of a single field."""
+    return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
 
 
 def type_params_text(params: Sequence[TypeVar]) -> str:

@@ -6,7 +6,6 @@ under its ``Composite`` name if it has one: arguments lead to its parameters, it
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from html import escape
 from itertools import chain
@@ -29,7 +28,7 @@ from eqsat.relay.expr import (
     Var,
 )
 from eqsat.relay.layered import MARGIN, TITLE, Arrow, Box, arrange
-from eqsat.relay.literal import scalar_text
+from eqsat.relay.literal import scalar_text, string_text
 from eqsat.relay.metadata import MetadataWriter
 from eqsat.relay.module import IRModule
 from eqsat.relay.visitor import post_order
@@ -86,14 +85,14 @@ class Picture:
                 continue
             name = names[box] = f"n{len(names)}"
             indent = "  " * box.depth
-            label = _quoted("\n".join(box.lines))
+            label = string_text("\n".join(box.lines))
             if not box.children:
                 lines.append(f'{indent}{name} [label={label}, fillcolor="{_COLOURS[box.kind]}"]')
                 continue
             lines.append(f"{indent}subgraph cluster_{name} {{ label={label}")
             stack += [f"{indent}}}", *reversed(box.children)]
         for edge in self.edges:
-            label = f" [label={_quoted(edge.label)}]" if edge.label else ""
+            label = f" [label={string_text(edge.label)}]" if edge.label else ""
             lines.append(f"  {names[edge.source]} -> {names[edge.target]}{label}")
         return "\n".join([*lines, "}\n"])
 
@@ -244,10 +243,6 @@ def _short(text: str) -> str:
     """One line of printable characters, not too long."""
     line = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _frame_svg(box: Box) -> str:
