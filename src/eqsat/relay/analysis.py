@@ -16,10 +16,7 @@ def all_vars(expr: Expr) -> list[Var]:
 
 def bound_vars(expr: Expr) -> list[Var]:
     """Return the variables that nodes of an expression bind, in post-order of these nodes."""
-    bound: dict[Var, None] = {}
-    for node in post_order(expr):
-        bound.update(dict.fromkeys(node.binds))
-    return list(bound)
+    return list(dict.fromkeys(variable for node in post_order(expr) for variable in node.binds))
 
 
 def free_vars(expr: Expr) -> list[Var]:

@@ -6,6 +6,7 @@ nothing is known, and what is computed from it is unnamed, except where the resu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from eqsat.relay.ty import Any as AnyDim
@@ -99,11 +100,8 @@ def is_natural(dim: Dim) -> bool:
     terms = _terms(dim)
     if terms is None or any(count < 0 for count in terms.values()):
         return False
-    return all(_is_natural(name) for names in terms for name in names)
-
-
-def _is_natural(name: str) -> bool:
-    return "-" not in name or name.startswith(_TRUNCATED)  # (n - 3)//2 is a name too
+    # (n - 3)//2 is a name too
+    return all("-" not in name or name.startswith(_TRUNCATED) for names in terms for name in names)
 
 
 def difference(left: Dim, right: Dim) -> int | None:
@@ -197,9 +195,5 @@ def _text(names: tuple[str, ...], count: int) -> str:
 
 def _without(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...] | None:
     """A product of names over another, None if it is no product of names."""
-    left = list(names)
-    for name in taken:
-        if name not in left:
-            return None
-        left.remove(name)
-    return tuple(left)
+    left, needed = Counter(names), Counter(taken)
+    return tuple((left - needed).elements()) if needed <= left else None

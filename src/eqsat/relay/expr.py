@@ -97,7 +97,7 @@ class Expr(Printable):
 
     @property
     def evaluated(self) -> tuple[Expr, ...]:
-        """The children but for the variables that the node binds."""
+        """The nodes whose values the node uses: the children but operators that are called and variables it binds."""
         return (*self.outside, *[scope.body for scope in self.scopes])
 
     @property
@@ -305,6 +305,10 @@ class Call(Expr):
 
     def with_children(self, children: Sequence[Expr]) -> Call:
         return Call(children[0], children[1:], self.attrs, self.type_args)._carry(self)
+
+    @property
+    def evaluated(self) -> tuple[Expr, ...]:
+        return self.args if type(self.op) is Op else self._children
 
     @property
     def payload(self) -> Hashable:

@@ -16,7 +16,7 @@ from eqsat.relay.expr import Constant, Expr, Function, GlobalVar, Var
 from eqsat.relay.inferencer import Inferencer, named_dims
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import FuncType, Type
-from eqsat.relay.visitor import post_order, rebuild
+from eqsat.relay.visitor import children_first, post_order, rebuild
 
 _types_alone: WeakKeyDictionary[Expr, Type] = WeakKeyDictionary()
 
@@ -126,18 +126,13 @@ def infer_module_types(module: IRModule) -> tuple[IRModule, dict[str, dict[Expr,
 
 def callees_first(module: IRModule) -> list[GlobalVar]:
     """Return the GlobalVars of all functions; that of a function comes after those that it calls, if none recurs."""
-    order: dict[str, None] = {}
-    opened: set[str] = set()
-    stack = [variable.name_hint for variable in reversed(module.get_global_vars())]
-    while stack:
-        name = stack[-1]
-        if name in opened:
-            order.setdefault(stack.pop())
-            continue
-        opened.add(name)
+
+    def callees(name: str) -> list[str]:
         used = [node.name_hint for node in post_order(module[name]) if isinstance(node, GlobalVar)]
-        stack.extend(callee for callee in reversed(used) if callee in module and callee not in opened)
-    return [module.get_global_var(name) for name in order]
+        return [callee for callee in used if callee in module]
+
+    names = children_first([variable.name_hint for variable in module.get_global_vars()], callees)
+    return [module.get_global_var(name) for name in names]
 
 
 def _typed_copies(types: Mapping[Expr, Type]) -> dict[Expr, Expr]:

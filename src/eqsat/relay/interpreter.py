@@ -168,7 +168,7 @@ class _Machine:
         stack = [root]
         while stack:
             node = stack.pop()
-            for child in _scope_children(node):
+            for child in _used(node):
                 if child not in uses:
                     uses[child] = 0
                     stack.append(child)
@@ -189,7 +189,7 @@ class _Machine:
         if choose is not None:
             self._choice(frame, node, choose)
             return
-        used = _scope_children(node)
+        used = _used(node)
         if frame.wants(used):
             return
         given = [frame.values[child] for child in used]
@@ -273,13 +273,9 @@ def _match(frame: _Frame, node: Match, value: Value) -> Expr:
     raise EvaluationError(f"no clause of a match applies to {describe_value(value)}")
 
 
-def _scope_children(node: Expr) -> Sequence[Expr]:
-    """Return the nodes whose values ``node`` uses itself, which excludes operators and what is in a function."""
-    if type(node) is Call:
-        return node.args if type(node.op) is Op else (node.op, *node.args)
-    if type(node) is Function:
-        return ()
-    return node.evaluated
+def _used(node: Expr) -> tuple[Expr, ...]:
+    """Return the nodes whose values ``node`` needs to be computed; a function needs none until it is called."""
+    return () if type(node) is Function else node.evaluated
 
 
 _CHOICES: dict[type[Expr], Callable[[_Frame, Any, Value], Expr]] = {

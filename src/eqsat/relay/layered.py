@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from eqsat.relay.visitor import children_first
+
 GAP_X, GAP_Y, MARGIN, TITLE = 16.0, 36.0, 12.0, 18.0
 _CHARACTER, _LINE = 7.2, 16.0
 _SWEEPS = 4
@@ -106,9 +108,9 @@ def _fill(frame: Box, flow: list[tuple[Box, Box]]) -> None:
 
 
 def _layers(boxes: list[Box], before: dict[Box, list[Box]], after: dict[Box, list[Box]]) -> list[list[Box]]:
-    """Each box below those it takes data from; boxes that take none stand just above their first user."""
+    """Each box below those it takes data from (except in circles); one that takes none stands just above its users."""
     level: dict[Box, int] = {}
-    for box in _topological(boxes, before, after):
+    for box in children_first(boxes, before.__getitem__):
         level[box] = 1 + max((level[source] for source in before[box] if source in level), default=-1)
     for box in boxes:
         if not before[box] and after[box]:
@@ -117,24 +119,6 @@ def _layers(boxes: list[Box], before: dict[Box, list[Box]], after: dict[Box, lis
     for box in boxes:
         layers[level[box]].append(box)
     return [layer for layer in layers if layer]
-
-
-def _topological(boxes: list[Box], before: dict[Box, list[Box]], after: dict[Box, list[Box]]) -> list[Box]:
-    """Sources first; where functions call themselves, the order of ``boxes`` breaks the cycle."""
-    waiting = {box: len(before[box]) for box in boxes}
-    ready = [box for box in reversed(boxes) if not waiting[box]]
-    spare = iter(boxes)
-    order: dict[Box, None] = {}
-    while len(order) < len(boxes):
-        box = ready.pop() if ready else next(spare)
-        if box in order:
-            continue
-        order[box] = None
-        for target in after[box]:
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
-    return list(order)
 
 
 def _straighten(layer: list[Box], neighbours: dict[Box, list[Box]]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ class _Comparison:
                 reason = self._shared(left, right)
             else:
                 reason = self._compare(left, right, self.map_free_vars)
-                lefts, rights = _operands(left), _operands(right)
+                lefts, rights = left.evaluated, right.evaluated
                 if reason is None and len(lefts) != len(rights):
                     reason = f"{_brief(left)} has {len(lefts)} operands and {_brief(right)} has {len(rights)}"
                 tasks.extend(zip(reversed(lefts), reversed(rights), strict=False))
@@ -112,26 +112,29 @@ class _Comparison:
             return None
         return f"{_brief(left)} is shared on the {'left' if left in self.right_of else 'right'} only"
 
-    def _compare(self, left: Expr, right: Expr, may_map: bool) -> str | None:
+    def _compare(self, left: Any, right: Any, may_map: bool) -> str | None:
         """Compare two nodes but for their operands; a variable may correspond to another one if ``may_map`` is set."""
-        if type(left) is not type(right) or _operator(left) is not _operator(right):
+        kind, operator = type(left), _operator(left)
+        if operator is not None and operator is _operator(right) and left.attrs is right.attrs:
+            self._pair(left, right)  # so are most pairs
+            return None
+        if kind is not type(right) or operator is not _operator(right):
             return f"{_brief(left)} and {_brief(right)}"
-        if isinstance(left, Function) and isinstance(right, Function):
+        if kind is Function:
             self.type_vars.update(zip(right.type_params, left.type_params, strict=False))
-        fields, others = _fields(left), _fields(right)
-        for name, value in fields.items():
-            if value is not others[name] and not values_equal(value, others[name], self._nested, self.type_vars):
-                return f"{_brief(left)} with {name} {value} and {_brief(right)} with {name} {others[name]}"
-        if isinstance(left, GlobalVar) and left is not right and not self.map_free_vars:
+        for (name, value), (_, other) in zip(_fields(left), _fields(right), strict=True):
+            if value is not other and not values_equal(value, other, self._nested, self.type_vars):
+                return f"{_brief(left)} with {name} {value} and {_brief(right)} with {name} {other}"
+        if kind is GlobalVar and left is not right and not self.map_free_vars:
             return f"two variables @{left.name_hint}"
-        if isinstance(left, Var) and isinstance(right, Var) and not self._same_variable(left.vid, right.vid, may_map):
+        if kind is Var and not self._same_variable(left.vid, right.vid, may_map):
             return f"variables %{left.name_hint} and %{right.name_hint}"
         for variable, other in zip(left.binds, right.binds, strict=True) if left.scopes else ():
             bound = variable in self.right_of or other in self.left_of
             reason = self._shared(variable, other) if bound else self._compare(variable, other, True)
             if reason is not None:
                 return reason
-        if not isinstance(left, _BY_VALUE) and not (isinstance(left, Tuple) and not left.fields):
+        if kind not in _BY_VALUE and not (kind is Tuple and not left.fields):
             self._pair(left, right)
         return None
 
@@ -157,28 +160,23 @@ def _definitions(module: IRModule) -> dict[str, object]:
     }
 
 
-_BY_VALUE = (Constant, Constructor, TupleGetItem, Op)
+_BY_VALUE = frozenset({Constant, Constructor, TupleGetItem, Op})
 
 
 def _operator(node: Expr) -> Op | None:
     return node.op if type(node) is Call and type(node.op) is Op else None
 
 
-def _operands(node: Expr) -> Sequence[Expr]:
-    """Return the nodes that must correspond: the children but called operators and bound variables."""
-    return node.args if type(node) is Call and type(node.op) is Op else node.evaluated
-
-
-def _fields(node: Expr) -> dict[str, object]:
+def _fields(node: Expr) -> tuple[tuple[str, object], ...]:
     """Return what must be equal, beside operators and operands, for two nodes to be equal."""
     if isinstance(node, Call):
-        return {"attributes": node.attrs, "type arguments": None if isinstance(node.op, Op) else node.type_args}
+        return (("attributes", node.attrs), ("type arguments", None if type(node.op) is Op else node.type_args))
     if isinstance(node, Function):
-        numbers = {"parameters": len(node.params), "type parameters": len(node.type_params)}
-        return {**numbers, "result type": node.ret_type, "attributes": node.attrs}
+        numbers = (("parameters", len(node.params)), ("type parameters", len(node.type_params)))
+        return (*numbers, ("result type", node.ret_type), ("attributes", node.attrs))
     if isinstance(node, Var):
-        return {"type": node.type_annotation}
-    return {"value": node.data if isinstance(node, Constant) else node.payload}
+        return (("type", node.type_annotation),)
+    return (("value", node.data if isinstance(node, Constant) else node.payload),)
 
 
 def _brief(node: Expr) -> str:
@@ -283,7 +281,8 @@ def _hash_graph(root: Expr, map_free_vars: bool) -> int:
         if isinstance(node, Var):
             number = id(node.vid) if node in free else numbers.setdefault(node.vid, len(numbers))
         children = [hashes[child] for child in node.children()]
-        hashes[node] = _digest((type(node).__name__, number, _hashable([*_fields(node).values()]), children))
+        fields = [_hashable(value) for _, value in _fields(node) if value is not None]
+        hashes[node] = _digest((type(node).__name__, number, fields, children))
     return hashes[root]
 
 
