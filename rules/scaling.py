@@ -54,17 +54,20 @@ def fits(number: TensorType, *others: TensorType) -> bool:
 def scores(name: str, product: Callable[[DFPattern, DFPattern], DFPattern]) -> list[Rewrite]:
     """softmax(x y s) = softmax((x s) y) = softmax(x (y s)), with or without a mask"""
     plain = product(x, y)
-    scaled = plain * s
+    forms: dict[str, Callable[[DFPattern], DFPattern]] = {
+        "": lambda part: part,
+        "masked-": lambda part: part + mask,
+        "chosen-": lambda part: where(condition, part, mask),
+    }
     found = []
-    for form, inside in (("", scaled), ("masked-", scaled + mask), ("chosen-", where(condition, scaled, mask))):
-        whole = nn.softmax(inside)
+    for form, inside in forms.items():
+        whole = nn.softmax(inside(plain * s))
         for side, better in (("left", like(plain, x * s, y)), ("right", like(plain, x, y * s))):
-            moved = {"": better, "masked-": better + mask, "chosen-": where(condition, better, mask)}[form]
             found.append(
                 rewrite(
                     f"scale-of-{form}scores-into-{side}-of-{name}",
                     whole,
-                    like(whole, moved),
+                    like(whole, inside(better)),
                     when(scales_safely, value_of(s)),
                     when(fits, type_of(s), type_of(x), type_of(y), type_of(plain)),
                     soundness=ROUNDING,

@@ -16,6 +16,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -151,14 +152,7 @@ def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[Instance]]:
         stream = _constant_calls(rng, wanted)
     else:
         stream = draw_instances(rule, lambda: Draw(rng, finite), wanted * ATTEMPTS)
-    batch: list[Instance] = []
-    for instance in stream:
-        batch.append(instance)
-        if len(batch) == min(BATCH, wanted):
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+    yield from iter(lambda: list(islice(stream, min(BATCH, wanted))), [])
 
 
 def _constant_calls(rng: random.Random, wanted: int) -> Iterator[Instance]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,10 @@ def number(value: float, like: TensorType) -> Any:
     return const(np.asarray(value).astype(like.dtype))
 
 
-def by_large_constants(operator: Callable[..., Expr]) -> Examples:
+def by_large_constants(draw: Draw, operator: Callable[..., Expr]) -> Expr:
     """``x`` combined with two constants of which the first is mostly large."""
-
-    def examples(draw: Draw) -> Expr:
-        large, other = (draw.constant((draw.rng.choice((30, 30, 1)), 36), draw.dtype) for _ in range(2))
-        return operator(operator(Var("x", TensorType((36,), draw.dtype)), large), other)
-
-    return examples
+    large, other = (draw.constant((draw.rng.choice((30, 30, 1)), 36), draw.dtype) for _ in range(2))
+    return operator(operator(Var("x", TensorType((36,), draw.dtype)), large), other)
 
 
 def ramp(draw: Draw) -> Any:
@@ -70,8 +67,8 @@ def instance_norm(draw: Draw) -> Any:
 
 
 EXAMPLES: dict[str, Examples] = {
-    "add-add-large-constant": by_large_constants(add),
-    "multiply-multiply-large-constant": by_large_constants(multiply),
+    "add-add-large-constant": partial(by_large_constants, operator=add),
+    "multiply-multiply-large-constant": partial(by_large_constants, operator=multiply),
     "hard-sigmoid-scaled": ramp,
     "mean": written_out_mean,
     "batch-norm": batch_norm,
