@@ -7,10 +7,11 @@ from math import sqrt
 
 import numpy as np
 
-from eqsat.egraph.author import compute, constants, refuse, rewrite, type_of, value_of, variables
-from eqsat.egraph.rule import Array, Compute, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.author import constants, refuse, rewrite, type_of, value_of, variables
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay.ty import TensorType
 from eqsat.rules.types import is_float, keeps_floats
+from eqsat.rules.values import computed_parts
 
 x, y = variables("x y")
 letters = constants("a b c")
@@ -43,16 +44,14 @@ def binomial(given: tuple[bool, ...]) -> Rewrite:
     whole = ((xy + xx) + yy) | ((xy + yy) + xx) | ((xx + yy) + xy)
     refs = [value_of(letter) for letter, is_given in zip(letters, given, strict=True) if is_given]
 
-    def factor(which: int) -> Compute:
-        def number(ty: TensorType, *values: Array) -> Array | Refusal:
-            if not is_float(ty) or ty.dtype == "bfloat16":
-                return refuse("the numbers are no floats")
-            rest = iter(values)
-            found = roots(ty.dtype, *[next(rest) if is_given else 1.0 for is_given in given])
-            return found if isinstance(found, Refusal) else np.asarray(found[which], ty.dtype)
+    def factors(ty: TensorType, *values: Array) -> tuple[Array, ...] | Refusal:
+        if not is_float(ty) or ty.dtype == "bfloat16":
+            return refuse("the numbers are no floats")
+        rest = iter(values)
+        found = roots(ty.dtype, *[next(rest) if is_given else 1.0 for is_given in given])
+        return found if isinstance(found, Refusal) else tuple([np.asarray(number, ty.dtype) for number in found])
 
-        return compute(number, type_of(x), *refs)
-
+    factor = computed_parts(factors, type_of(x), *refs)
     name = "".join(letter for letter, is_given in zip("abc", given, strict=True) if is_given)
     return rewrite(
         f"binomial-{name}",
