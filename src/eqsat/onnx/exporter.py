@@ -11,7 +11,8 @@ import onnx_ir as ir
 from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
 from eqsat.onnx.converters import OnnxNode, Target, exporter_of
-from eqsat.onnx.converters.target import as_attribute, expressions, input_names, op_name
+from eqsat.onnx.converters.source import input_names
+from eqsat.onnx.converters.target import as_attribute, expressions, op_name
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
 from eqsat.onnx.initializers import Initializers
 from eqsat.onnx.names import Names

@@ -17,13 +17,8 @@ from eqsat.relay.op.types import axis_index
 
 @imports("Clip")
 def _clip(source: Source) -> Result:
-    if source.opset < 11:
-        (data,) = source.arguments(1)
-        low, high = source.float("min"), source.float("max")
-    else:
-        data, lowest, highest = source.optional(1, 3)
-        low = None if lowest is None else source.scalar(lowest)
-        high = None if highest is None else source.scalar(highest)
+    data, *_ = source.optional(1, 3)
+    low, high = source.float("min"), source.float("max")
     bounds = [bound for bound in (low, high) if bound is not None]
     if not bounds:
         return data

@@ -19,16 +19,14 @@ from eqsat.relay.ty import Dim
 
 @imports("Slice")
 def _slice(source: Source) -> Result:
+    data, *bounds, _, steps = source.optional(1 if source.opset < 10 else 3, 5)
     if source.opset < 10:
-        (data,) = source.arguments(1)
-        starts, ends, axes, steps = source.ints("starts"), source.ints("ends"), source.ints("axes"), None
+        starts, ends = source.ints("starts"), source.ints("ends")
     else:
-        data, *bounds, axes, steps = source.optional(3, 5)
         starts, ends = map(source.sizes, bounds)
-        axes = None if axes is None else source.integers(axes)
-        steps = None if steps is None else source.integers(steps)
-    axes = tuple(range(len(starts))) if axes is None else axes
-    axes = axes_indices(axes, source.rank(data))
+    axes = source.ints("axes")
+    axes = axes_indices(range(len(starts)) if axes is None else axes, source.rank(data))
+    steps = source.integers(steps) if steps is not None else ()
     steps = steps or (1,) * len(starts)
     dims = source.type(data).shape
     ends = [_whole_end(end, dims[axis]) for end, axis in zip(ends, axes, strict=True)]
@@ -61,8 +59,8 @@ def _from_front(count: int, fill: int, bounds: Expr) -> Expr:
 
 @exports("dyn.strided_slice")
 def _to_dynamic_slice(call: Call, target: Target) -> OnnxNode:
-    if attributes(call).slice_mode != "end" or target.opset < 10:
-        raise target.unwritable(call, "it has no ends, or they are no tensors")
+    fits = attributes(call).slice_mode == "end" and target.opset >= 10
+    target.require(fits, call, "it has no ends, or they are no tensors")
     data, *bounds = call.args
     parts = [_parts(bound) for bound in bounds]
     whole = min(_matching(first, fill) for (first, _), fill in zip(parts, (0, _OPEN, 1), strict=True))
@@ -98,8 +96,7 @@ def _behind(bounds: Expr, first: np.ndarray[Any, Any], rest: Expr | None, start:
 @exports("strided_slice")
 def _to_slice(call: Call, target: Target) -> OnnxNode:
     attrs, data = attributes(call), call.args[0]
-    if attrs.slice_mode != "end" or len(attrs.end) < len(attrs.begin):
-        raise target.unwritable(call, "it names no end")
+    target.require(attrs.slice_mode == "end" and len(attrs.end) >= len(attrs.begin), call, "it names no end")
     count = len(attrs.begin)
     axes = tuple(range(count)) if attrs.axes is None else attrs.axes
     strides = attrs.strides * count if len(attrs.strides) == 1 else attrs.strides
@@ -108,12 +105,9 @@ def _to_slice(call: Call, target: Target) -> OnnxNode:
     shape = target.call(data, "shape_of")
     if shape is not None and plain and count == 1 and target.opset >= 15 and attributes(shape).dtype == "int64":
         return OnnxNode("Shape", shape.args, {"start": attrs.begin[0], "end": attrs.end[0]})
-    if target.opset >= 10:
-        bounds = [attrs.begin, attrs.end, axes, *([] if plain else [strides])]
-        return OnnxNode("Slice", [data, *map(target.integers, bounds)])
-    if not plain:
-        raise target.unwritable(call, "slices have no steps")
-    return OnnxNode("Slice", [data], {"starts": attrs.begin, "ends": attrs.end, "axes": target.axes(axes, data)})
+    target.require(plain or target.opset >= 10, call, "slices have no steps")
+    said = {"starts": attrs.begin, "ends": attrs.end, "axes": target.axes(axes, data)}
+    return target.node("Slice", data, said if plain else {**said, "steps": strides})
 
 
 # ---- gathers
@@ -128,14 +122,12 @@ def _gather(source: Source) -> Result:
 @exports("take")
 def _to_gather(call: Call, target: Target) -> OnnxNode:
     attrs, data = attributes(call), call.args[0]
-    if attrs.batch_dims != 0:
-        raise target.unwritable(call, "a Gather has no batch dimensions")
+    target.require(attrs.batch_dims == 0, call, "a Gather has no batch dimensions")
     if attrs.axis is None:
         flat = OnnxNode("Reshape", [data, target.integers([-1])])
         return OnnxNode("Gather", [flat, _in_range(call, data, 0, target)], {"axis": 0})
-    return OnnxNode(
-        "Gather", [data, _in_range(call, data, attrs.axis, target)], {"axis": target.axis(attrs.axis, data)}
-    )
+    indices = _in_range(call, data, attrs.axis, target)
+    return OnnxNode("Gather", [data, indices], {"axis": target.axis(attrs.axis, data)})
 
 
 def _in_range(call: Call, data: Any, axis: int, target: Target) -> Operand:
@@ -163,46 +155,29 @@ def _in_range(call: Call, data: Any, axis: int, target: Target) -> Operand:
 def _pad(source: Source) -> Result:
     mode = source.string("mode", "constant")
     source.require(mode in ("constant", "edge", "reflect"), f"mode {mode} is not understood")
-    if source.opset < 11:
-        (data,) = source.arguments(1)
-        pads, fill, axes = source.ints("pads"), source.float("value", 0.0), None
-        value: Any = Constant(np.asarray(fill, source.type(data).dtype))
-    else:
-        data, pads, value, axes = source.optional(2, 4)
-        pads = source.integers(pads)
-        axes = None if axes is None else source.integers(axes)
-        fill = 0 if value is None else source.scalar(value)
-        value = Constant(np.asarray(fill, source.type(data).dtype))
-    rank = source.rank(data)
-    widths = _widths(pads, axes_indices(axes, rank), rank)
+    data, *_ = source.optional(1 if source.opset < 11 else 2, 4)
+    pads, rank = source.ints("pads"), source.rank(data)
+    axes = axes_indices(source.ints("axes"), rank)
+    fill = source.float("value" if source.opset < 11 else "constant_value", 0.0)
+    given = dict(zip(axes, zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
+    widths = [given.get(axis, (0, 0)) for axis in range(rank)]
     source.require(mode == "constant" or all(min(width) >= 0 for width in widths), "it crops")
+    value = Constant(np.asarray(fill, source.type(data).dtype))
     return build("nn.pad", data, value, pad_width=widths, pad_mode=mode)
 
 
-def _widths(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[tuple[int, int]]:
-    """(before, after) for each dimension from all begins followed by all ends."""
-    given = dict(zip(axes, zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
-    return [given.get(axis, (0, 0)) for axis in range(rank)]
-
-
-@exports("nn.pad")
+@exports("nn.pad", "nn.mirror_pad")
 def _to_pad(call: Call, target: Target) -> OnnxNode:
-    attrs, (data, value) = attributes(call), call.args
-    pads = [width[side] for side in (0, 1) for width in attrs.pad_width]
-    if target.opset < 11:
-        if not isinstance(value, Constant):
-            raise target.unwritable(call, "the value must be constant")
-        return OnnxNode("Pad", [data], {"mode": attrs.pad_mode, "pads": pads, "value": float(value.data.numpy())})
-    fill = [value] if attrs.pad_mode == "constant" else []
-    return OnnxNode("Pad", [data, target.integers(pads), *fill], {"mode": attrs.pad_mode})
-
-
-@exports("nn.mirror_pad")
-def _to_mirror_pad(call: Call, target: Target) -> OnnxNode:
-    attrs = attributes(call)
-    if attrs.mode != "REFLECT":
-        raise target.unwritable(call, "ONNX has no symmetric padding")
-    pads = [width[side] for side in (0, 1) for width in attrs.pad_width]
-    if target.opset < 11:
-        return OnnxNode("Pad", call.args, {"mode": "reflect", "pads": pads})
-    return OnnxNode("Pad", [*call.args, target.integers(pads)], {"mode": "reflect"})
+    attrs, (data, *value) = attributes(call), call.args
+    target.require(value or attrs.mode == "REFLECT", call, "ONNX has no symmetric padding")
+    said: dict[str, Any] = {
+        "mode": attrs.pad_mode if value else "reflect",
+        "pads": [width[side] for side in (0, 1) for width in attrs.pad_width],
+    }
+    for fill in value:
+        if target.opset < 11:
+            target.require(isinstance(fill, Constant), call, "the value must be constant")
+            said["value"] = float(fill.data.numpy())  # type: ignore[attr-defined]
+        elif attrs.pad_mode == "constant":
+            said["constant_value"] = fill
+    return target.node("Pad", data, said)

@@ -85,9 +85,7 @@ def _layer_norm(source: Source) -> Result:
 
 
 def _mean(data: Operand, axis: int, target: Target) -> OnnxNode:
-    if target.opset < 18:
-        return OnnxNode("ReduceMean", [data], {"axes": [axis], "keepdims": 1})
-    return OnnxNode("ReduceMean", [data, target.integers([axis])], {"keepdims": 1})
+    return target.node("ReduceMean", data, {"axes": [axis], "keepdims": 1})
 
 
 def _squared(data: Operand, call: Call, target: Target) -> OnnxNode:
@@ -144,8 +142,7 @@ def _instance_norm(source: Source) -> Result:
 def _to_instance_norm(call: Call, target: Target) -> OnnxNode:
     attrs = attributes(call)
     data, gamma, beta = call.args
-    if axis_index(attrs.axis, target.rank(data)) != 1:
-        raise target.unwritable(call, "channels must be axis 1")
+    target.require(axis_index(attrs.axis, target.rank(data)) == 1, call, "channels must be axis 1")
     return OnnxNode("InstanceNormalization", [data, *_affine(attrs, gamma, beta, target)], {"epsilon": attrs.epsilon})
 
 
@@ -163,8 +160,8 @@ def _group_norm(source: Source) -> Result:
 def _to_group_norm(call: Call, target: Target) -> OnnxNode:
     attrs = attributes(call)
     data, gamma, beta = call.args
-    if target.opset < 21 or axis_index(attrs.axis, target.rank(data)) != 1:
-        raise target.unwritable(call, "there is no normalization of groups along this axis")
+    fits = target.opset >= 21 and axis_index(attrs.axis, target.rank(data)) == 1
+    target.require(fits, call, "there is no normalization of groups along this axis")
     said = {"epsilon": attrs.epsilon, "num_groups": attrs.num_groups}
     return OnnxNode("GroupNormalization", [data, *_affine(attrs, gamma, beta, target)], said)
 
@@ -188,7 +185,7 @@ def _lrn(source: Source) -> Result:
 @exports("nn.lrn")
 def _to_lrn(call: Call, target: Target) -> OnnxNode:
     attrs = attributes(call)
-    if attrs.size % 2 == 0 or axis_index(attrs.axis, target.rank(call.args[0])) != 1:
-        raise target.unwritable(call, "the window must be of odd size and run along axis 1")
+    fits = attrs.size % 2 and axis_index(attrs.axis, target.rank(call.args[0])) == 1
+    target.require(fits, call, "the window must be of odd size and run along axis 1")
     said = {"alpha": attrs.alpha, "beta": attrs.beta, "bias": attrs.bias, "size": attrs.size}
     return OnnxNode("LRN", call.args, said)

@@ -21,14 +21,10 @@ _NAMES = {**_OF_NUMBERS, **_OF_FLOATS}
 _TYPES = {name: op_type for op_type, name in _NAMES.items()}
 
 
-def _axes_input_since(op_type: str) -> int:
-    return 13 if op_type == "ReduceSum" else 18
-
-
 @imports(*_NAMES)
 def _reduce(source: Source) -> Result:
     data, _ = source.optional(1, 2)
-    axes = source.ints_of("axes", 1, since=_axes_input_since(source.op_type))
+    axes = source.ints("axes")
     keepdims = bool(source.int("keepdims", 1))
     if source.int("noop_with_empty_axes", 0) and not axes:
         return data  # type: ignore[no-any-return]
@@ -41,16 +37,9 @@ def _reduce(source: Source) -> Result:
 @exports(*_TYPES)
 def _to_reduce(call: Call, target: Target) -> OnnxNode:
     attrs, data = attributes(call), call.args[0]
-    op_type = _TYPES[op_name(call)]
-    axes = attrs.axis
-    if attrs.exclude:
-        axes = axes_indices(attrs.axis, target.rank(data), True)
-    said = {"keepdims": int(attrs.keepdims)}
-    if axes is None:
-        return OnnxNode(op_type, [data], said)
-    if target.opset < _axes_input_since(op_type):
-        return OnnxNode(op_type, [data], {**said, "axes": target.axes(axes, data)})
-    return OnnxNode(op_type, [data, target.integers(axes)], said)
+    axes = axes_indices(attrs.axis, target.rank(data), True) if attrs.exclude else attrs.axis
+    said = {} if axes is None else {"axes": target.axes(axes, data)}
+    return target.node(_TYPES[op_name(call)], data, {"keepdims": int(attrs.keepdims), **said})
 
 
 @imports("ArgMax", "ArgMin")
@@ -66,8 +55,7 @@ def _arg_reduce(source: Source) -> Result:
 def arg_node(call: Call, target: Target) -> OnnxNode:
     """ArgMax or ArgMin, whose result is int64."""
     attrs = attributes(call)
-    if attrs.axis is None or len(attrs.axis) != 1 or attrs.exclude:
-        raise target.unwritable(call, "ONNX searches along one axis")
+    target.require(attrs.axis and len(attrs.axis) == 1 and not attrs.exclude, call, "ONNX searches along one axis")
     said = {"axis": attrs.axis[0], "keepdims": int(attrs.keepdims)}
     if attrs.select_last_index:
         said["select_last_index"] = 1

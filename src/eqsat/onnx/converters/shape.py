@@ -75,8 +75,7 @@ def _to_reshape(call: Call, target: Target) -> OnnxNode:
 def _reshape_node(data: Expr, newshape: Sequence[int], allowzero: bool, target: Target) -> OnnxNode:
     said = {}
     if allowzero and 0 in newshape:
-        if target.opset < 14:
-            raise target.unwritable(Call(data, ()), "a reshape to no elements needs opset 14")
+        target.require(target.opset >= 14, Call(data, ()), "a reshape to no elements needs opset 14")
         said["allowzero"] = 1
     return OnnxNode("Reshape", [data, target.integers(newshape)], said)
 
@@ -95,8 +94,7 @@ def _to_dyn_reshape(call: Call, target: Target) -> OnnxNode:
 @exports("reshape_like", "contrib_reverse_reshape")
 def _to_static_reshape(call: Call, target: Target) -> OnnxNode:
     newshape = reshaped_to(target.type(call).shape)
-    if newshape.count(-1) > 1:
-        raise target.unwritable(call, "more than one dimension is not known")
+    target.require(newshape.count(-1) < 2, call, "more than one dimension is not known")
     return _reshape_node(call.args[0], newshape, 0 in newshape, target)
 
 
@@ -123,7 +121,7 @@ def _to_flatten(call: Call, target: Target) -> OnnxNode:
 @imports("Squeeze")
 def _squeeze(source: Source) -> Result:
     data, _ = source.optional(1, 2)
-    axes = source.ints_of("axes", 1, since=13)
+    axes = source.ints("axes")
     if axes is None:
         source.static_shape(data)
     return build("squeeze", data, axis=axes)
@@ -132,17 +130,13 @@ def _squeeze(source: Source) -> Result:
 @exports("squeeze")
 def _to_squeeze(call: Call, target: Target) -> OnnxNode:
     axes, data = attributes(call).axis, call.args[0]
-    if axes is None:
-        return OnnxNode("Squeeze", [data])
-    if target.opset < 13:
-        return OnnxNode("Squeeze", [data], {"axes": target.axes(axes, data)})
-    return OnnxNode("Squeeze", [data, target.integers(axes)])
+    return target.node("Squeeze", data, {} if axes is None else {"axes": target.axes(axes, data)})
 
 
 @imports("Unsqueeze")
 def _unsqueeze(source: Source) -> Result:
     data, _ = source.optional(1, 2)
-    axes = source.ints_of("axes", 1, since=13)
+    axes = source.ints("axes")
     source.require(axes, "its axes are not given")
     rank = source.rank(data)
     places = sorted(axes_indices(axes, rank + len(axes)))
@@ -202,7 +196,7 @@ def _to_stack(call: Call, target: Target) -> OnnxNode:
 def _split(source: Source) -> Result:
     data, _ = source.optional(1, 2)
     axis = axis_index(source.int("axis", 0), source.rank(data))
-    sizes = source.ints_of("split", 1, since=13)
+    sizes = source.ints("split")
     count = len(source.node.outputs)
     if source.opset >= 18 and source.int("num_outputs", count) != count:  # ONNX's inference makes a shape for each
         raise Declined("num_outputs is not their number", [UNKNOWN] * count)
@@ -224,19 +218,14 @@ def _to_split(call: Call, target: Target) -> OnnxNode:
     types = target.types[call]
     if not isinstance(types, TupleType):
         raise target.unwritable(call, "the types of its parts are not known")
-    axis = target.axis(attrs.axis, data)
+    axis, count = target.axis(attrs.axis, data), len(types.fields)
     place = axis_index(attrs.axis, target.rank(data))
-    count = len(types.fields)
     sizes = [field.shape[place] for field in types.fields]  # type: ignore[attr-defined]
     known = all(isinstance(size, int) for size in sizes)
-    if not known and not isinstance(attrs.indices_or_sections, int):
-        raise target.unwritable(call, "the size of a part is not known")
-    if not known:
-        said = {"axis": axis, "num_outputs": count if target.opset >= 18 else None}
-        return OnnxNode("Split", [data], said, outputs=count)
-    if target.opset < 13:
-        return OnnxNode("Split", [data], {"axis": axis, "split": sizes}, outputs=count)
-    return OnnxNode("Split", [data, target.integers(sizes)], {"axis": axis}, outputs=count)
+    if known:
+        return target.node("Split", data, {"axis": axis, "split": sizes}, outputs=count)
+    target.require(isinstance(attrs.indices_or_sections, int), call, "the size of a part is not known")
+    return OnnxNode("Split", [data], {"axis": axis, "num_outputs": count if target.opset >= 18 else None}, outputs=count)
 
 
 # ---- repeating
@@ -286,6 +275,5 @@ def _tile(source: Source) -> Result:
 def _to_tile(call: Call, target: Target) -> OnnxNode:
     data, reps = call.args[0], attributes(call).reps
     rank = target.rank(data)
-    if len(reps) > rank:
-        raise target.unwritable(call, "it repeats along more dimensions than there are")
+    target.require(len(reps) <= rank, call, "it repeats along more dimensions than there are")
     return OnnxNode("Tile", [data, target.integers((1,) * (rank - len(reps)) + reps)])

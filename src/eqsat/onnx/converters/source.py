@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -58,6 +59,14 @@ def importer_of(op_type: str) -> Importer | None:
 def is_standard(op_type: str, opset: int) -> bool:
     """Return whether the standard operators of an opset include ``op_type``."""
     return bool(defs.has(op_type, max_inclusive_version=opset))
+
+
+@cache
+def input_names(op_type: str, opset: int) -> tuple[str, ...]:
+    """Return the names of the inputs of a standard operator, none if the opset does not have it."""
+    if not is_standard(op_type, opset):
+        return ()
+    return tuple(each.name for each in defs.get_schema(op_type, opset).inputs)
 
 
 def build(name: str, *args: Expr, **attrs: Any) -> Call:
@@ -128,7 +137,9 @@ class Source:
     def optional(self, least: int, most: int) -> list[Any]:
         """Return ``most`` inputs, with None for those that are left out; decline if one of the first ``least`` is."""
         padded = [*self.inputs, *[None] * (most - len(self.inputs))]
-        self.require(len(padded) == most and None not in padded[:least], f"it has not {least} to {most} inputs")
+        known = len(input_names(self.op_type, self.opset)) or most
+        fits = len(self.inputs) <= known and len(padded) == most and None not in padded[:least]
+        self.require(fits, f"it has not {least} to {most} inputs")
         return padded
 
     def used_outputs(self) -> int:
@@ -194,21 +205,23 @@ class Source:
         self.require(not attr.is_ref() and attr.type == kind, f"attribute {name} is of an unusual kind")
         return attr.value
 
-    def ints_of(self, name: str, index: int, since: int) -> Any:
-        """Return the list that is attribute ``name`` before opset ``since`` and input ``index`` from then on."""
-        if self.opset < since:
-            return self.ints(name)
-        expr = self.inputs[index] if index < len(self.inputs) else None
-        return None if expr is None else self.integers(expr)
-
     def int(self, name: str, default: Any = None) -> Any:
         return self._attribute(name, ir.AttributeType.INT, default)
 
-    def ints(self, name: str, default: Any = None) -> Any:
-        return self._attribute(name, ir.AttributeType.INTS, default)
+    def ints(self, name: str) -> Any:
+        """Return a list: of an attribute, or of the constant input that it is in newer opsets."""
+        return self._given(name, self.integers, ir.AttributeType.INTS, None)
 
     def float(self, name: str, default: Any = None) -> Any:
-        return self._attribute(name, ir.AttributeType.FLOAT, default)
+        """Return a number: an attribute, or the constant input that it is in newer opsets."""
+        return self._given(name, self.scalar, ir.AttributeType.FLOAT, default)
+
+    def _given(self, name: str, read: Callable[[Expr], Any], kind: ir.AttributeType, default: Any) -> Any:
+        names = input_names(self.op_type, self.opset)
+        if name not in names:
+            return self._attribute(name, kind, default)
+        expr = next(islice(self.inputs, names.index(name), None), None)
+        return default if expr is None else read(expr)
 
     def floats(self, name: str) -> Any:
         return self._attribute(name, ir.AttributeType.FLOATS, None)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
-from onnx import defs
 
 from eqsat.errors import ModelError
-from eqsat.onnx.converters.source import is_standard
+from eqsat.onnx.converters.source import input_names, is_standard
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op.types import axes_indices, axis_index
 from eqsat.relay.ty import Any as AnyDim
@@ -144,6 +142,21 @@ class Target:
             raise ModelError(f"cannot write to ONNX: a list of tensors is made by {_name(expr)}")
         return expr.fields
 
+    def node(self, op_type: str, data: Operand, said: Mapping[str, Any], outputs: int = 1) -> OnnxNode:
+        """Return a node over ``data`` whose other inputs, lists of integers, are attributes in older opsets.
+
+        Args:
+            op_type: its type.
+            data: its first input.
+            said: what it says beside that: values by name, in the order of the inputs.
+            outputs: how many outputs it has.
+        """
+        names = input_names(op_type, self.opset)
+        inputs = [said[name] for name in names if name in said]
+        lists = [self.integers(each) if isinstance(each, (list, tuple)) else each for each in inputs]
+        attributes = {name: value for name, value in said.items() if name not in names}
+        return OnnxNode(op_type, [data, *lists], attributes, outputs=outputs)
+
     def along_axis(self, vector: Expr, axis: int, rank: int) -> Operand:
         """Return a vector in the shape that broadcasts along ``axis`` of a tensor of ``rank`` dimensions."""
         after = rank - 1 - axis
@@ -155,9 +168,7 @@ class Target:
 
     def unsqueezed(self, data: Expr, axes: Sequence[int]) -> OnnxNode:
         """Return a node that inserts dimensions of 1 into ``data``, at ``axes`` of the result."""
-        if self.opset < 13:
-            return OnnxNode("Unsqueeze", [data], {"axes": list(axes)})
-        return OnnxNode("Unsqueeze", [data, self.integers(axes)])
+        return self.node("Unsqueeze", data, {"axes": list(axes)})
 
     def transposed(self, data: Expr, order: Sequence[int]) -> Operand:
         """Return ``data`` with its dimensions in another order, as an array if it is a constant."""
@@ -182,17 +193,14 @@ class Target:
         """Return whether the standard operators of this opset include ``op_type``."""
         return is_standard(op_type, self.opset)
 
+    def require(self, condition: object, call: Call, why: str) -> None:
+        """Raise the error of :meth:`unwritable` unless ``condition`` holds."""
+        if not condition:
+            raise self.unwritable(call, why)
+
     def unwritable(self, call: Call, why: str) -> ModelError:
         """Return the error that says that ``call`` has no ONNX form, and why."""
         return ModelError(f"cannot write {_name(call)} to ONNX opset {self.opset}: {why}")
-
-
-@cache
-def input_names(op_type: str, opset: int) -> tuple[str, ...]:
-    """Return the names of the inputs of a standard operator, none if the opset does not have it."""
-    if not is_standard(op_type, opset):
-        return ()
-    return tuple(each.name for each in defs.get_schema(op_type, opset).inputs)
 
 
 def expressions(node: OnnxNode) -> Iterator[Expr]:
