@@ -121,7 +121,7 @@ class _AskedTarget(Target):
             self.inner = arguments[index] = _stand_in_call(inner, below, types)
             flat[index : index + 1] = below
         super().__init__(opset, types, Counter() if self.inner is None else Counter([self.inner]))
-        self.node = node
+        self.cost_node = node
         self.asked = _stand_in_call(node, arguments, types)
         self.places: dict[Expr, int] = {}
         for place, argument in enumerate(flat):
@@ -234,7 +234,7 @@ class _Reader:
     def _opaque(self, node: OnnxNode, arguments: Sequence[Expr | None]) -> CostNode:
         """Return what a cost model sees of a node that the importer does not understand."""
         types = tuple([self.types.get(argument) for argument in arguments if argument is not None])
-        return CostNode(f"onnx.{node.op_type}", None, types, self.target.node.type)
+        return CostNode(f"onnx.{node.op_type}", None, types, self.target.cost_node.type)
 
     def _constant(self, data: np.ndarray[Any, Any]) -> Expr:
         expr = Constant(data)

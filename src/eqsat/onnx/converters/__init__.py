@@ -9,30 +9,21 @@ An operator that ONNX has too, with the same inputs and attributes, takes one li
   :class:`~eqsat.onnx.converters.target.OnnxNode` to write, or an expression of equal value.
 """
 
-from eqsat.onnx.converters import (
+from eqsat.onnx.converters import (  # noqa: F401 - each fills the tables of importers and exporters
     activation,
     alike,
     arithmetic,
-    casts,
-    convolution,
+    axes,
     creation,
+    dtypes,
     indexing,
     matrix,
     normalization,
-    ordering,
-    places,
-    pooling,
-    quantized,
-    reduction,
     resizing,
-    sequences,
     shape,
-)
+    windows,
+)  # fmt: skip
 from eqsat.onnx.converters.source import Declined, Source, importer_of
 from eqsat.onnx.converters.target import OnnxNode, Target, exporter_of
 
-__all__ = [
-    "Declined", "OnnxNode", "Source", "Target", "activation", "alike", "arithmetic", "casts", "convolution", "creation",
-    "exporter_of", "importer_of", "indexing", "matrix", "normalization", "ordering", "places", "pooling", "quantized",
-    "reduction", "resizing", "sequences", "shape",
-]  # fmt: skip
+__all__ = ["Declined", "OnnxNode", "Source", "Target", "exporter_of", "importer_of"]

@@ -21,7 +21,7 @@ def _clip(source: Source) -> Result:
     low, high = source.float("min"), source.float("max")
     bounds = [bound for bound in (low, high) if bound is not None]
     if not bounds:
-        return data
+        return data  # type: ignore[no-any-return]
     source.type(data)  # bounds are written in its dtype
     source.require(all(float(bound) == bound for bound in bounds), "a bound is no float")
     source.require(len(bounds) < 2 or low <= high, "its bounds are in the wrong order")
@@ -46,11 +46,6 @@ def _bound(bound: float, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 # ---- relatives of relu
-
-
-@imports("LeakyRelu")
-def _leaky_relu(source: Source) -> Result:
-    return build("nn.leaky_relu", *source.arguments(1), alpha=source.float("alpha", 0.01))
 
 
 @imports("PRelu")
@@ -93,11 +88,6 @@ def _to_mish(call: Call, target: Target) -> OnnxNode:
     if target.has("Mish"):
         return OnnxNode("Mish", call.args)
     return OnnxNode("Mul", [*call.args, OnnxNode("Tanh", [OnnxNode("Softplus", call.args)])])
-
-
-@imports("Gelu")
-def _gelu(source: Source) -> Result:
-    return build("nn.gelu", *source.arguments(1), approximate=source.string("approximate", "none"))
 
 
 @exports("nn.gelu")

@@ -1,7 +1,7 @@
 """Operators that ONNX has too: the tables of those that need no importer or exporter of their own.
 
-Such an operator has the inputs of its ONNX namesake, in the same order, and attributes of the same names, kinds and
-defaults. One line in a table here is all that the front end needs to know of it.
+Such an operator has the inputs of its ONNX namesake, in the same order, and attributes of the same names and kinds.
+One line in a table here is all that the front end needs to know of it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ ALIKE = {
     "erf": "Erf",
     "exp": "Exp",
     "floor": "Floor",
+    "gather": "GatherElements",
     "greater": "Greater",
     "isnan": "IsNaN",
     "less": "Less",
@@ -45,6 +46,7 @@ ALIKE = {
     "nn.celu": "Celu",
     "nn.elu": "Elu",
     "nn.hard_sigmoid": "HardSigmoid",
+    "nn.leaky_relu": "LeakyRelu",
     "nn.relu": "Relu",
     "nn.selu": "Selu",
     "nn.shrink": "Shrink",
@@ -67,10 +69,12 @@ ALIKE = {
 READ_ALIKE = {
     "Add": "add",
     "Div": "divide",
+    "Gelu": "nn.gelu",
     "GreaterOrEqual": "greater_equal",
     "HardSwish": "hardswish",
     "Identity": "copy",
     "LessOrEqual": "less_equal",
+    "MatMul": "nn.matmul",
     "Mish": "nn.mish",
     "Swish": "nn.swish",
 }
@@ -83,7 +87,6 @@ WRITTEN_ALIKE = {
     "isinf": "IsInf",
     "maximum": "Max",
     "minimum": "Min",
-    "nn.leaky_relu": "LeakyRelu",
     "power": "Pow",
 }
 """Operator of the IR -> ONNX operator, which has an importer of its own or is read as another operator."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -47,12 +46,7 @@ def _fold_pairwise(source: Source) -> Result:
 @imports("Reciprocal")
 def _reciprocal(source: Source) -> Result:
     (data,) = source.arguments(1)
-    return build("divide", number_like(source, 1, data), data)
-
-
-def number_like(source: Source, value: float, data: Expr) -> Constant:
-    """A scalar constant of the dtype of ``data``."""
-    return Constant(np.asarray(value, source.type(data).dtype))
+    return build("divide", Constant(np.asarray(1, source.type(data).dtype)), data)
 
 
 @exports("divide")
@@ -71,11 +65,7 @@ def _to_rsqrt(call: Call, target: Target) -> OnnxNode:
 @exports("log2", "log10")
 def _to_log(call: Call, target: Target) -> OnnxNode:
     base = math.log(2 if op_name(call) == "log2" else 10)
-    return OnnxNode("Div", [OnnxNode("Log", call.args), _scalar(target, base, call.args[0])])
-
-
-def _scalar(target: Target, value: float, like: Expr) -> np.ndarray[Any, Any]:
-    return np.asarray(value, target.type(like).dtype)
+    return OnnxNode("Div", [OnnxNode("Log", call.args), np.asarray(base, target.type(call.args[0]).dtype)])
 
 
 # ---- powers, remainders, shifts
@@ -118,14 +108,9 @@ def _bit_shift(source: Source) -> Result:
     return build("left_shift" if source.string("direction") == "LEFT" else "right_shift", *source.arguments(2))
 
 
-@exports("left_shift")
-def _to_left_shift(call: Call, target: Target) -> OnnxNode:
-    return OnnxNode("BitShift", call.args, {"direction": "LEFT"})
-
-
-@exports("right_shift")
-def _to_right_shift(call: Call, target: Target) -> OnnxNode:
-    return OnnxNode("BitShift", call.args, {"direction": "RIGHT"})
+@exports("left_shift", "right_shift")
+def _to_bit_shift(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("BitShift", call.args, {"direction": "LEFT" if op_name(call) == "left_shift" else "RIGHT"})
 
 
 # ---- comparisons
@@ -136,18 +121,12 @@ def _to_not_equal(call: Call, target: Target) -> OnnxNode:
     return OnnxNode("Not", [OnnxNode("Equal", call.args)])
 
 
-@exports("less_equal")
-def _to_less_equal(call: Call, target: Target) -> OnnxNode:
-    if target.has("LessOrEqual"):
-        return OnnxNode("LessOrEqual", call.args)
-    return OnnxNode("Or", [OnnxNode("Less", call.args), OnnxNode("Equal", call.args)])
-
-
-@exports("greater_equal")
-def _to_greater_equal(call: Call, target: Target) -> OnnxNode:
-    if target.has("GreaterOrEqual"):
-        return OnnxNode("GreaterOrEqual", call.args)
-    return OnnxNode("Or", [OnnxNode("Greater", call.args), OnnxNode("Equal", call.args)])
+@exports("less_equal", "greater_equal")
+def _to_or_equal(call: Call, target: Target) -> OnnxNode:
+    strict = "Less" if op_name(call) == "less_equal" else "Greater"
+    if target.has(f"{strict}OrEqual"):
+        return OnnxNode(f"{strict}OrEqual", call.args)
+    return OnnxNode("Or", [OnnxNode(strict, call.args), OnnxNode("Equal", call.args)])
 
 
 @imports("IsInf")

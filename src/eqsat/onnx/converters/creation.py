@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from eqsat.onnx.converters.source import Result, Source, build, imports
-from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports, op_name
-from eqsat.onnx.types import DTYPES, element_type
+from eqsat.onnx.converters.target import OnnxNode, Target, attributes, cast, exports, op_name
+from eqsat.onnx.types import DTYPES
 from eqsat.relay.expr import Call, Constant
 
 _LARGEST_RANGE = 1 << 16
@@ -46,8 +46,8 @@ def _filled(call: Call, shape: Any, dtype: str, target: Target) -> OnnxNode:
     dtype = dtype or target.type(value).dtype
     if isinstance(value, Constant):
         return OnnxNode("ConstantOfShape", [shape], {"value": value.data.numpy().astype(dtype).reshape(1)})
-    cast = OnnxNode("Cast", [value], {"to": element_type(dtype).value})
-    return OnnxNode("Expand", [value if target.type(value).dtype == dtype else cast, shape])
+    filled = value if target.type(value).dtype == dtype else cast(value, dtype)
+    return OnnxNode("Expand", [filled, shape])
 
 
 @exports("full_like", "zeros_like", "ones_like")
@@ -77,9 +77,7 @@ def _range(source: Source) -> Result:
 def _to_range(call: Call, target: Target) -> OnnxNode:
     node = OnnxNode("Range", call.args)
     dtype = attributes(call).dtype
-    if dtype == target.type(call.args[0]).dtype:
-        return node
-    return OnnxNode("Cast", [node], {"to": element_type(dtype).value})
+    return node if dtype == target.type(call.args[0]).dtype else cast(node, dtype)
 
 
 @imports("EyeLike")

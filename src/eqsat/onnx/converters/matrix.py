@@ -14,17 +14,11 @@ from eqsat.relay.ty import TensorType
 PRODUCTS = ("nn.dense", "nn.matmul")
 
 
-@imports("MatMul")
-def _matmul(source: Source) -> Result:
-    return build("nn.matmul", *source.arguments(2))
-
-
 @imports("Gemm")
 def _gemm(source: Source) -> Result:
     a, b, c = source.optional(2, 3)
     source.require(source.float("alpha", 1.0) == 1.0, "alpha is not 1")
-    beta = source.float("beta", 1.0)
-    source.require(c is None or beta == 1.0, "beta is not 1")
+    source.require(source.float("beta", 1.0) == 1.0 or c is None, "beta is not 1")
     source.require(source.rank(a) == source.rank(b) == 2, "its operands are no matrices")
     transpose_a, transpose_b = bool(source.int("transA", 0)), bool(source.int("transB", 0))
     if transpose_b and not transpose_a:
@@ -52,11 +46,10 @@ def _to_product(call: Call, target: Target) -> OnnxNode:
 
 def _operands(call: Call, target: Target) -> tuple[Expr, Expr, bool, bool]:
     attrs = attributes(call)
-    if attrs.out_dtype and attrs.out_dtype != target.type(call.args[0]).dtype:
-        raise target.unwritable(call, "the result has another dtype than the operands")
-    if op_name(call) == "nn.dense":
-        return call.args[0], call.args[1], False, True
-    return call.args[0], call.args[1], attrs.transpose_a, attrs.transpose_b
+    a, b = call.args
+    same = not attrs.out_dtype or attrs.out_dtype == target.type(a).dtype
+    target.require(same, call, "the result has another dtype than the operands")
+    return (a, b, False, True) if op_name(call) == "nn.dense" else (a, b, attrs.transpose_a, attrs.transpose_b)
 
 
 def _turned(operand: Expr, transpose: bool, target: Target) -> Operand:
@@ -151,8 +144,7 @@ def _rotary_embedding(source: Source) -> Result:
 
 @exports("nn.rotary_embedding")
 def _to_rotary_embedding(call: Call, target: Target) -> OnnxNode:
-    if not target.has("RotaryEmbedding"):
-        raise target.unwritable(call, "there is no such operator")
+    target.require(target.has("RotaryEmbedding"), call, "there is no such operator")
     return OnnxNode("RotaryEmbedding", call.args, {"num_heads": attributes(call).heads or None})
 
 
@@ -164,8 +156,8 @@ def _to_attention(call: Call, target: Target) -> OnnxNode:
         heads = {"q_num_heads": attrs.query_heads or None, "kv_num_heads": attrs.key_heads or None}
         return OnnxNode("Attention", call.args, {"scale": scale, "is_causal": int(attrs.causal) or None, **heads})
     plain = target.type(query).shape[1] == target.type(key).shape[1] and not attrs.query_heads and not attrs.causal
-    if not plain or any(target.type(part).dtype == "bool" for part in mask):
-        raise target.unwritable(call, "its heads are joined or in groups, or some keys are left out")
+    plain = plain and all(target.type(part).dtype != "bool" for part in mask)
+    target.require(plain, call, "its heads are joined or in groups, or some keys are left out")
     scores = OnnxNode("MatMul", [query, OnnxNode("Transpose", [key], {"perm": [0, 1, 3, 2]})])
     scaled = OnnxNode("Mul", [scores, np.asarray(scale, target.type(query).dtype)])
     masked = OnnxNode("Add", [scaled, *mask]) if mask else scaled

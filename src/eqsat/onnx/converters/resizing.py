@@ -62,16 +62,13 @@ def _resize(source: Source) -> Result:
     source.require(mode in _METHODS, f"mode {mode} is not understood")
     method = _METHODS[mode]
     if source.opset < 11:
-        shape = source.type(data).shape[2:]
-        source.require(method != "nearest_neighbor" or all(map(_is_up, shape, sizes)), "it rounds up")
+        dims = zip(source.type(data).shape[2:], sizes, strict=True)
+        grows = all(isinstance(dim, int) and dim <= size for dim, size in dims)
+        source.require(method != "nearest_neighbor" or grows, "it rounds up")
         said: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "rounding_method": "floor"}
     else:
         said = _interpolation(source)
     return build(f"image.resize{rank}d", data, size=tuple(sizes), method=method, **said)
-
-
-def _is_up(dim: Any, size: int) -> bool:
-    return isinstance(dim, int) and dim <= size
 
 
 def _interpolation(source: Source) -> dict[str, Any]:
@@ -93,8 +90,8 @@ def _to_resize(call: Call, target: Target) -> OnnxNode:
     attrs, (data,) = attributes(call), call.args
     ty = target.type(data)
     mode, rank = attrs.coordinate_transformation_mode, len(attrs.size)
-    if attrs.layout != channels_first(rank) or mode == _CROP or (attrs.out_dtype or ty.dtype) != ty.dtype:
-        raise target.unwritable(call, "the layout, the coordinates or the dtype differ")
+    fits = attrs.layout == channels_first(rank) and mode != _CROP and (attrs.out_dtype or ty.dtype) == ty.dtype
+    target.require(fits, call, "the layout, the coordinates or the dtype differ")
     scales = _scales(ty.shape[2:], attrs.size)
     if target.opset < 11:
         return _to_old_resize(call, scales, target)
@@ -123,8 +120,7 @@ def _rounding(call: Call, target: Target) -> dict[str, Any]:
     rounding = attrs.rounding_method or (
         "round" if attrs.coordinate_transformation_mode == "align_corners" else "floor"
     )
-    if rounding == "round":
-        raise target.unwritable(call, "ONNX does not round to even")
+    target.require(rounding != "round", call, "ONNX does not round to even")
     return {"nearest_mode": rounding}
 
 
@@ -154,9 +150,8 @@ def _trade(source: Source) -> Result:
 @exports("nn.depth_to_space", "nn.space_to_depth")
 def _to_trade(call: Call, target: Target) -> OnnxNode:
     attrs = attributes(call)
-    if attrs.layout != "NCHW" or (attrs.get("mode", "DCR") != "DCR" and target.opset < 11):
-        raise target.unwritable(call, "there is no such order of channels")
-    if op_name(call) == "nn.space_to_depth":
-        return OnnxNode("SpaceToDepth", call.args, {"blocksize": attrs.block_size})
-    mode = attrs.mode if attrs.mode != "DCR" else None
-    return OnnxNode("DepthToSpace", call.args, {"blocksize": attrs.block_size, "mode": mode})
+    mode = None if attrs.get("mode", "DCR") == "DCR" else attrs.mode
+    fits = attrs.layout == "NCHW" and (mode is None or target.opset >= 11)
+    target.require(fits, call, "there is no such order of channels")
+    op_type = "SpaceToDepth" if op_name(call) == "nn.space_to_depth" else "DepthToSpace"
+    return OnnxNode(op_type, call.args, {"blocksize": attrs.block_size, "mode": mode})

@@ -1,4 +1,4 @@
-"""Operators that change the shape or the order of elements."""
+"""Operators that change the shape or the order of elements, and sequences of parts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
-from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports
-from eqsat.onnx.types import UNKNOWN, element_type
+from eqsat.onnx.converters.target import OnnxNode, Target, attributes, cast, exports
+from eqsat.onnx.types import UNKNOWN
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from eqsat.relay.op.shape import reshape_codes
@@ -41,7 +42,7 @@ def _shape(source: Source) -> Result:
 def _to_shape(call: Call, target: Target) -> OnnxNode:
     node = OnnxNode("Shape", call.args)
     dtype = attributes(call).dtype
-    return node if dtype == "int64" else OnnxNode("Cast", [node], {"to": element_type(dtype).value})
+    return node if dtype == "int64" else cast(node, dtype)
 
 
 @imports("Size")
@@ -225,7 +226,9 @@ def _to_split(call: Call, target: Target) -> OnnxNode:
     if known:
         return target.node("Split", data, {"axis": axis, "split": sizes}, outputs=count)
     target.require(isinstance(attrs.indices_or_sections, int), call, "the size of a part is not known")
-    return OnnxNode("Split", [data], {"axis": axis, "num_outputs": count if target.opset >= 18 else None}, outputs=count)
+    return OnnxNode(
+        "Split", [data], {"axis": axis, "num_outputs": count if target.opset >= 18 else None}, outputs=count
+    )
 
 
 # ---- repeating
@@ -277,3 +280,62 @@ def _to_tile(call: Call, target: Target) -> OnnxNode:
     rank = target.rank(data)
     target.require(len(reps) <= rank, call, "it repeats along more dimensions than there are")
     return OnnxNode("Tile", [data, target.integers((1,) * (rank - len(reps)) + reps)])
+
+
+# ---- sequences that are taken apart or put together at once: a split's parts, the parts of a concatenation
+
+# A sequence is a tuple in the IR, and is not written: its producer is understood only where all that use it are.
+
+
+def _require_users(source: Source) -> None:
+    """Decline unless all users of the sequence take one element at a constant place, or join them all."""
+    (sequence,) = source.node.outputs
+    source.require(not sequence.is_graph_output(), "its sequence is an output")
+    for node, index in sequence.uses():
+        joins = node.op_type == "ConcatFromSequence"
+        place = node.inputs[1] if node.op_type == "SequenceAt" and index == 0 else None
+        taken = place is not None and ir.convenience.get_const_tensor(place) is not None
+        source.require(node.domain == "" and (joins or taken), "its sequence is not taken apart at once")
+
+
+@imports("SplitToSequence")
+def _split_to_sequence(source: Source) -> Result:
+    _require_users(source)
+    data, split = source.optional(2, 2)
+    source.ignore("keepdims")  # of parts without sizes
+    axis = axis_index(source.int("axis", 0), source.rank(data))
+    if source.rank(split) == 0:
+        dim, size = source.type(data).shape[axis], source.scalar(split)
+        if not isinstance(dim, int):
+            source.decline("the number of parts is not known")
+        cuts = tuple(range(size, dim, size))
+    else:
+        cuts = tuple(accumulate(source.integers(split)))[:-1]
+    return [build("split", data, indices_or_sections=cuts, axis=axis)]
+
+
+@imports("SequenceConstruct")
+def _sequence_construct(source: Source) -> Result:
+    _require_users(source)
+    return Tuple(source.arguments(len(source.inputs)))
+
+
+@imports("SequenceAt")
+def _sequence_at(source: Source) -> Result:
+    sequence, place = source.arguments(2)
+    ty = source.types[sequence]
+    if not isinstance(sequence, (Call, Tuple)) or not isinstance(ty, TupleType):
+        source.decline("its sequence is not known")
+    index = axis_index(source.scalar(place), len(ty.fields))
+    return sequence.fields[index] if isinstance(sequence, Tuple) else TupleGetItem(sequence, index)
+
+
+@imports("ConcatFromSequence")
+def _concat_from_sequence(source: Source) -> Result:
+    (sequence,) = source.arguments(1)
+    ty = source.types[sequence]
+    if not isinstance(ty, TupleType):
+        source.decline("its sequence is not known")
+    fields = [TupleGetItem(sequence, index) for index in range(len(ty.fields))]
+    parts = Tuple(sequence.fields if isinstance(sequence, Tuple) else fields)
+    return build("stack" if source.int("new_axis", 0) else "concatenate", parts, axis=source.int("axis"))

@@ -84,6 +84,14 @@ _KINDS = {
 }
 
 
+@cache
+def _defaults(op_type: str, opset: int) -> Mapping[str, Any]:
+    """Return the default of each attribute of a standard operator, or None where it has none."""
+    attributes = defs.get_schema(op_type, opset).attributes
+    given = {name: attribute.default_value for name, attribute in attributes.items()}
+    return {name: ir.from_proto(default).value if default.name else None for name, default in given.items()}
+
+
 class Source:
     """One ONNX node, together with the expressions of its inputs.
 
@@ -230,8 +238,12 @@ class Source:
         return self._attribute(name, ir.AttributeType.STRING, default)
 
     def field(self, field: Field) -> Any:
-        """Return the attribute that has the name and kind of an operator's field, or the field's default."""
-        return self._attribute(field.name, _KINDS[field.kind], field.default)
+        """Return the attribute that has the name and kind of an operator's field, or ONNX's default, or the field's."""
+        defaults = _defaults(self.op_type, self.opset)
+        if field.name not in defaults:
+            return field.default
+        default = defaults[field.name]
+        return self._attribute(field.name, _KINDS[field.kind], field.default if default is None else default)
 
     def tensor(self, name: str) -> Any:
         """Return the value of a tensor attribute, or None if the node does not have it."""

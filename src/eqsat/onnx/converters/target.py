@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from eqsat.errors import ModelError
 from eqsat.onnx.converters.source import input_names, is_standard
+from eqsat.onnx.types import element_type
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op.types import axes_indices, axis_index
 from eqsat.relay.ty import Any as AnyDim
@@ -212,6 +213,11 @@ def expressions(node: OnnxNode) -> Iterator[Expr]:
             operands += reversed(operand.inputs)
         elif isinstance(operand, Expr):
             yield operand
+
+
+def cast(data: Operand, dtype: str) -> OnnxNode:
+    """Return a node that converts the elements of ``data``."""
+    return OnnxNode("Cast", [data], {"to": element_type(dtype).value})
 
 
 def attributes(call: Call) -> Any:

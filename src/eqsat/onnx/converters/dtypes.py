@@ -1,4 +1,4 @@
-"""Between real and quantized numbers. The IR has int32 zero points, ONNX has those of the quantized dtype."""
+"""Changes of dtype, and quantization. The IR has int32 zero points, ONNX has those of the quantized dtype."""
 
 from __future__ import annotations
 
@@ -6,10 +6,57 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.onnx.converters.axes import arg_node
 from eqsat.onnx.converters.source import Result, Source, build, imports
-from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, exports
-from eqsat.onnx.types import DTYPES
+from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, cast, exports
+from eqsat.onnx.types import DTYPES, OnnxType, element_name
 from eqsat.relay.expr import Call, Constant, Expr
+
+# ---- dtypes
+
+
+@imports("Cast")
+def _cast(source: Source) -> Result:
+    source.ignore("saturate", "round_mode")  # both speak of types the IR does not have
+    (data,) = source.arguments(1)
+    name = DTYPES.get(source.int("to"))
+    if name is None:
+        source.decline("its target type is not understood")
+    return _cast_to(name, data, source)
+
+
+@exports("cast")
+def _to_cast(call: Call, target: Target) -> OnnxNode:
+    found = target.call(call.args[0], "argmax", "argmin")
+    if found is not None and attributes(call).dtype == "int64":
+        return arg_node(found, target)  # ONNX finds int64 indices, the IR int32 ones
+    return cast(call.args[0], attributes(call).dtype)
+
+
+@imports("CastLike")
+def _cast_like(source: Source) -> Result:
+    source.ignore("saturate", "round_mode")
+    data, like = source.arguments(2)
+    name = element_name(source.types[like])
+    return build("cast_like", data, like) if name is None else _cast_to(name, data, source)
+
+
+def _cast_to(name: str, data: Expr, source: Source) -> Expr:
+    """``data`` as elements of ``name``, which it may have already though its rank is not known."""
+    ty = source.types[data]
+    is_same = isinstance(ty, OnnxType) and element_name(ty) == name
+    return data if is_same else build("cast", data, dtype=name)
+
+
+@exports("cast_like")
+def _to_cast_like(call: Call, target: Target) -> OnnxNode:
+    if target.has("CastLike"):
+        return OnnxNode("CastLike", call.args)
+    return cast(call.args[0], target.type(call.args[1]).dtype)
+
+
+# ---- quantized numbers
+
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 
@@ -54,12 +101,12 @@ def _to_quantize(call: Call, target: Target) -> OnnxNode:
     quantizes = attrs.out_dtype != "float32"
     dtype = attrs.out_dtype if quantizes else target.type(data).dtype
     vector = target.rank(scale) == 1 and target.type(scale).shape != (1,)
-    if target.opset < (21 if "16" in dtype else 13 if vector else 10):
-        raise target.unwritable(call, "there is no such quantization")
+    since = 21 if "16" in dtype else 13 if vector else 10
+    target.require(target.opset >= since, call, "there is no such quantization")
     zero = _zero_point(call, dtype, target)
     inputs = [data, scale] if zero is None else [data, scale, zero]
-    said = {"axis": attrs.axis} if vector else {}
-    return OnnxNode("QuantizeLinear" if quantizes else "DequantizeLinear", inputs, said)
+    op_type = "QuantizeLinear" if quantizes else "DequantizeLinear"
+    return OnnxNode(op_type, inputs, {"axis": attrs.axis if vector else None})
 
 
 def _zero_point(call: Call, dtype: str, target: Target) -> Operand:
@@ -69,6 +116,6 @@ def _zero_point(call: Call, dtype: str, target: Target) -> Operand:
     values = zero.data.numpy()
     if dtype == "int32" and not values.any():
         return None  # not even 0 is allowed by older opsets
-    if values.min() < np.iinfo(dtype).min or values.max() > np.iinfo(dtype).max:
-        raise target.unwritable(call, f"its zero point is no {dtype}")
-    return values.astype(dtype)
+    points = values.astype(dtype)
+    target.require(np.array_equal(points, values), call, f"its zero point is no {dtype}")
+    return points
