@@ -211,8 +211,8 @@ class _Reader:
             found = importer(Source(read, arguments, self.types, self.typing.elements, self.target.opset))
             outputs = [self._placed(each) for each in ([found] if isinstance(found, Expr) else found)]
         except (Declined, EqsatError):
-            return self._opaque(node, arguments), self._stand_in(UNKNOWN)
-        return self._seen(outputs), self._stand_in(self.types[outputs[0]])
+            return self._opaque(node, arguments), _stand_in(UNKNOWN, False, self.types)
+        return self._seen(outputs), _stand_in(self.types[outputs[0]], False, self.types)
 
     def _placed(self, expr: Expr) -> Expr:
         """Type an output and bring it to the form that the importer gives it."""
@@ -239,11 +239,6 @@ class _Reader:
     def _constant(self, data: np.ndarray[Any, Any]) -> Expr:
         expr = Constant(data)
         self.typing.run(expr)
-        return expr
-
-    def _stand_in(self, ty: Type) -> Expr:
-        expr = Var("", ty)
-        self.types[expr] = ty
         return expr
 
 

@@ -13,11 +13,10 @@ from eqsat.errors import ModelError
 from eqsat.onnx.converters import OnnxNode, Target, exporter_of
 from eqsat.onnx.converters.source import input_names
 from eqsat.onnx.converters.target import as_attribute, expressions, op_name
-from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
+from eqsat.onnx.graphs import copy_value
+from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, results_of
 from eqsat.onnx.initializers import Initializers
 from eqsat.onnx.names import Names
-from eqsat.onnx.results import results_of
-from eqsat.onnx.values import copy_value
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
 from eqsat.relay.visitor import post_order

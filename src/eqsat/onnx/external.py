@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import onnx_ir as ir
 
 from eqsat.errors import ModelError
-from eqsat.onnx.values import data_replaced, read_later
+from eqsat.onnx.graphs import data_replaced, read_later
 
 
 def check_external_files(model: ir.Model, where: str) -> None:

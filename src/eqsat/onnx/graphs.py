@@ -1,10 +1,36 @@
-"""Graphs inside of graphs: the subgraphs of nodes, and what they take from outside."""
+"""Graphs of ONNX: the order of nodes, subgraphs and what they take from outside, copies of values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import onnx_ir as ir
+
+from eqsat.errors import ModelError
+from eqsat.relay.visitor import children_first
+
+
+def topological_order(graph: ir.Graph) -> list[ir.Node]:
+    """The nodes, each after those that make its inputs; in the order they are in if that is one.
+
+    Raises:
+        ModelError: the graph has a cycle.
+    """
+    makers = {node: _producers(node, graph) for node in graph}
+    order = children_first(list(graph), makers.__getitem__)
+    position = {node: index for index, node in enumerate(order)}
+    for node in order:
+        if any(position[maker] >= position[node] for maker in makers[node]):
+            raise ModelError(f"the graph has a cycle: {node.op_type} node {node.name!r} is in it")
+    return order
+
+
+def _producers(node: ir.Node, graph: ir.Graph) -> list[ir.Node]:
+    values = (*node.inputs, *captured_values(attributes_of(node)))
+    producers = [value.producer() for value in values if value is not None]
+    return [producer for producer in producers if producer is not None and producer.graph is graph]
 
 
 def graphs_of(graph: ir.Graph) -> list[ir.Graph]:
@@ -57,3 +83,38 @@ def captured_values(attributes: Iterable[ir.Attr]) -> list[ir.Value]:
         used += [value for graph in graphs for value in graph.outputs]
         captured.update((value, None) for value in used if value not in inner)
     return list(captured)
+
+
+# ---- values
+
+
+def copy_value(value: ir.Value, name: str | None = None) -> ir.Value:
+    """A value of the same type and documentation, and the same name or ``name``, that belongs to no graph yet."""
+    copy = ir.Value(
+        name=value.name if name is None else name,
+        type=value.type,
+        shape=None if value.shape is None else value.shape.copy(),
+        doc_string=value.doc_string,
+        metadata_props=dict(value.metadata_props),
+    )
+    copy.meta.update(value.meta)
+    return copy
+
+
+def read_later(tensor: Any, name: str | None) -> ir.LazyTensor:
+    """A tensor under a name, whose data are read when they are asked for."""
+    said = {"doc_string": tensor.doc_string, "metadata_props": tensor.metadata_props}
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, ir.Shape(tensor.shape), name=name, **said)
+
+
+@contextmanager
+def data_replaced(tensors: Mapping[ir.Value, Any]) -> Iterator[None]:
+    """Other tensors as the data of initializers, until the block ends."""
+    kept = {value: value.const_value for value in tensors}
+    try:
+        for value, tensor in tensors.items():
+            value.const_value = tensor
+        yield
+    finally:
+        for value, tensor in kept.items():
+            value.const_value = tensor

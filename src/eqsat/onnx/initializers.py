@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from eqsat.nd import NDArray
+from eqsat.onnx.graphs import copy_value, read_later
 from eqsat.onnx.imported import Origin
 from eqsat.onnx.names import Names
-from eqsat.onnx.values import copy_value, read_later
 from eqsat.relay.expr import Constant
 
 

@@ -21,7 +21,6 @@ from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute
-from eqsat.onnx.states import is_needless
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.fold import is_folded
@@ -129,7 +128,7 @@ def opaque_call(
     """
     captured = captured_values(attributes)
     given = [
-        value is not None and not is_needless(node, index, values[value]) for index, value in enumerate(node.inputs)
+        value is not None and not _is_needless(node, index, values[value]) for index, value in enumerate(node.inputs)
     ]
     inputs = [values[value] for value, taken in zip(node.inputs, given, strict=True) if value is not None and taken]
     opset = opset_of(model) if node.domain == "" else model.opset_imports.get(node.domain, 1)
@@ -177,6 +176,37 @@ def _computed(opaque: OpaqueNode, arrays: Sequence[Any]) -> Any:
         raise EvaluationError(f"what {opaque.node.op_type} gives does not follow from its inputs")
     outputs = compute(opaque.node, opaque.placed(arrays), opaque.opset)
     return outputs if len(outputs) > 1 else outputs[0]
+
+
+# ---- initial states of recurrent operators that are zero: the same as none
+
+_STATES = {
+    ("", "LSTM"): (5, 6),
+    ("", "GRU"): (5,),
+    ("", "RNN"): (5,),
+    (contrib.DOMAIN, "DynamicQuantizeLSTM"): (5, 6),
+}
+"""Domain and operator -> inputs that are zero where they are left out, as is stated for each."""
+
+_KEEP_ZEROS = ("cast", "full", "dyn.full")
+"""Operators that move no elements and whose results are zero where their first argument is."""
+_ZEROS = ("zeros", "dyn.zeros", "zeros_like")
+_MOST_ELEMENTS = 1 << 20
+
+
+def _is_needless(node: ir.Node, index: int, value: Expr) -> bool:
+    """Whether a node computes the same without its input ``index``, which is ``value``."""
+    return index in _STATES.get((node.domain, node.op_type), ()) and _is_zero(value)
+
+
+def _is_zero(expr: Expr) -> bool:
+    while isinstance(expr, Call) and isinstance(expr.op, Op):
+        if expr.op.name in _ZEROS:
+            return True
+        if not expr.op.has(Trait.MOVES) and expr.op.name not in _KEEP_ZEROS:
+            return False
+        expr = expr.args[0]
+    return isinstance(expr, Constant) and expr.data.size <= _MOST_ELEMENTS and not expr.data.numpy().any()
 
 
 # ---- writing

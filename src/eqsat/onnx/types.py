@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import onnx_ir as ir
+from onnx import helper
 
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, IncompleteType, TensorType, TupleType, Type
@@ -28,24 +29,12 @@ class OnnxType(IncompleteType):
         self._seal(proto.SerializeToString(deterministic=True))
 
 
-DTYPES: dict[ir.DataType, str] = {
-    dtype: dtype.numpy().name
-    for dtype in (
-        ir.DataType.BOOL,
-        ir.DataType.INT8,
-        ir.DataType.INT16,
-        ir.DataType.INT32,
-        ir.DataType.INT64,
-        ir.DataType.UINT8,
-        ir.DataType.UINT16,
-        ir.DataType.UINT32,
-        ir.DataType.UINT64,
-        ir.DataType.FLOAT16,
-        ir.DataType.FLOAT,
-        ir.DataType.DOUBLE,
-        ir.DataType.BFLOAT16,
-    )
-}
+_NUMBERS = (
+    "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
+    "FLOAT16", "FLOAT", "DOUBLE", "BFLOAT16",
+)  # fmt: skip
+
+DTYPES: dict[ir.DataType, str] = {ir.DataType[name]: ir.DataType[name].numpy().name for name in _NUMBERS}
 """The element types that the IR computes with; tensors of others have no type there."""
 
 _ELEMENTS = {name: dtype for dtype, name in DTYPES.items()}
@@ -94,8 +83,6 @@ def element_name(ty: Type) -> str | None:
 
 def type_proto(ty: Type) -> Any:
     """A ``TypeProto`` for a type, None when ONNX has none or nothing is known."""
-    from onnx import helper
-
     if isinstance(ty, OnnxType):
         return ty.proto
     if not isinstance(ty, TensorType):

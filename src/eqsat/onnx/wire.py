@@ -8,7 +8,7 @@ from typing import IO, Any
 import onnx
 import onnx_ir as ir
 
-from eqsat.onnx.values import data_replaced
+from eqsat.onnx.graphs import data_replaced
 
 _LARGE = 1 << 20
 """Bytes from which a weight is written by itself."""
