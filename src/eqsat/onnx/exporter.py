@@ -15,8 +15,7 @@ from eqsat.onnx.converters.source import input_names
 from eqsat.onnx.converters.target import as_attribute, expressions, op_name
 from eqsat.onnx.graphs import copy_value
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, results_of
-from eqsat.onnx.initializers import Initializers
-from eqsat.onnx.names import Names
+from eqsat.onnx.initializers import Initializers, Names
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
 from eqsat.relay.visitor import post_order
@@ -86,7 +85,8 @@ class _Exporter:
     def graph(self) -> ir.Graph:
         """The graph, with all that it says beside what it computes."""
         source = self.source
-        outputs = [None if _is_given(value) else copy_value(value) for value in source.outputs]
+        # an input or initializer as such is given; what nodes make is written
+        outputs = [None if value.producer() is None else copy_value(value) for value in source.outputs]
         for value in outputs:
             if value is not None:
                 self.names.claim(value.name)
@@ -173,16 +173,15 @@ class _Exporter:
     # ---- what to write
 
     def _spell(self, call: Call) -> OnnxNode | Expr:
-        spelled = self.spelled.get(call)
-        if spelled is None:
-            if self.composite is not None and isinstance(call.op, Function):
-                spelled = self.spelled[call] = self.composite(call)
-                return spelled
+        if call not in self.spelled:
             exporter = exporter_of(call.op) if isinstance(call.op, Op) else None
-            if exporter is None:
+            if self.composite is not None and isinstance(call.op, Function):
+                self.spelled[call] = self.composite(call)
+            elif exporter is None:
                 raise ModelError(f"cannot write {op_name(call)} to ONNX: it has no ONNX spelling")
-            spelled = self.spelled[call] = exporter(call, self.target)
-        return spelled
+            else:
+                self.spelled[call] = exporter(call, self.target)
+        return self.spelled[call]
 
     def _resolve(self, expr: Expr) -> Expr:
         """What ``expr`` is written as: itself, or the expression of equal value that its spelling names."""
@@ -321,11 +320,6 @@ class _Exporter:
         if place[1] >= len(values):
             raise ModelError(f"cannot write output {place[1]} of {op_name(expr.tuple_value)} to ONNX")  # type: ignore[attr-defined]
         return values[place[1]]
-
-
-def _is_given(output: ir.Value) -> bool:
-    """Whether an output is an input or initializer as such."""
-    return output.producer() is None
 
 
 def _is_weight(constant: Constant) -> bool:

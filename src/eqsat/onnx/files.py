@@ -13,10 +13,9 @@ import onnx_ir as ir
 from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
 from eqsat.files import replacing
-from eqsat.onnx import wire
-from eqsat.onnx.external import check_external_files, has_external_tensors, take_in_attributes, taken_in
 from eqsat.onnx.graphs import graphs_of
 from eqsat.onnx.sparse import without_sparse_tensors
+from eqsat.onnx.weights import check_external_files, has_external_tensors, take_in_attributes, taken_in, write
 
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
 """Bytes that one file can hold: protobuf's limit, less room for the graph."""
@@ -165,7 +164,7 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
                 ir.save(model, written, format="protobuf", external_data=data_file, size_threshold_bytes=_SMALL)
             else:
                 with open(written, "wb") as file:
-                    wire.write(model, file)
+                    write(model, file)
     except OSError as error:
         raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
     except ir.serde.SerdeError as error:

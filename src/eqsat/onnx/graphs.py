@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
 
@@ -99,22 +97,3 @@ def copy_value(value: ir.Value, name: str | None = None) -> ir.Value:
     )
     copy.meta.update(value.meta)
     return copy
-
-
-def read_later(tensor: Any, name: str | None) -> ir.LazyTensor:
-    """A tensor under a name, whose data are read when they are asked for."""
-    said = {"doc_string": tensor.doc_string, "metadata_props": tensor.metadata_props}
-    return ir.LazyTensor(lambda: tensor, tensor.dtype, ir.Shape(tensor.shape), name=name, **said)
-
-
-@contextmanager
-def data_replaced(tensors: Mapping[ir.Value, Any]) -> Iterator[None]:
-    """Other tensors as the data of initializers, until the block ends."""
-    kept = {value: value.const_value for value in tensors}
-    try:
-        for value, tensor in tensors.items():
-            value.const_value = tensor
-        yield
-    finally:
-        for value, tensor in kept.items():
-            value.const_value = tensor

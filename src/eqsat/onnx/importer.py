@@ -16,14 +16,21 @@ from onnx import defs
 from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
+from eqsat.onnx.control_flow import (
+    Inlined,
+    carried_values,
+    first_round,
+    next_round,
+    possible_branch,
+    results_of_round,
+    truth_of,
+)
 from eqsat.onnx.converters import Declined, Source, Target, exporter_of, importer_of
 from eqsat.onnx.converters.source import OLDEST_OPSET
-from eqsat.onnx.demands import Inlined, possible_branch, truth_of
 from eqsat.onnx.graphs import attributes_of, captured_values, copy_value, nodes_of, topological_order
 from eqsat.onnx.imported import Imported, Origin, body_of, constant_initializers, opset_of
-from eqsat.onnx.names import name_counts
+from eqsat.onnx.initializers import name_counts
 from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
-from eqsat.onnx.rounds import carried_values, first_round, next_round, results_of_round
 from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
 from eqsat.relay.inferencer import Inferencer

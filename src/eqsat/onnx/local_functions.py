@@ -17,7 +17,7 @@ from eqsat.errors import ModelError
 from eqsat.onnx.converters import OnnxNode
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported
-from eqsat.onnx.names import name_counts
+from eqsat.onnx.initializers import name_counts
 from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import TupleType, Type

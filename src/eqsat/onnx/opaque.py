@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
-from onnx import checker, defs, helper, numpy_helper, shape_inference
+from onnx import checker, defs, numpy_helper, shape_inference
 
 from eqsat.errors import EqsatError, EvaluationError, ModelError
 from eqsat.onnx import contrib
 from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
-from eqsat.onnx.reference import MOST_ELEMENTS, compute
+from eqsat.onnx.reference import MOST_ELEMENTS, compute, one_node_model
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.fold import is_folded
@@ -37,6 +39,7 @@ _STATED_VALUES = 1024
 """Elements up to which the value of a constant input is shown to ONNX's shape inference."""
 
 
+@dataclass(frozen=True, eq=False)
 class OpaqueNode:
     """What an opaque operator's node says beside its inputs.
 
@@ -52,32 +55,24 @@ class OpaqueNode:
         given: which of its inputs are not left out.
     """
 
-    __slots__ = ("_key", "attributes", "captured", "given", "node", "opset", "types")
+    node: ir.Node
+    attributes: Sequence[ir.Attr]
+    captured: Sequence[ir.Value]
+    types: tuple[Type, ...]
+    opset: int
+    given: tuple[bool, ...]
 
-    def __init__(
-        self,
-        node: ir.Node,
-        attributes: Sequence[ir.Attr],
-        captured: Sequence[ir.Value],
-        types: Sequence[Type],
-        opset: int,
-        given: Sequence[bool],
-    ):
-        self.node = node
-        self.given = tuple(given)
-        self.attributes = tuple(attributes)
-        self.captured = tuple(captured)
-        self.types = tuple(types)
-        self.opset = opset
-        self._key: object = self._content() if self.is_pure() else id(self)
-
+    @cached_property
     def is_pure(self) -> bool:
         """Whether the outputs follow from inputs and attributes alone."""
         node = self.node
         plain = all(attr.type in _PLAIN and not attr.is_ref() for attr in node.attributes.values())
         return plain and node.domain in _STANDARD and node.op_type not in _RANDOM and not node.device_configurations
 
-    def _content(self) -> object:
+    @cached_property
+    def _key(self) -> object:
+        if not self.is_pure:
+            return id(self)
         node = self.node
         attributes = tuple((name, node.attributes[name].value) for name in sorted(node.attributes))
         return (node.domain, node.op_type, repr(attributes), self.given, self.types)
@@ -133,7 +128,7 @@ def opaque_call(
     inputs = [values[value] for value, taken in zip(node.inputs, given, strict=True) if value is not None and taken]
     opset = opset_of(model) if node.domain == "" else model.opset_imports.get(node.domain, 1)
     found = _output_types(node, values, types, model) if stated is None else stated
-    opaque = OpaqueNode(node, attributes, captured, found, opset, given)
+    opaque = OpaqueNode(node, attributes, captured, tuple(found), opset, tuple(given))
     return Call(_operator(node), [*inputs, *(values[value] for value in captured)], {"node": opaque})
 
 
@@ -160,7 +155,7 @@ def constant_outputs(call: Call) -> list[Constant] | None:
     opaque: OpaqueNode = attributes(call).node
     constants = [arg for arg in call.args if isinstance(arg, Constant)]
     size = sum(constant.data.size for constant in constants)
-    foldable = isinstance(call.op, Op) and is_folded(call.op) and opaque.is_pure()
+    foldable = isinstance(call.op, Op) and is_folded(call.op) and opaque.is_pure
     if not foldable or len(constants) < len(call.args) or size > MOST_ELEMENTS:
         return None
     try:
@@ -172,7 +167,7 @@ def constant_outputs(call: Call) -> list[Constant] | None:
 
 
 def _computed(opaque: OpaqueNode, arrays: Sequence[Any]) -> Any:
-    if not opaque.is_pure():
+    if not opaque.is_pure:
         raise EvaluationError(f"what {opaque.node.op_type} gives does not follow from its inputs")
     outputs = compute(opaque.node, opaque.placed(arrays), opaque.opset)
     return outputs if len(outputs) > 1 else outputs[0]
@@ -262,6 +257,7 @@ def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr,
         return contrib.contrib_types(node, [None if value is None else types[values[value]] for value in node.inputs])
     if node.domain != "" or node.op_identifier() in model.functions:
         return unknown
+    outputs = [f"output {index}" for index in range(len(node.outputs))]
     has_subgraphs = any(True for _ in subgraphs(attributes_of(node)))
     taken = [value for value in (*node.inputs, *captured_values(attributes_of(node))) if value is not None]
     protos = {value.name: proto for value in taken if (proto := type_proto(types[values[value]])) is not None}
@@ -270,14 +266,16 @@ def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr,
     inner = nodes_of(*subgraphs(attributes_of(node)))
     if any(each.op_type == "Einsum" and not _has_equation(each) for each in (node, *inner)):
         return unknown
-    infer = _infer_with_subgraphs if has_subgraphs else _infer
     try:
         constants = {value.name: _stated_value(values[value], value.name) for value in taken}
         stated = {name: tensor for name, tensor in constants.items() if tensor is not None}
-        found = infer(ir.to_proto(node), protos, stated, model)
+        proto = ir.to_proto(node)
+        proto.output[:] = outputs  # some may be left out
+        found = _infer(proto, protos, stated, model)
     except _UNINFERABLE:
         return unknown
-    return [type_of_proto(found[output.name]) if output.name in found else UNKNOWN for output in node.outputs]
+    names = {dim.dim_param for proto in protos.values() for dim in proto.tensor_type.shape.dim} - {""}
+    return [type_of_proto(found[name], names) if name in found else UNKNOWN for name in outputs]
 
 
 _EQUATION = re.compile(r"({0}(,{0})*)?(->{0})?".format(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"))
@@ -303,29 +301,8 @@ _UNINFERABLE = (
 
 
 def _infer(node: Any, inputs: dict[str, Any], constants: dict[str, Any], model: ir.Model) -> dict[str, Any]:
-    found: dict[str, Any] = shape_inference.infer_node_outputs(
-        defs.get_schema(node.op_type, model.opset_imports.get("", 1), ""),
-        node,
-        inputs,
-        constants,
-        opset_imports=_opset_ids(model),
-        ir_version=model.ir_version,
-    )
-    return found
-
-
-def _infer_with_subgraphs(
-    node: Any, inputs: dict[str, Any], constants: dict[str, Any], model: ir.Model
-) -> dict[str, Any]:
-    """As :func:`_infer`, through a graph of the one node: subgraphs are looked into there only."""
-    graph = helper.make_graph(
-        [node],
-        "one",
-        [helper.make_value_info(name, proto) for name, proto in inputs.items()],
-        [helper.make_empty_tensor_value_info(name) for name in node.output if name],
-        list(constants.values()),
-    )
-    whole = helper.make_model(graph, opset_imports=_opset_ids(model), ir_version=model.ir_version)
+    """What ONNX infers from a graph of the one node."""
+    whole = one_node_model(node, inputs, model.opset_imports, constants.values(), ir_version=model.ir_version)
     return {value.name: value.type for value in shape_inference.infer_shapes(whole).graph.output}
 
 
@@ -333,7 +310,3 @@ def _stated_value(expr: Expr, name: str) -> Any:
     if not isinstance(expr, Constant) or expr.data.size > _STATED_VALUES:
         return None
     return numpy_helper.from_array(np.asarray(expr.data.numpy()), name)
-
-
-def _opset_ids(model: ir.Model) -> list[Any]:
-    return [helper.make_operatorsetid(domain, version) for domain, version in model.opset_imports.items()]

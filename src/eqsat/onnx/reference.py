@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -36,14 +37,9 @@ def compute(node: ir.Node, arrays: Sequence[Any], opset: int) -> tuple[np.ndarra
         raise EvaluationError(f"{node.op_type} of no input, or more than {MOST_ELEMENTS} elements, is not computed")
     inputs = ["" if array is None else f"i{index}" for index, array in enumerate(arrays)]
     outputs = [f"o{index}" for index in range(len(node.outputs))]
-    attributes = [ir.to_proto(attr) for attr in node.attributes.values()]
     proto = helper.make_node(node.op_type, inputs, outputs, domain=node.domain)
-    proto.attribute.extend(attributes)
-    graph = helper.make_graph(
-        [proto], "one", [helper.make_empty_tensor_value_info(name) for name in given],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_operatorsetid(node.domain, opset)])
+    proto.attribute.extend([ir.to_proto(attr) for attr in node.attributes.values()])
+    model = one_node_model(proto, dict.fromkeys(given), {node.domain: opset})
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -51,6 +47,20 @@ def compute(node: ir.Node, arrays: Sequence[Any], opset: int) -> tuple[np.ndarra
     except Exception as error:  # whatever the implementation of an operator runs into
         raise EvaluationError(f"{node.op_type} cannot be computed: {error}") from None
     return tuple(_tensor(node, value) for value in found)
+
+
+def one_node_model(
+    node: Any, inputs: Mapping[str, Any], opsets: Mapping[str, int], constants: Iterable[Any] = (), **said: Any
+) -> Any:
+    """A model of one node over inputs of the given types, None where these are not known."""
+    graph = helper.make_graph(
+        [node],
+        "one",
+        [onnx.ValueInfoProto(name=name, type=type) for name, type in inputs.items()],
+        [helper.make_empty_tensor_value_info(name) for name in node.output if name],
+        list(constants),
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_operatorsetid(*each) for each in opsets.items()], **said)
 
 
 def _tensor(node: ir.Node, value: Any) -> np.ndarray[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import onnx_ir as ir
@@ -91,19 +92,19 @@ def type_proto(ty: Type) -> Any:
     return helper.make_tensor_type_proto(element_type(ty.dtype).value, shape)
 
 
-def type_of_proto(proto: Any) -> Type:
-    """The type that a ``TypeProto`` states."""
+def type_of_proto(proto: Any, names: Collection[str]) -> Type:
+    """The type that a ``TypeProto`` states; names of dimensions that are not in ``names`` are made up and left out."""
     name = DTYPES.get(ir.DataType(proto.tensor_type.elem_type))  # a tensor of no element type when it is none
     if name is None or not proto.tensor_type.HasField("shape"):
         return OnnxType(proto) if proto.WhichOneof("value") else UNKNOWN
     dims = proto.tensor_type.shape.dim
-    return TensorType([_dim_of_proto(dim) for dim in dims], name)
+    return TensorType([_dim_of_proto(dim, names) for dim in dims], name)
 
 
-def _dim_of_proto(dim: Any) -> Dim:
+def _dim_of_proto(dim: Any, names: Collection[str]) -> Dim:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return int(dim.dim_value)
-    return AnyDim(dim.dim_param or None)
+    return AnyDim(dim.dim_param if dim.dim_param in names else None)
 
 
 def result_type(types: list[Type]) -> Type:

@@ -68,20 +68,19 @@ def _filled(value: float, like: Expr, target: Target) -> np.ndarray[Any, Any]:
     return np.full(target.dims(ty.shape), value, ty.dtype)
 
 
-@imports("LayerNormalization")
-def _layer_norm(source: Source) -> Result:
+@imports("LayerNormalization", "RMSNormalization")
+def _norm_of_rows(source: Source) -> Result:
     data, scale, shift = source.optional(2, 3)
-    rank = source.rank(data)
+    rank, epsilon = source.rank(data), source.float("epsilon", 1e-5)
     source.require(axis_index(source.int("axis", -1), rank) == rank - 1, "it normalizes over several axes")
     source.require(source.int("stash_type", 1) == 1, "its statistics are not float32")
     source.require(source.used_outputs() == 1, "its statistics are used")
     source.require(source.rank(scale) == 1, "its scale is no vector")
-    epsilon = source.float("epsilon", 1e-5)
-    if shift is None:
-        _same_dtypes(source, [data, scale])
-        return build("nn.layer_norm", data, scale, scale, epsilon=epsilon, center=False)
-    _same_dtypes(source, [data, scale, shift])
-    return build("nn.layer_norm", data, scale, shift, epsilon=epsilon)
+    _same_dtypes(source, [data, scale] if shift is None else [data, scale, shift])
+    if source.op_type == "RMSNormalization":
+        return build("nn.rms_norm", data, scale, epsilon=epsilon)
+    is_shifted = shift is not None
+    return build("nn.layer_norm", data, scale, shift if is_shifted else scale, epsilon=epsilon, center=is_shifted)
 
 
 def _mean(data: Operand, axis: int, target: Target) -> OnnxNode:
@@ -106,17 +105,6 @@ def _to_layer_norm(call: Call, target: Target) -> OnnxNode:
     return OnnxNode("LayerNormalization", inputs, {"epsilon": attrs.epsilon})
 
 
-@imports("RMSNormalization")
-def _rms_norm(source: Source) -> Result:
-    data, scale = source.arguments(2)
-    rank = source.rank(data)
-    source.require(axis_index(source.int("axis", -1), rank) == rank - 1, "it normalizes over several axes")
-    source.require(source.int("stash_type", 1) == 1, "its squares are not float32")
-    source.require(source.rank(scale) == 1, "its scale is no vector")
-    _same_dtypes(source, [data, scale])
-    return build("nn.rms_norm", data, scale, epsilon=source.float("epsilon", 1e-5))
-
-
 @exports("nn.rms_norm")
 def _to_rms_norm(call: Call, target: Target) -> OnnxNode:
     attrs, (data, gamma) = attributes(call), call.args
@@ -138,14 +126,6 @@ def _instance_norm(source: Source) -> Result:
     return build("nn.instance_norm", *inputs, axis=1, epsilon=source.float("epsilon", 1e-5))
 
 
-@exports("nn.instance_norm")
-def _to_instance_norm(call: Call, target: Target) -> OnnxNode:
-    attrs = attributes(call)
-    data, gamma, beta = call.args
-    target.require(axis_index(attrs.axis, target.rank(data)) == 1, call, "channels must be axis 1")
-    return OnnxNode("InstanceNormalization", [data, *_affine(attrs, gamma, beta, target)], {"epsilon": attrs.epsilon})
-
-
 @imports("GroupNormalization")
 def _group_norm(source: Source) -> Result:
     inputs = source.arguments(3)
@@ -156,14 +136,15 @@ def _group_norm(source: Source) -> Result:
     return build("nn.group_norm", *inputs, num_groups=groups, axis=1, epsilon=epsilon)
 
 
-@exports("nn.group_norm")
-def _to_group_norm(call: Call, target: Target) -> OnnxNode:
-    attrs = attributes(call)
-    data, gamma, beta = call.args
-    fits = target.opset >= 21 and axis_index(attrs.axis, target.rank(data)) == 1
-    target.require(fits, call, "there is no normalization of groups along this axis")
-    said = {"epsilon": attrs.epsilon, "num_groups": attrs.num_groups}
-    return OnnxNode("GroupNormalization", [data, *_affine(attrs, gamma, beta, target)], said)
+@exports("nn.instance_norm", "nn.group_norm")
+def _to_norm_of_channels(call: Call, target: Target) -> OnnxNode:
+    attrs, (data, gamma, beta) = attributes(call), call.args
+    groups = attrs.get("num_groups")
+    fits = axis_index(attrs.axis, target.rank(data)) == 1 and (groups is None or target.opset >= 21)
+    target.require(fits, call, "channels must be axis 1, and there are groups since opset 21")
+    said = {"epsilon": attrs.epsilon, "num_groups": groups}
+    op_type = "InstanceNormalization" if groups is None else "GroupNormalization"
+    return OnnxNode(op_type, [data, *_affine(attrs, gamma, beta, target)], said)
 
 
 @imports("LRN")

@@ -1,0 +1,196 @@
+"""The data of weights: in files beside that of the model, or in that file, written weight after weight."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import IO, Any
+
+import onnx
+import onnx_ir as ir
+
+from eqsat.errors import ModelError
+
+# ---- in other files
+
+
+def check_external_files(model: ir.Model, where: str) -> None:
+    """See that the data of initializers and of nodes' attributes is there.
+
+    Args:
+        model: the model, its tensors with the folder they are in.
+        where: what to call the model in errors.
+
+    Raises:
+        ModelError: a file is missing, too short, no file or outside the model's folder.
+    """
+    tensors = [value.const_value for value in _external_values(model)]
+    for tensor in (*tensors, *(attr.value for _, attr in _external_attributes(model))):
+        problem = _problem_of(tensor)
+        if problem:
+            raise ModelError(f"{where} keeps tensor {tensor.name!r} in {str(tensor.location)!r:.200}, {problem}")
+
+
+def has_external_tensors(model: ir.Model) -> bool:
+    """Whether the data of an initializer is in another file."""
+    return bool(_external_values(model))
+
+
+def take_in_attributes(model: ir.Model) -> None:
+    """Make the data of nodes' attributes part of the model, read when it is asked for.
+
+    Only initializers have their data beside the file that is written.
+    """
+    for node, attr in _external_attributes(model):
+        node.attributes[attr.name] = ir.AttrTensor(attr.name, read_later(attr.value, attr.value.name), attr.doc_string)
+
+
+def taken_in(model: ir.Model, most: float = math.inf) -> AbstractContextManager[None]:
+    """The data of initializers of up to so many bytes in the model itself, until the block ends.
+
+    The files stay open, unlike with ``onnx_ir.external_data.load_to_model``: constants may show what is in them.
+    """
+    values = [value for value in _external_values(model) if value.const_value.nbytes <= most]
+    return data_replaced({value: _in_memory(value.const_value) for value in values})
+
+
+def _in_memory(tensor: ir.ExternalTensor) -> ir.Tensor:
+    return ir.Tensor(
+        tensor.numpy(),
+        name=tensor.name,
+        dtype=tensor.dtype,
+        doc_string=tensor.doc_string,
+        metadata_props=tensor.metadata_props,
+    )
+
+
+def _external_values(model: ir.Model) -> list[ir.Value]:
+    values = [value for graph in model.graphs() for value in graph.initializers.values()]
+    return [value for value in values if isinstance(value.const_value, ir.ExternalTensor)]
+
+
+def _external_attributes(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Attr]]:
+    """Attributes that hold such a tensor, of functions' nodes too."""
+    for graph in (model.graph, *model.functions.values()):
+        for node in graph.all_nodes():
+            for attr in tuple(node.attributes.values()):
+                if attr.type == ir.AttributeType.TENSOR and isinstance(attr.value, ir.ExternalTensor):
+                    yield node, attr
+
+
+def _problem_of(tensor: ir.ExternalTensor) -> str | None:
+    """Why the data of a tensor cannot be read, as far as the file's name and size tell."""
+    try:
+        folder, path = os.path.realpath(tensor.base_dir), os.path.realpath(tensor.path)
+        if os.path.commonpath((folder, path)) != folder:
+            return "which is outside the model's folder"
+        size = os.stat(path).st_size
+    except (OSError, ValueError) as error:  # a name may hold what no path can
+        return f"which cannot be read: {getattr(error, 'strerror', None) or error}"
+    if not os.path.isfile(path):
+        return "which is no file"
+    if tensor.dtype == ir.DataType.STRING:
+        return "where no text can be"
+    length = tensor.nbytes if tensor.length is None else tensor.length
+    if length < tensor.nbytes:
+        return f"{length} bytes where its shape needs {tensor.nbytes}"
+    needed = (tensor.offset or 0) + length
+    return f"which has {size} bytes where {needed} are needed" if size < needed else None
+
+
+# ---- in the file of the model: serialized at once it is in memory several times
+
+_LARGE = 1 << 20
+"""Bytes from which a weight is written by itself."""
+
+_BYTES = 2
+"""Wire type of fields whose length comes first.
+
+Source: https://protobuf.dev/programming-guides/encoding/
+"""
+
+
+def write(model: ir.Model, file: IO[bytes]) -> None:
+    """Write a model whose weights are not in external files.
+
+    Raises:
+        onnx_ir.serde.SerdeError: it has parts that ONNX cannot hold.
+        OSError: the file cannot be written.
+    """
+    weights = {name: value.const_value for name, value in model.graph.initializers.items()}
+    large = {name: tensor for name, tensor in weights.items() if _is_large(tensor)}
+    proto = _without(model, large) if large else ir.to_proto(model)
+    graph = proto.graph.SerializeToString()
+    proto.ClearField("graph")
+    frames = {name: _frame(name, tensor) for name, tensor in large.items()}
+    size = len(graph) + sum(len(frames[name]) + tensor.nbytes for name, tensor in large.items())
+    file.write(proto.SerializeToString())
+    file.write(_head(onnx.ModelProto.GRAPH_FIELD_NUMBER, size))
+    file.write(graph)
+    for name, tensor in large.items():
+        file.write(frames[name])
+        file.write(tensor.tobytes())
+
+
+def _is_large(tensor: Any) -> bool:
+    return tensor is not None and tensor.nbytes >= _LARGE and tensor.dtype.bitwidth % 8 == 0
+
+
+def _without(model: ir.Model, names: Collection[str]) -> Any:
+    """The model but for some of the initializers."""
+    with data_replaced({model.graph.initializers[name]: ir.tensor([0], name=name) for name in names}):
+        proto = ir.to_proto(model)
+    kept = [tensor for tensor in proto.graph.initializer if tensor.name not in names]
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(kept)
+    return proto
+
+
+def _frame(name: str, tensor: Any) -> bytes:
+    """What stands before the data of a weight, the last field of it; computed ones have no name of their own."""
+    proto = onnx.TensorProto(
+        name=name, data_type=int(tensor.dtype), dims=tensor.shape.numpy(), doc_string=tensor.doc_string
+    )
+    for key, text in tensor.metadata_props.items():
+        proto.metadata_props.add(key=key, value=text)
+    told: bytes = proto.SerializeToString() + _head(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, tensor.nbytes)
+    return _head(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, len(told) + tensor.nbytes) + told
+
+
+def _head(field: int, length: int) -> bytes:
+    """The tag of a field and its length."""
+    return _varint(field << 3 | _BYTES) + _varint(length)
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first; the eighth says that more follow."""
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+# ---- tensors in place of others
+
+
+def read_later(tensor: Any, name: str | None) -> ir.LazyTensor:
+    """A tensor under a name, whose data are read when they are asked for."""
+    said = {"doc_string": tensor.doc_string, "metadata_props": tensor.metadata_props}
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, ir.Shape(tensor.shape), name=name, **said)
+
+
+@contextmanager
+def data_replaced(tensors: Mapping[ir.Value, Any]) -> Iterator[None]:
+    """Other tensors as the data of initializers, until the block ends."""
+    kept = {value: value.const_value for value in tensors}
+    try:
+        for value, tensor in tensors.items():
+            value.const_value = tensor
+        yield
+    finally:
+        for value, tensor in kept.items():
+            value.const_value = tensor
