@@ -72,7 +72,10 @@ class _Exporter:
         self.results = results_of(function.body, types[function.body])
         for result in self.results:
             extend_types(types, result)
-        self.target = Target(imported.opset, types, _use_counts(self.results))
+        uses = Counter(self.results)
+        for expr in post_order(*self.results):
+            uses.update(expr.children())
+        self.target = Target(imported.opset, types, uses)
         self.spelled: dict[Call, OnnxNode | Expr] = {}
         self.values: dict[Expr, Sequence[ir.Value]] = {}
         self.origins: dict[tuple[Expr, int], Origin] = {}
@@ -147,7 +150,9 @@ class _Exporter:
     def _write_constants(self, roots: Sequence[Expr], outputs: Sequence[ir.Value | None]) -> None:
         """Results that are constants, but for weights, as nodes: what else needs them takes them from there."""
         for root, output in zip(roots, outputs, strict=True):
-            if output is None or not isinstance(root, Constant) or root in self.initializers or _is_weight(root):
+            if output is None or not isinstance(root, Constant) or root in self.initializers:
+                continue
+            if isinstance(root.span, Origin) and root.span.node is None:  # a weight
                 continue
             tensor = ir.AttrTensor("value", self.initializers.tensor(root))
             self._add_node(OnnxNode("Constant", []), [], [tensor], [output], root.span)
@@ -320,18 +325,6 @@ class _Exporter:
         if place[1] >= len(values):
             raise ModelError(f"cannot write output {place[1]} of {op_name(expr.tuple_value)} to ONNX")  # type: ignore[attr-defined]
         return values[place[1]]
-
-
-def _is_weight(constant: Constant) -> bool:
-    """Whether a constant was given as an initializer."""
-    return isinstance(constant.span, Origin) and constant.span.node is None
-
-
-def _use_counts(roots: Sequence[Expr]) -> Counter[Expr]:
-    uses = Counter(roots)
-    for expr in post_order(*roots):
-        uses.update(expr.children())
-    return uses
 
 
 def _place(expr: Expr) -> tuple[Expr, int]:

@@ -159,9 +159,9 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """
     try:
         with replacing(path) as written, taken_in(model, _SMALL):
-            data_file = _data_file(model, written)
-            if data_file is not None:
-                ir.save(model, written, format="protobuf", external_data=data_file, size_threshold_bytes=_SMALL)
+            if has_external_tensors(model) or _size(model) > _LARGEST_PROTOBUF:
+                data = f"{written.name}.data"
+                ir.save(model, written, format="protobuf", external_data=data, size_threshold_bytes=_SMALL)
             else:
                 with open(written, "wb") as file:
                     write(model, file)
@@ -169,10 +169,6 @@ def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
         raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
     except ir.serde.SerdeError as error:
         raise ModelError(f"the model cannot be written: {_one_line(error)}") from None
-
-
-def _data_file(model: ir.Model, target: Path) -> str | None:
-    return f"{target.name}.data" if has_external_tensors(model) or _size(model) > _LARGEST_PROTOBUF else None
 
 
 def _size(model: ir.Model) -> int:

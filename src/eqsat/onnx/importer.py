@@ -265,7 +265,7 @@ class _Importer:
         source = Source(node, inputs, self.types, self.typing.elements, self.opset)
         source.require(node.domain == "" and node.op_identifier() not in self.model.functions, "it is not standard")
         if self.opset < OLDEST_OPSET:
-            source.decline(f"opset {self.opset} is older than {OLDEST_OPSET}")
+            raise Declined(f"opset {self.opset} is older than {OLDEST_OPSET}")
         source.require(not node.device_configurations, "it is placed on devices")
         importer = self._constant_node if node.op_type == "Constant" else importer_of(node.op_type)
         if importer is None:

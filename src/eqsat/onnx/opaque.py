@@ -214,7 +214,7 @@ def _to_node(call: Call, target: Target) -> OnnxNode:
     return OnnxNode(
         node.op_type,
         opaque.placed(call.args[:count]),
-        lambda captured: attributes_over(opaque, captured),
+        lambda captured: _attributes_over(opaque, captured),
         domain=node.domain,
         overload=node.overload,
         outputs=len(node.outputs),
@@ -222,7 +222,7 @@ def _to_node(call: Call, target: Target) -> OnnxNode:
     )
 
 
-def attributes_over(opaque: OpaqueNode, captured: Sequence[ir.Value]) -> list[ir.Attr]:
+def _attributes_over(opaque: OpaqueNode, captured: Sequence[ir.Value]) -> list[ir.Attr]:
     """The attributes of an opaque node, with copies of its subgraphs that take ``captured`` from outside."""
     new = dict(zip(opaque.captured, captured, strict=True))
     return [map_graphs(attr, lambda graph: _copy_graph(graph, new)) for attr in opaque.attributes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -39,23 +38,14 @@ def at_opset(model: ir.Model, opset: int | None) -> ir.Model:
     for expr in post_order(imported.function.body):
         opaque = None if not isinstance(expr, Call) or expr.attrs is None else expr.attrs.get("node")
         if isinstance(opaque, OpaqueNode):
-            for node in _nodes_of(opaque):
-                _check(node, old, opset)
+            for node in (opaque.node, *nodes_of(*subgraphs(attributes_of(opaque.node)))):
+                name = node.op_type
+                if node.domain == "" and _version(name, old) != _version(name, opset):
+                    raise ModelError(
+                        f"{name} node {node.name!r} is not understood, and {name} is another version of itself in "
+                        f"opset {opset}: keep opset {old}, or convert the model before"
+                    )
     return export_model(imported.function, replace(imported, opset=opset))
-
-
-def _nodes_of(opaque: OpaqueNode) -> Iterator[ir.Node]:
-    yield opaque.node
-    yield from nodes_of(*subgraphs(attributes_of(opaque.node)))
-
-
-def _check(node: ir.Node, old: int, new: int) -> None:
-    """Raise ModelError unless a node's operator is of one version in two opsets."""
-    if node.domain == "" and _version(node.op_type, old) != _version(node.op_type, new):
-        raise ModelError(
-            f"{node.op_type} node {node.name!r} is not understood, and {node.op_type} is another version of itself in "
-            f"opset {new}: keep opset {old}, or convert the model before"
-        )
 
 
 def _version(op_type: str, opset: int) -> int | None:

@@ -114,7 +114,8 @@ def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) 
     constants = constant_initializers(model.graph, model.ir_version)
     inputs = [value for value in model.graph.inputs if value.name not in constants]
     demanded, reason = demanded_sizes(model), None
-    known, totals = [demanded, {}] if demanded else [{}], [None, *_named(inputs)]
+    dims = [dim.value for value in inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)]
+    known, totals = [demanded, {}] if demanded else [{}], [None, *dict.fromkeys(filter(None, dims))]
     # sizes in the outer loop: what a model does not run on may take all memory before it fails
     for size, asked, axes, batch, total, high in product(_SIZES, known, _BATCH_AXES, _BATCHES, totals, _INTEGERS):
         sizes = asked if total is None else {**asked, total: 2 * size}  # past and new tokens together, say
@@ -127,12 +128,6 @@ def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) 
                 break
             yield feed, found
     raise ModelError(f"the model does not run on random inputs: {_reason(reason or ModelError())}")
-
-
-def _named(inputs: Sequence[ir.Value]) -> list[str]:
-    """Names of dimensions."""
-    dims = [dim.value for value in inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)]
-    return list(dict.fromkeys(name for name in dims if name))
 
 
 def random_inputs(

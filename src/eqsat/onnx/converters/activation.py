@@ -9,7 +9,7 @@ import numpy as np
 
 from eqsat.onnx.converters.source import Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports, op_name
-from eqsat.relay.expr import Call, Constant, Expr
+from eqsat.relay.expr import Call, Constant
 from eqsat.relay.op.types import axis_index
 
 # ---- clip
@@ -125,13 +125,9 @@ def _softmax(source: Source) -> Result:
 def _to_softmax(call: Call, target: Target) -> OnnxNode:
     op_type = "LogSoftmax" if op_name(call) == "nn.log_softmax" else "Softmax"
     axis, data = attributes(call).axis, call.args[0]
-    if target.opset < 13:
-        return _to_flat_softmax(op_type, data, axis, target)
-    return OnnxNode(op_type, [data], {"axis": axis})
-
-
-def _to_flat_softmax(op_type: str, data: Expr, axis: int, target: Target) -> OnnxNode:
-    """Before opset 13 all dimensions from the axis on count as one: move the axis last unless they are 1."""
+    if target.opset >= 13:
+        return OnnxNode(op_type, [data], {"axis": axis})
+    # before, all dimensions from the axis on count as one: move the axis last unless they are 1
     shape = target.type(data).shape
     rank = len(shape)
     place = axis_index(axis, rank)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.onnx.converters.axes import arg_node
-from eqsat.onnx.converters.source import Result, Source, build, imports
+from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, cast, exports
 from eqsat.onnx.types import DTYPES, OnnxType, element_name
 from eqsat.relay.expr import Call, Constant, Expr
@@ -21,7 +21,7 @@ def _cast(source: Source) -> Result:
     (data,) = source.arguments(1)
     name = DTYPES.get(source.int("to"))
     if name is None:
-        source.decline("its target type is not understood")
+        raise Declined("its target type is not understood")
     return _cast_to(name, data, source)
 
 

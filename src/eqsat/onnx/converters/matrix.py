@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from eqsat.onnx.converters.source import Result, Source, build, imports
+from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, exports, op_name
 from eqsat.relay.expr import Call, Expr, Tuple
 from eqsat.relay.ty import TensorType
@@ -120,7 +120,7 @@ def _attention(source: Source) -> Result:
     scale = source.float("scale")
     if not scale:
         if not isinstance(width, int):
-            source.decline("the size of queries is not known")
+            raise Declined("the size of queries is not known")
         scale = 1 / math.sqrt(width // query_heads if joined else width)
     attrs = {"scale": scale, "causal": bool(source.int("is_causal", 0))}
     if joined:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.onnx.converters.source import Result, Source, build, imports
+from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, exports, op_name
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
@@ -53,7 +53,7 @@ def _scales_and_sizes(source: Source) -> tuple[Sequence[float] | None, Sequence[
 def _resize(source: Source) -> Result:
     data = source.inputs[0]
     if data is None:
-        source.decline("it has no data")
+        raise Declined("it has no data")
     rank = source.rank(data) - 2
     source.require(rank in SPATIAL, f"it has {rank} spatial dimensions")
     sizes = _new_sizes(source, data)[2:]

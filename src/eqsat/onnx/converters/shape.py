@@ -307,7 +307,7 @@ def _split_to_sequence(source: Source) -> Result:
     if source.rank(split) == 0:
         dim, size = source.type(data).shape[axis], source.scalar(split)
         if not isinstance(dim, int):
-            source.decline("the number of parts is not known")
+            raise Declined("the number of parts is not known")
         cuts = tuple(range(size, dim, size))
     else:
         cuts = tuple(accumulate(source.integers(split)))[:-1]
@@ -325,7 +325,7 @@ def _sequence_at(source: Source) -> Result:
     sequence, place = source.arguments(2)
     ty = source.types[sequence]
     if not isinstance(sequence, (Call, Tuple)) or not isinstance(ty, TupleType):
-        source.decline("its sequence is not known")
+        raise Declined("its sequence is not known")
     index = axis_index(source.scalar(place), len(ty.fields))
     return sequence.fields[index] if isinstance(sequence, Tuple) else TupleGetItem(sequence, index)
 
@@ -335,7 +335,7 @@ def _concat_from_sequence(source: Source) -> Result:
     (sequence,) = source.arguments(1)
     ty = source.types[sequence]
     if not isinstance(ty, TupleType):
-        source.decline("its sequence is not known")
+        raise Declined("its sequence is not known")
     fields = [TupleGetItem(sequence, index) for index in range(len(ty.fields))]
     parts = Tuple(sequence.fields if isinstance(sequence, Tuple) else fields)
     return build("stack" if source.int("new_axis", 0) else "concatenate", parts, axis=source.int("axis"))

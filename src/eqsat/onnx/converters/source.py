@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -124,10 +124,6 @@ class Source:
     @property
     def op_type(self) -> str:
         return str(self.node.op_type)
-
-    def decline(self, reason: str) -> NoReturn:
-        """Raise Declined: the node passes through as it is, for ``reason``."""
-        raise Declined(reason)
 
     def require(self, condition: object, reason: str) -> None:
         """Decline unless ``condition`` holds."""

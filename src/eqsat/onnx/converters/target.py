@@ -90,6 +90,7 @@ def exporter_of(op: Op) -> Exporter | None:
     return _EXPORTERS.get(op.name)
 
 
+@dataclass
 class Target:
     """What an exporter can ask about the graph that is written.
 
@@ -99,10 +100,9 @@ class Target:
         uses: The number of uses of each expression.
     """
 
-    def __init__(self, opset: int, types: Mapping[Expr, Type], uses: Mapping[Expr, int]):
-        self.opset = opset
-        self.types = types
-        self.uses = uses
+    opset: int
+    types: Mapping[Expr, Type]
+    uses: Mapping[Expr, int]
 
     def type(self, expr: Expr) -> TensorType:
         """Return the type of a tensor; raise ModelError if it is not known."""
