@@ -119,20 +119,22 @@ def _numbers(found: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _constant_classes(snapshot: Snapshot) -> NDArray[np.bool_]:
     """Which classes hold a constant, or a foldable e-node over such classes."""
-    foldable = np.asarray([is_foldable(symbol) and symbol.arity > 0 for symbol in snapshot.symbols], dtype=bool)
     leaf = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
+    foldable = np.asarray([is_foldable(symbol) for symbol in snapshot.symbols], dtype=bool)
     constant = snapshot.constant.copy()
-    constant[snapshot.node_class[leaf[snapshot.node_symbol]]] = True
-    known = set(np.flatnonzero(constant).tolist())
-    waiting: dict[int, list[int]] = {}  # class -> e-nodes over it, while it is not known to be constant
-    todo = np.flatnonzero(foldable[snapshot.node_symbol]).tolist() if known else []
+    todo = snapshot.node_class[leaf[snapshot.node_symbol]].tolist()
+    if not todo:
+        return constant
+    arity = np.diff(snapshot.child_offsets)
+    missing = np.where(foldable[snapshot.node_symbol], arity, -1).tolist()  # children that are not known to be constant
+    users = np.repeat(np.arange(snapshot.node_count), arity)[np.argsort(snapshot.child, kind="stable")]
+    ends = np.cumsum([0, *np.bincount(snapshot.child, minlength=snapshot.class_count).tolist()]).tolist()
     while todo:
-        node = todo.pop()
-        missing = next((below for below in snapshot.children(node) if below not in known), None)
-        if missing is not None:
-            waiting.setdefault(missing, []).append(node)
-        else:
-            known.add(int(snapshot.node_class[node]))
-            todo += waiting.pop(int(snapshot.node_class[node]), [])
-    constant[list(known)] = True
+        found = todo.pop()
+        if not constant[found]:
+            constant[found] = True
+            for node in users[ends[found] : ends[found + 1]].tolist():
+                missing[node] -= 1
+                if not missing[node]:
+                    todo.append(int(snapshot.node_class[node]))
     return constant
