@@ -14,11 +14,9 @@ from eqsat.relay.op.op import REQUIRED
 
 
 def call_attributes(call: Call, metadata: MetadataWriter) -> list[str]:
-    """Return the attributes of a call as they stand among its arguments, ``key=value``. Defaults are left out.
+    """Return the attributes of a call as they stand among its arguments, ``key=value``, but for defaults.
 
-    Args:
-        call: The call.
-        metadata: Takes values that have no literal.
+    Values that have no literal go into the metadata.
     """
     attrs, op = call.attrs, call.op
     if attrs is None:

@@ -15,11 +15,9 @@ Rope: TypeAlias = str | list["Rope"]
 class Block:
     """A stretch of text between braces, or after a ``let``.
 
-    Args:
+    Attributes:
         parent: The block around it.
         indent: The number of spaces before each line.
-
-    Attributes:
         lines: The lines in it so far.
         depth: How many blocks are around it.
         jump: A block far above. Steps over jumps find a common ancestor in logarithmically many steps.

@@ -37,11 +37,7 @@ MOST_ELEMENTS = 1024
 
 
 class Elements:
-    """Knows the elements of small integer tensors of a graph.
-
-    Args:
-        types: of the expressions; it may grow.
-    """
+    """Knows the elements of small integer tensors of a graph. The types of its expressions may become more."""
 
     def __init__(self, types: Mapping[Expr, Type]):
         self._types = types

@@ -128,12 +128,7 @@ class Expr(Printable):
 
 
 class Scope(NamedTuple):
-    """A part of a node that is evaluated apart from it.
-
-    Attributes:
-        variables: The variables that the node binds in the part, in order.
-        body: The part.
-    """
+    """A part of a node that is evaluated apart from it, and the variables that the node binds there, in order."""
 
     variables: tuple[Var, ...]
     body: Expr
@@ -465,12 +460,7 @@ class If(Expr):
 
 
 class TupleWrapper:
-    """The result of an operator with several outputs: ``w[i]`` makes a new projection each time.
-
-    Args:
-        tuple_value: the call.
-        size: how many outputs it has.
-    """
+    """The result of a call of an operator with ``size`` outputs: ``w[i]`` makes a new projection each time."""
 
     def __init__(self, tuple_value: Expr, size: int):
         self.tuple_value = tuple_value

@@ -54,11 +54,7 @@ def unknown_sizes() -> Iterator[str]:
 
 
 def extend_types(types: dict[Expr, Type], root: Expr) -> None:
-    """Add the types of ``root`` and of all nodes below it to ``types``.
-
-    Args:
-        types: Types that are known. Nodes in it are not looked into.
-        root: The graph.
+    """Add the types of ``root`` and of all nodes below it to ``types``; nodes that are in it are not looked into.
 
     Raises:
         TypeCheckError: As for :func:`infer_types`.
@@ -88,11 +84,8 @@ def type_of(expr: Expr) -> Type:
 def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
     """Return a copy of a graph in which every node has its type as ``checked_type``.
 
-    Parameters are annotated with their types and functions with the types of their results.
-
-    Args:
-        root: The graph.
-        module: The module in which GlobalVars are looked up.
+    Parameters are annotated with their types and functions with the types of their results. GlobalVars are looked up
+    in ``module``.
 
     Raises:
         TypeCheckError: As for :func:`infer_types`.

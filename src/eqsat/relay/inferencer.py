@@ -29,10 +29,7 @@ from eqsat.relay.visitor import post_order
 
 
 class _Binding(Expr):
-    """A point in the schedule at which variables get their types from a value.
-
-    They are the parameters of a function that is called where it is written, or the variables of a match's clauses.
-    """
+    """A point in the schedule at which parameters of a called function literal, or variables of a match, get types."""
 
     __slots__ = ("binder",)
 

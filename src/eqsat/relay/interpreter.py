@@ -24,10 +24,10 @@ from eqsat.relay.values import (
     Bindings,
     Cell,
     Closure,
+    ConstructorValue,
     Value,
     bind_values,
     cell_of,
-    construct,
     describe_value,
     looks_like,
     truth,
@@ -221,7 +221,7 @@ class _Machine:
         if isinstance(callee, Op):
             frame.finish(node, _apply(callee, node.attrs, given), node.children())
         elif isinstance(callee, Constructor):
-            frame.finish(node, construct(callee, given), node.children())
+            frame.finish(node, ConstructorValue(callee, given), node.children())
         elif isinstance(callee, Closure):
             self._activate(callee, given)
         else:

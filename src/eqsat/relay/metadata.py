@@ -83,13 +83,9 @@ class MetadataWriter:
 
 
 def decode(kind: str, entry: Any, read_value: Callable[[str], Any], read_type: Callable[[str], Type]) -> Any:
-    """The value of an entry; raises ValueError when the entry is not of that kind's form.
+    """Return the value of an entry, given as JSON; raise ValueError if it is not of that kind's form.
 
-    Args:
-        kind: the entry's kind.
-        entry: its JSON.
-        read_value: reads the text of an attribute's value.
-        read_type: reads the text of a type.
+    ``read_value`` reads the text of an attribute's value, ``read_type`` that of a type.
     """
     reader = _READERS.get(kind)
     if reader is None or entry is None:

@@ -195,10 +195,9 @@ class _Printer:
             else:
                 raise ArgumentError(f"the text form has no {kind.__name__} nodes")
 
-    def _var(self, node: Var) -> str:
+    def _var(self, node: Var) -> Any:
         self.free[node] = self._define(node)
-        name: str = self.text[node]
-        return name
+        return self.text[node]
 
     def _constant(self, node: Constant) -> str:
         literal = scalar_text(node.data)

@@ -71,8 +71,8 @@ class AnnotatedRegionSet:
     def __iter__(self) -> Iterator[AnnotatedRegion]:
         return iter(sorted(set(self._region_of.values()), key=lambda region: region.id))
 
-    def _is(self, node: Expr, op: Op) -> bool:
-        return type(node) is Call and node.op is op
+    def _leaves(self, node: Expr) -> bool:
+        return isinstance(node, Call) and node.op is self._end
 
     def _add(self, node: Expr) -> None:
         if isinstance(node, Call):
@@ -116,7 +116,7 @@ class AnnotatedRegionSet:
         bare = None
         for index, operand in enumerate(operands):
             region = self._region_of.get(operand)
-            if region is None or self._is(operand, self._end):
+            if region is None or self._leaves(operand):
                 bare = index if bare is None else bare
             elif dest is None:
                 dest = region
@@ -130,7 +130,7 @@ class AnnotatedRegionSet:
 
     def _check_bare(self, node: Expr, operands: Sequence[Expr], target: str) -> None:
         for index, operand in enumerate(operands):
-            left = self._is(operand, self._end)
+            left = self._leaves(operand)
             # the default target's regions are no functions: what leaves another region may enter them freely
             if (left and target != "default") or (not left and operand not in self._region_of):
                 raise PassError(

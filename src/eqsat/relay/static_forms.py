@@ -18,12 +18,9 @@ from eqsat.relay.ty import TensorType, Type, is_static
 
 
 def static_form(call: Call | TupleGetItem, types: Mapping[Expr, Type], elements: Elements) -> Expr:
-    """``call`` without tensors for what is known, or the constant or argument that it is.
+    """Return ``call``, or the output of one, without tensors for what is known, or the constant or argument that it is.
 
-    Args:
-        call: a call, or an output of one.
-        types: its type, and those of its arguments.
-        elements: what is known of integers among them.
+    ``types`` holds its type and those of its arguments, ``elements`` what is known of integers among them.
     """
     if isinstance(call, TupleGetItem):
         made = call.tuple_value

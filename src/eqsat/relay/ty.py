@@ -65,9 +65,7 @@ class Type:
         self._hash = hash((type(self), key))
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Type) and type(self) is type(other) and self._key == other._key
+        return self is other or (isinstance(other, Type) and type(self) is type(other) and self._key == other._key)
 
     def __hash__(self) -> int:
         return self._hash

@@ -26,12 +26,7 @@ Bindings: TypeAlias = Mapping[Var, Any] | Mapping[str, Any] | Mapping[Var | str,
 
 @dataclass(eq=False, repr=False, slots=True)
 class Closure:
-    """A function value.
-
-    Attributes:
-        function: Its code.
-        scope: Values of the variables around it; its free variables are looked up there when it is called.
-    """
+    """A function value. Its free variables are looked up in ``scope`` when it is called."""
 
     function: Function
     scope: dict[Expr, Value]
@@ -45,11 +40,14 @@ class Cell:
 
 
 class ConstructorValue:
-    """What a constructor made of its fields."""
+    """What a constructor made of its fields; raises EvaluationError if it has another number of them."""
 
     __slots__ = ("constructor", "fields")
 
     def __init__(self, constructor: Constructor, fields: Sequence[Value]):
+        if len(fields) != len(constructor.inputs):
+            wanted, given = len(constructor.inputs), len(fields)
+            raise EvaluationError(f"{constructor.name_hint} has {wanted} fields and is given {given}")
         self.constructor = constructor
         self.fields = tuple(fields)
 
@@ -80,20 +78,14 @@ def bind_values(variables: Sequence[Var], env: Bindings) -> dict[Expr, Value]:
         if names[name] != 1:
             what = "several variables are" if names[name] else "no variable is"
             raise EvaluationError(f"{what} named {name!r}; the variables are {list(names)}")
-    scope: dict[Expr, Value] = {}
-    missing = []
-    for variable in variables:
-        if variable.vid in by_id:
-            given = by_id[variable.vid]
-        elif variable.name_hint in by_name:
-            given = by_name[variable.name_hint]
-        else:
-            missing.append(variable.name_hint)
-            continue
-        ty = variable.type_annotation or variable._checked_type
-        scope[variable] = _as_value(given, ty, variable.name_hint)
+    missing = [each.name_hint for each in variables if each.vid not in by_id and each.name_hint not in by_name]
     if missing:
         raise EvaluationError(f"no value is given for {', '.join(f'%{name}' for name in missing)}")
+    scope: dict[Expr, Value] = {}
+    for variable in variables:
+        name = variable.name_hint
+        given = by_id[variable.vid] if variable.vid in by_id else by_name[name]
+        scope[variable] = _as_value(given, variable.type_annotation or variable._checked_type, name)
     return scope
 
 
@@ -133,22 +125,8 @@ def truth(value: Value) -> bool:
     return bool(value.item())
 
 
-def construct(constructor: Constructor, fields: Sequence[Value]) -> ConstructorValue:
-    """What ``constructor`` makes of ``fields``; raises EvaluationError when it has another number of them."""
-    if len(fields) != len(constructor.inputs):
-        raise EvaluationError(
-            f"{constructor.name_hint} has {len(constructor.inputs)} fields and is given {len(fields)}"
-        )
-    return ConstructorValue(constructor, fields)
-
-
 def looks_like(value: Value, pattern: Pattern, bound: dict[Var, Value]) -> bool:
-    """Whether ``value`` has the form that ``pattern`` asks for.
-
-    Args:
-        value: The value.
-        pattern: The left side of a clause.
-        bound: Gets the value of each variable of the pattern.
+    """Whether ``value`` has the form that ``pattern`` asks for; ``bound`` gets the values of the pattern's variables.
 
     Raises:
         EvaluationError: The value is of another type than the pattern's.

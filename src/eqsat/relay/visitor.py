@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import is_
 from typing import Any, TypeVar
 
 from eqsat.relay.adt import Constructor, Match
@@ -73,10 +74,7 @@ def rebuild(node: Expr, new: dict[Expr, Expr]) -> Expr:
     """Return ``node`` with ``new[child]`` for each child that ``new`` has; ``node`` itself if none changes."""
     children = node.children()
     replaced = [new.get(child, child) for child in children]
-    for child, replacement in zip(children, replaced, strict=True):
-        if child is not replacement:
-            return node.with_children(replaced)
-    return node
+    return node if all(map(is_, children, replaced)) else node.with_children(replaced)
 
 
 def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
@@ -109,8 +107,10 @@ class ExprVisitor:
         return self.memo_map[expr]
 
     def visit_other(self, expr: Expr) -> Any:
-        for child in expr.children():
-            self.visit(child)
+        return self._result(expr, [self.visit(child) for child in expr.children()])
+
+    def _result(self, expr: Expr, children: list[Any]) -> Any:
+        """Return what visiting a node gives, from what visiting its children gave."""
 
     visit_var = visit_global_var = visit_constant = visit_op = visit_constructor = visit_other
     visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_match = visit_other
@@ -120,16 +120,8 @@ class ExprVisitor:
 class ExprMutator(ExprVisitor):
     """Like :class:`ExprVisitor`, but what a method returns takes the node's place. The depth is limited as there."""
 
-    def visit_other(self, expr: Expr) -> Any:
-        children = expr.children()
-        replaced = [self.visit(child) for child in children]
-        if all(old is new for old, new in zip(children, replaced, strict=True)):
-            return expr
-        return expr.with_children(replaced)
-
-    visit_var = visit_global_var = visit_constant = visit_op = visit_constructor = visit_other
-    visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_match = visit_other
-    visit_ref_create = visit_ref_read = visit_ref_write = visit_other
+    def _result(self, expr: Expr, children: list[Any]) -> Any:
+        return expr if all(map(is_, expr.children(), children)) else expr.with_children(children)
 
 
 _METHODS: dict[type, str] = {

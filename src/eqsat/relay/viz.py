@@ -61,10 +61,8 @@ def viz(graph: Expr | IRModule) -> Picture:
 class Picture:
     """Boxes and the edges between them; :attr:`dot` for Graphviz, :attr:`svg` laid out here.
 
-    Args:
-        root: the box that holds all others.
-        edges: between boxes of nodes.
-        nodes: what each box that is no frame stands for; the result of a function is its body's.
+    ``root`` is the box that holds all others; ``nodes`` says what each box that is no frame stands for: that of the
+    result of a function for its body.
     """
 
     def __init__(self, root: Box, edges: list[Arrow], nodes: dict[Box, Expr]):
@@ -228,10 +226,8 @@ def _label(node: Expr) -> tuple[list[str], str]:
         if isinstance(node.op, Op):
             return [node.op.name, *told], "operator"
         return [f"call @{node.op.name_hint}" if isinstance(node.op, GlobalVar) else "call", *told], "operator"
-    if isinstance(node, GlobalVar):
-        return [f"@{node.name_hint}"], "other"
-    if isinstance(node, Constructor):
-        return [node.name_hint], "other"
+    if isinstance(node, (Constructor, GlobalVar)):
+        return [f"{'@' if isinstance(node, GlobalVar) else ''}{node.name_hint}"], "other"
     if isinstance(node, Op):
         return [node.name], "operator"
     if isinstance(node, TupleGetItem):

@@ -38,9 +38,7 @@ _T = Parameter("_T")
 class Reader:
     """Reads words in order; ``at`` is the index of the next one.
 
-    Args:
-        tokens: the text.
-        outer: the reader of the program, when ``tokens`` are a value inside its metadata section.
+    ``outer`` is the reader of the program, when ``tokens`` are a value inside its metadata section.
     """
 
     def __init__(self, tokens: Tokens, outer: Reader | None = None):
