@@ -23,11 +23,6 @@ from eqsat.relay.op.tensor import *  # noqa: F403
 from eqsat.relay.op.transform import *  # noqa: F403
 
 __all__ = ["annotation", "image", "nn", "qnn"]
-__all__ += create.__all__
-__all__ += index.__all__
-__all__ += order.__all__
-__all__ += rearrange.__all__
-__all__ += reduce.__all__
-__all__ += scatter.__all__
-__all__ += tensor.__all__
-__all__ += transform.__all__
+__all__ += [
+    name for module in (create, index, order, rearrange, reduce, scatter, tensor, transform) for name in module.__all__
+]

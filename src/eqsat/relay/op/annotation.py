@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import Type
-
-
-def _identity_type(attrs: Any, args: Any) -> Type:
-    ty: Type = args[0]
-    return ty
 
 
 def _mark(name: str, *fields: Field) -> Builder:
@@ -19,7 +11,7 @@ def _mark(name: str, *fields: Field) -> Builder:
         f"annotation.{name}",
         "data",
         *fields,
-        infer=_identity_type,
+        infer=lambda attrs, args: args[0],
         kernel=lambda attrs, data: data,
         kind=OpPattern.OPAQUE,
         flops=lambda attrs, args, ty: 0.0,

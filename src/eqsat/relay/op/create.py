@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.expr import const
-from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.op import Builder, Field, OpPattern, define, tensor_of
 from eqsat.relay.op.parameters import dynamic, static_or_dynamic
 from eqsat.relay.op.types import check_dtype, ranked, same_type, tensor
 from eqsat.relay.ty import Any as AnyDim
@@ -106,12 +105,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: str = "float32
     """
     if stop is None:
         start, stop = 0, start
-    first, last, step = (_scalar(value, dtype) for value in (start, stop, 1 if step is None else step))
+    first, last, step = (tensor_of(value, dtype) for value in (start, stop, 1 if step is None else step))
     return _arange(first, last, step, dtype=dtype)
-
-
-def _scalar(value: Any, dtype: str) -> Any:
-    return const(value, dtype) if isinstance(value, (int, float, np.generic)) else value
 
 
 __all__ = ["arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]

@@ -20,31 +20,20 @@ from eqsat.relay.dims import floor_divide_dims, multiply_dims
 from eqsat.relay.ty import Dim
 
 
-@dataclass(frozen=True)
-class Part:
-    """One dimension of a layout: a whole axis (``factor`` 0) or a block of ``factor``."""
-
-    axis: str
-    factor: int
-
-
 @lru_cache(maxsize=1024)
-def parse_layout(layout: str) -> tuple[Part, ...]:
-    """The dimensions of ``layout``, in order; raises TypeCheckError when it is malformed."""
-    parts: list[Part] = []
+def parse_layout(layout: str) -> tuple[tuple[str, int], ...]:
+    """The dimensions of ``layout``, in order: each an axis and the size of the block of it, 0 for the axis itself.
+
+    Raises:
+        TypeCheckError: It is malformed.
+    """
     if not re.fullmatch(r"([A-Z]|\d+[a-z])+", layout):
         raise TypeCheckError(f"{layout!r} is no layout: expected capitals and blocks such as 4c")
-    for number, letter in re.findall(r"(\d*)([A-Za-z])", layout):
-        parts.append(Part(letter.upper(), int(number or 0)))
-    whole = [part.axis for part in parts if not part.factor]
-    if len(set(whole)) < len(whole) or any(part.axis not in whole for part in parts):
+    parts = tuple((letter.upper(), int(size or 0)) for size, letter in re.findall(r"(\d*)([A-Za-z])", layout))
+    whole = [axis for axis, block in parts if not block]
+    if len(set(whole)) < len(whole) or any(axis not in whole for axis, _ in parts):
         raise TypeCheckError(f"{layout!r} is no layout: every axis must occur once as a capital")
-    return tuple(parts)
-
-
-def axes_of(layout: str) -> str:
-    """The capitals of ``layout``, in order: the layout without blocks."""
-    return "".join(part.axis for part in parse_layout(layout) if not part.factor)
+    return parts
 
 
 @dataclass(frozen=True)
@@ -95,19 +84,19 @@ class LayoutChange:
 def layout_change(source: str, target: str) -> LayoutChange:
     """The change from layout ``source`` to ``target``, which must name the same axes."""
     before, after = parse_layout(source), parse_layout(target)
-    axes = axes_of(source)
-    if set(axes) != set(axes_of(target)):
+    axes = [axis for axis, block in before if not block]
+    if set(axes) != {axis for axis, _ in after}:
         raise TypeCheckError(f"layouts {source!r} and {target!r} name different axes")
 
-    def places(parts: tuple[Part, ...], axis: str) -> list[int]:
-        mine = [index for index, part in enumerate(parts) if part.axis == axis]
-        return sorted(mine, key=lambda index: parts[index].factor != 0)
+    def places(parts: Sequence[tuple[str, int]], axis: str) -> list[int]:
+        mine = [index for index, part in enumerate(parts) if part[0] == axis]
+        return sorted(mine, key=lambda index: parts[index][1] != 0)
 
     gather = [index for axis in axes for index in places(before, axis)]
     spread = [index for axis in axes for index in places(after, axis)]
     return LayoutChange(
         tuple(gather),
         tuple(len(places(before, axis)) for axis in axes),
-        tuple(tuple(after[index].factor for index in places(after, axis)[1:]) for axis in axes),
+        tuple(tuple(after[index][1] for index in places(after, axis)[1:]) for axis in axes),
         tuple(int(index) for index in np.argsort(spread)),
     )

@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsat.errors import ArgumentError, OperatorError
 from eqsat.relay.attrs import Attrs, normalize
-from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleWrapper, build_foreign
+from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleWrapper, build_foreign, const
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Dim, Type
 
@@ -238,12 +238,11 @@ class Builder:
             self._default = make_attrs(op, {})
         else:
             self._plain = False
+        defaults = {field.name: field.default for field in op.fields if field.default is not REQUIRED}
         self.__signature__ = inspect.Signature(
             [
                 inspect.Parameter(
-                    name,
-                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                    default=inspect.Parameter.empty if name in names else _default_of(op, name),
+                    name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(name, inspect.Parameter.empty)
                 )
                 for name in self._names
             ]
@@ -302,6 +301,11 @@ def is_operand(value: Any) -> bool:
     return isinstance(value, Expr) or hasattr(value, "build_call")
 
 
+def tensor_of(value: Any, dtype: str | None = None) -> Any:
+    """Return an operand as it is, and numbers as a constant of them."""
+    return value if is_operand(value) else const(np.array(value, dtype))
+
+
 def tuple_of(fields: Any) -> Any:
     """Return a sequence of operands as a tuple argument, and anything else as it is.
 
@@ -316,8 +320,3 @@ def tuple_of(fields: Any) -> Any:
                 raise ArgumentError(f"a field of a tuple argument must be an expression, not {field!r}")
             return build(fields)
     return Tuple(fields)
-
-
-def _default_of(op: Op, name: str) -> Any:
-    (default,) = (field.default for field in op.fields if field.name == name)
-    return inspect.Parameter.empty if default is REQUIRED else default

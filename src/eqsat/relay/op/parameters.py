@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from eqsat.errors import TypeCheckError
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import const
-from eqsat.relay.op.op import Builder, OpPattern, define, is_operand
+from eqsat.relay.op.op import Builder, OpPattern, define, is_operand, tensor_of
 from eqsat.relay.op.types import ranked
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, Type
@@ -35,7 +32,7 @@ def static_or_dynamic(static: Builder, dynamic: Builder) -> Callable[..., Any]:
             return static(*args, **kwargs)
         for name in parameters:
             value = given.get(name, defaults[name])
-            given[name] = value if is_operand(value) else const(np.array(value))
+            given[name] = tensor_of(value)
         return dynamic(**given)
 
     build.__name__ = static.__name__

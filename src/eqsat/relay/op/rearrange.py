@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.expr import Constant, const
+from eqsat.relay.expr import Constant
 from eqsat.relay.op.layout import layout_change
-from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.op import Field, OpPattern, define, tensor_of
 from eqsat.relay.op.shape import clamp_slice
-from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, ranked, size, tensor, tensors
+from eqsat.relay.op.types import (
+    axes_indices,
+    axis_index,
+    broadcast_shape,
+    check_broadcasts,
+    check_dtype,
+    ranked,
+    size,
+    tensor,
+    tensors,
+)
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
@@ -63,12 +74,7 @@ layout_transform = define(
 
 
 def _collapsed(data: TensorType, shape: Sequence[Dim]) -> TensorType:
-    full = broadcast_shape(data.shape, shape)
-    if len(full) != len(data.shape):
-        raise TypeCheckError(f"shape {tuple(shape)} does not broadcast to {data}")
-    for a, b in zip(full, data.shape, strict=True):
-        if isinstance(a, int) and isinstance(b, int) and a != b:
-            raise TypeCheckError(f"shape {tuple(shape)} does not broadcast to {data}")
+    check_broadcasts(shape, data.shape)
     return TensorType(shape, data.dtype)
 
 
@@ -106,7 +112,7 @@ _collapse_sum_to = define(
 
 def collapse_sum_to(data: Any, shape: Any) -> Any:
     """``data`` summed down to ``shape`` (ints, or a 1-D tensor), which broadcasts to the data's shape."""
-    target = const(np.array(shape, np.int32)) if isinstance(shape, (list, tuple)) else shape
+    target = tensor_of(shape, "int32")
     known = tuple(map(int, target.data.numpy())) if isinstance(target, Constant) else None
     return _collapse_sum_to(data, target, known)
 
@@ -179,10 +185,7 @@ def _einsum_flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
         if "." in term:
             return 2.0 * sum(map(size, fields))
         loops.update({letter: dim for letter, dim in zip(term, field.shape, strict=True) if isinstance(dim, int)})
-    total = 1.0
-    for dim in loops.values():
-        total *= dim
-    return len(fields) * total
+    return float(len(fields) * prod(loops.values()))
 
 
 einsum = define(
@@ -218,7 +221,7 @@ _trilu = define(
 
 def trilu(data: Any, k: Any, upper: bool = True) -> Any:
     """The upper (or lower) triangle of the last two axes, from diagonal ``k`` on, zero elsewhere."""
-    return _trilu(data, const(k, "int32") if isinstance(k, int) else k, upper)
+    return _trilu(data, tensor_of(k, "int32"), upper)
 
 
 def _sequence_mask(attrs: Any, data: Any, valid_length: Any) -> Any:
@@ -329,10 +332,8 @@ _strided_set_call = define(
 
 def strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> Any:
     """``data`` with ``v`` written to the slice that ``strided_slice`` with these bounds would read."""
-    bounds = [const(np.array(value, np.int32)) if isinstance(value, (list, tuple)) else value for value in (begin, end)]
     steps = (1,) * (len(begin) if isinstance(begin, (list, tuple)) else 1) if strides is None else strides
-    steps = const(np.array(steps, np.int32)) if isinstance(steps, (list, tuple)) else steps
-    return _strided_set_call(data, v, *bounds, steps)
+    return _strided_set_call(data, v, *(tensor_of(bounds, "int32") for bounds in (begin, end, steps)))
 
 
 __all__ = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from eqsat.relay.op.transform import squeeze
 from eqsat.relay.op.types import axes_indices, size, tensor
 from eqsat.relay.ty import Dim, TensorType, Type
 
+Axes: TypeAlias = int | Sequence[int] | None
 AXIS, KEEPDIMS, EXCLUDE = Field("axis", "ints", None), Field("keepdims", "bool", False), Field("exclude", "bool", False)
 
 
@@ -33,36 +34,20 @@ def mean_over(data: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     return truncated_divide(np.asarray(total), count).astype(data.dtype)
 
 
-def _sum(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return np.sum(data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype)).astype(data.dtype)
-
-
-def _prod(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return np.prod(data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype)).astype(data.dtype)
-
-
 def lowest(dtype: Any) -> Any:
     """The identity of maximum: -inf or the smallest integer of ``dtype``."""
-    dtype = np.dtype(dtype)
-    if dtype.kind == "b":
-        return np.False_
-    return dtype.type(np.iinfo(dtype).min) if dtype.kind in "iu" else dtype.type(-np.inf)
+    return _bound(np.dtype(dtype), "min", -np.inf)
 
 
 def highest(dtype: Any) -> Any:
     """The identity of minimum."""
-    dtype = np.dtype(dtype)
+    return _bound(np.dtype(dtype), "max", np.inf)
+
+
+def _bound(dtype: Any, end: str, infinity: float) -> Any:
     if dtype.kind == "b":
-        return np.True_
-    return dtype.type(np.iinfo(dtype).max) if dtype.kind in "iu" else dtype.type(np.inf)
-
-
-def _max(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return np.max(data, axis=axes, keepdims=keepdims, initial=lowest(data.dtype))
-
-
-def _min(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return np.min(data, axis=axes, keepdims=keepdims, initial=highest(data.dtype))
+        return np.bool_(infinity > 0)
+    return dtype.type(getattr(np.iinfo(dtype), end) if dtype.kind in "iu" else infinity)
 
 
 def reduced_shape(attrs: Any, shape: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -73,9 +58,7 @@ def reduced_shape(attrs: Any, shape: Sequence[Dim]) -> tuple[Dim, ...]:
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
 
 
-def _reduction(
-    name: str, function: Callable[[Any, tuple[int, ...], bool], Any], dtype: str | None = None, *more: Field
-) -> Builder:
+def _reduction(name: str, function: Callable[[Any, tuple[int, ...], bool], Any], dtype: str | None = None) -> Builder:
     def infer(attrs: Any, args: Sequence[Type]) -> Type:
         data = tensor(args[0])
         return TensorType(reduced_shape(attrs, data.shape), dtype or data.dtype)
@@ -83,14 +66,24 @@ def _reduction(
     def kernel(attrs: Any, data: Any) -> Any:
         return function(data, axes_indices(attrs.axis, data.ndim, attrs.exclude), attrs.keepdims)
 
-    return define(name, "data", AXIS, KEEPDIMS, EXCLUDE, *more, infer=infer, kernel=kernel, kind=OpPattern.COMM_REDUCE)
+    return define(name, "data", AXIS, KEEPDIMS, EXCLUDE, infer=infer, kernel=kernel, kind=OpPattern.COMM_REDUCE)
 
 
-sum = _reduction("sum", _sum)
-prod = _reduction("prod", _prod)
+def _accumulated(ufunc: Any) -> Callable[[Any, tuple[int, ...], bool], Any]:
+    return lambda data, axes, keepdims: ufunc.reduce(
+        data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype)
+    ).astype(data.dtype)
+
+
+sum = _reduction("sum", _accumulated(np.add))
+prod = _reduction("prod", _accumulated(np.multiply))
 mean = _reduction("mean", mean_over)
-max = _reduction("max", _max)
-min = _reduction("min", _min)
+max = _reduction(
+    "max", lambda data, axes, keepdims: np.max(data, axis=axes, keepdims=keepdims, initial=lowest(data.dtype))
+)
+min = _reduction(
+    "min", lambda data, axes, keepdims: np.min(data, axis=axes, keepdims=keepdims, initial=highest(data.dtype))
+)
 all = _reduction("all", lambda data, axes, keepdims: np.all(data, axis=axes, keepdims=keepdims), "bool")
 any = _reduction("any", lambda data, axes, keepdims: np.any(data, axis=axes, keepdims=keepdims), "bool")
 
@@ -124,9 +117,6 @@ sum_of_squares = _of_sum("sum_of_squares", lambda data, total: total(data * data
 
 
 def _arg_reduction(name: str, find: Callable[..., Any]) -> Builder:
-    def infer(attrs: Any, args: Sequence[Type]) -> Type:
-        return TensorType(reduced_shape(attrs, tensor(args[0]).shape), "int32")
-
     def kernel(attrs: Any, data: Any) -> Any:
         axes = axes_indices(attrs.axis, data.ndim, attrs.exclude)
         kept = [axis for axis in range(data.ndim) if axis not in axes]
@@ -140,8 +130,17 @@ def _arg_reduction(name: str, find: Callable[..., Any]) -> Builder:
         shape: Any = reduced_shape(attrs, data.shape)
         return np.reshape(found, shape).astype(np.int32)
 
-    last = Field("select_last_index", "bool", False)
-    return define(name, "data", AXIS, KEEPDIMS, EXCLUDE, last, infer=infer, kernel=kernel, kind=OpPattern.COMM_REDUCE)
+    return define(
+        name,
+        "data",
+        AXIS,
+        KEEPDIMS,
+        EXCLUDE,
+        Field("select_last_index", "bool", False),
+        infer=lambda attrs, args: TensorType(reduced_shape(attrs, tensor(args[0]).shape), "int32"),
+        kernel=kernel,
+        kind=OpPattern.COMM_REDUCE,
+    )
 
 
 argmax = _arg_reduction("argmax", np.argmax)
@@ -176,13 +175,13 @@ _variance = define(
 
 
 def variance(
-    data: object,
-    axis: int | Sequence[int] | None = None,
+    data: Any,
+    axis: Axes = None,
     keepdims: bool = False,
     exclude: bool = False,
     unbiased: bool = False,
-    with_mean: object = None,
-) -> object:
+    with_mean: Any = None,
+) -> Any:
     """Variance over ``axis``: the mean of squared distances from ``with_mean``, by default the mean.
 
     ``unbiased`` divides by one less than the count. ``with_mean`` must broadcast with ``data``.
@@ -191,39 +190,27 @@ def variance(
     return _variance(data, centre, axis, keepdims, exclude, unbiased)
 
 
-def std(
-    data: object,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-) -> object:
+def std(data: Any, axis: Axes = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False) -> Any:
     """Standard deviation: the square root of :func:`variance`."""
     return sqrt(variance(data, axis, keepdims, exclude, unbiased))
 
 
 def mean_variance(
-    data: object,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-) -> tuple[object, object]:
+    data: Any, axis: Axes = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> tuple[Any, Any]:
     """The mean and the variance, as two expressions."""
     centre = mean(data, axis, True, exclude)
     found = _variance(data, centre, axis, keepdims, exclude, unbiased)
     return (centre if keepdims else mean(data, axis, keepdims, exclude)), found
 
 
-def mean_std(
-    data: object, axis: int | Sequence[int] | None = None, keepdims: bool = False, exclude: bool = False
-) -> tuple[object, object]:
+def mean_std(data: Any, axis: Axes = None, keepdims: bool = False, exclude: bool = False) -> tuple[Any, Any]:
     """The mean and the standard deviation, as two expressions."""
     centre, found = mean_variance(data, axis, keepdims, exclude)
     return centre, sqrt(found)
 
 
-def logsumexp(data: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+def logsumexp(data: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     """The logarithm of the sum of exponentials, safe from overflow."""
     greatest = max(data, axis, True)
     total = log(sum(exp(data - greatest), axis, True)) + greatest

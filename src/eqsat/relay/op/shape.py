@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from eqsat.errors import TypeCheckError
@@ -94,17 +95,9 @@ def _left_over(shape: Sequence[Dim], others: Sequence[Dim]) -> Dim:
 
 
 def _check_sizes(shape: Sequence[Dim], new: Sequence[Dim]) -> None:
-    if any(isinstance(dim, AnyDim) for dim in (*shape, *new)):
-        return
-    if _known(shape) != _known(new):
+    known = [dim for dim in (*shape, *new) if isinstance(dim, int)]
+    if len(known) == len(shape) + len(new) and prod(known[: len(shape)]) != prod(known[len(shape) :]):
         raise TypeCheckError(f"{_text(shape)} cannot be reshaped to {_text(new)}: the sizes differ")
-
-
-def _known(dims: Sequence[Dim]) -> int:
-    product = 1
-    for dim in dims:
-        product *= dim if isinstance(dim, int) else 1
-    return product
 
 
 def reshape_codes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:

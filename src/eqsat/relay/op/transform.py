@@ -17,7 +17,7 @@ from eqsat.relay.op.types import (
     along_axis,
     axes_indices,
     axis_index,
-    broadcast_shape,
+    check_broadcasts,
     check_dtype,
     ranked,
     tensor,
@@ -217,14 +217,19 @@ reverse = define(
 # ---- joining and splitting
 
 
+def _of_one_rank(ty: Type) -> tuple[TensorType, ...]:
+    fields = tensors(ty)
+    if len({len(field.shape) for field in fields}) > 1:
+        raise TypeCheckError("the fields differ in their number of dimensions")
+    return fields
+
+
 def concatenate_type(attrs: Any, args: Sequence[Type]) -> Type:
     """The type of the fields of the first argument, a tuple, joined along ``attrs.axis``."""
-    fields = tensors(args[0])
-    axis = axis_index(attrs.axis, len(fields[0].shape))
+    fields = _of_one_rank(args[0])
     shape = list(fields[0].shape)
+    axis = axis_index(attrs.axis, len(shape))
     for field in fields[1:]:
-        if len(field.shape) != len(shape):
-            raise TypeCheckError("the fields differ in their number of dimensions")
         for index, dim in enumerate(field.shape):
             if index != axis:
                 shape[index] = unify(shape[index], dim, f"dimension {index}:")
@@ -233,11 +238,9 @@ def concatenate_type(attrs: Any, args: Sequence[Type]) -> Type:
 
 
 def _stack_type(attrs: Any, args: Sequence[Type]) -> Type:
-    fields = tensors(args[0])
+    fields = _of_one_rank(args[0])
     shape = list(fields[0].shape)
     for field in fields[1:]:
-        if len(field.shape) != len(shape):
-            raise TypeCheckError("the fields differ in their number of dimensions")
         shape = [unify(a, b) for a, b in zip(shape, field.shape, strict=True)]
     shape.insert(axis_index(attrs.axis, len(shape) + 1), len(fields))
     return TensorType(shape, check_dtype(*fields))
@@ -305,30 +308,16 @@ split = define(
 # ---- repeating
 
 
-def _broadcast_to_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = tensor(args[0])
-    return TensorType(_broadcast_to_shape(data.shape, attrs.shape), data.dtype)
-
-
-def _broadcast_to_shape(shape: Sequence[Dim], to: Sequence[Dim]) -> Sequence[Dim]:
-    result = broadcast_shape(shape, to)
-    if len(result) != len(to) or any(
-        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(result, to, strict=True)
-    ):
-        raise TypeCheckError(f"shape {tuple(shape)} does not broadcast to {tuple(to)}")
-    return to
-
-
-def _broadcast_to_like_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data, like = map(tensor, args)
-    return TensorType(_broadcast_to_shape(data.shape, like.shape), data.dtype)
+def _broadcast(data: TensorType, shape: Sequence[Dim]) -> TensorType:
+    check_broadcasts(data.shape, shape)
+    return TensorType(shape, data.dtype)
 
 
 _broadcast_to = define(
     "broadcast_to",
     "data",
     Field("shape", "ints"),
-    infer=_broadcast_to_type,
+    infer=lambda attrs, args: _broadcast(tensor(args[0]), attrs.shape),
     kernel=lambda attrs, data: np.broadcast_to(data, attrs.shape),
     kind=BROADCAST,
     traits=Trait.MOVES,
@@ -336,7 +325,7 @@ _broadcast_to = define(
 broadcast_to_like = define(
     "broadcast_to_like",
     "data broadcast_type",
-    infer=_broadcast_to_like_type,
+    infer=lambda attrs, args: _broadcast(tensor(args[0]), tensor(args[1]).shape),
     kernel=lambda attrs, data, like: np.broadcast_to(data, like.shape),
     kind=BROADCAST,
     traits=Trait.MOVES,

@@ -129,6 +129,15 @@ def _broadcast_dim(a: Dim, b: Dim) -> Dim:
     raise TypeCheckError(f"dimensions {a} and {b} do not broadcast")
 
 
+def check_broadcasts(shape: Sequence[Dim], to: Sequence[Dim]) -> None:
+    """Raise an error unless ``shape`` broadcasts to ``to``, as far as both are known."""
+    result = broadcast_shape(shape, to)
+    if len(result) != len(to) or any(
+        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(result, to, strict=True)
+    ):
+        raise TypeCheckError(f"shape {tuple(shape)} does not broadcast to {tuple(to)}")
+
+
 def check_dtype(*types: TensorType) -> str:
     """Return the dtype of all ``types``, which must be the same."""
     for ty in types[1:]:

@@ -20,8 +20,7 @@ from eqsat.relay.op.contrib.parts import (
     gelu_by_erf,
     layer_norm_written_out,
     of_dtypes,
-    of_shape_of,
-    per_channel,
+    product_entry,
     takes_calls,
 )
 from eqsat.relay.op.contrib.register import register_pattern_table
@@ -47,29 +46,13 @@ SINGLE = (
 
 def product_entries(primitive: str) -> Iterator[Entry]:
     """A product with what may follow it."""
+    product, floats = any_of(*PRODUCTS[primitive]), of_dtypes(*FLOATS)
     for activation in (None, *ACTIVATIONS):
-        for with_bias, with_sum in ((True, False), (False, False), (True, True), (False, True)):
-            if activation or with_bias or with_sum:
-                yield _product(primitive, with_bias, with_sum, activation)
-
-
-def _product(primitive: str, with_bias: bool, with_sum: bool, activation: str | None) -> Entry:
-    value: DFPattern = any_of(*PRODUCTS[primitive])(wildcard(), wildcard())
-    bias, addend = wildcard(), wildcard()
-    conditions = [of_dtypes(*FLOATS)]
-    words = [primitive]
-    if with_bias:
-        value = is_op("nn.bias_add")(value, bias) | is_op("add")(value, bias)
-        conditions.append(per_channel(bias))
-        words.append("bias")
-    if with_sum:
-        value = is_op("add")(value, addend)
-        conditions.append(of_shape_of(addend))
-        words.append("sum")
-    if activation:
-        value = ACTIVATIONS[activation](value)
-        words.append(activation)
-    return entry(f"dnnl.{'_'.join(words)}", value, *conditions)
+        for bias, total in ((True, False), (False, False), (True, True), (False, True)):
+            if activation or bias or total:
+                yield product_entry(
+                    "dnnl", primitive, product, floats, with_bias=bias, with_sum=total, activation=activation
+                )
 
 
 def quantized(product: str) -> DFPattern:

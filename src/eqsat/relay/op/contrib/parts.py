@@ -118,6 +118,30 @@ def of_dtypes(*dtypes: str) -> Condition:
     return lambda root, bound: isinstance(ty := root._checked_type, TensorType) and ty.dtype in dtypes
 
 
+def product_entry(
+    target: str,
+    word: str,
+    product: DFPattern,
+    *conditions: Condition,
+    with_bias: bool,
+    with_sum: bool,
+    activation: str | None,
+) -> Entry:
+    """The composite of a product and what follows it: a bias, the sum with another tensor, and an activation."""
+    bias, addend = wildcard(), wildcard()
+    value: DFPattern = product(wildcard(), wildcard())
+    if with_bias:
+        value = is_op("nn.bias_add")(value, bias) | is_op("add")(value, bias)
+        conditions = (*conditions, per_channel(bias))
+    if with_sum:
+        value = is_op("add")(value, addend)
+        conditions = (*conditions, of_shape_of(addend))
+    if activation:
+        value = ACTIVATIONS[activation](value)
+    words = [word, *["bias"] * with_bias, *["sum"] * with_sum, *([activation] if activation else [])]
+    return entry(f"{target}.{'_'.join(words)}", value, *conditions)
+
+
 def takes_calls(target: str, names: Sequence[str], supports: Callable[[Any], bool]) -> None:
     """Register that ``target`` takes calls of the named operators of which ``supports(call)`` holds."""
     for name in names:

@@ -12,14 +12,14 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op, is_tuple
 from eqsat.relay.expr import Expr
 from eqsat.relay.op.contrib.parts import (
     ACTIVATIONS,
+    Condition,
     Entry,
     attention,
     attribute,
     entry,
     layer_norm_written_out,
     of_dtypes,
-    of_shape_of,
-    per_channel,
+    product_entry,
 )
 from eqsat.relay.op.contrib.register import register_pattern_table
 from eqsat.relay.ty import is_static
@@ -51,45 +51,39 @@ def is_over_last_axis(root: Expr, bound: dict[DFPattern, Expr]) -> bool:
     return is_static(root._checked_type) and attribute(root, "axis", -1) in (-1, len(root._checked_type.shape) - 1)
 
 
+def _entry(name: str, pattern: DFPattern, condition: Condition = is_runnable) -> Entry:
+    return entry(f"tensorrt.{name}", pattern, of_dtypes(*DTYPES), condition)
+
+
 def singles() -> Iterator[Entry]:
     """One composite for each operator."""
     for names, arity in ((UNARY, 1), (BINARY, 2), (REDUCTIONS, 1), (POOLS, 1), (MOVES, 1), (PRODUCTS, 2)):
         for name in names:
-            arguments = [wildcard() for _ in range(2 if name == "nn.pad" else arity)]
-            yield entry(f"tensorrt.{name}", is_op(name)(*arguments), of_dtypes(*DTYPES), is_runnable)
-    yield entry("tensorrt.nn.bias_add", is_op("nn.bias_add")(wildcard(), wildcard()), of_dtypes(*DTYPES), is_runnable)
-    yield entry("tensorrt.nn.softmax", is_op("nn.softmax")(wildcard()), of_dtypes(*DTYPES), is_over_last_axis)
-    norm = is_op("nn.layer_norm")(wildcard(), wildcard(), wildcard())
-    yield entry("tensorrt.nn.layer_norm", norm, of_dtypes(*DTYPES), is_over_last_axis)
-    yield entry("tensorrt.concatenate", is_op("concatenate")(wildcard()), of_dtypes(*DTYPES), is_runnable)
+            yield _entry(name, is_op(name)(*(wildcard() for _ in range(2 if name == "nn.pad" else arity))))
+    yield _entry("nn.bias_add", is_op("nn.bias_add")(wildcard(), wildcard()))
+    yield _entry("nn.softmax", is_op("nn.softmax")(wildcard()), is_over_last_axis)
+    yield _entry("nn.layer_norm", is_op("nn.layer_norm")(wildcard(), wildcard(), wildcard()), is_over_last_axis)
+    yield _entry("concatenate", is_op("concatenate")(wildcard()))
     batch_norm = is_op("nn.batch_norm")(wildcard(), *(is_constant() for _ in range(4)))
-    yield entry("tensorrt.nn.batch_norm", is_tuple_get_item(batch_norm, 0), of_dtypes(*DTYPES), is_runnable)
+    yield _entry("nn.batch_norm", is_tuple_get_item(batch_norm, 0))
 
 
 def fused_products() -> Iterator[Entry]:
     """Convolutions and matrix products with bias, sum and activation."""
+    followed = [(True, total, activation) for activation in (*FUSED, None) for total in (True, False)]
+    followed += [(False, False, activation) for activation in FUSED]
     for operator in PRODUCTS:
-        for activation in (*FUSED, None):
-            for with_sum in (True, False):
-                yield _with_bias(operator, with_sum, activation)
-        for activation in FUSED:
-            product = is_op(operator)(wildcard(), wildcard())
-            name = f"tensorrt.{operator}_{activation}"
-            yield entry(name, ACTIVATIONS[activation](product), of_dtypes(*DTYPES), is_runnable)
-
-
-def _with_bias(operator: str, with_sum: bool, activation: str | None) -> Entry:
-    bias, addend = wildcard(), wildcard()
-    product = is_op(operator)(wildcard(), wildcard())
-    value: DFPattern = is_op("nn.bias_add")(product, bias) | is_op("add")(product, bias)
-    conditions = [of_dtypes(*DTYPES), is_runnable, per_channel(bias)]
-    if with_sum:
-        value = is_op("add")(value, addend)
-        conditions.append(of_shape_of(addend))
-    if activation:
-        value = ACTIVATIONS[activation](value)
-    words = [operator, "bias", *["sum"] * with_sum, *[activation] * bool(activation)]
-    return entry(f"tensorrt.{'_'.join(map(str, words))}", value, *conditions)
+        for bias, total, activation in followed:
+            yield product_entry(
+                "tensorrt",
+                operator,
+                is_op(operator),
+                of_dtypes(*DTYPES),
+                is_runnable,
+                with_bias=bias,
+                with_sum=total,
+                activation=activation,
+            )
 
 
 def pointwise() -> Iterator[Entry]:
@@ -97,19 +91,18 @@ def pointwise() -> Iterator[Entry]:
     for activation in ("relu", "sigmoid", "tanh", "clip", "gelu"):
         summed = is_op("add")(wildcard(), wildcard())
         scaled = is_op("add")(is_op("multiply")(wildcard(), wildcard()), wildcard())
-        yield entry(f"tensorrt.add_{activation}", ACTIVATIONS[activation](summed), of_dtypes(*DTYPES), is_runnable)
-        name = f"tensorrt.multiply_add_{activation}"
-        yield entry(name, ACTIVATIONS[activation](scaled), of_dtypes(*DTYPES), is_runnable)
-    yield entry("tensorrt.swish", ACTIVATIONS["swish"](wildcard()), of_dtypes(*DTYPES), is_runnable)
+        yield _entry(f"add_{activation}", ACTIVATIONS[activation](summed))
+        yield _entry(f"multiply_add_{activation}", ACTIVATIONS[activation](scaled))
+    yield _entry("swish", ACTIVATIONS["swish"](wildcard()))
     fused = is_op("add")(is_op("multiply")(wildcard(), wildcard()), is_op("multiply")(wildcard(), wildcard()))
-    yield entry("tensorrt.multiply_multiply_add", fused, of_dtypes(*DTYPES), is_runnable)
+    yield _entry("multiply_multiply_add", fused)
 
 
 def pattern_table() -> list[Entry]:
     """The table of composites, largest first."""
     return [
-        entry("tensorrt.attention", attention(), of_dtypes(*DTYPES), is_runnable),
-        entry("tensorrt.layer_norm_written_out", layer_norm_written_out(), of_dtypes(*DTYPES), is_runnable),
+        _entry("attention", attention()),
+        _entry("layer_norm_written_out", layer_norm_written_out()),
         *sorted(fused_products(), key=lambda row: -row[0].count("_")),
         *pointwise(),
         *singles(),

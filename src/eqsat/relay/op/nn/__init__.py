@@ -10,12 +10,5 @@ from eqsat.relay.op.nn.matrix import *  # noqa: F403
 from eqsat.relay.op.nn.norm import *  # noqa: F403
 from eqsat.relay.op.nn.pool import *  # noqa: F403
 
-__all__: list[str] = []
-__all__ += activation.__all__
-__all__ += arrange.__all__
-__all__ += blocks.__all__
-__all__ += conv.__all__
-__all__ += heads.__all__
-__all__ += matrix.__all__
-__all__ += norm.__all__
-__all__ += pool.__all__
+_MODULES = (activation, arrange, blocks, conv, heads, matrix, norm, pool)
+__all__ = [name for module in _MODULES for name in module.__all__]

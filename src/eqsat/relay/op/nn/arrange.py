@@ -9,8 +9,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, multiply_dims
-from eqsat.relay.expr import const
-from eqsat.relay.op.op import Field, OpPattern, define, is_operand
+from eqsat.relay.op.op import Field, OpPattern, define, is_operand, tensor_of
 from eqsat.relay.op.parameters import dynamic
 from eqsat.relay.op.types import ranked, tensor, unify
 from eqsat.relay.traits import Trait
@@ -98,7 +97,7 @@ def pad(data: Any, pad_width: Any = None, pad_value: Any = 0, pad_mode: str | No
         pad_value: what is added in mode ``constant``: a number (taken as float32) or a scalar expression.
         pad_mode: ``constant`` (the default), ``edge`` or ``reflect``.
     """
-    value = const(float(pad_value)) if isinstance(pad_value, (int, float, np.generic)) else pad_value
+    value = tensor_of(pad_value, "float32")
     given = {} if pad_mode is None else {"pad_mode": pad_mode}
     if is_operand(pad_width):
         return _dyn_pad_call(data, pad_width, value, **given)
@@ -123,16 +122,11 @@ mirror_pad = define(
 # ---- dropout
 
 
-def _dropout_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = tensor(args[0])
-    return TupleType([data, data])
-
-
 dropout_raw = define(
     "nn.dropout",
     "data",
     Field("rate", "float", 0.5),
-    infer=_dropout_type,
+    infer=lambda attrs, args: TupleType([tensor(args[0])] * 2),
     kernel=lambda attrs, data: (data, np.ones_like(data)),
     kind=OpPattern.OPAQUE,
     outputs=2,

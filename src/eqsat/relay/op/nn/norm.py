@@ -135,6 +135,9 @@ def _norm(name: str, kernel: Any, infer: Any, *fields: Field) -> Any:
         f"nn.{name}",
         "data gamma beta",
         *fields,
+        EPSILON,
+        CENTER,
+        SCALE,
         infer=infer,
         deduce=deduce_per_channel,
         kernel=kernel,
@@ -142,20 +145,9 @@ def _norm(name: str, kernel: Any, infer: Any, *fields: Field) -> Any:
     )
 
 
-layer_norm = _norm("layer_norm", _layer_norm, _channel_vectors, Field("axis", "int", -1), EPSILON, CENTER, SCALE)
-instance_norm = _norm(
-    "instance_norm", _instance_norm, _channel_vectors, Field("axis", "int", 1), EPSILON, CENTER, SCALE
-)
-group_norm = _norm(
-    "group_norm",
-    _group_norm,
-    _group_norm_type,
-    Field("num_groups", "int"),
-    Field("axis", "int", 1),
-    EPSILON,
-    CENTER,
-    SCALE,
-)
+layer_norm = _norm("layer_norm", _layer_norm, _channel_vectors, Field("axis", "int", -1))
+instance_norm = _norm("instance_norm", _instance_norm, _channel_vectors, Field("axis", "int", 1))
+group_norm = _norm("group_norm", _group_norm, _group_norm_type, Field("num_groups", "int"), Field("axis", "int", 1))
 
 
 def _rms_norm(attrs: Any, data: Any, gamma: Any) -> Any:
