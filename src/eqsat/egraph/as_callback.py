@@ -15,10 +15,7 @@ from eqsat.egraph.rule import Compute, PythonRule, Ref, Refusal, Rewrite, refs_o
 from eqsat.egraph.templates import TemplateBuilder
 from eqsat.egraph.variadic import arrangements_like, expanded, matched_layout
 from eqsat.errors import EqsatError, OperatorError, RuleError, TypeCheckError
-from eqsat.relay.dataflow_pattern import (
-    DFPattern,
-    DFPatternCallback,
-)
+from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.matcher import Matcher
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem

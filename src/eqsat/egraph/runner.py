@@ -21,7 +21,6 @@ from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of,
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.egraph.variadic import is_variadic
-from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import RuleError
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
@@ -118,11 +117,6 @@ class Runner:
     def snapshot(self) -> Snapshot:
         """The e-graph as it is now."""
         return take_snapshot(self.egraph) if self._snapshot is None else self._snapshot
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """What the integers in the e-graph stand for."""
-        return self.egraph.vocabulary
 
     def _lower(self) -> Lowered:
         start = time.perf_counter()

@@ -166,7 +166,7 @@ def saturate_bodies(
         snapshot = runner.snapshot()
         check_types(snapshot, again)
         runner.report.add_seconds("snapshot", time.perf_counter() - ended)
-        known = (snapshot, runner.lowered, schedule.rules, runner.vocabulary, runner.journal)
+        known = (snapshot, runner.lowered, schedule.rules, runner.egraph.vocabulary, runner.journal)
         regions.append(Region(body.name, body.function, body.nested, body.expr, body.types, *known))
         report.merge(runner.report)
     return Saturation(source, regions, report)
