@@ -63,7 +63,8 @@ def extract(problem: Problem, method: str = "auto", **limits: Any) -> Result:
     Args:
         problem: The problem.
         method: A name in `EXTRACTORS`.
-        limits: The arguments `seconds`, `seed` and `incumbent` of the extractor.
+        limits: `seconds` of wall time allowed, the `seed` of random choices, and an `incumbent`: a choice that the
+            result is no worse than; int (C,), -1 for classes without a node.
 
     Raises:
         ExtractionError: There is no such method, `seconds` is not a positive number, or the incumbent is not an

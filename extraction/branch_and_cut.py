@@ -37,7 +37,7 @@ _SHRINK = 0.95  # worth starting over where reduced costs leave at most this sha
 def exact(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
     """Extract the cheapest graph with a proof, or the best found and a lower bound when the time is over.
 
-    Ctrl-C returns the best result so far. Arguments and errors are those of :func:`eqsat.extraction.auto`.
+    Ctrl-C returns the best result so far. Arguments and errors are those of :func:`eqsat.extraction.extract`.
     """
     return contracted(problem, seconds, incumbent, partial(_prove, method="exact", seed=seed, patience=30, share=0.1))
 
@@ -46,16 +46,8 @@ def auto(problem: Problem, *, seconds: float = 5.0, seed: int = 0, incumbent: Ar
     """Extract greedily, then improve by local search, then prove optimality, in the time given.
 
     The result is never dearer than those of `tree` and `dag` or the incumbent. If the time does not run out, it
-    depends on the seed alone. Ctrl-C returns the best result so far.
-
-    Args:
-        problem: The problem.
-        seconds: Wall time allowed.
-        seed: Seed of the random choices.
-        incumbent: A choice that the result is no worse than; int (C,), -1 for classes without a node.
-
-    Raises:
-        ExtractionError: The incumbent is not an extraction.
+    depends on the seed alone. Ctrl-C returns the best result so far. Arguments and errors are those of
+    :func:`eqsat.extraction.extract`.
     """
     return contracted(
         problem, seconds, incumbent, partial(_prove, method="auto", seed=seed, patience=PATIENCE, share=0.4)
@@ -68,9 +60,7 @@ def _prove(
     """Solve by dynamic programming if that is quick; otherwise by greedy and local search, then branch and cut.
 
     Args:
-        problem: The problem, contracted.
-        deadline: When to stop.
-        incumbent: A choice that the result is no worse than.
+        problem, deadline, incumbent: As for :data:`eqsat.extraction.contract.Solve`.
         method: The extractor's name.
         seed: Seed of the random choices.
         patience: The number of kicks in a row without a saving after which the local search ends. Small problems
@@ -123,16 +113,12 @@ class BranchAndCut:
         while not deadline.passed():
             try:
                 stage = simplify(current, keep, deadline.within(SIMPLIFYING * deadline.left()))
-            except ExtractionError:
+            except ExtractionError:  # nothing cheaper is left
                 self.bound = [*self.cost]
                 return ""
             self.stages.append(stage)
-            if stage.problem is None:
-                self._offer([])
-                self.bound = [*self.cost]
-                return ""
-            current = stage.problem
-            choice = decide(current, deadline)
+            current = stage.problem or current
+            choice = decide(current, deadline) if stage.problem else []
             if choice is not None:
                 self._offer(choice)
                 self.bound = [*self.cost]
@@ -188,10 +174,9 @@ class BranchAndCut:
 
     def _offer(self, choice: list[int] | Ints) -> None:
         """Take a choice in the smallest problem if it is cheaper."""
-        full: list[int] | Ints = choice
         for stage in reversed(self.stages):
-            full = stage.expand(full)
-        self.improve(finish(self.problem, full, method="", started=0.0))
+            choice = stage.expand(choice)
+        self.improve(finish(self.problem, choice, method="", started=0.0))
 
     def _raise_bound(self, small_bound: float, step: float) -> None:
         if step and math.isfinite(small_bound):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from .components import components, strongly_connected
 from .deadline import Deadline
 from .necessary import necessary, union
-from .problem import Problem
+from .problem import Problem, derive
 from .relaxation import Inequality, Relaxation
 
 _VIOLATION = 1e-4
@@ -59,31 +59,16 @@ class Cuts:
     def _unfounded(self, active: list[int], inside: set[int], x: list[float], level: float) -> list[list[int]]:
         """Classes not derivable from nodes with x >= level, split into components of mutual need."""
         children, class_nodes = self.problem.children, self.problem.class_nodes
-        missing: dict[int, int] = {}
-        users: dict[int, list[int]] = {c: [] for c in active}
-        ready = []
-        for index in active:
-            for node in class_nodes[index]:
-                if x[node] < level:
-                    continue
-                needs = [k for k in children[node] if k in inside]
-                missing[node] = len(needs)
-                if not needs:
-                    ready.append(index)
-                for k in needs:
-                    users.setdefault(k, []).append(node)
-        owner = self.problem.node_class
-        derived: set[int] = set()
-        while ready:
-            index = ready.pop()
-            if index in derived:
-                continue
-            derived.add(index)
-            for node in users.get(index, ()):
-                missing[node] -= 1
-                if not missing[node]:
-                    ready.append(int(owner[node]))
-        rest = [c for c in active if c not in derived]
+        place = {c: i for i, c in enumerate(active)}
+        nodes = [n for c in active for n in class_nodes[c] if x[n] >= level]
+        needs = [[k for k in children[n] if k in inside] for n in nodes]
+        users: list[list[int]] = [[] for _ in active]
+        for user, kids in enumerate(needs):
+            for k in kids:
+                if k in place:
+                    users[place[k]].append(user)
+        derived = {*derive([*map(len, needs)], users, [place[self.problem.owner[n]] for n in nodes])}
+        rest = [c for c in active if place[c] not in derived]
         number = {c: i for i, c in enumerate(rest)}
         needs_of = [
             [number[k] for n in class_nodes[c] if x[n] >= level for k in children[n] if k in number] for c in rest

@@ -24,16 +24,8 @@ def tree(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumben
     """Extract the cheapest tree: a class that is reached twice is paid twice.
 
     This is exact for tree costs if no cost is negative. It uses Knuth's generalization of Dijkstra's algorithm
-    (https://doi.org/10.1016/0020-0190(77)90002-3) in O(E log N).
-
-    Args:
-        problem: The problem.
-        seconds: Ignored; all extractors have the same arguments.
-        seed: Ignored.
-        incumbent: A choice that the result is no worse than; int (C,), -1 for classes without a node.
-
-    Raises:
-        ExtractionError: The incumbent is not an extraction.
+    (https://doi.org/10.1016/0020-0190(77)90002-3) in O(E log N). Arguments and errors are those of
+    :func:`eqsat.extraction.extract`; the time and the seed are ignored.
     """
     started = time.perf_counter()
     choice, _ = cheapest_trees(problem)

@@ -13,6 +13,7 @@ import numpy as np
 
 from eqsat.cost.models import CostFunction, CostModel, CostNode, Roofline
 from eqsat.errors import EqsatError, ExtractionError
+from eqsat.files import replacing
 from eqsat.relay.expr import Op
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.ty import TupleType, Type, is_static
@@ -52,9 +53,8 @@ class Measured(CostModel):
 
     def _save(self) -> None:
         if self.path is not None:
-            part = self.path.with_name(self.path.name + ".part")
-            part.write_text(json.dumps(self.seconds, indent=0, sort_keys=True))
-            part.replace(self.path)
+            with replacing(self.path) as part:
+                part.write_text(json.dumps(self.seconds, indent=0, sort_keys=True))
 
 
 def _load(path: Path) -> dict[str, float | None]:

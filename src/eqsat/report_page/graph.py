@@ -53,7 +53,8 @@ def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, 
     nodes = [box for box in boxes if box in picture.nodes]
     index = {box: number for number, box in enumerate(nodes)}
     exprs = [picture.nodes[box] for box in nodes]
-    strings = _Strings()
+    strings: defaultdict[str, int] = defaultdict()  # by number, since most of a graph's are told many times
+    strings.default_factory = strings.__len__
     columns = {
         "width": round(picture.root.width),
         "height": round(picture.root.height),
@@ -68,7 +69,7 @@ def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, 
         "rule": [strings[(rules or {}).get(expr, "")] for expr in exprs],
         "edges": [index[end] for edge in picture.edges for end in (edge.source, edge.target)],
         "labels": [strings[edge.label] for edge in picture.edges],
-        "strings": strings.known,
+        "strings": [*strings],
     }
     counts, sums = Counter[str](), dict[str, float]()
     for expr in exprs:
@@ -76,21 +77,6 @@ def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, 
             counts[expr.op.name] += 1
             sums[expr.op.name] = sums.get(expr.op.name, 0.0) + (costs.get(expr) or 0.0)
     return Drawing(columns, counts, sums)
-
-
-class _Strings:
-    """Strings by number: most of a graph's are told many times."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def __getitem__(self, text: str) -> int:
-        return self.numbers.setdefault(text, len(self.numbers))
-
-    @property
-    def known(self) -> list[str]:
-        """By number."""
-        return list(self.numbers)
 
 
 def _text(thing: object) -> str:
