@@ -24,14 +24,7 @@ Solve = Callable[[Problem, Deadline, Ints | None], Result]
 def contracted(problem: Problem, seconds: float, incumbent: ArrayLike | None, solve: Solve) -> Result:
     """Solve the contraction of a problem and return the result as one for the problem itself.
 
-    Args:
-        problem: The problem to solve.
-        seconds: Wall time allowed.
-        incumbent: A choice that the result is no worse than; int (C,), -1 for classes without a node.
-        solve: Solves the contraction.
-
-    Raises:
-        ExtractionError: The incumbent is not an extraction.
+    Arguments and errors are those of :func:`eqsat.extraction.extract`; `solve` solves the contraction.
     """
     deadline = Deadline(seconds)
     small = Contraction(problem)

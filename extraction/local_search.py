@@ -35,10 +35,7 @@ def local(
     If the time does not run out, the result depends on the seed alone. Ctrl-C returns the best result so far.
 
     Args:
-        problem: The problem.
-        seconds: Wall time allowed.
-        seed: Seed of the random choices.
-        incumbent: A choice that the result is no worse than; int (C,), -1 for classes without a node.
+        problem, seconds, seed, incumbent: As for :func:`eqsat.extraction.extract`.
         objective: Maps a choice (int (C,), -1 for unused classes) to a cost that need not be a sum of node costs.
             The result's `cost` is then its value.
 

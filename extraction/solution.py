@@ -117,12 +117,10 @@ def finish(
 
     Args:
         problem: The problem.
-        choice: The node chosen for each class, -1 for none; int (C,).
-        method: The extractor's name.
+        choice, incumbent: The node chosen for each class, -1 for none; int (C,).
+        method, message: As in the result.
         started: The value of `time.perf_counter()` when the extractor began.
         lower_bound: What the extractor proved; a single number holds for every objective.
-        incumbent: Another choice.
-        message: What the caller should know.
     """
     best, cost, tree_cost = _price(problem, choice)
     if incumbent is not None:

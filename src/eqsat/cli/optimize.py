@@ -73,10 +73,8 @@ def optimize_file(
     """Read a model, optimize it, verify it if asked to, and write it; what was found, as plain data.
 
     Args:
-        source: A file, or ``-``.
-        target: A file, or ``-``.
-        settings: How to optimize.
-        verification: How to compare the result with the model.
+        source, target: Files, or ``-``.
+        settings, verification: How to optimize, and how to compare the result with the model.
         page: Where to write the report page, None for nowhere.
         on_iteration: Called with the report after every iteration of a saturation.
     """
@@ -192,8 +190,7 @@ def to_blame(model: Any, options: Options, verification: Verification, target: s
     """The end of an error message: which rules made the difference.
 
     Args:
-        model: The given model.
-        options: How the other one was made.
+        model, options: The given model, and how the other one was made.
         verification: How they were compared.
         target: What it was cut for, None if it was optimized.
     """

@@ -14,14 +14,13 @@ from eqsat.errors import ExtractionError
 class Device:
     """What bounds an operator's time.
 
-    Attributes
-    ----------
-    name, description : for people
-    launch : seconds that every operator costs before it does anything
-    view : seconds for an operator that only gives another shape
-    bandwidth : bytes per second to and from memory
-    peak : operations per second of matrix products and convolutions by dtype; `default` for the others
-    vector : the same for every other operator
+    Attributes:
+        name, description: For people.
+        launch: Seconds that every operator costs before it does anything.
+        view: Seconds for an operator that only gives another shape.
+        bandwidth: Bytes per second to and from memory.
+        peak: Operations per second of matrix products and convolutions by dtype; `default` for the others.
+        vector: The same for every other operator.
     """
 
     name: str

@@ -66,8 +66,7 @@ def find_kernels(
     """Return the kernels that cost less than their e-nodes one by one.
 
     Args:
-        rows: The e-nodes.
-        class_count: Number of their classes.
+        rows, class_count: The e-nodes, and the number of their classes.
         prices: Prices of e-nodes.
         uses: How often each class is used, where all of them are computed; then a runtime fuses no value that is
             used elsewhere too. None in an e-graph, where that is not known.

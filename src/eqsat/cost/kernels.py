@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TypeAlias
 
 from eqsat.cost.models import NOTHING, CostModel, CostNode
@@ -33,16 +34,14 @@ class KernelPrices:
     def __init__(self, model: TargetCost, costs: Mapping[str, CompositeCost]):
         self.model = model
         self.costs = costs
-        self._known: dict[tuple[Function, tuple[Type | None, ...]], Objectives] = {}
+        self._priced = cache(self._price)
 
     def __call__(self, function: Function, arg_types: Sequence[Type | None]) -> Objectives:
         """Return the costs of a call of ``function`` on arguments of these types."""
-        key = (function, tuple(arg_types))
-        if key not in self._known:
-            self._known[key] = self._price(str(function.attrs[COMPOSITE]), *key)
-        return self._known[key]
+        return self._priced(function, tuple(arg_types))
 
-    def _price(self, name: str, function: Function, arg_types: tuple[Type | None, ...]) -> Objectives:
+    def _price(self, function: Function, arg_types: tuple[Type | None, ...]) -> Objectives:
+        name = str(function.attrs[COMPOSITE])
         given = self.costs.get(name)
         if given is None:
             return self.model.costs(kernel(function, arg_types))
@@ -78,12 +77,7 @@ def kernel(function: Function, arg_types: Sequence[Type | None]) -> CostNode:
 
 
 def kernel_node(name: str, body: Expr) -> CostNode:
-    """Return what a cost model sees of a kernel that computes ``body``, a typed graph over variables and constants.
-
-    Args:
-        name: the kernel's name.
-        body: what it computes.
-    """
+    """Return what a cost model sees of a kernel that computes ``body``, a typed graph over variables and constants."""
     types = {node: node._checked_type for node in post_order(body, children=operands) if node._checked_type is not None}
     nodes = cost_nodes(body, types)
     inputs = tuple([seen.type for node, seen in nodes.items() if isinstance(node, Var)])
@@ -91,11 +85,9 @@ def kernel_node(name: str, body: Expr) -> CostNode:
 
 
 def cost_nodes(root: Expr, types: Mapping[Expr, Type]) -> dict[Expr, CostNode]:
-    """What a cost model sees of each node of ``root``, operators and the inside of functions left out.
+    """What a cost model sees of each node of a graph, operators and the inside of functions left out.
 
-    Args:
-        root: the graph.
-        types: type of each node, as far as known.
+    ``types`` has the type of each node, as far as known.
     """
     nodes: dict[Expr, CostNode] = {}
     for node in post_order(root, children=operands):

@@ -25,13 +25,14 @@ _ENOUGH = 0.05  # seconds after which an operator is not run again
 class Measured(CostModel):
     """Seconds of the operator's NumPy kernel on arrays of the node's types, the least of a few runs.
 
-    Parameters
-    ----------
-    cache : JSON file of what was measured before, keyed by operator, attributes and types; written after each new
-        measurement. Without it nothing outlives the object.
-    otherwise : model for nodes that cannot be run (no kernel, an unknown dimension, values that do not fit), in seconds
+    Args:
+        cache: JSON file of what was measured before, keyed by operator, attributes and types; written after each new
+            measurement. Without it nothing outlives the object.
+        otherwise: Model in seconds for nodes that cannot be run: no kernel, an unknown dimension, values that do not
+            fit.
 
-    Raises ExtractionError where the file is not such a cache.
+    Raises:
+        ExtractionError: The file is not such a cache.
     """
 
     def __init__(self, cache: str | os.PathLike[str] | None = None, otherwise: CostFunction | None = None) -> None:

@@ -32,14 +32,13 @@ PARTS = frozenset({"split"})
 class CostNode:
     """What a cost model sees of an e-node.
 
-    Attributes
-    ----------
-    op : the operator's name, the name of a composite, or one of `var constant tuple project if function apply global`
-    attrs : the call's attributes, None where it has none
-    arg_types, type : types of the children and of the result, None where unknown
-    constant : the value depends on constants alone, so it is computed before run time
-    body : what one kernel of several operators computes inside; empty for single operators
-    arg_constant : which children's values depend on constants alone; empty where that is unknown
+    Attributes:
+        op: The operator's name, that of a composite, or one of `var constant tuple project if function apply global`.
+        attrs: The call's attributes, None where it has none.
+        arg_types, type: Types of the children and of the result, None where unknown.
+        constant: The value depends on constants alone, so it is computed before run time.
+        body: What one kernel of several operators computes inside; empty for single operators.
+        arg_constant: Which children's values depend on constants alone; empty where that is unknown.
     """
 
     op: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,10 +29,7 @@ class Row(NamedTuple):
 
 
 class Views:
-    """What cost models see of e-nodes: one view of all that have one operator, attributes and types.
-
-    Args:
-        snapshot: where they are.
+    """What cost models see of a snapshot's e-nodes: one view of all that have one operator, attributes and types.
 
     Attributes:
         nodes: the views.
@@ -106,35 +104,27 @@ class Prices:
         self.views = Views(snapshot)
         self.composed = KernelPrices(self.model, composite_costs)
         self._alone: dict[int, Price | None] = {}
-        self._partners: dict[int, Mapping[int, Collection[str]]] = {}
-        self._pairs: dict[tuple[int, int, int], Price | None] = {}
+        self.partners = cache(self._partners)
+        self.pair = cache(self._pair)
 
     def __call__(self, view: int) -> Price | None:
         """Return the price of an e-node by itself, None where it cannot be written."""
         if view not in self._alone:
             call = self.views.calls.get(view)
-            found = (
+            self._alone[view] = (
                 self._price(self.model.written(self.views.nodes[view])) if call is None else Price(self.composed(*call))
             )
-            self._alone[view] = found
         return self._alone[view]
 
-    def partners(self, view: int) -> Mapping[int, Collection[str]]:
+    def _partners(self, view: int) -> Mapping[int, Collection[str]]:
         """Return the operators that may be written together with an e-node, by the argument they compute."""
-        found = self._partners.get(view)
-        if found is None:
-            target, seen = self.model.target, self.views.nodes[view]
-            found = self._partners[view] = {} if target is None or seen.constant else target.partners(seen)
-        return found
+        target, seen = self.model.target, self.views.nodes[view]
+        return {} if target is None or seen.constant else target.partners(seen)
 
-    def pair(self, view: int, index: int, inner: int) -> Price | None:
+    def _pair(self, view: int, index: int, inner: int) -> Price | None:
         """Return the price of an e-node written together with what computes an argument, None where it is not."""
-        key = (view, index, inner)
-        if key not in self._pairs:
-            target, nodes = self.model.target, self.views.nodes
-            found = None if target is None else target.write_together(nodes[view], index, nodes[inner])
-            self._pairs[key] = self._price(found)
-        return self._pairs[key]
+        target, nodes = self.model.target, self.views.nodes
+        return self._price(None if target is None else target.write_together(nodes[view], index, nodes[inner]))
 
     def kernel(self, node: CostNode) -> Price:
         """Return the price of a kernel of the runtime."""
