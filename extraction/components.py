@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from .problem import Problem
 
 
-def components(problem: Problem) -> list[int]:
+def components(problem: Problem, starts: Iterable[int] | None = None) -> list[int]:
     """Number of each class's component; a class's number is never below those of the classes it can need.
 
-    Tarjan's algorithm without recursion over the edges class -> child class of any node of it.
+    Tarjan's algorithm without recursion over the edges class -> child class of any node of it. Classes that are not
+    reached from `starts`, by default all, have -1.
     """
-    return strongly_connected([[c for n in nodes for c in problem.children[n]] for nodes in problem.class_nodes])
+    needs = [[c for n in nodes for c in problem.children[n]] for nodes in problem.class_nodes]
+    return strongly_connected(needs, starts)
+
+
+def members(component: Iterable[int]) -> list[list[int]]:
+    """The members of each component in ascending order, by its number; those that have -1 are left out."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for vertex, number in enumerate(component):
+        if number >= 0:
+            found[number].append(vertex)
+    return [found[number] for number in sorted(found)]
 
 
 def strongly_connected(successors: list[list[int]], starts: Iterable[int] | None = None) -> list[int]:
-    """Component numbers of a graph given by successor lists; successors' components have smaller numbers.
-
-    Vertices that are not reached from `starts`, by default all, have -1.
-    """
+    """The same for a graph given by successor lists; successors' components have smaller numbers."""
     size = len(successors)
     component = [-1] * size
     low = [0] * size

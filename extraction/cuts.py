@@ -9,7 +9,7 @@ the sum of their x_n <= y_m.
 
 from __future__ import annotations
 
-from .components import components, strongly_connected
+from .components import components, members, strongly_connected
 from .deadline import Deadline
 from .necessary import necessary, union
 from .problem import Problem, derive
@@ -27,11 +27,7 @@ class Cuts:
     def __init__(self, problem: Problem, deadline: Deadline) -> None:
         self.problem = problem
         self.deadline = deadline
-        rank = components(problem)
-        members: dict[int, list[int]] = {}
-        for index, component in enumerate(rank):
-            members.setdefault(component, []).append(index)
-        self.cycles = [classes for _, classes in sorted(members.items()) if len(classes) > 1]
+        self.cycles = [classes for classes in members(components(problem)) if len(classes) > 1]
         self._closures: list[dict[int, list[int]]] | None = None
 
     # -- loop formulas -------------------------------------------------------------------------------------------
@@ -73,10 +69,7 @@ class Cuts:
         needs_of = [
             [number[k] for n in class_nodes[c] if x[n] >= level for k in children[n] if k in number] for c in rest
         ]
-        groups: dict[int, list[int]] = {}
-        for index, component in zip(rest, strongly_connected(needs_of), strict=True):
-            groups.setdefault(component, []).append(index)
-        parts = [g for g in groups.values() if len(g) > 1]
+        parts = [[rest[i] for i in group] for group in members(strongly_connected(needs_of)) if len(group) > 1]
         return parts if parts == [rest] or not rest else [*parts, rest]
 
     def _collect(

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from .components import strongly_connected
+from .components import components, members
 from .costs import Term
 from .deadline import NEVER, Deadline
 from .necessary import bits
@@ -96,12 +96,7 @@ def _best(problem: Problem, front: Front) -> Trail:
 
 def _rings(problem: Problem) -> list[list[int]]:
     """The strongly connected components that the roots reach, users before what they need, near ones together."""
-    needs = [list(dict.fromkeys([c for n in nodes for c in problem.children[n]])) for nodes in problem.class_nodes]
-    rings: dict[int, list[int]] = {}
-    for index, number in enumerate(strongly_connected(needs, problem.roots.tolist())):
-        if number >= 0:
-            rings.setdefault(number, []).append(index)
-    return [rings[number] for number in sorted(rings, reverse=True)]
+    return members(components(problem, problem.roots.tolist()))[::-1]
 
 
 def _ways(problem: Problem, ring: list[int], wanted: list[int], place: Mapping[int, int], end: int) -> list[Way]:

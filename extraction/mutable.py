@@ -9,7 +9,6 @@ import numpy as np
 
 from eqsat.errors import ExtractionError
 
-from .components import strongly_connected
 from .costs import Cost, Term
 from .problem import Ints, Problem, derive
 
@@ -150,13 +149,6 @@ class MutableProblem:
                 for node in [*nodes]:
                     self._remove(node)
         return [index for index in order if reached[index]]
-
-    def _components(self, order: list[int]) -> list[int]:
-        """The number of the strongly connected component of each class, as of :func:`strongly_connected`."""
-        successors: list[list[int]] = [[] for _ in self.nodes]
-        for index in order:
-            successors[index] = [k for n in self.nodes[index] for k in self.kids[n]]
-        return strongly_connected(successors)
 
     def result(self) -> Simplified:
         """What is left, as a problem of its own."""

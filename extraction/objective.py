@@ -70,17 +70,13 @@ class Climb:
             return False
         trial = np.full(self.problem.num_classes, -1, np.int64)
         trial[order] = choice[order]
-        value = self._evaluate(trial)
-        better = value < self.value - 1e-9 * abs(value)
-        if better:
-            self.best, self.value = trial, value
-        return better
-
-    def _evaluate(self, choice: Ints) -> float:
         try:
-            value = float(self.objective(choice))
+            value = float(self.objective(trial))
         except Exception as error:
             raise ExtractionError(f"the objective failed on a choice: {error!r}") from error
         if math.isnan(value):
             raise ExtractionError("the objective returned NaN for a choice")
-        return value
+        better = value < self.value - 1e-9 * abs(value)
+        if better:
+            self.best, self.value = trial, value
+        return better

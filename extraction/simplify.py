@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from eqsat.collector import paused_gc
 
+from .components import strongly_connected
 from .costs import Costs
 from .deadline import NEVER, Deadline
 from .mutable import MutableProblem, Simplified
@@ -67,7 +68,7 @@ class _Reducer(MutableProblem):
         self.changed = dict.fromkeys(range(len(self.nodes)))
         while size < (1 - _WORTH) * before and not self.deadline.passed():
             order = self._prune()
-            self._force_roots(order)
+            self._force_roots()
             for _ in range(_STEPS * len(order)):
                 if not self.changed or self.deadline.passed():
                     break
@@ -85,14 +86,14 @@ class _Reducer(MutableProblem):
 
     # -- rules on the whole graph --------------------------------------------------------------------------------
 
-    def _force_roots(self, order: list[int]) -> None:
+    def _force_roots(self) -> None:
         """Remove roots from the children of other components; settle roots that have one node and no user."""
         component: list[int] = []
         stack = [*self.roots]
         while stack:
             index = stack.pop()
             if self.users[index] and not component:
-                component = self._components(order)
+                component = strongly_connected([[k for n in nodes for k in self.kids[n]] for nodes in self.nodes])
             for user in [*self.users[index]]:
                 if component[self.owner[user]] != component[index]:
                     self._replace_kid(user, index, ())
