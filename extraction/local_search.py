@@ -77,10 +77,10 @@ def _climb(
 
 
 def improve(search: Search, deadline: Deadline, patience: int) -> None:
-    """Kick until so many kicks in a row saved nothing, at first after a descent from the cheapest trees."""
+    """Rebuild at random prices until so many in a row saved nothing, at first after a descent from cheapest trees."""
     if not search.choice:
         search.start(cheapest_trees(search.problem)[0])
         search.descend(deadline)
     idle = 0
     while idle < patience and not deadline.passed():
-        idle = 0 if search.kick(deadline) else idle + 1
+        idle = 0 if search.try_weights(search.random_prices(), deadline) else idle + 1

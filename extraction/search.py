@@ -10,15 +10,8 @@ import numpy as np
 
 from .deadline import Deadline
 from .greedy import cheapest_trees
-from .problem import Floats, Problem
+from .problem import Problem
 from .uses import Uses
-
-
-def cost_above_least(problem: Problem) -> Floats:
-    """Costs as non-negative prices: where a class has negative ones, what a node costs above the least of them."""
-    cost, least = np.array(problem.scalars, np.float64), np.zeros(problem.num_classes)
-    np.minimum.at(least, problem.node_class, cost)
-    return cost - least[problem.node_class]
 
 
 class Search(Uses):
@@ -35,7 +28,9 @@ class Search(Uses):
         self.roots = problem.roots.tolist()
         self.random = Random(seed)
         self.cost = math.inf
-        self.base = cost_above_least(problem)
+        cost, least = np.array(problem.scalars, np.float64), np.zeros(problem.num_classes)
+        np.minimum.at(least, problem.node_class, cost)
+        self.base = cost - least[problem.node_class]  # where a class has negative costs, those above the least of them
         self.slack = problem.scalar_tolerance
 
     def start(self, choice: Sequence[int]) -> None:
@@ -91,14 +86,6 @@ class Search(Uses):
 
     # -- rebuilding a region -------------------------------------------------------------------------------------
 
-    def kick(self, deadline: Deadline) -> bool:
-        """Reprice a random region, rebuild and descend; keep the outcome unless it is dearer. Whether it saved.
-
-        What is in use outside the region counts as paid for. Inside, some classes are made dear and some free, so
-        that several classes move together to share what none would start to use alone.
-        """
-        return self.try_weights(self.random_prices(), deadline)
-
     def try_weights(self, weights: list[float], deadline: Deadline) -> bool:
         """Rebuild under other node costs and descend; keep the outcome unless it is dearer. Whether it saved."""
         kept = (self.choice, self.uses, self.cost)
@@ -129,7 +116,11 @@ class Search(Uses):
         return [*found]
 
     def random_prices(self) -> list[float]:
-        """Node costs of the next kick."""
+        """Node costs in which a random region is repriced.
+
+        What is in use outside the region counts as paid for. Inside, some classes are made dear and some free, so
+        that several classes move together to share what none would start to use alone.
+        """
         prices: list[float] = self.base.tolist()
         for index, count in enumerate(self.uses):
             if count:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -144,7 +144,7 @@ class Storage(CostModel):
             return byte_count(node.type)
         if not node.constant or node.op in FREE:
             return 0.0
-        return max(0.0, byte_count(node.type) - sum(map(byte_count, node.arg_types)))
+        return max(0.0, byte_count(node.type) - byte_count(*node.arg_types))
 
 
 class Roofline(CostModel):
@@ -186,29 +186,34 @@ def flops(node: CostNode) -> float:
     kind = op.get_attr("TOpPattern")
     if kind in (OpPattern.ELEMWISE, OpPattern.BROADCAST):
         return element_count(node.type)
-    return sum(map(element_count, node.arg_types)) if kind == OpPattern.COMM_REDUCE else 0.0
+    return element_count(*node.arg_types) if kind == OpPattern.COMM_REDUCE else 0.0
 
 
 def moved_bytes(node: CostNode) -> float:
     """Bytes of all arguments and the result; none for operators that only give another shape."""
     if _is_view(node.op):
         return 0.0
-    inside = sum(byte_count(part.type) for part in node.body if part.op == "constant")
-    return byte_count(node.type) + sum(map(byte_count, node.arg_types)) + inside
+    inside = [part.type for part in node.body if part.op == "constant"]
+    return byte_count(node.type, *node.arg_types, *inside)
 
 
-def element_count(ty: Type | None) -> float:
-    """Elements of a tensor or of a tuple's tensors; unknown dimensions count as 1, other types as nothing."""
-    if isinstance(ty, TupleType):
-        return sum(map(element_count, ty.fields))
-    return size(ty) if isinstance(ty, TensorType) else 0.0
+def element_count(*types: Type | None) -> float:
+    """Elements of all tensors of some types; unknown dimensions count as 1."""
+    return math.fsum(map(size, _tensors(types)))
 
 
-def byte_count(ty: Type | None) -> float:
-    """Bytes of a tensor or of a tuple's tensors; unknown dimensions count as 1, other types as nothing."""
-    if isinstance(ty, TupleType):
-        return sum(map(byte_count, ty.fields))
-    return size(ty) * nbytes(TensorType((), ty.dtype)) if isinstance(ty, TensorType) else 0.0
+def byte_count(*types: Type | None) -> float:
+    """Bytes of all tensors of some types; unknown dimensions count as 1."""
+    return math.fsum(size(ty) * nbytes(TensorType((), ty.dtype)) for ty in _tensors(types))
+
+
+def _tensors(types: Iterable[Type | None]) -> Iterator[TensorType]:
+    """The tensors among types and in the tuples among them."""
+    for ty in types:
+        if isinstance(ty, TupleType):
+            yield from _tensors(ty.fields)
+        elif isinstance(ty, TensorType):
+            yield ty
 
 
 def _is_view(op: str) -> bool:
