@@ -12,6 +12,7 @@ import pytest
 from eqsat.errors import RuleError
 from eqsat.onnx import export_model, import_model, run, to_bytes
 from eqsat.onnx.files import from_proto
+from eqsat.relay.infer import infer_types
 
 from .models import operators, optimized, parsed
 
@@ -241,3 +242,16 @@ def test_bodies_are_looked_into_once_each(depth: int) -> None:
 
     import_model(from_proto(proto), keep)
     assert len(seen) == len(set(seen)) == 2 * depth
+
+
+def test_sizes_named_inside_of_bodies_are_not_taken_for_equal() -> None:
+    body = "{} = {}_body () => (int64[rank,count] {}_places) {{ {}_places = NonZero ({}) }}"
+    graph = "(bool c, float[4] x, float[4] y) => (int64[a,b] u, int64[d,e] v) {"
+    for name, arrays in {"u": "xy", "v": "yx"}.items():
+        branches = zip(("then_branch", "else_branch"), ("t" + name, "f" + name), arrays, strict=True)
+        graph += (
+            f"{name} = If (c) <{', '.join(body.format(which, *[node] * 3, array) for which, node, array in branches)}>"
+        )
+    function = import_model(from_proto(parsed(graph + "}"))).function
+    results = infer_types(function)[function.body].fields
+    assert [result.shape[1].name for result in results] == [None, None]

@@ -31,15 +31,12 @@ def contrib_types(node: ir.Node, inputs: Sequence[Type | None]) -> list[Type]:
         inputs: the types of its inputs, None for those that are left out.
     """
     known = [ty if isinstance(ty, TensorType) else None for ty in inputs]
+    relation = _RELATIONS.get(node.op_type)
     try:
-        found = _RELATIONS.get(node.op_type, _nothing)(node, known)
+        found = () if relation is None else relation(node, known)
     except (TypeCheckError, IndexError):  # no valid node
         found = ()
     return [*found, *[UNKNOWN] * len(node.outputs)][: len(node.outputs)]
-
-
-def _nothing(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
-    return ()
 
 
 def _as_first(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -182,7 +181,9 @@ class _Reader:
                 arguments.append(None)
             elif isinstance(operand, np.ndarray):
                 embedded.append((operand.dtype.str, operand.shape, operand.tobytes()))
-                arguments.append(self._constant(operand))
+                constant = Constant(operand)
+                self.typing.run(constant)
+                arguments.append(constant)
             else:
                 embedded.append(True)
                 if isinstance(operand, OnnxNode):
@@ -211,7 +212,9 @@ class _Reader:
             found = importer(Source(read, arguments, self.types, self.typing.elements, self.target.opset))
             outputs = [self._placed(each) for each in ([found] if isinstance(found, Expr) else found)]
         except (Declined, EqsatError):
-            return self._opaque(node, arguments), _stand_in(UNKNOWN, False, self.types)
+            types = tuple([self.types.get(argument) for argument in arguments if argument is not None])
+            seen = CostNode(f"onnx.{node.op_type}", None, types, self.target.cost_node.type)
+            return seen, _stand_in(UNKNOWN, False, self.types)
         return self._seen(outputs), _stand_in(self.types[outputs[0]], False, self.types)
 
     def _placed(self, expr: Expr) -> Expr:
@@ -230,16 +233,6 @@ class _Reader:
             return calls[0] if calls else NOTHING
         types = tuple([node.type for expr, node in nodes.items() if isinstance(expr, (Var, Constant))])
         return CostNode(calls[-1].op, calls[-1].attrs, types, calls[-1].type, body=tuple(calls))
-
-    def _opaque(self, node: OnnxNode, arguments: Sequence[Expr | None]) -> CostNode:
-        """Return what a cost model sees of a node that the importer does not understand."""
-        types = tuple([self.types.get(argument) for argument in arguments if argument is not None])
-        return CostNode(f"onnx.{node.op_type}", None, types, self.target.cost_node.type)
-
-    def _constant(self, data: np.ndarray[Any, Any]) -> Expr:
-        expr = Constant(data)
-        self.typing.run(expr)
-        return expr
 
 
 def _stand_in_call(node: CostNode, arguments: list[Expr], types: dict[Expr, Type]) -> Call:

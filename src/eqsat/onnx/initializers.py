@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
@@ -50,16 +50,11 @@ class Names:
 
 def name_counts(model: ir.Model) -> Counter[str]:
     """How many values of a model have each name: equal ones are in scopes side by side."""
-    return Counter(_all_names(model))
-
-
-def _all_names(model: ir.Model) -> Iterator[str]:
+    values: list[ir.Value] = []
     for graph in graphs_of(model.graph):
-        for value in dict.fromkeys([*graph.inputs, *graph.initializers.values()]):
-            yield value.name or ""
-        for node in graph:
-            for value in node.outputs:
-                yield value.name or ""
+        values += dict.fromkeys([*graph.inputs, *graph.initializers.values()])
+        values += [value for node in graph for value in node.outputs]
+    return Counter(value.name or "" for value in values)
 
 
 class Initializers:

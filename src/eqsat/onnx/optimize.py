@@ -181,9 +181,6 @@ def rules_for(model: ir.Model) -> RuleSet:
     all, and none that finds what the opset of the model has no operator for.
     """
     found = default if opset_of(model) >= ATTENTION_SINCE else WITHOUT_ATTENTION
-    return found.sound(Soundness.EXACT) if _quantizes_by_values(model) else found
-
-
-def _quantizes_by_values(model: ir.Model) -> bool:
-    """Whether scales are computed from the values they quantize, which magnifies every rounding."""
-    return any(node.op_type.startswith("DynamicQuantize") for node in nodes_of(model.graph))
+    # scales that are computed from the values they quantize magnify every rounding
+    quantizes_by_values = any(node.op_type.startswith("DynamicQuantize") for node in nodes_of(model.graph))
+    return found.sound(Soundness.EXACT) if quantizes_by_values else found
