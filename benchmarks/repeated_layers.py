@@ -1,6 +1,6 @@
 """Repeated layers optimized once, beside the whole optimized: CPU time of both in the same run, and their costs.
 
-Without models: transformers of 12, 24 and 48 layers, each with weights of its own.
+Without models: small BERT encoders of 12, 24 and 48 layers.
 
     python benchmarks/repeated_layers.py [MODEL.onnx ...] [--repeat 3]
 """
@@ -14,10 +14,9 @@ from collections.abc import Callable
 from statistics import median
 
 import numpy as np
-from numpy.random import Generator, default_rng
+from models.bert import bert_base
 
 import eqsat
-from eqsat import relay
 from eqsat.extraction import CostFunction, OpCount
 from eqsat.layers.optimize import optimize_with_report
 from eqsat.onnx.cost import onnx_cost
@@ -25,35 +24,7 @@ from eqsat.onnx.files import load
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.pipeline.extract import Extraction
-from eqsat.relay import nn
-from eqsat.relay.expr import Expr, Function
-
-TOKENS, WIDTH = 8, 32
-
-
-def transformer(layers: int) -> Function:
-    """Attention and a feed-forward network, each after a normalization, so many times."""
-    draw = default_rng(0)
-    tokens, mask = relay.var("tokens", shape=(TOKENS, WIDTH)), relay.var("mask", shape=(TOKENS, TOKENS))
-    value: Expr = tokens
-    for _ in range(layers):
-        normal = normalized(value, draw)
-        query, key, content = (nn.dense(normal, weight(draw, WIDTH)) + weight(draw) for _ in range(3))
-        scores = nn.softmax(nn.dense(query, key) * relay.const(WIDTH**-0.5) + mask)
-        value = value + nn.dense(nn.dense(scores, relay.transpose(content, [1, 0])), weight(draw, WIDTH))
-        inner = nn.dense(normalized(value, draw), weight(draw, 4 * WIDTH))
-        value = value + nn.dense(inner * relay.sigmoid(inner), weight(draw, WIDTH, 4 * WIDTH))
-    return Function([tokens, mask], normalized(value, draw))
-
-
-def normalized(value: Expr, draw: Generator) -> Expr:
-    """Over its rows, scaled and shifted."""
-    return nn.layer_norm(value, weight(draw), weight(draw))
-
-
-def weight(draw: Generator, rows: int = 0, columns: int = WIDTH) -> Expr:
-    """A random matrix, or vector for 0 rows."""
-    return relay.const(draw.uniform(0.2, 1, (rows, columns) if rows else (columns,)).astype("f4"))
+from eqsat.relay.expr import Function
 
 
 def seconds(work: Callable[[], Extraction], repeat: int) -> tuple[float, Extraction]:
@@ -89,7 +60,7 @@ def main() -> None:
     print(f"{'':32} {'nodes':>6} {'few':>6}  {'whole/s':>7} {'few/s':>7} {'ratio':>6}  cost")
     if not options.models:
         for layers in (12, 24, 48):
-            compare(f"transformer of {layers} layers", transformer(layers), OpCount(), options.repeat)
+            compare(f"encoder of {layers} layers", bert_base(8, layers, 32, 4), OpCount(), options.repeat)
     for path in options.models:
         model = load(path)
         function = import_model(model, lambda inner: None).function

@@ -22,7 +22,7 @@ from eqsat.relay.dataflow_pattern.analysis import analyse
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import Group, all_groups
 from eqsat.relay.dataflow_pattern.partitioner import carve, close_binders, passes
-from eqsat.relay.expr import Call, Constant, Expr, Function, Op
+from eqsat.relay.expr import Call, Constant, Expr, Function
 from eqsat.relay.infer import extend_types
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order, rebuild
@@ -33,21 +33,16 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A match that may be carved out, and what a call of it costs."""
+    """A match that may be carved out, what a call of it costs, and what it computes and keeps to itself."""
 
     group: Group
     rule: CompositeRule
     cost: float
+    inner: dict[Expr, None]
 
     @property
     def root(self) -> Expr:
         return self.group.root
-
-    @property
-    def inner(self) -> list[Expr]:
-        """What it computes and keeps to itself; operators, functions and constants are everybody's."""
-        nodes = self.group.interior
-        return [node for node in nodes if node is not self.root and not isinstance(node, (Op, Function, Constant))]
 
 
 Column = Expr | Candidate
@@ -63,9 +58,8 @@ def cover(root: Expr, rules: Sequence[CompositeRule], prices: KernelPrices, seco
         prices: of composites and, by its cost model, of operators.
         seconds: time after which the best cover found so far is taken.
     """
-    types = _complete_types(root)
+    costs = _operator_costs(root, prices)
     graph = DataflowGraph(root)
-    costs = _operator_costs(root, types, prices)
     candidates = _candidates(graph, rules, prices, costs)
     by_root = {candidate.root: candidate for candidate in _Choice(graph, candidates, costs).solve(seconds)}
     groups = {node: candidate.group for node, candidate in by_root.items()}
@@ -74,19 +68,14 @@ def cover(root: Expr, rules: Sequence[CompositeRule], prices: KernelPrices, seco
     return carved, math.fsum(by_root[node].cost if node in by_root else costs[node] for node in computed)
 
 
-def _complete_types(root: Expr) -> dict[Expr, Type]:
-    """Types of the nodes in the region of ``root``; they are written to those that had none."""
+def _operator_costs(root: Expr, prices: KernelPrices) -> dict[Expr, float]:
+    """What each node of the region of ``root`` costs by itself; types are written to nodes that had none."""
     types: dict[Expr, Type] = {}
     for node in post_order(root, children=operands):
         if node._checked_type is None:
             extend_types(types, node)
             node._checked_type = types[node]
         types[node] = node._checked_type
-    return types
-
-
-def _operator_costs(root: Expr, types: Mapping[Expr, Type], prices: KernelPrices) -> dict[Expr, float]:
-    """What each node of the region of ``root`` costs by itself."""
     costs: dict[Expr, float] = {}
     for node, seen in cost_nodes(root, types).items():
         if isinstance(node, Call) and isinstance(node.op, Function) and is_composite(node.op):
@@ -110,14 +99,12 @@ def _candidates(
                 continue
             function = rule.composer.function(group)
             if function is not None:
-                key = (
-                    place[group.root],
-                    rule.composer.name,
-                    tuple([place[node] for node in group.interior]),
-                    tuple([place[node] for node in group.inputs]),
-                )
+                nodes = [tuple([place[node] for node in each]) for each in (group.interior, group.inputs)]
+                key = (place[group.root], rule.composer.name, *nodes)
                 cost = prices(function, [node._checked_type for node in group.inputs])[0]
-                found.setdefault(key, Candidate(group, rule, cost))
+                inner = [node for node in group.interior if node in region and node is not group.root]
+                own = [node for node in inner if not isinstance(node, (Function, Constant))]
+                found.setdefault(key, Candidate(group, rule, cost, dict.fromkeys(own)))
     return [found[key] for key in sorted(found)]
 
 
@@ -130,10 +117,7 @@ class _Choice:
     def __init__(self, graph: DataflowGraph, candidates: Sequence[Candidate], costs: Mapping[Expr, float]):
         self.graph = graph
         self.costs = costs
-        self.inner = {
-            candidate: dict.fromkeys([node for node in candidate.inner if node in costs]) for candidate in candidates
-        }
-        open_nodes = {node for candidate in candidates for node in (*self.inner[candidate], candidate.root)}
+        open_nodes = {node for candidate in candidates for node in (*candidate.inner, candidate.root)}
         self.nodes = dict.fromkeys([node for node in graph.order if node in open_nodes])
         self.candidates = [candidate for candidate in candidates if not self._is_barred(candidate)]
         columns: list[Column] = [*self.nodes, *self.candidates]
@@ -146,7 +130,7 @@ class _Choice:
             self.rooted.setdefault(candidate.root, []).append(candidate)
             for node in candidate.group.inputs:
                 self.taking.setdefault(node, []).append(candidate)
-            for node in self.inner[candidate]:
+            for node in candidate.inner:
                 self.holding.setdefault(node, []).append(candidate)
 
     def solve(self, seconds: float) -> list[Candidate]:
@@ -194,12 +178,12 @@ class _Choice:
 
     def _is_barred(self, candidate: Candidate) -> bool:
         """Whether what is always computed by itself needs what the candidate would keep to itself."""
-        users = (user for node in self.inner[candidate] for user in self._strangers(candidate, node))
+        users = (user for node in candidate.inner for user in self._strangers(candidate, node))
         return any(user not in self.nodes for user in users)
 
     def _strangers(self, candidate: Candidate, node: Expr) -> list[Expr]:
         """The users of an inner node that are outside and not on the way to the candidate's root."""
-        inner, graph = self.inner[candidate], self.graph
+        inner, graph = candidate.inner, self.graph
         return [
             user
             for user in dict.fromkeys(graph.users.get(node, ()))
@@ -225,17 +209,14 @@ class _Choice:
         """What cannot be chosen together."""
         pairs: dict[tuple[Column, Column], None] = {}
         for candidate in self.candidates:
-            for node in self.inner[candidate]:
+            for node in candidate.inner:
                 pairs.update(dict.fromkeys((candidate, user) for user in self._strangers(candidate, node)))
         for node, holders in self.holding.items():
             for index, one in enumerate(holders):
-                later = [other for other in holders[index + 1 :] if not self._nests(one, other)]
-                taking = [other for other in self.taking.get(node, ()) if not self._flows_into(other, one)]
-                pairs.update(dict.fromkeys((one, other) for other in (*later, *taking) if other is not one))
+                later = [other for other in holders[index + 1 :] if not self._flows_into(one, other)]
+                others = [other for other in (*later, *self.taking.get(node, ())) if not self._flows_into(other, one)]
+                pairs.update(dict.fromkeys((one, other) for other in others if other is not one))
         return list(pairs)
-
-    def _nests(self, one: Candidate, other: Candidate) -> bool:
-        return self._flows_into(one, other) or self._flows_into(other, one)
 
     def _flows_into(self, one: Candidate, other: Candidate) -> bool:
         """Whether all that comes of ``one`` flows into the root of ``other``."""

@@ -166,11 +166,10 @@ def takes(keywords: Any) -> Callable[[Function], Function]:
         keywords: The typed dictionary of these options.
     """
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    options = [(each.name, getattr(DEFAULTS, each.name), each.type) for each in fields(Options)]
     shown = [
-        inspect.Parameter(name, place, default=default, annotation=annotation)
-        for name, default, annotation in options
-        if name in keywords.__annotations__
+        inspect.Parameter(each.name, place, default=getattr(DEFAULTS, each.name), annotation=each.type)
+        for each in fields(Options)
+        if each.name in keywords.__annotations__
     ]
     shown.append(inspect.Parameter("options", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Options | None))
 

@@ -27,7 +27,7 @@ from eqsat.egraph.snapshot import Snapshot
 from eqsat.extraction import Problem
 from eqsat.extraction.costs import Cost, as_tuple, total
 from eqsat.pipeline.given import GivenGraph
-from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder, constant_leaves, with_kernels
+from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder, constant_leaves
 from eqsat.pipeline.saturate import Region
 
 
@@ -108,7 +108,7 @@ def region_problem(region: Region, model: CostFunction) -> RegionProblem:
     prices = Prices(region.snapshot, model, {rule.composer.name: rule.cost for rule in composites_among(region.rules)})
     posed = ProblemBuilder(_rows(region.snapshot, prices), region.snapshot.class_count, prices)
     given = GivenGraph(region, prices)
-    snapshot = with_kernels(region.snapshot, posed.kernels)
+    snapshot = posed.with_kernels(region.snapshot)
     problem = posed.problem(region.root, snapshot)
     incumbent = _completed(snapshot, given.choice(snapshot, posed.kernels), problem)
     region = replace(region, snapshot=snapshot)

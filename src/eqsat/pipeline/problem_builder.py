@@ -25,23 +25,15 @@ class PlacedKernel:
         kernel: The kernel.
         first_node: The number of the first of its nodes; the last of them, ``outer``, gives its result.
         first_class: The first of the classes of its other nodes.
-        of: The class of its result.
     """
 
     kernel: Kernel
     first_node: int
     first_class: int
-    of: int
 
     @property
     def outer(self) -> int:
         return self.first_node + len(self.kernel.nodes) - 1
-
-    @property
-    def children(self) -> list[list[int]]:
-        """The child classes of each node."""
-        first = self.first_class
-        return [[first + ~child if child < 0 else child for child in below] for below in self.kernel.children]
 
     @property
     def inner(self) -> Iterator[tuple[int, int]]:
@@ -77,7 +69,7 @@ class ProblemBuilder:
         self._helper_nodes: list[tuple[Sequence[int], Objectives]] = []
         node_count = len(rows)
         for kernel in find_kernels(rows, class_count, prices, uses):
-            self.kernels.append(PlacedKernel(kernel, node_count, self.class_count, rows[kernel.nodes[-1]].of))
+            self.kernels.append(PlacedKernel(kernel, node_count, self.class_count))
             node_count += len(kernel.nodes)
             self.class_count += len(kernel.nodes) - 1
         for row in rows:
@@ -86,11 +78,11 @@ class ProblemBuilder:
                 price = Price(prices.model.costs(prices.views.nodes[row.view]))
             self._add(row.of, row.children, price, row.children)
         for placed in self.kernels:
-            *inner, outer = placed.children
-            price = placed.kernel.price
+            first, kernel = placed.first_class, placed.kernel
+            *inner, outer = ([first + ~of if of < 0 else of for of in below] for below in kernel.children)
             for (private, _), children in zip(placed.inner, inner, strict=True):
-                self._add(private, children, Price((0.0,) * len(price.cost)), ())
-            self._add(placed.of, outer, price, placed.kernel.arguments)
+                self._add(private, children, Price((0.0,) * len(kernel.price.cost)), ())
+            self._add(rows[kernel.nodes[-1]].of, outer, kernel.price, kernel.arguments)
 
     def _add(self, of: int, children: Sequence[int], price: Price | None, arguments: Sequence[int]) -> None:
         """Add a node, which needs ``children`` beside helpers, and whose helpers take ``arguments``.
@@ -148,27 +140,25 @@ class ProblemBuilder:
         except ExtractionError:
             return build(subsumed=left_out)
 
-
-def with_kernels(snapshot: Snapshot, placed: Sequence[PlacedKernel]) -> Snapshot:
-    """Return ``snapshot`` with the e-nodes of each kernel once more, all but the outermost in classes of their own."""
-    if not placed:
-        return snapshot
-    nodes = np.asarray([node for one in placed for node in one.kernel.nodes], dtype=np.int64)
-    inner = [node for one in placed for node in one.kernel.nodes[:-1]]
-    classes = [of for one in placed for of in (*[of for of, _ in one.inner], one.of)]
-    children = [below for one in placed for below in one.children]
-    ends = snapshot.child_offsets[-1] + np.cumsum([len(each) for each in children])
-    types = snapshot.class_type_index
-    return replace(
-        snapshot,
-        node_class=np.concatenate([snapshot.node_class, np.asarray(classes, np.int64)]),
-        child_offsets=np.concatenate([snapshot.child_offsets, ends]),
-        child=np.concatenate([snapshot.child, np.asarray([of for each in children for of in each], np.int64)]),
-        node_symbol=np.concatenate([snapshot.node_symbol, snapshot.node_symbol[nodes]]),
-        node_atom=np.concatenate([snapshot.node_atom, snapshot.node_atom[nodes]]),
-        class_type_index=np.concatenate([types, types[snapshot.node_class[inner]]]),
-        constant=np.concatenate([snapshot.constant, np.zeros(len(inner), bool)]),
-    )
+    def with_kernels(self, snapshot: Snapshot) -> Snapshot:
+        """Return the e-graph with the nodes of the kernels, all but the outermost in classes of their own."""
+        if not self.kernels:
+            return snapshot
+        first, types = snapshot.node_count, snapshot.class_type_index
+        nodes = [node for one in self.kernels for node in one.kernel.nodes]
+        inner = [node for one in self.kernels for node in one.kernel.nodes[:-1]]
+        children = [[of for of in below if of < self.class_count] for below in self._children[first:]]
+        ends = snapshot.child_offsets[-1] + np.cumsum([len(below) for below in children])
+        return replace(
+            snapshot,
+            node_class=np.concatenate([snapshot.node_class, self._node_class[first:]]),
+            child_offsets=np.concatenate([snapshot.child_offsets, ends]),
+            child=np.concatenate([snapshot.child, np.asarray([of for below in children for of in below], np.int64)]),
+            node_symbol=np.concatenate([snapshot.node_symbol, snapshot.node_symbol[nodes]]),
+            node_atom=np.concatenate([snapshot.node_atom, snapshot.node_atom[nodes]]),
+            class_type_index=np.concatenate([types, types[snapshot.node_class[inner]]]),
+            constant=np.concatenate([snapshot.constant, np.zeros(len(inner), bool)]),
+        )
 
 
 def constant_leaves(snapshot: Snapshot) -> NDArray[np.bool_]:

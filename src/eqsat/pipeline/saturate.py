@@ -145,15 +145,7 @@ def saturate_bodies(
     on_iteration: OnIteration | None,
     start: float,
 ) -> Saturation:
-    """Saturate the bodies of a graph, one after the other, within one time limit.
-
-    Args:
-        source: The graph.
-        bodies: What :func:`bodies_of` found in it.
-        options: How.
-        on_iteration: Called with the report after every iteration.
-        start: When the call began, by ``time.perf_counter()``.
-    """
+    """Do :func:`saturate` with what :func:`bodies_of` found; ``start``, by ``time.perf_counter()``, starts the time."""
     report = Report()
     regions = []
     schedule = options.schedule
