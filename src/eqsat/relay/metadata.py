@@ -1,4 +1,4 @@
-"""The metadata section of the text form: values that have no literal, as JSON.
+"""Attributes in the text form, and its metadata section: values that have no literal, as JSON.
 
 The section is one object, ``{kind: [entry, ...]}``; ``meta[kind][i]`` in the text stands for its
 ``i``-th entry. Entries by kind:
@@ -17,14 +17,17 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from eqsat.nd import NDArray, array
-from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Constant, GlobalVar
-from eqsat.relay.literal import name_text, value_text
+from eqsat.relay.attrs import Attrs, freeze
+from eqsat.relay.expr import Call, Constant, GlobalVar, Op
+from eqsat.relay.literal import key_text, name_text, value_text
+from eqsat.relay.op.op import REQUIRED
 from eqsat.relay.ty import IntImm, Type
 
 
@@ -46,6 +49,10 @@ class MetadataWriter:
         if isinstance(value, GlobalVar):
             return f"@{name_text(value.name_hint)}"
         return value_text(value) or self.reference(value)
+
+    def named(self, name: str, value: Any) -> str:
+        """The text of an attribute: ``name=value``."""
+        return f"{key_text(name)}={self.attribute(value)}"
 
     def reference(self, value: Any) -> str:
         """``meta[kind][i]`` for ``value``; the same for the same object."""
@@ -80,6 +87,43 @@ class MetadataWriter:
                 return "Attrs", lambda: {"type_key": value.type_key, "values": texts}
             return "Map", lambda: texts
         return type(value).__name__, lambda: None
+
+
+def call_attributes(call: Call, metadata: MetadataWriter) -> list[str]:
+    """Return the attributes of a call as they stand among its arguments, ``key=value``, but for defaults.
+
+    Values that have no literal go into the metadata.
+    """
+    attrs, op = call.attrs, call.op
+    if attrs is None:
+        return ["attrs_type_key=None"] if isinstance(op, Op) and op.fields else []
+    schema = Op.find(attrs.type_key)
+    if schema is None or set(attrs) != {field.name for field in schema.fields}:
+        return [metadata.reference(attrs)]
+    untold = _untold(schema)
+    told = [
+        metadata.named(name, value)
+        for name, value in attrs.items()
+        if name not in untold or freeze(value) != untold[name]
+    ]
+    return told if op is schema else [*told, metadata.named("attrs_type_key", schema.name)]
+
+
+@cache
+def _untold(op: Op) -> dict[str, object]:
+    """Return, for each attribute that may be left out, the frozen value at which it is.
+
+    As in Relay that is the default as it is declared, before it is converted: padding (0, 0), which is stored as
+    (0, 0, 0, 0), is not left out.
+    """
+    untold: dict[str, object] = {}
+    for field in op.fields:
+        if field.default is REQUIRED or field.told or (field.kind == "dtype" and field.default):
+            continue  # Relay declares no dtype a default
+        declared = freeze(replace(field, convert=None)(field.default))
+        if declared == freeze(field(field.default)):
+            untold[field.name] = declared
+    return untold
 
 
 def decode(kind: str, entry: Any, read_value: Callable[[str], Any], read_type: Callable[[str], Type]) -> Any:

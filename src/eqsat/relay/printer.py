@@ -16,11 +16,10 @@ from eqsat.collector import paused_gc
 from eqsat.errors import ArgumentError
 from eqsat.relay import printable
 from eqsat.relay.adt import Constructor, Match, TypeData
-from eqsat.relay.attribute_text import attribute_text, call_attributes
 from eqsat.relay.blocks import Block, Layout, Rope
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.literal import name_text, scalar_text
-from eqsat.relay.metadata import MetadataWriter
+from eqsat.relay.metadata import MetadataWriter, call_attributes
 from eqsat.relay.module import IRModule
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.trampoline import Step, run
@@ -249,7 +248,7 @@ class _Printer:
     def _function(self, function: Function, head: str = "fn ") -> Step:
         inside = [self._define(param) for param in function.params]
         names = sorted(function.attrs) if self.style.sort_attributes else function.attrs
-        inside += [attribute_text(name, function.attrs[name], self.metadata) for name in names]
+        inside += [self.metadata.named(name, function.attrs[name]) for name in names]
         result = "" if function.ret_type is None else f"-> {self._type(function.ret_type)} "
         body = yield self._body(function.body, *self.layout.inner[function])
         generic = type_params_text(function.type_params)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from eqsat.errors import ArgumentError
 from eqsat.relay.adt import Constructor, Match
-from eqsat.relay.attribute_text import call_attributes
 from eqsat.relay.blocks import Block, Layout
 from eqsat.relay.expr import (
     Call,
@@ -29,7 +28,7 @@ from eqsat.relay.expr import (
 )
 from eqsat.relay.layered import MARGIN, TITLE, Arrow, Box, arrange
 from eqsat.relay.literal import scalar_text, string_text
-from eqsat.relay.metadata import MetadataWriter
+from eqsat.relay.metadata import MetadataWriter, call_attributes
 from eqsat.relay.module import IRModule
 from eqsat.relay.visitor import post_order
 
