@@ -83,8 +83,6 @@ def compatible(left: Type, right: Type) -> bool:
     if isinstance(left, FuncType) and isinstance(right, FuncType):
         if len(left.type_params) != len(right.type_params):
             return False
-        renamed = substitute_types(right, dict(zip(right.type_params, left.type_params, strict=True)))
-        parts, others = type_parts(left), type_parts(renamed)
-    else:
-        parts, others = type_parts(left), type_parts(right)
+        right = substitute_types(right, dict(zip(right.type_params, left.type_params, strict=True)))
+    parts, others = type_parts(left), type_parts(right)
     return bool(parts) and len(parts) == len(others) and all(map(compatible, parts, others))

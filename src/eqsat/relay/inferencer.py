@@ -14,17 +14,7 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.relations import call_type, complete_attrs, refined_type
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import (
-    FuncType,
-    IncompleteType,
-    RefType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-    is_static,
-)
+from eqsat.relay.ty import FuncType, IncompleteType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar, is_static
 from eqsat.relay.visitor import post_order
 
 

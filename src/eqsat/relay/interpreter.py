@@ -18,8 +18,8 @@ from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.module import IRModule
-from eqsat.relay.op.op import make_attrs
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
+from eqsat.relay.relations import complete_attrs
 from eqsat.relay.values import (
     Bindings,
     Cell,
@@ -78,10 +78,8 @@ def evaluate_op(op: Op, attrs: Attrs | None, arrays: Sequence[Value]) -> Value:
 def _apply(op: Op, attrs: Attrs | None, arguments: Sequence[Value]) -> Value:
     if op.kernel is None:
         raise EvaluationError(f"operator {op.name} has no kernel: it cannot be evaluated here")
-    if attrs is None and op.fields:
-        attrs = make_attrs(op, {})
     try:
-        result = op.kernel(attrs, *arguments)
+        result = op.kernel(complete_attrs(op, attrs), *arguments)
     except (EqsatError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         what = ", ".join(map(describe_value, arguments))
         raise EvaluationError(f"{op.name}({what}): {error}") from error

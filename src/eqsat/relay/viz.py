@@ -14,18 +14,7 @@ from pathlib import Path
 from eqsat.errors import ArgumentError
 from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.blocks import Block, Layout
-from eqsat.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Op,
-    TupleGetItem,
-    Var,
-)
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, TupleGetItem, Var
 from eqsat.relay.layered import MARGIN, TITLE, Arrow, Box, arrange
 from eqsat.relay.literal import scalar_text, string_text
 from eqsat.relay.metadata import MetadataWriter, call_attributes
