@@ -12,7 +12,7 @@ from eqsat.relay.dims import least_dim
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.parameters import length, static_or_dynamic, unknown
 from eqsat.relay.op.shape import FARTHEST, clamp_slice
-from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, tensor, unify
+from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape, check_dtype, shaped, tensor, unify
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
@@ -67,12 +67,11 @@ def _slice_dim(begin: int | None, end: int | None, stride: int, dim: Dim) -> Dim
     return dim if whole else AnyDim()
 
 
-def _strided_slice_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = tensor(args[0])
-    shape = list(data.shape)
+def _slice_shape(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+    result = list(shape)
     for axis, begin, end, stride in slice_bounds(attrs, len(shape)):
-        shape[axis] = _slice_dim(begin, end, stride, shape[axis])
-    return TensorType(shape, data.dtype)
+        result[axis] = _slice_dim(begin, end, stride, shape[axis])
+    return result
 
 
 def slices(attrs: Any, shape: Sequence[int]) -> tuple[slice, ...]:
@@ -92,7 +91,7 @@ _strided_slice = define(
     Field("strides", "ints", (1,), told=True),
     Field("axes", "ints", None),
     _MODE,
-    infer=_strided_slice_type,
+    infer=shaped(_slice_shape),
     kernel=lambda attrs, data: data[slices(attrs, data.shape)],
     kind=INJECTIVE,
     traits=Trait.MOVES,

@@ -21,6 +21,7 @@ from eqsat.relay.op.types import (
     check_broadcasts,
     check_dtype,
     ranked,
+    shaped,
     size,
     tensor,
     tensors,
@@ -54,17 +55,12 @@ ndarray_size = define(
 # ---- layouts
 
 
-def _layout_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = tensor(args[0])
-    return TensorType(layout_change(attrs.src_layout, attrs.dst_layout).shape(data.shape), data.dtype)
-
-
 layout_transform = define(
     "layout_transform",
     "data",
     Field("src_layout", "str"),
     Field("dst_layout", "str"),
-    infer=_layout_type,
+    infer=shaped(lambda attrs, shape: layout_change(attrs.src_layout, attrs.dst_layout).shape(shape)),
     kernel=lambda attrs, data: layout_change(attrs.src_layout, attrs.dst_layout)(data),
     kind=INJECTIVE,
     traits=Trait.MOVES,

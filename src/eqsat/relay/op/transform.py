@@ -10,16 +10,18 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, floor_divide_dims, multiply_dims, subtract_dims
-from eqsat.relay.op.op import Field, OpPattern, define
+from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.parameters import dynamic, length, static_or_dynamic, unknown
 from eqsat.relay.op.shape import resolve_reshape
 from eqsat.relay.op.types import (
+    ShapeFunction,
     along_axis,
     axes_indices,
     axis_index,
     check_broadcasts,
     check_dtype,
     ranked,
+    shaped,
     tensor,
     tensors,
     unify,
@@ -31,14 +33,17 @@ from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 INJECTIVE, BROADCAST = OpPattern.INJECTIVE, OpPattern.BROADCAST
 
 
-def _reshaped(infer: Any) -> Any:
-    """A kernel that reshapes the data to the shape ``infer(attrs, types of the arrays)`` finds."""
-
-    def kernel(attrs: Any, *arrays: Any) -> Any:
-        types = [TensorType(array.shape, array.dtype.name) for array in arrays]
-        return np.reshape(arrays[0], infer(attrs, types).shape)
-
-    return kernel
+def define_view(name: str, *fields: Field, shape: ShapeFunction, kind: OpPattern) -> Builder:
+    """Add an operator that gives its argument the shape ``shape(attrs, its shape)``."""
+    return define(
+        name,
+        "data",
+        *fields,
+        infer=shaped(shape),
+        kernel=lambda attrs, data: np.reshape(data, shape(attrs, data.shape)),
+        kind=kind,
+        traits=Trait.VIEW,
+    )
 
 
 # ---- dtype
@@ -80,16 +85,6 @@ reinterpret = define(
 # ---- shape
 
 
-def _reshape_type(attrs: Any, args: Sequence[Type]) -> TensorType:
-    data = tensor(args[0])
-    return TensorType(resolve_reshape(data.shape, attrs.newshape, attrs.allowzero), data.dtype)
-
-
-def _reverse_reshape_type(attrs: Any, args: Sequence[Type]) -> TensorType:
-    data = tensor(args[0])
-    return TensorType(resolve_reshape(data.shape[::-1], attrs.newshape[::-1])[::-1], data.dtype)
-
-
 def _reshape_like_type(attrs: Any, args: Sequence[Type]) -> TensorType:
     data, like = map(tensor, args)
     lhs_end = len(data.shape) if attrs.lhs_end is None else axis_end(attrs.lhs_end, len(data.shape))
@@ -101,6 +96,11 @@ def _reshape_like_type(attrs: Any, args: Sequence[Type]) -> TensorType:
     return TensorType(shape, data.dtype)
 
 
+def _reshape_like(attrs: Any, data: Any, like: Any) -> Any:
+    types = [TensorType(array.shape, array.dtype.name) for array in (data, like)]
+    return data.reshape(_reshape_like_type(attrs, types).concrete_shape)
+
+
 def axis_end(axis: int, rank: int) -> int:
     """A position between axes, 0 to ``rank``; negative ones count from the back."""
     if not -rank <= axis <= rank:
@@ -108,24 +108,18 @@ def axis_end(axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
-_reshape = define(
+_reshape = define_view(
     "reshape",
-    "data",
     Field("newshape", "ints"),
     Field("allowzero", "bool", False),
-    infer=_reshape_type,
-    kernel=_reshaped(_reshape_type),
+    shape=lambda attrs, shape: resolve_reshape(shape, attrs.newshape, attrs.allowzero),
     kind=INJECTIVE,
-    traits=Trait.VIEW,
 )
-reverse_reshape = define(
+reverse_reshape = define_view(
     "contrib_reverse_reshape",
-    "data",
     Field("newshape", "ints"),
-    infer=_reverse_reshape_type,
-    kernel=_reshaped(_reverse_reshape_type),
+    shape=lambda attrs, shape: resolve_reshape(shape[::-1], attrs.newshape[::-1])[::-1],
     kind=INJECTIVE,
-    traits=Trait.VIEW,
 )
 reshape_like = define(
     "reshape_like",
@@ -135,71 +129,53 @@ reshape_like = define(
     Field("rhs_begin", "int", 0),
     Field("rhs_end", "int", None),
     infer=_reshape_like_type,
-    kernel=_reshaped(_reshape_like_type),
+    kernel=_reshape_like,
     kind=INJECTIVE,
     traits=Trait.VIEW,
 )
 
 
-def _expand_dims_type(attrs: Any, args: Sequence[Type]) -> TensorType:
-    data = tensor(args[0])
-    rank = len(data.shape)
+def _expanded(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+    rank = len(shape)
     if not -rank - 1 <= attrs.axis <= rank:
         raise TypeCheckError(f"axis {attrs.axis} is out of range for {rank} dimensions and a new one")
     axis = attrs.axis if attrs.axis >= 0 else attrs.axis + rank + 1
-    return TensorType((*data.shape[:axis], *(1,) * attrs.num_newaxis, *data.shape[axis:]), data.dtype)
+    return (*shape[:axis], *(1,) * attrs.num_newaxis, *shape[axis:])
 
 
-def _squeeze_type(attrs: Any, args: Sequence[Type]) -> TensorType:
-    data = tensor(args[0])
+def _squeezed(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
     if attrs.axis is None:
-        if any(isinstance(dim, AnyDim) for dim in data.shape):
+        if any(isinstance(dim, AnyDim) for dim in shape):
             raise TypeCheckError("all dimensions must be known when axis is not given")
-        return TensorType([dim for dim in data.shape if dim != 1], data.dtype)
-    axes = axes_indices(attrs.axis, len(data.shape))
+        return [dim for dim in shape if dim != 1]
+    axes = axes_indices(attrs.axis, len(shape))
     for axis in axes:
-        unify(data.shape[axis], 1, f"axis {axis} to squeeze:")
-    return TensorType([dim for axis, dim in enumerate(data.shape) if axis not in axes], data.dtype)
+        unify(shape[axis], 1, f"axis {axis} to squeeze:")
+    return [dim for axis, dim in enumerate(shape) if axis not in axes]
 
 
-expand_dims = define(
-    "expand_dims",
-    "data",
-    Field("axis", "int"),
-    Field("num_newaxis", "int", 1),
-    infer=_expand_dims_type,
-    kernel=_reshaped(_expand_dims_type),
-    kind=BROADCAST,
-    traits=Trait.VIEW,
+expand_dims = define_view(
+    "expand_dims", Field("axis", "int"), Field("num_newaxis", "int", 1), shape=_expanded, kind=BROADCAST
 )
-_squeeze = define(
-    "squeeze",
-    "data",
-    Field("axis", "ints", None),
-    infer=_squeeze_type,
-    kernel=_reshaped(_squeeze_type),
-    kind=INJECTIVE,
-    traits=Trait.VIEW,
-)
+_squeeze = define_view("squeeze", Field("axis", "ints", None), shape=_squeezed, kind=INJECTIVE)
 
 # ---- order
 
 
-def _transpose_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = tensor(args[0])
+def _transposed(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
     if attrs.axes is None:
-        return TensorType(data.shape[::-1], data.dtype)
-    axes = axes_indices(attrs.axes, len(data.shape))
-    if len(axes) != len(data.shape):
-        raise TypeCheckError(f"axes {attrs.axes} do not permute {len(data.shape)} dimensions")
-    return TensorType([data.shape[axis] for axis in axes], data.dtype)
+        return shape[::-1]
+    axes = axes_indices(attrs.axes, len(shape))
+    if len(axes) != len(shape):
+        raise TypeCheckError(f"axes {attrs.axes} do not permute {len(shape)} dimensions")
+    return [shape[axis] for axis in axes]
 
 
 transpose = define(
     "transpose",
     "data",
     Field("axes", "ints", None, told=True),
-    infer=_transpose_type,
+    infer=shaped(_transposed),
     kernel=lambda attrs, data: np.transpose(data, attrs.axes),
     kind=INJECTIVE,
     traits=Trait.MOVES,
@@ -332,20 +308,15 @@ broadcast_to_like = define(
 )
 
 
-def _repeat_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = tensor(args[0])
-    axis = axis_index(attrs.axis, len(data.shape))
-    shape = list(data.shape)
-    shape[axis] = multiply_dims(shape[axis], attrs.repeats)
-    return TensorType(shape, data.dtype)
+def _repeated(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+    axis = axis_index(attrs.axis, len(shape))
+    return [multiply_dims(dim, attrs.repeats) if place == axis else dim for place, dim in enumerate(shape)]
 
 
-def _tile_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = tensor(args[0])
-    rank = max(len(data.shape), len(attrs.reps))
-    shape = (1,) * (rank - len(data.shape)) + data.shape
+def _tiled(attrs: Any, shape: tuple[Dim, ...]) -> Sequence[Dim]:
+    rank = max(len(shape), len(attrs.reps))
     reps = (1,) * (rank - len(attrs.reps)) + attrs.reps
-    return TensorType(list(map(multiply_dims, shape, reps)), data.dtype)
+    return list(map(multiply_dims, (1,) * (rank - len(shape)) + shape, reps))
 
 
 repeat = define(
@@ -353,7 +324,7 @@ repeat = define(
     "data",
     Field("repeats", "int"),
     Field("axis", "int"),
-    infer=_repeat_type,
+    infer=shaped(_repeated),
     kernel=lambda attrs, data: np.repeat(data, attrs.repeats, attrs.axis),
     kind=BROADCAST,
     traits=Trait.MOVES,
@@ -362,7 +333,7 @@ _tile = define(
     "tile",
     "data",
     Field("reps", "ints"),
-    infer=_tile_type,
+    infer=shaped(_tiled),
     kernel=lambda attrs, data: np.tile(data, attrs.reps),
     kind=BROADCAST,
     traits=Trait.MOVES,

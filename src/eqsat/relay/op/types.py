@@ -5,13 +5,15 @@ The functions raise TypeCheckError if what they are given does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import floor_divide_dims, is_least_of
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
+
+ShapeFunction: TypeAlias = Callable[[Any, tuple[Dim, ...]], Sequence[Dim]]
 
 
 def tensor(ty: Type) -> TensorType:
@@ -90,6 +92,16 @@ def size(ty: Type) -> float:
 def same_type(attrs: Any, args: Sequence[Type]) -> Type:
     """Relation of elementwise operators of one argument: the result has the type of the first argument."""
     return tensor(args[0])
+
+
+def shaped(shape: ShapeFunction) -> Callable[[Any, Sequence[Type]], TensorType]:
+    """Relation of operators whose result has the first argument's dtype, and the shape ``shape(attrs, its shape)``."""
+
+    def infer(attrs: Any, args: Sequence[Type]) -> TensorType:
+        data = tensor(args[0])
+        return TensorType(shape(attrs, data.shape), data.dtype)
+
+    return infer
 
 
 def along_axis(attrs: Any, args: Sequence[Type]) -> TensorType:

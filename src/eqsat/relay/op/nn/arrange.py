@@ -11,27 +11,20 @@ from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, multiply_dims
 from eqsat.relay.op.op import Field, OpPattern, define, is_operand, tensor_of
 from eqsat.relay.op.parameters import dynamic
+from eqsat.relay.op.transform import define_view
 from eqsat.relay.op.types import ranked, tensor, unify
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TensorType, TupleType, Type
+from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 
 
-def _batch_flatten_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = tensor(args[0])
-    if not data.shape:
+def _flattened(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+    if not shape:
         raise TypeCheckError("needs at least one dimension")
-    return TensorType((data.shape[0], multiply_dims(*data.shape[1:])), data.dtype)
+    return shape[0], multiply_dims(*shape[1:])
 
 
-batch_flatten = define(
-    "nn.batch_flatten",
-    "data",
-    infer=_batch_flatten_type,
-    kernel=lambda attrs, data: data.reshape(len(data), int(np.prod(data.shape[1:], dtype=np.int64))),
-    kind=OpPattern.INJECTIVE,
-    traits=Trait.VIEW,
-)
+batch_flatten = define_view("nn.batch_flatten", shape=_flattened, kind=OpPattern.INJECTIVE)
 
 # ---- padding
 

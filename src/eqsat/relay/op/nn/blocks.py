@@ -13,9 +13,9 @@ from eqsat.relay.dims import add_dims, map_dim, multiply_dims
 from eqsat.relay.op.nn.window import channels_first, define_image
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.resize import resize_array
-from eqsat.relay.op.types import divided, tensor
+from eqsat.relay.op.types import divided, shaped
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import Dim, TensorType, Type
+from eqsat.relay.ty import Dim
 
 INJECTIVE = OpPattern.INJECTIVE
 
@@ -76,20 +76,19 @@ space_to_depth = define_image(
 # ---- batch and space
 
 
-def _check_blocks(data: TensorType, blocks: Sequence[int], widths: Sequence[Sequence[int]]) -> None:
-    if len(blocks) != len(widths) or len(blocks) >= len(data.shape) or min(blocks, default=1) < 1:
-        raise TypeCheckError(f"blocks {blocks} and widths {widths} do not fit data of {len(data.shape)} dimensions")
+def _check_blocks(rank: int, blocks: Sequence[int], widths: Sequence[Sequence[int]]) -> None:
+    if len(blocks) != len(widths) or len(blocks) >= rank or min(blocks, default=1) < 1:
+        raise TypeCheckError(f"blocks {blocks} and widths {widths} do not fit data of {rank} dimensions")
 
 
-def _space_to_batch_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data, blocks = tensor(args[0]), attrs.block_shape
-    _check_blocks(data, blocks, attrs.paddings)
+def _space_to_batch_shape(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+    blocks = attrs.block_shape
+    _check_blocks(len(shape), blocks, attrs.paddings)
     spatial = [
         divided(add_dims(dim, *width), block)
-        for dim, width, block in zip(data.shape[1:], attrs.paddings, blocks, strict=False)
+        for dim, width, block in zip(shape[1:], attrs.paddings, blocks, strict=False)
     ]
-    shape = (multiply_dims(data.shape[0], prod(blocks)), *spatial, *data.shape[1 + len(blocks) :])
-    return TensorType(shape, data.dtype)
+    return (multiply_dims(shape[0], prod(blocks)), *spatial, *shape[1 + len(blocks) :])
 
 
 def _space_to_batch(attrs: Any, data: Any) -> Any:
@@ -104,14 +103,14 @@ def _space_to_batch(attrs: Any, data: Any) -> Any:
     return parts.reshape(len(data) * prod(blocks), *sizes, *rest)
 
 
-def _batch_to_space_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data, blocks = tensor(args[0]), attrs.block_shape
-    _check_blocks(data, blocks, attrs.crops)
+def _batch_to_space_shape(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+    blocks = attrs.block_shape
+    _check_blocks(len(shape), blocks, attrs.crops)
     spatial = [
         add_dims(multiply_dims(dim, block), *(-width for width in crop))
-        for dim, crop, block in zip(data.shape[1:], attrs.crops, blocks, strict=False)
+        for dim, crop, block in zip(shape[1:], attrs.crops, blocks, strict=False)
     ]
-    return TensorType((divided(data.shape[0], prod(blocks)), *spatial, *data.shape[1 + len(blocks) :]), data.dtype)
+    return (divided(shape[0], prod(blocks)), *spatial, *shape[1 + len(blocks) :])
 
 
 def _batch_to_space(attrs: Any, data: Any) -> Any:
@@ -132,7 +131,7 @@ space_to_batch_nd = define(
     Field("block_shape", "ints"),
     Field("paddings"),
     Field("pad_value", "float", 0.0),
-    infer=_space_to_batch_type,
+    infer=shaped(_space_to_batch_shape),
     kernel=_space_to_batch,
     kind=INJECTIVE,
 )
@@ -141,7 +140,7 @@ batch_to_space_nd = define(
     "data",
     Field("block_shape", "ints"),
     Field("crops"),
-    infer=_batch_to_space_type,
+    infer=shaped(_batch_to_space_shape),
     kernel=_batch_to_space,
     kind=INJECTIVE,
     traits=Trait.MOVES,
@@ -150,15 +149,13 @@ batch_to_space_nd = define(
 # ---- spreading
 
 
-def _dilate_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data = tensor(args[0])
-    if len(attrs.strides) != len(data.shape):
-        raise TypeCheckError(f"strides {attrs.strides} do not fit {len(data.shape)} dimensions")
-    shape = [
+def _dilate_shape(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
+    if len(attrs.strides) != len(shape):
+        raise TypeCheckError(f"strides {attrs.strides} do not fit {len(shape)} dimensions")
+    return [
         dim if step == 1 else map_dim(lambda count, step=step: max((count - 1) * step + 1, 0), dim)  # type: ignore[misc]
-        for dim, step in zip(data.shape, attrs.strides, strict=True)
+        for dim, step in zip(shape, attrs.strides, strict=True)
     ]
-    return TensorType(shape, data.dtype)
 
 
 def _dilate(attrs: Any, data: Any) -> Any:
@@ -173,7 +170,7 @@ dilate = define(
     "data",
     Field("strides", "ints"),
     Field("dilation_value", "float", 0.0),
-    infer=_dilate_type,
+    infer=shaped(_dilate_shape),
     kernel=_dilate,
     kind=INJECTIVE,
 )
