@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from eqsat.egraph.action import Fail, Refuse
 from eqsat.egraph.compile import RuleRunner
@@ -120,14 +120,12 @@ def build_node(symbol: Symbol, atom: Atom, children: list[Expr]) -> Expr:
     return copy
 
 
-@dataclass(frozen=True)
-class Alternative:
-    """One way to match, and the table of its matches."""
+class Alternative(NamedTuple):
+    """One way to match, the table of its matches, and the variables of classes and atoms that its columns are for."""
 
     query: Query
     table: str
-    columns: dict[str, str]
-    """variable of a class or atom -> column variable"""
+    columns: list[str]
 
 
 class PythonRuleRunner(RuleRunner):
@@ -184,7 +182,7 @@ class PythonRuleRunner(RuleRunner):
         row = f"({table} {' '.join(columns.values())})"
         self.egraph.engine.relation(table, *["i64"] * len(columns))
         self.egraph.engine.rule(self.ruleset, f"{' '.join(query.premises)} {named}", put(row), table)
-        self._alternatives.append(Alternative(query, table, columns))
+        self._alternatives.append(Alternative(query, table, list(columns)))
 
     def _apply(self, query: Query, values: dict[str, int]) -> bool:
         root, node_map = self._rebuild(query, values)
