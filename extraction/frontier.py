@@ -33,11 +33,11 @@ of which each may be the beginning of an optimum."""
 
 def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
     """The cheapest extraction as the node of each class (-1 for none); None where finding it takes too long."""
-    rings = _rings(problem)
+    roots = dict.fromkeys(problem.roots.tolist())
+    rings = members(components(problem, roots))[::-1]  # users before what they need
     if any(math.prod([len(problem.class_nodes[c]) for c in ring]) > _RING for ring in rings if len(ring) > 1):
         return None
     place = {index: number for number, index in enumerate([index for ring in rings for index in ring])}
-    roots = {*problem.roots.tolist()}
     enter = _enter if len(problem.objectives) == 1 else partial(_enter_several, problem.tolerances)
     states: dict[int, Front] = {0: [(problem.zero, None)]}  # by needed classes, the next to decide as lowest bit
     end, room = 0, _SPARE
@@ -92,11 +92,6 @@ def _best(problem: Problem, front: Front) -> Trail:
             limit = least + problem.tolerance(least, objective)
             front = [each for each in front if each[0][objective] <= limit]
     return front[0][1]
-
-
-def _rings(problem: Problem) -> list[list[int]]:
-    """The strongly connected components that the roots reach, users before what they need, near ones together."""
-    return members(components(problem, problem.roots.tolist()))[::-1]
 
 
 def _ways(problem: Problem, ring: list[int], wanted: list[int], place: Mapping[int, int], end: int) -> list[Way]:

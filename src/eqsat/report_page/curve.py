@@ -31,8 +31,11 @@ def curves(title: str, series: Sequence[tuple[str, Sequence[float]]]) -> Markup:
     labels: list[float] = []
     for index, (name, values) in enumerate(series):
         points = [(x(step), y(value)) for step, value in enumerate(values)]
-        parts += [_line(points, index), *(_dot(*point, index) for point in points if count <= 60)]
         if points:
+            path = "L".join(f"{px:.1f} {py:.1f}" for px, py in points)
+            parts.append(f'<path class="line series{index}" d="M{path}"/>')
+            if count <= 60:
+                parts += [f'<circle class="series{index}" cx="{px:.1f}" cy="{py:.1f}" r="2.5"/>' for px, py in points]
             place = points[-1][1] + 4
             while any(abs(place - other) < 14 for other in labels):
                 place += 14
@@ -53,12 +56,3 @@ def _tick(place: float, value: float) -> str:
         f'<path class="grid" d="M{LEFT} {place:.1f}H{WIDTH - RIGHT}"/>'
         f'<text x="{LEFT - 6}" y="{place + 4:.1f}" text-anchor="end">{text(number(value))}</text>'
     )
-
-
-def _line(points: Sequence[tuple[float, float]], index: int) -> str:
-    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    return f'<path class="line series{index}" d="M{path}"/>' if points else ""
-
-
-def _dot(x: float, y: float, index: int) -> str:
-    return f'<circle class="series{index}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>'
