@@ -29,10 +29,9 @@ def solve(
     """Solve in a process of its own, which does not outlive an exception here.
 
     Args:
-        problem: The problem.
+        problem, seed: The problem, and the seed of the solver.
         start: The choice to start from; a node for each class, -1 for none.
         seconds: Wall time allowed.
-        seed: Seed of the solver.
         limits: The largest costs allowed under the first objectives; the objective after these is minimised.
 
     Returns:

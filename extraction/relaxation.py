@@ -32,8 +32,7 @@ class Relaxation:
     """The program and its last solution.
 
     Args:
-        problem: The problem.
-        seed: Seed of the solver.
+        problem, seed: The problem, and the seed of the solver.
         limits: The largest costs allowed under the first objectives; the objective after these is minimised.
 
     Attributes:

@@ -24,8 +24,7 @@ def nearer(problem: Problem, choice: ArrayLike, wanted: ArrayLike) -> Ints:
     those of the cheapest trees. The time is linear, so in large graphs not every possible change is made.
 
     Args:
-        problem: The problem.
-        choice: An extraction; int (C,), -1 for classes without a node.
+        problem, choice: The problem, and an extraction; int (C,), -1 for classes without a node.
         wanted: Another choice; int (C,). It need not be complete.
     """
     used = np.asarray(choice, np.int64)

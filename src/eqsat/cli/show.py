@@ -41,7 +41,10 @@ def show(file: Path, form: str, as_json: bool) -> None:
 
 def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
     """The graph as a module, and which ONNX operators are not understood, and why."""
-    data = _bytes(file)
+    try:
+        data = sys.stdin.buffer.read() if file == STREAM else file.read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read {file}: {error.strerror or error}") from None
     text = _relay_text(data)
     if text is not None:
         from eqsat.parser import fromtext
@@ -53,15 +56,6 @@ def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
     model = onnx.from_bytes(data, "standard input") if file == STREAM else onnx.load(file)
     imported = onnx.import_model(model)
     return IRModule.from_expr(imported.function), imported.opaque
-
-
-def _bytes(file: Path) -> bytes:
-    if file == STREAM:
-        return sys.stdin.buffer.read()
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise ModelError(f"cannot read {file}: {error.strerror or error}") from None
 
 
 def _relay_text(data: bytes) -> str | None:

@@ -90,10 +90,7 @@ def _place(box: Box) -> list[int]:
 def _types(graph: Expr | IRModule) -> dict[Expr, Type]:
     if not isinstance(graph, IRModule):
         return infer_types(graph)
-    types: dict[Expr, Type] = {}
-    for function in graph.functions.values():
-        types |= infer_types(function, graph)
-    return types
+    return {node: ty for each in graph.functions.values() for node, ty in infer_types(each, graph).items()}
 
 
 def _costs(graph: Expr | IRModule, model: CostFunction) -> dict[Expr, float]:
