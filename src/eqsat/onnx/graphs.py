@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -16,19 +16,33 @@ def topological_order(graph: ir.Graph) -> list[ir.Node]:
     Raises:
         ModelError: the graph has a cycle.
     """
-    makers = {node: _producers(node, graph) for node in graph}
-    order = children_first(list(graph), makers.__getitem__)
-    position = {node: index for index, node in enumerate(order)}
-    for node in order:
-        if any(position[maker] >= position[node] for maker in makers[node]):
-            raise ModelError(f"the graph has a cycle: {node.op_type} node {node.name!r} is in it")
+    order = list(graph)
+    inside = set(order)
+    makers = {node: [maker for maker in _producers(node) if maker in inside] for node in order}
+    if _too_early(order, makers) is None:
+        return order
+    order = children_first(order, makers.__getitem__)
+    stuck = _too_early(order, makers)
+    if stuck is not None:
+        raise ModelError(f"the graph has a cycle: {stuck.op_type} node {stuck.name!r} is in it")
     return order
 
 
-def _producers(node: ir.Node, graph: ir.Graph) -> list[ir.Node]:
-    values = (*node.inputs, *captured_values(attributes_of(node)))
-    producers = [value.producer() for value in values if value is not None]
-    return [producer for producer in producers if producer is not None and producer.graph is graph]
+def _producers(node: ir.Node) -> Iterator[ir.Node]:
+    for value in (*node.inputs, *captured_values(attributes_of(node))):
+        producer = None if value is None else value.producer()
+        if producer is not None:
+            yield producer
+
+
+def _too_early(order: Sequence[ir.Node], makers: Mapping[ir.Node, Sequence[ir.Node]]) -> ir.Node | None:
+    """The first node that is not behind all that make its inputs."""
+    done: set[ir.Node] = set()
+    for node in order:
+        if not done.issuperset(makers[node]):
+            return node
+        done.add(node)
+    return None
 
 
 def graphs_of(graph: ir.Graph) -> list[ir.Graph]:
