@@ -113,22 +113,16 @@ class AnnotatedRegionSet:
     def _join(self, node: Expr, operands: Sequence[Expr]) -> None:
         """Put ``node`` into its operands' region, which become one."""
         dest: AnnotatedRegion | None = None
-        bare = None
-        for index, operand in enumerate(operands):
+        for operand in operands:
             region = self._region_of.get(operand)
-            if region is None or self._leaves(operand):
-                bare = index if bare is None else bare
-            elif dest is None:
-                dest = region
-            elif region is not dest:
-                dest = self.merge(region, dest)
-        if dest is None:
-            return
-        if bare is not None:
-            self._check_bare(node, operands, dest.target)
-        self._enter(node, dest)
+            if region is not None and not self._leaves(operand):
+                dest = region if dest is None or dest is region else self.merge(region, dest)
+        if dest is not None:
+            self._check(node, operands, dest.target)
+            self._enter(node, dest)
 
-    def _check_bare(self, node: Expr, operands: Sequence[Expr], target: str) -> None:
+    def _check(self, node: Expr, operands: Sequence[Expr], target: str) -> None:
+        """Raise PassError unless all operands enter the region of this target."""
         for index, operand in enumerate(operands):
             left = self._leaves(operand)
             # the default target's regions are no functions: what leaves another region may enter them freely

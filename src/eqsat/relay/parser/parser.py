@@ -45,7 +45,6 @@ _OPERATORS = {
 }
 """Infix operator -> precedence and operator; all associate to the left."""
 
-_BOOLS = {"True": True, "False": False}
 _REFS: dict[str, tuple[type[Expr], int]] = {"ref": (RefCreate, 1), "ref_read": (RefRead, 1), "ref_write": (RefWrite, 2)}
 _ATTRIBUTE = "an attribute: key=value"
 _VERSIONS = ("0.0.4", "0.0.5")
@@ -263,9 +262,9 @@ class Parser(Reader):
             return self.global_var()
         if kind != "name" or word in _COMPOUND:
             return None
-        if word in _BOOLS:
+        if word in ("True", "False"):
             self.at += 1
-            return self.spanned(Constant(_BOOLS[word]), at)
+            return self.spanned(Constant(word == "True"), at)
         if word == "meta":
             return self.meta()
         if word in self.constructors:
