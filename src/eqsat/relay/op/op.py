@@ -232,13 +232,10 @@ class Builder:
         names = op.arguments or ()
         self._names = (*names, *(field.name for field in op.fields))
         self._arity = len(names)
-        self._default: Attrs | None = None
-        self._plain = not op.tuples and op.outputs == 1 and op.arguments is not None
-        if self._plain and all(field.default is not REQUIRED for field in op.fields):
-            self._default = make_attrs(op, {})
-        else:
-            self._plain = False
         defaults = {field.name: field.default for field in op.fields if field.default is not REQUIRED}
+        one_result = op.arguments is not None and not op.tuples and op.outputs == 1
+        self._plain = one_result and len(defaults) == len(op.fields)
+        self._default = make_attrs(op, {}) if self._plain else None
         self.__signature__ = inspect.Signature(
             [
                 inspect.Parameter(

@@ -121,12 +121,8 @@ def _scan(name: str, accumulate: Callable[..., Any], start: int) -> Builder:
         dtype = attrs.dtype or data.dtype
         values, axis = (data.reshape(-1), 0) if attrs.axis is None else (data, attrs.axis)
         if attrs.exclusive:
-            shifted = np.full_like(values, start, dtype)
-            at = [slice(None)] * values.ndim
-            at[axis], before = slice(1, None), list(at)
-            before[axis] = slice(None, -1)
-            shifted[tuple(at)] = values[tuple(before)]
-            values = shifted
+            values = np.roll(values, 1, axis).astype(dtype)
+            np.moveaxis(values, axis, 0)[:1] = start
         return accumulate(values, axis=axis, dtype=dtype)
 
     return define(

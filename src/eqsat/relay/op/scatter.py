@@ -122,6 +122,11 @@ def _depth(indices: TensorType, data: TensorType, batch: int = 0) -> int:
     return indices.shape[0]
 
 
+def _leading(indices: Any, shape: Sequence[int]) -> tuple[Any, ...]:
+    """``indices``, one array for each of the first axes of ``shape``, checked."""
+    return tuple(bounded(index, dim, "fast") for index, dim in zip(indices, shape, strict=False))
+
+
 def _gather_nd_type(attrs: Any, args: Sequence[Type]) -> Type:
     data, indices = map(tensor, args)
     depth = _depth(indices, data, attrs.batch_dims)
@@ -133,7 +138,7 @@ def _gather_nd_type(attrs: Any, args: Sequence[Type]) -> Type:
 def _gather_nd(attrs: Any, data: Any, indices: Any) -> Any:
     batch, rest = attrs.batch_dims, indices.shape[1:]
     lead = [spread(np.arange(rest[axis]), axis, len(rest)) for axis in range(batch)]
-    return data[(*lead, *(bounded(row, dim, "fast") for row, dim in zip(indices, data.shape[batch:], strict=False)))]
+    return data[(*lead, *_leading(indices, data.shape[batch:]))]
 
 
 gather_nd = define(
@@ -161,8 +166,7 @@ def _scatter_nd_type(attrs: Any, args: Sequence[Type]) -> Type:
 
 
 def _scatter_nd(attrs: Any, data: Any, indices: Any, updates: Any) -> Any:
-    places = tuple(bounded(row, dim, "fast") for row, dim in zip(indices, data.shape, strict=False))
-    return _written(data, places, updates, attrs.mode)
+    return _written(data, _leading(indices, data.shape), updates, attrs.mode)
 
 
 scatter_nd = define(
@@ -189,9 +193,7 @@ adv_index = define(
     "adv_index",
     "*inputs",
     infer=_adv_index_type,
-    kernel=lambda attrs, inputs: inputs[0][
-        tuple(bounded(index, dim, "fast") for index, dim in zip(inputs[1:], inputs[0].shape, strict=False))
-    ],
+    kernel=lambda attrs, inputs: inputs[0][_leading(inputs[1:], inputs[0].shape)],
     kind=INJECTIVE,
 )
 """NumPy's advanced indexing: fields are the data, then one index tensor per leading axis."""

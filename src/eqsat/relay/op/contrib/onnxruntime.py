@@ -96,11 +96,9 @@ def _is_residual(total: DFPattern) -> Condition:
     """The condition that two tensors of three dimensions and one shape are added."""
 
     def holds(root: Expr, bound: dict[DFPattern, Expr]) -> bool:
-        types = [
-            bound[total]._checked_type,
-            *[node._checked_type for node in bound[total].children() if not isinstance(node, Op)],
-        ]
-        return all(ty == types[0] for ty in types) and isinstance(types[0], TensorType) and len(types[0].shape) == 3
+        ty = bound[total]._checked_type
+        added = [node._checked_type for node in bound[total].children() if not isinstance(node, Op)]
+        return isinstance(ty, TensorType) and len(ty.shape) == 3 and all(each == ty for each in added)
 
     return holds
 

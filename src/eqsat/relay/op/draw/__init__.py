@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsat.errors import RuleError, TypeCheckError
 from eqsat.relay.expr import Constant, Op
-from eqsat.relay.op.draw import elementwise, products, shapes
+from eqsat.relay.op.draw import arithmetic, shapes
 from eqsat.relay.op.draw.choices import BYTES, FLOATS, INTEGERS, Draw, Drawn, Known
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.traits import Trait
@@ -23,20 +23,20 @@ from eqsat.relay.traits import Trait
 Entry: TypeAlias = Callable[[Draw, Known], Drawn]
 
 _DRAWN: dict[Entry, str] = {
-    elementwise.unary: "copy nn.batch_flatten nn.dropout ones_like zeros_like",
-    elementwise.where: "where",
-    elementwise.like: "reshape_like broadcast_to_like cast_like collapse_sum_like",
-    elementwise.cast: "cast",
-    elementwise.count: "shape_of ndarray_size",
-    elementwise.clip: "clip",
-    elementwise.reduction: "argmax argmin",
-    elementwise.along_axis: "argsort nn.softmax nn.log_softmax nn.fast_softmax",
-    elementwise.largest: "topk",
-    elementwise.per_channel: "nn.bias_add nn.prelu nn.batch_norm nn.layer_norm nn.rms_norm nn.instance_norm "
+    arithmetic.unary: "copy nn.batch_flatten nn.dropout ones_like zeros_like",
+    arithmetic.where: "where",
+    arithmetic.like: "reshape_like broadcast_to_like cast_like collapse_sum_like",
+    arithmetic.cast: "cast",
+    arithmetic.count: "shape_of ndarray_size",
+    arithmetic.clip: "clip",
+    arithmetic.reduction: "argmax argmin",
+    arithmetic.along_axis: "argsort nn.softmax nn.log_softmax nn.fast_softmax",
+    arithmetic.largest: "topk",
+    arithmetic.per_channel: "nn.bias_add nn.prelu nn.batch_norm nn.layer_norm nn.rms_norm nn.instance_norm "
     "nn.group_norm",
-    elementwise.unit_length: "nn.l2_normalize",
-    elementwise.quantized: "qnn.quantize",
-    elementwise.dequantized: "qnn.dequantize",
+    arithmetic.unit_length: "nn.l2_normalize",
+    arithmetic.quantized: "qnn.quantize",
+    arithmetic.dequantized: "qnn.dequantize",
     shapes.transpose: "transpose",
     shapes.reshape: "reshape contrib_reverse_reshape",
     shapes.squeeze: "squeeze",
@@ -58,20 +58,20 @@ _DRAWN: dict[Entry, str] = {
     shapes.full_like: "full_like",
     shapes.layout_transform: "layout_transform",
     shapes.einsum: "einsum",
-    products.dense: "nn.dense",
-    products.matmul: "nn.matmul",
-    products.batch_matmul: "nn.batch_matmul",
-    products.attention: "nn.attention nn.masked_attention",
-    products.resize: "image.resize2d",
+    arithmetic.dense: "nn.dense",
+    arithmetic.matmul: "nn.matmul",
+    arithmetic.batch_matmul: "nn.batch_matmul",
+    arithmetic.attention: "nn.attention nn.masked_attention",
+    arithmetic.resize: "image.resize2d",
 }
 """Entry -> the operators of which it draws calls."""
 
 ENTRIES: dict[str, Entry] = {name: entry for entry, names in _DRAWN.items() for name in names.split()}
 for _rank in (1, 2, 3):
-    ENTRIES[f"nn.conv{_rank}d"] = partial(products.convolution, rank=_rank)
-    ENTRIES[f"nn.conv{_rank}d_transpose"] = partial(products.convolution, rank=_rank, transposed=True)
+    ENTRIES[f"nn.conv{_rank}d"] = partial(arithmetic.convolution, rank=_rank)
+    ENTRIES[f"nn.conv{_rank}d_transpose"] = partial(arithmetic.convolution, rank=_rank, transposed=True)
     for _kind in ("max", "avg", "global_max", "global_avg"):
-        ENTRIES[f"nn.{_kind}_pool{_rank}d"] = partial(products.pool, rank=_rank)
+        ENTRIES[f"nn.{_kind}_pool{_rank}d"] = partial(arithmetic.pool, rank=_rank)
 
 
 def complete(draw: Draw, op: Op, known: Known, fixed: dict[str, Any]) -> Drawn:
@@ -123,11 +123,11 @@ def _entry(op: Op) -> Entry | None:
         return partial(_dynamic, op, Op.get(op.name.removeprefix("dyn.")))
     arity = len(op.arguments or ())
     if op.has(Trait.ELEMENTWISE) and arity in (1, 2):
-        return elementwise.unary if arity == 1 else elementwise.binary
+        return arithmetic.unary if arity == 1 else arithmetic.binary
     reduces = op.attr_map.get("TOpPattern") == OpPattern.COMM_REDUCE and any(
         field.name == "axis" for field in op.fields
     )
-    return elementwise.reduction if reduces else None
+    return arithmetic.reduction if reduces else None
 
 
 def _dynamic(op: Op, static: Op, draw: Draw, known: Known) -> Drawn:

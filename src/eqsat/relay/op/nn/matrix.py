@@ -48,9 +48,9 @@ def product_flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
 # ---- dense
 
 
-def dense_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+def _dense_type(attrs: Any, args: Sequence[Type]) -> TensorType:
     """(..., I) times a weight (O, I) gives (..., O)."""
-    data, weight = map(tensor, args[:2])
+    data, weight = map(tensor, args)
     if not data.shape or len(weight.shape) != 2:
         raise TypeCheckError("needs data of at least one dimension and a weight of two")
     unify(data.shape[-1], weight.shape[1], "the last dimensions of data and weight,")
@@ -60,12 +60,12 @@ def dense_type(attrs: Any, args: Sequence[Type]) -> TensorType:
     return TensorType((*data.shape[:-1], units), attrs.out_dtype or data.dtype)
 
 
-def deduce_dense_weight(attrs: Any, args: Sequence[Type | None]) -> Sequence[Type | None]:
+def _deduce_dense_weight(attrs: Any, args: Sequence[Type | None]) -> Sequence[Type | None]:
     """The weight's type from the data's and ``units``."""
-    data, weight, *rest = args
+    data, weight = args
     if weight is not None or not isinstance(data, TensorType) or attrs.units is None or not data.shape:
         return args
-    return [data, TensorType((attrs.units, data.shape[-1]), data.dtype), *rest]
+    return [data, TensorType((attrs.units, data.shape[-1]), data.dtype)]
 
 
 dense = define(
@@ -73,8 +73,8 @@ dense = define(
     "data weight",
     Field("units", "int", None, told=True),
     OUT_DTYPE,
-    infer=dense_type,
-    deduce=deduce_dense_weight,
+    infer=_dense_type,
+    deduce=_deduce_dense_weight,
     kernel=lambda attrs, data, weight: multiply_matrices(data, weight.T, attrs.out_dtype or data.dtype),
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=product_flops,
@@ -91,7 +91,7 @@ def _turned(array: Any, swap: bool) -> Any:
     return np.swapaxes(array, -1, -2) if swap and array.ndim > 1 else array
 
 
-def matmul_kernel(attrs: Any, a: Any, b: Any) -> Any:
+def _matmul(attrs: Any, a: Any, b: Any) -> Any:
     """The product of the last two axes, each swapped as ``attrs`` ask."""
     turned = _turned(a, attrs.transpose_a), _turned(b, attrs.transpose_b)
     return multiply_matrices(*turned, attrs.out_dtype or a.dtype)
@@ -127,7 +127,7 @@ matmul = define(
     Field("transpose_b", "bool", False),
     infer=_matmul_type,
     deduce=_deduce_matmul,
-    kernel=matmul_kernel,
+    kernel=_matmul,
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=product_flops,
 )
@@ -135,15 +135,11 @@ matmul = define(
 ``numpy.matmul`` does; ``transpose_a`` and ``transpose_b`` swap the last two dimensions."""
 
 
-def batch_matmul_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+def _batch_matmul_type(attrs: Any, args: Sequence[Type]) -> TensorType:
     """(B, M, K) times (B, K, N); a batch of 1 is repeated."""
-    a, b = map(tensor, args[:2])
-    if len(a.shape) != 3 or len(b.shape) != 3:
+    if any(len(tensor(arg).shape) != 3 for arg in args):
         raise TypeCheckError("needs two tensors of three dimensions")
-    left, right = _swapped(a.shape, attrs.transpose_a), _swapped(b.shape, attrs.transpose_b)
-    unify(left[2], right[1], "the contracted dimensions")
-    batch = broadcast_shape(left[:1], right[:1])
-    return TensorType((*batch, left[1], right[2]), attrs.out_dtype or a.dtype)
+    return _matmul_type(attrs.replace(units=None), args)
 
 
 batch_matmul = define(
@@ -152,8 +148,8 @@ batch_matmul = define(
     OUT_DTYPE,
     Field("transpose_a", "bool", False),
     Field("transpose_b", "bool", True, told=True),
-    infer=batch_matmul_type,
-    kernel=matmul_kernel,
+    infer=_batch_matmul_type,
+    kernel=_matmul,
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=product_flops,
 )

@@ -113,14 +113,13 @@ def _regions(dim: int, count: int) -> list[slice]:
     return [slice(i * dim // count, -(-(i + 1) * dim // count)) for i in range(count)]
 
 
-def _regional(
-    name: str,
-    rank: int,
-    fold: Callable[[Any, Any], Any],
-    counts: Callable[[Any, Sequence[Dim]], Sequence[Dim]],
-    *fields: Field,
-) -> Builder:
-    """An operator that folds the regions of an image, whose numbers ``counts`` gives for its spatial axes."""
+def _regional(name: str, rank: int, fold: Callable[[Any, Any], Any], *fields: Field) -> Builder:
+    """An operator that folds regions of an image: as many as ``output_size`` says, or one if that is no attribute."""
+
+    def counts(attrs: Any, spatial: Sequence[Dim]) -> Sequence[Dim]:
+        wanted = attrs.get("output_size", (1,) * rank)
+        return spatial if wanted is None else wanted
+
     return define_image(
         f"nn.{name}{rank}d",
         rank,
@@ -134,11 +133,8 @@ def _regional(
     )
 
 
-def _adaptive(name: str, rank: int, fold: Callable[[Any, Sequence[int]], Any]) -> Builder:
-    def counts(attrs: Any, spatial: Sequence[Dim]) -> Sequence[Dim]:
-        return spatial if attrs.output_size is None else attrs.output_size
-
-    return _regional(f"adaptive_{name}", rank, fold, counts, Field("output_size", "ints", None, per_axis(rank)))
+def _adaptive(name: str, rank: int, fold: Callable[[Any, Any], Any]) -> Builder:
+    return _regional(f"adaptive_{name}", rank, fold, Field("output_size", "ints", None, per_axis(rank)))
 
 
 def _fold_regions(values: Any, out: Sequence[int], fold: Callable[..., Any]) -> Any:
@@ -169,10 +165,8 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
     _adaptive("avg_pool", rank, _average_regions) for rank in (1, 2, 3)
 )
-global_max_pool2d, global_avg_pool2d = (
-    _regional(f"global_{name}_pool", 2, fold, lambda attrs, spatial: (1, 1))
-    for name, fold in (("max", _max_regions), ("avg", _average_regions))
-)
+global_max_pool2d = _regional("global_max_pool", 2, _max_regions)
+global_avg_pool2d = _regional("global_avg_pool", 2, _average_regions)
 
 
 def _global(adaptive: Builder, layout: str) -> Callable[..., Any]:
