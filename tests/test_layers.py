@@ -11,7 +11,8 @@ from pathlib import Path
 import eqsat
 
 LAYERS = [
-    ["eqsat.collector", "eqsat.errors", "eqsat.files", "eqsat.nd", "eqsat.registry"],
+    ["eqsat.collector", "eqsat.errors", "eqsat.files", "eqsat.nd", "eqsat.registry", "eqsat.support"],
+    ["eqsat._ffi", "eqsat.runtime", "eqsat.target"],
     ["eqsat.relay"],
     ["eqsat.relay.dataflow_pattern"],
     ["eqsat.relay.op.contrib", "eqsat.relay.transform"],

@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from eqsat import ir, nd, parser, relay, tir, transform
+from eqsat import _ffi as _ffi
+from eqsat import ir, nd, parser, relay, runtime, support, target, tir, transform
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
 from eqsat.errors import EqsatError
@@ -46,7 +47,10 @@ __all__ = [
     "parser",
     "register_func",
     "relay",
+    "runtime",
     "saturate",
+    "support",
+    "target",
     "tir",
     "transform",
 ]

@@ -46,3 +46,9 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
 def remove_global_func(name: str) -> None:
     """Forget the function registered under ``name``, if there is one."""
     _FUNCTIONS.pop(name, None)
+
+
+def functions_under(namespace: str) -> dict[str, Callable[..., Any]]:
+    """The functions registered as ``<namespace>.<name>``, by ``<name>``."""
+    split = [(key.rpartition("."), function) for key, function in _FUNCTIONS.items()]
+    return {name: function for (prefix, _, name), function in split if prefix == namespace}

@@ -11,6 +11,7 @@ from eqsat.relay.op import image as image
 from eqsat.relay.op import nn as nn
 from eqsat.relay.op import op as op
 from eqsat.relay.op import qnn as qnn
+from eqsat.relay.op import strategy as strategy
 from eqsat.relay.op.create import *  # noqa: F403 - each module lists its operators
 from eqsat.relay.op.index import *  # noqa: F403
 from eqsat.relay.op.op import get as get

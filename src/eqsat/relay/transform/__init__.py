@@ -15,6 +15,10 @@ from eqsat.relay.transform.base import (
     register_pass,
     registered_passes,
 )
+from eqsat.relay.transform.compiler_functions import (
+    InlineCompilerFunctionsBoundTo,
+    OutlineCompilerFunctionsWithExistingGlobalSymbols,
+)
 from eqsat.relay.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from eqsat.relay.transform.fold_constant import FoldConstant
 from eqsat.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
@@ -30,7 +34,8 @@ from eqsat.relay.transform.write_out import CanonicalizeOps, SimplifyInference
 __all__ = [
     "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "DeadCodeElimination", "DefuseOps",
     "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps",
-    "InferType", "Inline", "MergeCompilerRegions", "MergeComposite", "PartitionGraph", "Pass", "PassContext",
+    "InferType", "Inline", "InlineCompilerFunctionsBoundTo", "MergeCompilerRegions", "MergeComposite",
+    "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext",
     "PassInfo", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
     "ToGraphNormalForm", "function_pass", "module_pass", "register_pass",
 ]  # fmt: skip

@@ -1,0 +1,5 @@
+"""The operators, under the name of ``tvm.tir.op``."""
+
+from eqsat.relay.expr import Op
+
+__all__ = ["Op"]
