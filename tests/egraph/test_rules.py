@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import eqsat
 from eqsat import extraction, relay, rules
 from eqsat.egraph.schedule import Backoff, Phase, Schedule
 from eqsat.errors import ArgumentError, LimitError, RuleError, TypeCheckError
-from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, wildcard
+from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, is_var, wildcard
 from eqsat.relay.expr import Expr
 from eqsat.rules import FoldConstants, RuleSet, refuse, rewrite, rule, type_of, variables, when
 
@@ -68,6 +70,48 @@ class TestCallbacks:
 
         best = eqsat.extract(eqsat.saturate(relay.tanh(relay.sigmoid(x)), [TanhOfSigmoid()]))
         assert eqsat.ir.structural_equal(best.expr, relay.nn.relu(x))
+
+    @pytest.mark.parametrize("others", [[], [commute]])
+    def test_operands_are_seen_exchanged_where_they_do_not_match_as_written(self, others: list[Any]) -> None:
+        seen: list[tuple[Expr, Expr]] = []
+
+        class Sum(DFPatternCallback):
+            def __init__(self, left: DFPattern) -> None:
+                super().__init__()
+                self.left, self.right = left, wildcard()
+                self.pattern = self.left + self.right
+
+            def callback(self, pre: Expr, post: Expr, node_map: dict[DFPattern, list[Expr]]) -> Expr:
+                assert pre.args == (x, y)
+                seen.append((node_map[self.left][0], node_map[self.right][0]))
+                return post
+
+        eqsat.saturate(x + y, [Sum(wildcard()), *others])
+        assert set(seen) == {(x, y)}
+        seen.clear()
+        eqsat.saturate(x + y, [Sum(is_var("y")), *others])
+        assert set(seen) == {(y, x)}
+
+    def test_instances_of_one_class_are_rules_of_their_own(self) -> None:
+        class Drop(DFPatternCallback):
+            def __init__(self, name: str) -> None:
+                super().__init__()
+                self.inner = wildcard()
+                self.pattern = is_op(name)(self.inner)
+
+            def callback(self, pre: Expr, post: Expr, node_map: dict[DFPattern, list[Expr]]) -> Expr:
+                return node_map[self.inner][0]
+
+        relu, tanh = Drop("nn.relu"), Drop("tanh")
+        graph = relay.nn.relu(relay.tanh(x))
+        together = RuleSet("all", [relu]) + RuleSet("others", [tanh, relu])
+        apart = Schedule((Phase.of([relu]), Phase.of([tanh])))
+        for rules_given in ([relu, tanh, relu], together, apart):
+            saturation = eqsat.saturate(graph, rules_given)
+            assert eqsat.extract(saturation).expr is x
+            assert list(saturation.report.rules) == ["Drop", "Drop-2"]
+        with pytest.raises(RuleError, match="two different rules are named 'Drop'"):
+            RuleSet("s", [relu, rewrite("Drop", is_op("tanh")(a), a)])
 
     def test_refusals_are_counted_by_reason(self) -> None:
         @rule("never", is_op("tanh")(a))

@@ -262,6 +262,19 @@ class TestRewriting:
             "%0.0"
         )
 
+    @pytest.mark.parametrize("rules", [[], [tvm.rules.default]])
+    @pytest.mark.parametrize("explain", [False, True])
+    def test_batch_norm_in_saturation(self, rules: list[Any], explain: bool) -> None:
+        x = relay.var("x", shape=(4, 8))
+        gamma, beta, mean, var = (relay.var(name, shape=(8,)) for name in ("gamma", "beta", "mean", "var"))
+        BN = gamma * (x - mean) / relay.op.sqrt(var + relay.const(1e-5)) + beta
+
+        saturation = tvm.saturate(BN, rules=[*rules, BatchnormCallback()], explain=explain)
+        assert saturation.stop_reason == "saturated"
+        out = tvm.extract(saturation).expr
+        assert tvm.ir.structural_equal(out, relay.op.nn.batch_norm(x, gamma, beta, mean, var, epsilon=1e-5)[0])
+        assert saturation.report.rules["BatchnormCallback"].matches == 1
+
     @pytest.mark.parametrize("zero", [0, 0.0])
     def test_plus_zero(self, zero: float) -> None:
         x = relay.Var("x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -13,14 +13,18 @@ from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.prefilter import Prefilter
-from eqsat.egraph.query import Query
+from eqsat.egraph.query import MatchedNode, Query
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.egraph.symbols import Atom, Symbol
 from eqsat.egraph.variadic import is_variadic
-from eqsat.errors import RuleError, TypeCheckError
+from eqsat.errors import EqsatError, RuleError, TypeCheckError
 from eqsat.relay.dataflow_pattern import CallPattern, ConstantPattern, DFPattern
-from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
+from eqsat.relay.dataflow_pattern.analysis import SWAPPED
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.language import subpatterns
+from eqsat.relay.dataflow_pattern.matcher import Matcher
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.infer import extend_types
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.ty import Type
@@ -42,6 +46,8 @@ class ClassExpressions:
         self.exprs: dict[int, Expr] = {}
         self.handles: dict[Expr, int] = {}
         self._constants: dict[int, Constant] = {}
+        self._class_of: list[int] = []
+        self._written: set[tuple[Op, int, int, int]] | None = None
         declare = egraph.engine.declare
         declare("(function hd (Expr) i64 :merge (min old new))")
         declare("(ruleset names)")
@@ -63,6 +69,7 @@ class ClassExpressions:
         """Give a handle to every class that a native rule made, and an expression to the handle."""
         egraph, snapshot = self.egraph, take_snapshot(self.egraph)
         handle_of = {int(c): h for h, c in reversed(list(enumerate(snapshot.handle_class))) if h in self.exprs}
+        self._class_of, self._written = snapshot.handle_class.tolist(), None
         waiting: dict[int, list[int]] = {}
         todo = list(reversed(range(snapshot.node_count)))
         while todo:
@@ -83,12 +90,32 @@ class ClassExpressions:
             if expr._checked_type is not None:
                 self.types[expr] = expr._checked_type
             handle_of[of] = handle = egraph.add(symbol, atom, below)
+            self._class_of.append(of)
             self.exprs[handle], self.handles[expr] = expr, handle
             if self.journal is not None:
                 self.journal.name([(handle, symbol, atom, below)])
             todo += reversed(waiting.pop(of, []))
         egraph.flush()
         egraph.engine.saturate("names")
+
+    def is_exchanged(self, op: Op, handle: int, operands: Sequence[int]) -> bool:
+        """Whether the call that was written in the class of ``handle`` has the two ``operands`` the other way round.
+
+        Rules that exchange operands make both calls; only one of them is in the given graph or a result of Python.
+        """
+        of, left, right = [self._class_of[each] for each in (handle, *operands)]
+        written = self._written_calls()
+        return (op, of, right, left) in written and (op, of, left, right) not in written
+
+    def _written_calls(self) -> set[tuple[Op, int, int, int]]:
+        """Operator, class and classes of the operands of each call that has a name."""
+        if self._written is None:
+            self._written = set()
+            for expr, handle in self.handles.items():
+                if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in SWAPPED:
+                    left, right = (self._class_of[self.handles[arg]] for arg in expr.args)
+                    self._written.add((expr.op, self._class_of[handle], left, right))
+        return self._written
 
     def constant(self, handle: int) -> Constant:
         """The constant that a handle's class equals."""
@@ -144,6 +171,7 @@ class PythonRuleRunner(RuleRunner):
         super().__init__(egraph, rule, index, refuse, fail)
         self.names = names
         self.matches = 0
+        self._exchanges = rule.callback is not None and any(map(_may_exchange, subpatterns(rule.lhs)))
         self._alternatives: list[Alternative] = []
 
     def update(self, prefilter: Prefilter | None) -> None:
@@ -158,7 +186,6 @@ class PythonRuleRunner(RuleRunner):
         changed = False
         for alternative in self._alternatives:
             for row in self.egraph.engine.new_integers(alternative.table):
-                self.matches += 1
                 values = dict(zip(alternative.columns, row, strict=True))
                 changed |= self._guard(partial(self._apply, alternative.query, values))
         self.egraph.flush()
@@ -176,7 +203,8 @@ class PythonRuleRunner(RuleRunner):
         root = query.classes[self.rule.lhs]
         heads = query.heads
         classes = dict.fromkeys([root, *query.class_variables])
-        columns = {name: f"h_{name}" for name in classes if name == root or name not in heads}
+        needed = classes if self._exchanges else [name for name in classes if name == root or name not in heads]
+        columns = {name: f"h_{name}" for name in needed}
         named = " ".join(f"(= h_{name} (hd {name}))" for name in columns)
         columns |= {name: name for name in query.atom_variables}
         row = f"({table} {' '.join(columns.values())})"
@@ -186,6 +214,9 @@ class PythonRuleRunner(RuleRunner):
 
     def _apply(self, query: Query, values: dict[str, int]) -> bool:
         root, node_map = self._rebuild(query, values)
+        if self._exchanges and not self._is_bound_so(root, node_map):
+            return False
+        self.matches += 1
         result = self.rule.result(root, node_map)
         if isinstance(result, Refusal):
             self.refuse(self.rule.name, result.reason)
@@ -194,6 +225,18 @@ class PythonRuleRunner(RuleRunner):
             return False
         self._add(values[query.classes[self.rule.lhs]], root, result)
         return True
+
+    def _is_bound_so(self, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> bool:
+        """Whether Relay's matcher binds no pattern in ``root`` to something else.
+
+        Where it does, the match is one of exchanged operands that match as they are written, which is another match.
+        """
+        matcher = Matcher(self.rule.lhs, DataflowGraph(root))
+        try:
+            bound = matcher.bound if matcher.match(root) else {}
+        except EqsatError:  # of a type pattern in a graph that has types only as a whole
+            return True
+        return all(nodes[0] is node_map[pattern][0] for pattern, nodes in bound.items() if pattern in node_map)
 
     def _add(self, handle: int, root: Expr, result: Expr) -> None:
         types = self.names.types
@@ -228,7 +271,8 @@ class PythonRuleRunner(RuleRunner):
         for variable in variables:
             if variable in heads:
                 head = heads[variable]
-                built[variable] = self._node(head.symbol, values[head.atom], [built[c] for c in head.children])
+                children = self._as_written(variable, head, values)
+                built[variable] = self._node(head.symbol, values[head.atom], [built[c] for c in children])
             else:
                 handle = values[variable]
                 built[variable] = self.names.constant(handle) if variable in constants else self.names.exprs[handle]
@@ -243,6 +287,14 @@ class PythonRuleRunner(RuleRunner):
                     node_map[pattern.op] = [call.op]
         return root, node_map
 
+    def _as_written(self, variable: str, head: MatchedNode, values: dict[str, int]) -> tuple[str, ...]:
+        """The children of a matched e-node, in the order in which they were written if operands are exchanged."""
+        op = self.egraph.vocabulary.symbols[head.symbol].op
+        if not self._exchanges or op is None or op.name not in SWAPPED:
+            return head.children
+        exchanged = self.names.is_exchanged(op, values[variable], [values[child] for child in head.children])
+        return head.children[::-1] if exchanged else head.children
+
     def _node(self, symbol: int, atom: int, children: list[Expr]) -> Expr:
         expr = build_node(self.egraph.vocabulary.symbols[symbol], self.egraph.vocabulary.atoms[atom], children)
         try:
@@ -251,3 +303,8 @@ class PythonRuleRunner(RuleRunner):
             return expr
         expr._checked_type = self.names.types[expr]
         return expr
+
+
+def _may_exchange(pattern: DFPattern) -> bool:
+    """Whether a pattern's operands also match in the other order."""
+    return isinstance(pattern, CallPattern) and pattern.named is not None and pattern.named.name in SWAPPED

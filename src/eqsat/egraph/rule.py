@@ -6,9 +6,10 @@ pattern builds a call, a pattern that the left side matched stands for what it m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import count
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -141,6 +142,8 @@ class PythonRule:
         soundness: what it keeps.
         examples: as for :class:`Rewrite`.
         saturates: whether it runs in the e-graph; False for what concerns the extracted graph only.
+        callback: the Relay callback that the rule was made of. It is shown what Relay's matcher binds: operands in
+            exchanged order only where they do not match as they are written.
     """
 
     name: str
@@ -149,6 +152,7 @@ class PythonRule:
     soundness: Soundness = Soundness.ROUNDING
     examples: Examples | None = None
     saturates: bool = True
+    callback: DFPatternCallback | None = None
 
     def result(self, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Expr | Refusal:
         """What the rule makes of a match.
@@ -196,7 +200,7 @@ def from_callback(callback: DFPatternCallback) -> PythonRule:
     def apply(root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Any:
         return callback.callback(root, root, node_map)
 
-    return PythonRule(type(callback).__name__, callback.pattern, apply)
+    return PythonRule(type(callback).__name__, callback.pattern, apply, callback=callback)
 
 
 class RuleSet:
@@ -248,13 +252,22 @@ class RuleSet:
         return f"RuleSet({self.name!r}, {len(self.rules)} rules)"
 
 
+def identity(rule: Rule) -> Hashable:
+    """What is equal for one rule and different for two: the name, or the callback that the rule was made of."""
+    callback = rule.callback if isinstance(rule, PythonRule) else None
+    return rule.name if callback is None else id(callback)
+
+
 def flatten(rules: Any) -> list[Rule]:
     """The rules of an iterable of rules, rule sets and Relay callbacks (or of a single one), each once.
+
+    Several callbacks of one class are several rules: the second is named ``<class>-2``.
 
     Raises:
         RuleError: something that is none of these, or two different rules of one name.
     """
-    named: dict[str, Rule] = {}
+    known: dict[Hashable, Rule] = {}
+    names: set[str] = set()
     for item in rules if _are_several(rules) else (rules,):
         if isinstance(item, (Rewrite, PythonRule, FoldConstants)):
             found: list[Rule] = [item]
@@ -265,9 +278,28 @@ def flatten(rules: Any) -> list[Rule]:
         else:
             raise RuleError(f"{item!r} is no rule, rule set or DFPatternCallback")
         for one in found:
-            if named.setdefault(one.name, one) is not one:
-                raise RuleError(f"two different rules are named {one.name!r}: rename one")
-    return list(named.values())
+            key = identity(one)
+            if key in known:
+                if key == one.name and known[key] is not one:
+                    raise RuleError(f"two different rules are named {one.name!r}: rename one")
+                continue
+            known[key] = one = _renamed(one, names)
+            names.add(one.name)
+    return list(known.values())
+
+
+def _renamed(rule: Rule, taken: Container[str]) -> Rule:
+    """Return the rule of a callback under a name that is not ``taken``.
+
+    Raises:
+        RuleError: The name of another rule is taken.
+    """
+    if rule.name not in taken:
+        return rule
+    if not isinstance(rule, PythonRule) or rule.callback is None:
+        raise RuleError(f"two different rules are named {rule.name!r}: rename one")
+    free = (f"{type(rule.callback).__name__}-{number}" for number in count(2))
+    return replace(rule, name=next(name for name in free if name not in taken))
 
 
 def _are_several(rules: Any) -> bool:

@@ -17,7 +17,7 @@ from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.python_rules import ClassExpressions, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
-from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, refs_of, swapped_operator
+from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, identity, refs_of, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.egraph.variadic import is_variadic
@@ -92,7 +92,7 @@ class Runner:
         self.constants = ConstantFacts(self.egraph, limit, told)
         named = explain or any(isinstance(rule, PythonRule) for rule in rules)
         self.names = ClassExpressions(self.egraph, types, self.journal) if named else None
-        self.turns = {rule.name: turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
+        self.turns = {identity(rule): turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
         self._symbols = 0  # that rules were told of, once they no longer wait
         self._is_stale = True
@@ -147,7 +147,8 @@ class Runner:
         for _ in range(self.schedule.repeat):
             changed = False
             for phase in self.schedule.phases:
-                self.current = [self.turns[rule.name] for rule in phase.rules if rule.name in self.turns]
+                named = map(identity, phase.rules)
+                self.current = [self.turns[name] for name in named if name in self.turns]
                 changed |= self._phase(phase)
             if not changed:
                 return "saturated"
