@@ -8,11 +8,13 @@ import pytest
 
 from eqsat import relay
 from eqsat.errors import ArgumentError, OperatorError, TypeCheckError
+from eqsat.ir import structural_equal
+from eqsat.relay.dataflow_pattern import is_op, is_tuple
 from eqsat.relay.expr import Op
 from eqsat.relay.infer import infer_types
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TensorType
+from eqsat.relay.ty import TensorType, TupleType
 
 KINDS = {
     OpPattern.ELEMWISE: "abs cast clip copy erf exp full log nn.leaky_relu nn.relu ones qnn.dequantize qnn.quantize "
@@ -226,3 +228,34 @@ def test_tuple_arguments_may_be_lists() -> None:
     assert relay.op.get("concatenate").tuples == ("data",)
     quantized = relay.qnn.concatenate([x], [relay.const(1.0)], [relay.const(0)], relay.const(1.0), relay.const(0))
     assert [isinstance(arg, relay.Tuple) for arg in quantized.args] == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize("name", ["concatenate", "stack", "einsum", "meshgrid"])
+def test_each_call_has_a_tuple_of_its_own(name: str) -> None:
+    attributes = {"einsum": ["i,i->i"], "meshgrid": []}.get(name, [0])
+    x, y = tensor(4), tensor(4)
+    shared, parts = relay.Tuple([x, y]), relay.split(x, 2)
+    for given, fields in ((shared, shared.fields), ([x, y], (x, y)), (parts, (parts[0], parts[1]))):
+        call = getattr(relay, name)(given, *attributes)
+        call = call.astuple() if isinstance(call, relay.TupleWrapper) else call
+        made = call.args[0]
+        assert isinstance(made, relay.Tuple)
+        assert made is not given
+        assert all(structural_equal(field, other) for field, other in zip(made.fields, fields, strict=True))
+        assert is_op(name)(is_tuple(None)).match(call)
+
+
+def test_a_tuple_that_is_no_list_of_fields_stays_as_it_is() -> None:
+    pair = relay.var("pair", TupleType([TensorType((2,)), TensorType((2,))]))
+    assert relay.concatenate(pair, 0).args[0] is pair
+    call = relay.Call(relay.op.get("split"), [tensor(4)], {"indices_or_sections": 2, "axis": 0})
+    assert relay.concatenate(call, 0).args[0] is call
+    assert relay.meshgrid(pair).args[0] is pair
+
+
+def test_a_grid_has_an_output_for_each_vector() -> None:
+    x, y = tensor(2), tensor(3)
+    grid = relay.meshgrid([x, y])
+    assert len(grid) == 2
+    assert infer_types(grid[1])[grid.astuple()].fields[1] == TensorType((2, 3))
+    assert len(relay.meshgrid(relay.split(tensor(4), 2))) == 2

@@ -206,12 +206,13 @@ class Op(Expr):
     """An operator. There is one object for each name, and it holds all that is known of the operator.
 
     :func:`eqsat.relay.op.op.define` fills the registry and explains the attributes that it sets. ``tuples`` names the
-    arguments that are tuples of tensors; ``attr_map`` holds Relay's operator attributes, such as ``TOpPattern``.
+    arguments that are tuples of tensors, ``own_tuples`` those of which each call has its own; ``attr_map`` holds
+    Relay's operator attributes, such as ``TOpPattern``.
     """
 
     __slots__ = (
-        "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "outputs", "refine", "traits",
-        "tuples",
+        "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "outputs", "own_tuples",
+        "refine", "traits", "tuples",
     )  # fmt: skip
     kind = "operator"
 
@@ -231,6 +232,7 @@ class Op(Expr):
         self.outputs: int | Callable[[Attrs], int | None] = 1
         self.traits = Trait.NONE
         self.tuples: tuple[str, ...] = ()
+        self.own_tuples: tuple[str, ...] = ()
 
     @property
     def payload(self) -> Hashable:

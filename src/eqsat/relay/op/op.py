@@ -123,6 +123,7 @@ def define(
         name: The operator's name, such as ``"nn.conv2d"``.
         arguments: The names of its tensor arguments, separated by spaces, or None if it takes any number of them.
             A star marks an argument that is a tuple of tensors, as in ``"*data"``: the builder also takes a list.
+            A plus does too, and each call has a tuple of its own: of a Tuple or TupleWrapper it takes the fields.
         fields: Its attributes, in the order in which the builder takes them as positional arguments.
         infer: ``infer(attrs, arg_types)`` returns the type of the result, or raises TypeCheckError with a message
             that says what does not fit; the caller adds the operator and the argument types. Each argument type is
@@ -148,8 +149,9 @@ def define(
     if Op.find(name) is not None:
         raise OperatorError(f"operator {name!r} is registered twice")
     names = None if arguments is None else arguments.split()
-    op = Op(name, None if names is None else tuple(each.lstrip("*") for each in names), fields)
-    op.tuples = tuple(each[1:] for each in names or () if each.startswith("*"))
+    op = Op(name, None if names is None else tuple(each.lstrip("*+") for each in names), fields)
+    op.tuples = tuple(each[1:] for each in names or () if each[0] in "*+")
+    op.own_tuples = tuple(each[1:] for each in names or () if each[0] == "+")
     op.infer, op.refine, op.kernel, op.deduce = infer, refine, kernel, deduce
     op.outputs, op.flops, op.traits = outputs, flops, traits
     if kind is not None:
@@ -259,7 +261,9 @@ class Builder:
             return self._finish(list(args), kwargs)
         bound = self._bind(args, kwargs)
         given = {name: bound.pop(name) for name in op.arguments}
-        tensors = [tuple_of(value) if name in op.tuples else value for name, value in given.items()]
+        tensors = [
+            tuple_of(value, name in op.own_tuples) if name in op.tuples else value for name, value in given.items()
+        ]
         return self._finish(tensors, bound)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -303,11 +307,17 @@ def tensor_of(value: Any, dtype: str | None = None) -> Any:
     return value if is_operand(value) else const(np.array(value, dtype))
 
 
-def tuple_of(fields: Any) -> Any:
+def tuple_of(fields: Any, own: bool = False) -> Any:
     """Return a sequence of operands as a tuple argument, and anything else as it is.
 
     If there is a pattern or a template among the fields, its method ``build_tuple(fields)`` builds the tuple.
+
+    Args:
+        fields: What was given.
+        own: Whether to make a tuple of the fields of a Tuple or TupleWrapper, too.
     """
+    if own and isinstance(fields, (Tuple, TupleWrapper)):
+        fields = [fields[index] for index in range(len(fields))]
     if not isinstance(fields, (list, tuple)):
         return fields.astuple() if isinstance(fields, TupleWrapper) else fields
     for field in fields:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.expr import Constant
+from eqsat.relay.expr import Call, Constant, Tuple, TupleWrapper
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.op import Field, OpPattern, define, tensor_of
 from eqsat.relay.op.shape import clamp_slice
@@ -125,14 +125,21 @@ def _meshgrid_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TupleType([TensorType(dims, dtype)] * len(fields))
 
 
-meshgrid = define(
+_meshgrid = define(
     "meshgrid",
-    "*data",
+    "+data",
     Field("indexing", "str", "ij", choices=("ij", "xy")),
     infer=_meshgrid_type,
     kernel=lambda attrs, fields: tuple(np.meshgrid(*fields, indexing=attrs.indexing)),
     kind=INJECTIVE,
 )
+
+
+def meshgrid(data: Any, indexing: str = "ij") -> Any:
+    """Coordinates of a grid: one output for each of the given vectors."""
+    call = _meshgrid(data, indexing)
+    fields = call.args[0] if isinstance(call, Call) else None
+    return TupleWrapper(call, len(fields)) if isinstance(fields, Tuple) else call
 
 
 def einsum_terms(equation: str, count: int) -> tuple[list[str], str]:
@@ -186,7 +193,7 @@ def _einsum_flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
 
 einsum = define(
     "einsum",
-    "*data",
+    "+data",
     Field("equation", "str"),
     infer=_einsum_type,
     kernel=lambda attrs, fields: np.einsum(attrs.equation, *fields, optimize=True).astype(fields[0].dtype, copy=False),

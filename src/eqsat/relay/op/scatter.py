@@ -191,7 +191,7 @@ def _adv_index_type(attrs: Any, args: Sequence[Type]) -> Type:
 
 adv_index = define(
     "adv_index",
-    "*inputs",
+    "+inputs",
     infer=_adv_index_type,
     kernel=lambda attrs, inputs: inputs[0][_leading(inputs[1:], inputs[0].shape)],
     kind=INJECTIVE,

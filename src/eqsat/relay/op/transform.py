@@ -224,7 +224,7 @@ def _stack_type(attrs: Any, args: Sequence[Type]) -> Type:
 
 concatenate = define(
     "concatenate",
-    "*data",
+    "+data",
     Field("axis", "int", 0),
     infer=concatenate_type,
     kernel=lambda attrs, fields: np.concatenate(fields, attrs.axis),
@@ -233,7 +233,7 @@ concatenate = define(
 )
 stack = define(
     "stack",
-    "*data",
+    "+data",
     Field("axis", "int", 0),
     infer=_stack_type,
     kernel=lambda attrs, fields: np.stack(fields, attrs.axis),

@@ -19,15 +19,16 @@ from eqsat.relay.expr import Call, Constant, Expr, Function
 from eqsat.relay.op import reshape
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
+from eqsat.relay.transform.fold_constant import FoldConstant
 from eqsat.relay.transform.simplify.rule import op_name, tensor_type
 from eqsat.relay.transform.write_out import along_axis
 from eqsat.relay.visitor import post_order, rebuild
 
 
 def FoldScaleAxis() -> Pass:
-    """:func:`BackwardFoldScaleAxis`, then :func:`ForwardFoldScaleAxis`."""
-    backward, forward = BackwardFoldScaleAxis(), ForwardFoldScaleAxis()
-    return Pass(lambda mod, context: forward(backward(mod)), PassInfo(3, "FoldScaleAxis"))
+    """:func:`BackwardFoldScaleAxis`, then :func:`ForwardFoldScaleAxis`, then :func:`FoldConstant`."""
+    backward, forward, fold = BackwardFoldScaleAxis(), ForwardFoldScaleAxis(), FoldConstant()
+    return Pass(lambda mod, context: fold(forward(backward(mod))), PassInfo(3, "FoldScaleAxis"))
 
 
 def BackwardFoldScaleAxis() -> Pass:

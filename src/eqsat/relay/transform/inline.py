@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from eqsat.errors import PassError
 from eqsat.relay.expr import Call, Expr, Function, GlobalVar
-from eqsat.relay.infer import callees_first, infer_module
+from eqsat.relay.infer import callees_first
 from eqsat.relay.module import IRModule
 from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo
 from eqsat.relay.visitor import children_first, post_order, rewrite_post_order, substitute
@@ -22,31 +22,48 @@ def DefuseOps() -> Pass:
 
 
 def Inline() -> Pass:
-    """Inline the functions that have attribute ``Inline`` and do not call themselves, and drop them.
+    """Inline the functions that have attribute ``Inline`` and call no others that stay, and drop those.
 
-    A call of a function for an external compiler becomes a call of the function itself, without a name.
+    A call of a function becomes the function's body. Where a function is not called but used as a value, and where it
+    is called but belongs to an external compiler, the function itself takes the place of its name. Functions that
+    nothing refers to stay: they are entries of the module. Types are not inferred anew.
     """
 
     def transform(mod: IRModule, context: PassContext) -> IRModule:
+        order = [variable.name_hint for variable in callees_first(mod)]
+        referred = {callee for name in order for callee in _called(mod[name])}
         inlined: dict[str, Function] = {}
 
         def visit(old: Expr, new: Expr) -> Expr:
-            if not isinstance(new, Call) or not isinstance(new.op, GlobalVar) or new.op.name_hint not in inlined:
+            named = old.op if isinstance(old, Call) else old
+            if not isinstance(named, GlobalVar) or named.name_hint not in inlined:
                 return new
-            callee = inlined[new.op.name_hint]
-            return Call(callee, new.args) if "Compiler" in callee.attrs else _inlined(callee, new)
+            callee = inlined[named.name_hint]
+            if not isinstance(new, Call):
+                return _copied(callee)
+            if len(callee.params) != len(new.args):
+                takes = f"@{named.name_hint} has {len(callee.params)} parameters"
+                raise PassError(f"Inline: {takes} and is called with {len(new.args)} arguments")
+            if "Compiler" in callee.attrs or callee.attrs.get("Extern"):
+                return new.with_children([_copied(callee), *new.args])
+            return _inlined(callee, new)
 
-        for name in [variable.name_hint for variable in callees_first(mod)]:
+        for name in order:
             function = rewrite_post_order(mod[name], visit)
             assert isinstance(function, Function)
             mod[name] = function
-            if function.attrs.get("Inline") and name not in _called(function):
+            if function.attrs.get("Inline") and not _called(function):
                 inlined[name] = function
         for name in inlined:
-            del mod[name]
-        return infer_module(mod)
+            if name in referred:
+                del mod[name]
+        return mod
 
-    return Pass(transform, PassInfo(1, "Inline"))
+    return Pass(transform, PassInfo(1, "InlineGlobals"))
+
+
+def _copied(function: Function) -> Expr:
+    return function.with_children(function.children())
 
 
 def _inlined(callee: Function, call: Call) -> Expr:
