@@ -277,7 +277,8 @@ class Call(Expr):
         op: An Op, or any expression that evaluates to a function.
         args: The arguments.
         attrs: The attributes of the call, if it has any.
-        type_args: Types that stand for the type parameters of a function, if they are given.
+        type_args: Types that stand for the type parameters of a function; of an operator, the types of the arguments.
+            Type inference fills them in.
         span: Where the call was written, if that is known.
     """
 
@@ -309,7 +310,8 @@ class Call(Expr):
 
     @property
     def payload(self) -> Hashable:
-        return (None if self.attrs is None else self.attrs.key, self.type_args)
+        type_args = None if type(self.op) is Op else self.type_args or None  # of operators: types of the arguments
+        return (None if self.attrs is None else self.attrs.key, type_args)
 
 
 class Tuple(Expr):
@@ -529,13 +531,13 @@ def var(
 _NARROWED = {"int64": "int32", "float64": "float32"}
 
 
-def const(value: Any, dtype: str | None = None) -> Constant:
+def const(value: Any, dtype: str | TensorType | None = None) -> Constant:
     """A constant.
 
     Args:
         value: bool, int, float, list, NumPy array or NDArray.
-        dtype: element type; by default int32 for Python and int64 integers, float32 for Python and
-            float64 floats, otherwise the array's own. NDArrays keep theirs.
+        dtype: element type, or a tensor type that has it; by default int32 for Python and int64 integers, float32 for
+            Python and float64 floats, otherwise the array's own. NDArrays keep theirs.
 
     Raises:
         ArgumentError: the value is none of these.
@@ -548,6 +550,8 @@ def const(value: Any, dtype: str | None = None) -> Constant:
         raise ArgumentError(f"a constant cannot hold {value!r}: {error}") from None
     if values.dtype == object or values.dtype.kind in "US":
         raise ArgumentError(f"a constant cannot hold {value!r}")
+    if isinstance(dtype, TensorType):
+        dtype = dtype.dtype
     return Constant(values.astype(dtype or _NARROWED.get(values.dtype.name, values.dtype.name), copy=False))
 
 

@@ -49,6 +49,8 @@ def join(left: Type, right: Type) -> Type:
     """Of two compatible types the one that tells more, part by part."""
     if isinstance(left, IncompleteType):
         return right
+    if isinstance(left, FuncType) and isinstance(right, FuncType) and len(left.type_params) > len(right.type_params):
+        return join(right, left)  # an instance tells more than the generic function
     parts, others = type_parts(left), type_parts(right)
     if type(left) is not type(right) or not parts or len(parts) != len(others):
         return left
@@ -60,6 +62,8 @@ def solve(wanted: Type, given: Type, found: dict[TypeVar, Type]) -> None:
     if isinstance(wanted, TypeVar):
         if wanted in found:
             found[wanted] = join(found[wanted], given)
+    elif isinstance(wanted, FuncType) and isinstance(given, FuncType) and given.type_params:
+        solve(wanted, _any_instance(given), found)
     elif type(wanted) is type(given):
         for part, other in zip(type_parts(wanted), type_parts(given), strict=False):
             solve(part, other, found)
@@ -82,7 +86,14 @@ def compatible(left: Type, right: Type) -> bool:
         return False
     if isinstance(left, FuncType) and isinstance(right, FuncType):
         if len(left.type_params) != len(right.type_params):
-            return False
+            return compatible(_any_instance(left), _any_instance(right))
         right = substitute_types(right, dict(zip(right.type_params, left.type_params, strict=True)))
     parts, others = type_parts(left), type_parts(right)
     return bool(parts) and len(parts) == len(others) and all(map(compatible, parts, others))
+
+
+def _any_instance(ty: FuncType) -> FuncType:
+    """What all instances of a generic function have in common."""
+    instance = substitute_types(ty, dict.fromkeys(ty.type_params, UNKNOWN))
+    assert isinstance(instance, FuncType)
+    return FuncType(instance.arg_types, instance.ret_type)

@@ -12,10 +12,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from eqsat.relay.adt import Constructor
-from eqsat.relay.expr import Constant, Expr, Function, GlobalVar, Var
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Op, Var
+from eqsat.relay.generics import UNKNOWN, solve
 from eqsat.relay.inferencer import Inferencer, named_dims
 from eqsat.relay.module import IRModule
-from eqsat.relay.ty import FuncType, Type
+from eqsat.relay.ty import FuncType, Type, TypeVar
 from eqsat.relay.visitor import children_first, post_order, rebuild
 
 _types_alone: WeakKeyDictionary[Expr, Type] = WeakKeyDictionary()
@@ -93,6 +94,21 @@ def infer_type(root: Expr, module: IRModule | None = None) -> Expr:
     return _typed_copies(infer_types(root, module))[root]
 
 
+def infer_type_local(expr: Expr) -> Type:
+    """Find the type of one node from the types that are known of what is below it, and write it to the node.
+
+    Where an operand has no ``checked_type``, its type is found the same way, but not written down.
+
+    Raises:
+        TypeCheckError: As for :func:`infer_types`.
+    """
+    below = post_order(expr, children=lambda node: () if node._checked_type and node is not expr else node.children())
+    types = {node: node._checked_type for node in below if node._checked_type is not None and node is not expr}
+    extend_types(types, expr)
+    expr._checked_type = types[expr]
+    return types[expr]
+
+
 def infer_module(module: IRModule) -> IRModule:
     """Return a copy of a module with :func:`infer_type` done to every function, to callees before their callers."""
     return infer_module_types(module)[0]
@@ -131,15 +147,17 @@ def callees_first(module: IRModule) -> list[GlobalVar]:
 def _typed_copies(types: Mapping[Expr, Type]) -> dict[Expr, Expr]:
     """Return a typed copy of each node; children come before what they are in."""
     new: dict[Expr, Expr] = {}
-    for node, ty in types.items():
-        new[node] = _typed(node, ty, new)
+    for node in types:
+        new[node] = _typed(node, types, new)
     return new
 
 
-def _typed(node: Expr, ty: Type, new: dict[Expr, Expr]) -> Expr:
-    """Return a copy of ``node`` of type ``ty`` over its ``new`` children, or the node if that is what it is."""
-    copy = rebuild(node, new)
-    if (copy is node and node._checked_type == ty) or isinstance(node, (GlobalVar, Constructor)):
+def _typed(node: Expr, types: Mapping[Expr, Type], new: dict[Expr, Expr]) -> Expr:
+    """Return a copy of ``node`` with its type, over its ``new`` children, or the node if that is what it is."""
+    copy, ty = rebuild(node, new), types[node]
+    type_args = _type_args(node, types) if isinstance(node, Call) else ()
+    as_it_was = copy is node and node._checked_type == ty and type_args == (getattr(node, "type_args", None) or ())
+    if as_it_was or isinstance(node, (GlobalVar, Constructor)):
         return node
     if isinstance(copy, Var):
         copy = Var(copy.vid, ty)._carry(copy)
@@ -147,7 +165,23 @@ def _typed(node: Expr, ty: Type, new: dict[Expr, Expr]) -> Expr:
         copy = Constant(copy.data)._carry(copy)
     elif isinstance(copy, Function) and isinstance(ty, FuncType):
         copy = Function(copy.params, copy.body, ty.ret_type, copy.type_params, copy.attrs)._carry(copy)
+    elif isinstance(copy, Call):
+        copy = Call(copy.op, copy.args, copy.attrs, type_args, copy.span)
     elif copy is node:
         copy = node.with_children(node.children())
     copy._checked_type = ty
     return copy
+
+
+def _type_args(call: Call, types: Mapping[Expr, Type]) -> tuple[Type, ...]:
+    """Return the types of an operator's arguments, or what the type parameters of a function stand for."""
+    args = [types[arg] for arg in call.args]
+    if isinstance(call.op, Op):
+        return tuple(args)
+    callee = types[call.op]
+    if not isinstance(callee, FuncType):
+        return ()
+    found: dict[TypeVar, Type] = dict.fromkeys(callee.type_params, UNKNOWN)
+    for wanted, given in zip(callee.arg_types, args, strict=False):
+        solve(wanted, given, found)
+    return tuple(found.values())

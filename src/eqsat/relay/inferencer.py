@@ -13,6 +13,7 @@ from eqsat.relay.generics import UNKNOWN, compatible, join, solve, substitute_ty
 from eqsat.relay.module import IRModule
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.relations import call_type, complete_attrs, refined_type
+from eqsat.relay.solver import Solver
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import FuncType, IncompleteType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar, is_static
 from eqsat.relay.visitor import post_order
@@ -67,23 +68,42 @@ class Inferencer:
         while pending:
             left = self._sweep(pending)
             if len(left) == len(pending):
-                raise TypeCheckError(self._why(left[0]))
+                self._solve([node for node in left if type(node) is not _Binding])
+                break
             pending = left
 
     def _sweep(self, order: list[Expr]) -> list[Expr]:
         """Find what types can be found now, in one pass; return the nodes that are left, in order."""
         left = []
-        types = self.types
         for node in order:
             ty = self._type_of(node)
             if ty is None:
                 left.append(node)
             elif type(node) not in (Op, _Binding):
-                if type(node) is Call:
-                    ty = ty if self.names is None else named_dims(ty, self.names)
-                    self.elements.look_at(node, ty)
-                types[node] = ty
+                self._note(node, ty)
         return left
+
+    def _note(self, node: Expr, ty: Type) -> None:
+        if type(node) is Call:
+            ty = ty if self.names is None else named_dims(ty, self.names)
+            self.elements.look_at(node, ty)
+        self.types[node] = ty
+
+    def _solve(self, nodes: Sequence[Expr]) -> None:
+        """Find the types of nodes that depend on each other."""
+        declared = self.var_types.get
+        left = Solver(
+            self.types,
+            self._type_of,
+            self._note,
+            declared=lambda var: declared(var) or var.type_annotation,
+            function=lambda var: self.module[var],
+            name=_callee_text,
+        ).run(nodes)
+        if left:
+            raise TypeCheckError(self._why(left[0]))
+        for node in nodes:
+            self.types[node] = self.types.pop(node)  # operands before users
 
     def _type_of(self, node: Expr) -> Type | None:
         early = _EARLY_RULES.get(type(node))
@@ -154,16 +174,11 @@ class Inferencer:
     def _var(self, node: Var) -> Type | None:
         return self.types.get(node) or self.var_types.get(node) or node.type_annotation
 
-    def _global_var(self, node: GlobalVar) -> Type:
+    def _global_var(self, node: GlobalVar) -> Type | None:
         if node.name_hint not in self.module:
             raise TypeCheckError(f"@{node.name_hint} is called but the module has no such function")
         function = self.module[node.name_hint]
-        ty = function._checked_type or function.type_annotation
-        if ty is None:
-            raise TypeCheckError(
-                f"@{node.name_hint} has no type yet: annotate its parameters and result, or infer its module"
-            )
-        return ty
+        return function._checked_type or function.type_annotation
 
     def _function(self, node: Function, *types: Type) -> Type:
         *params, body = types
@@ -217,6 +232,8 @@ class Inferencer:
     def _why(self, node: Expr) -> str:
         missing = [child for child in node.children() if isinstance(child, Var) and child not in self.types]
         variable = node if isinstance(node, Var) else missing[0] if missing else None
+        if isinstance(node, GlobalVar):
+            return f"@{node.name_hint} has no type yet: annotate its parameters and result, or infer its module"
         if variable is not None:
             name = variable.name_hint
             return f"unable to infer the type of variable %{name}: annotate it, e.g. relay.var({name!r}, shape=...)"
@@ -232,7 +249,7 @@ _EARLY_RULES: dict[type[Expr], Callable[[Inferencer, Any], Type | None]] = {
 }
 """The rules that do not need the types of all children."""
 
-_RULES: dict[type[Expr], Callable[..., Type]] = {
+_RULES: dict[type[Expr], Callable[..., Type | None]] = {
     Constant: lambda inferencer, node: TensorType(node.data.shape, node.data.dtype),
     Constructor: Inferencer._constructor,
     Function: Inferencer._function,

@@ -170,7 +170,7 @@ def _operator(node: Expr) -> Op | None:
 def _fields(node: Expr) -> tuple[tuple[str, object], ...]:
     """Return what must be equal, beside operators and operands, for two nodes to be equal."""
     if isinstance(node, Call):
-        return (("attributes", node.attrs), ("type arguments", None if type(node.op) is Op else node.type_args))
+        return (("attributes", node.attrs), ("type arguments", () if type(node.op) is Op else node.type_args or ()))
     if isinstance(node, Function):
         numbers = (("parameters", len(node.params)), ("type parameters", len(node.type_params)))
         return (*numbers, ("result type", node.ret_type), ("attributes", node.attrs))
@@ -237,13 +237,13 @@ def _value_parts(a: Any, b: Any, renamed: dict[Type, Type]) -> list[tuple[Any, A
         return [] if close else None
     if isinstance(a, int):
         return [] if isinstance(b, int) and int(a) == int(b) and int_dtype(a) == int_dtype(b) else None
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return list(zip(a, b, strict=True)) if len(a) == len(b) else None
     if type(a) is not type(b):
         return None
     if isinstance(a, (np.ndarray, NDArray)):
         same = (a.dtype, a.shape) == (b.dtype, b.shape) and array(a).digest() == array(b).digest()
         return [] if same else None
-    if isinstance(a, (tuple, list)):
-        return list(zip(a, b, strict=True)) if len(a) == len(b) else None
     if isinstance(a, Mapping):
         if isinstance(a, Attrs) and a.type_key != b.type_key:
             return None

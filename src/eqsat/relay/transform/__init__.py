@@ -6,6 +6,7 @@ from eqsat.relay.transform.annotate_target import AnnotateTarget
 from eqsat.relay.transform.base import (
     FunctionPass,
     InferType,
+    InferTypeLocal,
     Pass,
     PassContext,
     PassInfo,
@@ -34,7 +35,7 @@ from eqsat.relay.transform.write_out import CanonicalizeOps, SimplifyInference
 __all__ = [
     "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "DeadCodeElimination", "DefuseOps",
     "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps",
-    "InferType", "Inline", "InlineCompilerFunctionsBoundTo", "MergeCompilerRegions", "MergeComposite",
+    "InferType", "InferTypeLocal", "Inline", "InlineCompilerFunctionsBoundTo", "MergeCompilerRegions", "MergeComposite",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext",
     "PassInfo", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
     "ToGraphNormalForm", "function_pass", "module_pass", "register_pass",

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from eqsat.errors import ArgumentError, PassError
 from eqsat.relay.expr import Expr, Function
-from eqsat.relay.infer import infer_module
+from eqsat.relay.infer import infer_module, infer_type_local
 from eqsat.relay.module import IRModule
+from eqsat.relay.ty import Type
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,11 @@ class FunctionPass(Pass):
 def InferType() -> Pass:
     """Infer types: ``checked_type`` on every node, annotations on parameters, result types on functions."""
     return Pass(lambda mod, context: infer_module(mod), PassInfo(0, "InferType"))
+
+
+def InferTypeLocal(expr: Expr) -> Type:
+    """Find the type of one node from the types that are known below it; see :func:`infer_type_local`."""
+    return infer_type_local(expr)
 
 
 def optimizable(mod: IRModule) -> list[tuple[str, Function]]:
