@@ -15,7 +15,7 @@ LAYERS = [
     ["eqsat._ffi", "eqsat.runtime", "eqsat.target"],
     ["eqsat.relay"],
     ["eqsat.relay.dataflow_pattern"],
-    ["eqsat.relay.op.contrib", "eqsat.relay.transform"],
+    ["eqsat.relay.op.contrib", "eqsat.relay.testing", "eqsat.relay.transform"],
     ["eqsat.egraph"],
     ["eqsat.cost"],
     ["eqsat.extraction"],

@@ -13,7 +13,7 @@ from eqsat.relay.op import dyn, image, nn, qnn
 
 PACKAGES = {
     "adt", "analysis", "annotation", "build_module", "dataflow_pattern", "expr", "image", "interpreter", "nn", "op",
-    "qnn", "transform", "ty",
+    "qnn", "testing", "transform", "ty",
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import builtins
 
-from eqsat.relay import adt, analysis, build_module, dataflow_pattern, expr, interpreter, op, transform, ty
+from eqsat.relay import adt, analysis, build_module, dataflow_pattern, expr, interpreter, op, testing, transform, ty
 from eqsat.relay import printer as printer  # it registers itself
 from eqsat.relay.adt import (
     Clause,
@@ -56,7 +56,7 @@ __all__ = [
     "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefType", "RefWrite", "Span",
     "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeData", "TypeVar",
     "Var", "adt", "analysis", "build_module", "const", "dataflow_pattern", "expr", "fromtext", "interpreter", "op",
-    "parse", "parse_expr", "transform", "ty", "var", "viz",
+    "parse", "parse_expr", "testing", "transform", "ty", "var", "viz",
 ]  # fmt: skip
 # ``from eqsat.relay import *`` leaves Python's own ``abs``, ``max`` and so on as they are
 __all__ += sorted(set(op.__all__) - set(dir(builtins)))
