@@ -21,7 +21,7 @@ LAYERS = [
     ["eqsat.extraction"],
     ["eqsat.rules"],
     ["eqsat.composites", "eqsat.layers", "eqsat.orders", "eqsat.pipeline"],
-    ["eqsat.ir", "eqsat.parser", "eqsat.tir", "eqsat.transform"],
+    ["eqsat.error", "eqsat.ir", "eqsat.parser", "eqsat.tir", "eqsat.transform"],
     ["eqsat.onnx"],
     ["eqsat.cli", "eqsat.report_page"],
 ]

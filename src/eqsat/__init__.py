@@ -4,11 +4,12 @@ from importlib import import_module
 from typing import Any
 
 from eqsat import _ffi as _ffi
-from eqsat import ir, nd, parser, relay, runtime, support, target, tir, transform
+from eqsat import error, ir, nd, parser, relay, runtime, support, target, tir, transform
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
 from eqsat.errors import EqsatError
 from eqsat.layers.optimize import EqualitySaturation, optimize
+from eqsat.nd import cpu, device
 from eqsat.orders.compare import OrderComparison, compare_orders
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import Options
@@ -39,6 +40,9 @@ __all__ = [
     "TVMError",
     "compare_orders",
     "composite_rules",
+    "cpu",
+    "device",
+    "error",
     "extract",
     "get_global_func",
     "ir",

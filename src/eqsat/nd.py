@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from eqsat.errors import ArgumentError
 
 
 class NDArray:
@@ -43,6 +45,15 @@ class NDArray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     @property
+    def device(self) -> Device:
+        """Where the array is kept."""
+        return cpu()
+
+    def same_as(self, other: object) -> bool:
+        """Whether ``other`` is this very array."""
+        return self is other
+
+    @property
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
@@ -64,8 +75,44 @@ class NDArray:
         return f"NDArray(shape={self.shape}, dtype={self.dtype!r})"
 
 
-def array(data: ArrayLike | NDArray) -> NDArray:
-    """Wrap ``data``; its dtype is kept. The array must not be written to afterwards."""
+class Device(NamedTuple):
+    """Where an array is kept. Arrays of eqsat are in the memory of the host, whichever CPU is named."""
+
+    device_type: str
+    device_id: int
+
+    def __str__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+
+def cpu(dev_id: int = 0) -> Device:
+    """Return a device that is a CPU."""
+    return Device("cpu", dev_id)
+
+
+def device(dev: str, dev_id: int = 0) -> Device:
+    """Return a device by its name.
+
+    Raises:
+        ArgumentError: It is no CPU.
+    """
+    if dev not in ("cpu", "llvm"):
+        raise ArgumentError(f"there is no device {dev!r}: arrays are kept by the CPU; use cpu()")
+    return cpu(dev_id)
+
+
+def array(data: ArrayLike | NDArray, device: Device | None = None) -> NDArray:
+    """Wrap ``data``; its dtype is kept. The array must not be written to afterwards.
+
+    Args:
+        data: The array.
+        device: A CPU, which makes no difference.
+
+    Raises:
+        ArgumentError: ``device`` is something else.
+    """
+    if device is not None and not isinstance(device, Device):
+        raise ArgumentError(f"a device is what cpu() gives, not {device!r}")
     if isinstance(data, NDArray):
         return data
     values = np.asarray(data)

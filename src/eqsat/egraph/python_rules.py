@@ -24,6 +24,7 @@ from eqsat.relay.dataflow_pattern.analysis import SWAPPED
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.dataflow_pattern.matcher import Matcher
+from eqsat.relay.dataflow_pattern.rewriter import Matched
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.infer import extend_types
 from eqsat.relay.interpreter import evaluate
@@ -279,7 +280,7 @@ class PythonRuleRunner(RuleRunner):
         root = built[start]
         if root._checked_type is None:
             root._checked_type = self.names.exprs[values[start]]._checked_type
-        node_map = {pattern: [built[variable]] for pattern, variable in query.classes.items()}
+        node_map = Matched((pattern, [built[variable]]) for pattern, variable in query.classes.items())
         for pattern in query.nodes:
             if isinstance(pattern, CallPattern):
                 call = node_map[pattern][0]

@@ -2,7 +2,21 @@
 
 import builtins
 
-from eqsat.relay import adt, analysis, build_module, dataflow_pattern, expr, interpreter, op, testing, transform, ty
+from eqsat.relay import (
+    adt,
+    analysis,
+    build_module,
+    dataflow_pattern,
+    expr,
+    expr_functor,
+    function,
+    interpreter,
+    op,
+    scope_builder,
+    testing,
+    transform,
+    ty,
+)
 from eqsat.relay import printer as printer  # it registers itself
 from eqsat.relay.adt import (
     Clause,
@@ -14,6 +28,7 @@ from eqsat.relay.adt import (
     PatternWildcard,
     TypeData,
 )
+from eqsat.relay.bind import bind
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -35,6 +50,7 @@ from eqsat.relay.op import *  # noqa: F403 - relay.add is relay.op.add
 from eqsat.relay.op.contrib import dnnl, tensorrt  # noqa: F401 - registers their pattern tables
 from eqsat.relay.parser import Span, fromtext, parse, parse_expr
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
+from eqsat.relay.scope_builder import ScopeBuilder
 from eqsat.relay.ty import (
     Any,
     FuncType,
@@ -46,17 +62,19 @@ from eqsat.relay.ty import (
     Type,
     TypeCall,
     TypeVar,
+    scalar_type,
 )
-from eqsat.relay.visitor import ExprMutator, ExprVisitor
+from eqsat.relay.visitor import ExprFunctor, ExprMutator, ExprVisitor
 from eqsat.relay.viz import viz
 
 __all__ = [
-    "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprMutator", "ExprVisitor", "FuncType", "Function",
-    "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "Let", "Match", "Op", "PatternConstructor",
-    "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefType", "RefWrite", "Span",
-    "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeData", "TypeVar",
-    "Var", "adt", "analysis", "build_module", "const", "dataflow_pattern", "expr", "fromtext", "interpreter", "op",
-    "parse", "parse_expr", "testing", "transform", "ty", "var", "viz",
+    "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
+    "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "Let", "Match", "Op",
+    "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefType",
+    "RefWrite", "ScopeBuilder", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "Type",
+    "TypeCall", "TypeData", "TypeVar", "Var", "adt", "analysis", "bind", "build_module", "const", "dataflow_pattern",
+    "expr", "expr_functor", "fromtext", "function", "interpreter", "op", "parse", "parse_expr", "scalar_type",
+    "scope_builder", "testing", "transform", "ty", "var", "viz",
 ]  # fmt: skip
 # ``from eqsat.relay import *`` leaves Python's own ``abs``, ``max`` and so on as they are
 __all__ += sorted(set(op.__all__) - set(dir(builtins)))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import OperatorError
+from eqsat.relay.ty import PlainInt, plain_int
 
 
 class Attrs(Mapping[str, Any]):
@@ -57,6 +58,30 @@ class Attrs(Mapping[str, Any]):
     def __hash__(self) -> int:
         return hash(self.key)
 
+    def get_int(self, key: str) -> int:
+        """Return an integer attribute; raise OperatorError if it is none."""
+        value: int = self._of_kind(key, int, "an integer")
+        return value
+
+    def get_str(self, key: str) -> str:
+        """Return a string attribute; raise OperatorError if it is none."""
+        value: str = self._of_kind(key, str, "a string")
+        return value
+
+    def get_int_tuple(self, key: str) -> tuple[int, ...]:
+        """Return an attribute that is a sequence of integers; raise OperatorError if it is none."""
+        values: tuple[int, ...] = self._of_kind(key, tuple, "a sequence of integers")
+        for value in values:
+            if not isinstance(value, int):
+                raise OperatorError(f"{self.type_key}: attribute {key!r} is no sequence of integers: {values!r}")
+        return values
+
+    def _of_kind(self, key: str, kind: type, what: str) -> Any:
+        value = self[key]
+        if not isinstance(value, kind):
+            raise OperatorError(f"{self.type_key}: attribute {key!r} is not {what}: {value!r}")
+        return value
+
     def replace(self, **changes: Any) -> Attrs:
         """Return a copy with some values changed or added."""
         return Attrs({**self._values, **changes}, self.type_key)
@@ -65,12 +90,17 @@ class Attrs(Mapping[str, Any]):
         return f"{self.type_key}({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
 
 
-_PLAIN = frozenset((bool, float, int, str, type(None)))
+_PLAIN = frozenset((bool, float, PlainInt, str, type(None)))
 """The classes of values that are stored as they are."""
 
 
 def normalize(value: Any) -> Any:
-    """Return ``value`` with tuples for lists, also inside dictionaries, and Python numbers for NumPy scalars."""
+    """Return ``value`` with tuples for lists, also inside dictionaries, and Python numbers for NumPy scalars.
+
+    Integers become such as have a ``value``.
+    """
+    if type(value) is int:
+        return plain_int(value)
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (list, tuple)):
@@ -78,7 +108,7 @@ def normalize(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: normalize(item) for name, item in value.items()}
     if isinstance(value, np.generic):
-        return value.item()
+        return normalize(value.item())
     if isinstance(value, np.dtype):
         return value.name
     return value
@@ -92,8 +122,8 @@ def freeze(value: Any) -> object:
     """
     if value is None or isinstance(value, str):
         return value
-    if type(value) is int:
-        return (int, value)
+    if type(value) is PlainInt or type(value) is int:
+        return (int, int(value))
     if isinstance(value, float):
         return (float, struct.pack("<d", value))
     if isinstance(value, int):

@@ -110,6 +110,15 @@ class Expr(Printable):
         self.span = old.span
         return self
 
+    def same_as(self, other: object) -> bool:
+        """Whether ``other`` is this very node."""
+        return self is other
+
+    def astype(self, dtype: Any) -> Any:
+        """A call that converts the value to another element type."""
+        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+        return Call(Op.get("cast"), (self,), Attrs({"dtype": name}, "cast"))
+
     def __call__(self, *args: Expr) -> Any:
         return Call(self, args)
 
@@ -202,6 +211,10 @@ class Constant(Expr):
         return self.data.digest()
 
 
+_UNNAMED = "argument "
+"""How the names of arguments begin that have no name yet."""
+
+
 class Op(Expr):
     """An operator. There is one object for each name, and it holds all that is known of the operator.
 
@@ -217,6 +230,8 @@ class Op(Expr):
     kind = "operator"
 
     _registry: dict[str, Op] = {}  # noqa: RUF012 - the one table of operators
+    relations: ClassVar[dict[str, Callable[..., Type]]] = {}
+    """Type relations that have a name."""
 
     def __init__(self, name: str, arguments: tuple[str, ...] | None, fields: tuple[Any, ...] = ()):
         self._init()
@@ -258,6 +273,72 @@ class Op(Expr):
     def get_attr(self, key: str) -> Any:
         """Return Relay's operator attribute ``key``, such as ``"TOpPattern"``, or None if it is not set."""
         return self.attr_map.get(key)
+
+    def has_attr(self, key: str) -> bool:
+        """Return whether Relay's operator attribute ``key`` is set."""
+        return key in self.attr_map
+
+    def set_attr(self, key: str, value: Any, plevel: int = 10) -> None:
+        """Set Relay's operator attribute ``key``; ``plevel`` is accepted as TVM does, and the last value holds."""
+        self.attr_map[key] = value
+
+    def reset_attr(self, key: str) -> None:
+        """Unset Relay's operator attribute ``key``."""
+        self.attr_map.pop(key, None)
+
+    @property
+    def num_inputs(self) -> int:
+        """The number of arguments, -1 if there may be any number of them."""
+        return -1 if self.arguments is None else len(self.arguments)
+
+    def set_num_inputs(self, n: int) -> None:
+        """Set the number of arguments; names are given to them by :meth:`add_argument`."""
+        self.arguments = tuple([*(self.arguments or ()), *[f"{_UNNAMED}{index}" for index in range(n)]][:n])
+
+    def add_argument(self, name: str, type: str, description: str) -> None:
+        """Give the first argument without a name one, or add an argument; what else is said of it is for readers."""
+        names = list(self.arguments or ())
+        unnamed = [index for index, each in enumerate(names) if each.startswith(_UNNAMED)]
+        names[slice(unnamed[0], unnamed[0] + 1) if unnamed else slice(len(names), None)] = [name]
+        self.arguments = tuple(names)
+
+    def add_type_rel(
+        self, rel_name: str, type_rel_func: Callable[[Sequence[Type], Any], Type | None] | None = None
+    ) -> None:
+        """Set how the type of a call is found.
+
+        Args:
+            rel_name: A name. Without a function it is ``"Identity"``, the type of the argument, or ``"Broadcast"``.
+            type_rel_func: ``type_rel_func(arg_types, attrs)`` returns the type, None if it does not know it.
+
+        Raises:
+            ArgumentError: No function is given, and the name is another one.
+        """
+        if type_rel_func is None:
+            if rel_name not in Op.relations:
+                known = sorted(Op.relations)
+                raise ArgumentError(f"there is no type relation {rel_name!r}: give a function, or one of {known}")
+            self.infer = Op.relations[rel_name]
+            return
+
+        def infer(attrs: Attrs | None, arg_types: Sequence[Type]) -> Type:
+            ty = type_rel_func(list(arg_types), attrs)
+            if not isinstance(ty, Type):
+                raise TypeCheckError(f"type relation {rel_name!r} gave {ty!r}, which is no type")
+            return ty
+
+        self.infer = infer
+
+    def set_support_level(self, level: int) -> None:
+        """Do nothing: TVM sorts its documentation by this level."""
+
+    def set_attrs_type_key(self, key: str) -> None:
+        """Do nothing: calls of an operator that declares no attributes may have any."""
+
+    @staticmethod
+    def list_op_names() -> list[str]:
+        """Return the names of all operators, sorted."""
+        return sorted(Op._registry)
 
     def has(self, traits: Trait) -> bool:
         """Return whether the operator has all of the given traits."""
@@ -412,7 +493,11 @@ class Function(Expr):
 
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> Function:
         """Return a copy with attribute ``key`` set to ``value``, or with all attributes of a mapping set."""
-        return self._with_attrs({**self.attrs, **({key: value} if isinstance(key, str) else key)})
+        return self.with_attrs({key: value} if isinstance(key, str) else key)
+
+    def with_attrs(self, attr_map: Mapping[str, Any]) -> Function:
+        """Return a copy with all attributes of a mapping set."""
+        return self._with_attrs({**self.attrs, **attr_map})
 
     @property
     def type_annotation(self) -> FuncType | None:
@@ -558,3 +643,51 @@ def const(value: Any, dtype: str | TensorType | None = None) -> Constant:
 def _did_you_mean(name: str) -> str:
     close = get_close_matches(name, Op._registry, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+class WithFields:
+    """Makes copies of nodes of one class with other fields.
+
+    Args:
+        kind: The class.
+        fields: The names of its fields, in the order in which the constructor takes them.
+        renamed: Field -> the name of the argument that sets it, if that is another one.
+    """
+
+    def __init__(self, kind: type[Expr], *fields: str, **renamed: str):
+        self.kind = kind
+        self.arguments = {renamed.get(field, field): field for field in fields}
+
+    def __call__(self, node: Expr, *values: Any, span: Any = None, **named: Any) -> Any:
+        """Return ``node`` with other fields; a field whose argument is missing or None stays as it is.
+
+        The copy has the type of the node. Where nothing changes it is the node itself.
+
+        Raises:
+            ArgumentError: ``node`` is of another class, or there is no such field.
+        """
+        if type(node) is not self.kind:
+            raise ArgumentError(f"{self.kind.__name__}WithFields takes a {self.kind.__name__}, not {node!r}")
+        given = {**dict(zip(self.arguments, values, strict=False)), **named}
+        if len(values) > len(self.arguments) or not given.keys() <= self.arguments.keys():
+            raise ArgumentError(f"the fields of a {self.kind.__name__} are {list(self.arguments)}, not {list(named)}")
+        old = [getattr(node, field) for field in self.arguments.values()]
+        new = [
+            value if given.get(name) is None else given[name] for name, value in zip(self.arguments, old, strict=True)
+        ]
+        if span is None and all(one is other for one, other in zip(old, new, strict=True)):
+            return node
+        make: Callable[..., Expr] = self.kind
+        copy = make(*new)._carry(node)
+        copy.span = node.span if span is None else span
+        return copy
+
+
+CallWithFields = WithFields(Call, "op", "args", "attrs", "type_args")
+ConstantWithFields = WithFields(Constant, "data")
+FunctionWithFields = WithFields(Function, "params", "body", "ret_type", "type_params", "attrs", type_params="ty_params")
+IfWithFields = WithFields(If, "cond", "true_branch", "false_branch")
+LetWithFields = WithFields(Let, "var", "value", "body", var="variable")
+TupleGetItemWithFields = WithFields(TupleGetItem, "tuple_value", "index")
+TupleWithFields = WithFields(Tuple, "fields")
+VarWithFields = WithFields(Var, "vid", "type_annotation")

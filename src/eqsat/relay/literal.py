@@ -83,7 +83,7 @@ def value_text(value: Any) -> str | None:
     if isinstance(value, float):
         short = f"{value:.6g}"
         return f"{short if float(short) == value else repr(value)}f"
-    if isinstance(value, IntImm):
+    if type(value) is IntImm:
         suffix = _SUFFIXES.get(value.dtype)
         return str(bool(value)) if value.dtype == "bool" else None if suffix is None else f"{int(value)}{suffix}"
     return str(value) if isinstance(value, int) else None

@@ -79,7 +79,7 @@ class MetadataWriter:
             return "ndarray", lambda: _encode_array(array(value))
         if isinstance(value, Type):
             return "Type", lambda: str(value)
-        if isinstance(value, IntImm):
+        if type(value) is IntImm:
             return "IntImm", lambda: {"dtype": value.dtype, "value": int(value)}
         if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
             texts = {name: self.attribute(item) for name, item in value.items()}

@@ -122,6 +122,23 @@ class IRModule(Printable):
         for name, function in functions.items():
             self[name] = function
 
+    def get_attr(self, attr_key: str) -> Any:
+        """An attribute of the module, None if it has no such attribute."""
+        return self.attrs.get(attr_key)
+
+    def with_attr(self, attr_key: str, attr_value: Any) -> IRModule:
+        """Return a copy with an attribute set."""
+        return self.with_attrs({attr_key: attr_value})
+
+    def with_attrs(self, attr_map: Mapping[str, Any]) -> IRModule:
+        """Return a copy with all attributes of a mapping set."""
+        return IRModule(self.functions, self._types, {**self.attrs, **attr_map})
+
+    def without_attr(self, attr_key: str) -> IRModule:
+        """Return a copy without an attribute."""
+        kept = {key: value for key, value in self.attrs.items() if key != attr_key}
+        return IRModule(self.functions, self._types, kept)
+
     def copy(self) -> IRModule:
         """Return a module of the same functions, whose table can be changed without changing this one."""
         return IRModule(self.functions, self._types, self.attrs)

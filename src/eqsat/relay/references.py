@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.relay.expr import Expr
+from eqsat.relay.expr import Expr, WithFields
 
 
 class RefCreate(Expr):
@@ -40,3 +40,8 @@ class RefWrite(Expr):
         self._init((ref, value))
         self.ref = ref
         self.value = value
+
+
+RefCreateWithFields = WithFields(RefCreate, "value")
+RefReadWithFields = WithFields(RefRead, "ref")
+RefWriteWithFields = WithFields(RefWrite, "ref", "value")

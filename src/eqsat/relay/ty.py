@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias, TypeGuard
 
 Terms: TypeAlias = dict[tuple[str, ...], int]
@@ -49,6 +50,24 @@ class IntImm(int):
     def value(self) -> int:
         return int(self)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return IntImm, (self.dtype, int(self))
+
+
+class PlainInt(IntImm):
+    """An integer of no declared dtype, which can be read as TVM's immediates are: ``shape[0].value``."""
+
+    def __new__(cls, value: int) -> PlainInt:
+        plain = int.__new__(cls, value)
+        plain.dtype = "int32" if -(2**31) <= value < 2**31 else "int64"
+        return plain
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PlainInt, (int(self),)
+
+
+plain_int = lru_cache(maxsize=1 << 14)(PlainInt)
+"""Sizes recur: each is made once."""
 
 Dim: TypeAlias = int | Any
 
@@ -73,6 +92,10 @@ class Type:
     def __repr__(self) -> str:
         return str(self)
 
+    def same_as(self, other: object) -> bool:
+        """Whether ``other`` is this very object."""
+        return self is other
+
 
 class TensorType(Type):
     """A tensor.
@@ -85,7 +108,7 @@ class TensorType(Type):
     __slots__ = ("dtype", "shape")
 
     def __init__(self, shape: Sequence[Dim], dtype: str = "float32"):
-        self.shape: tuple[Dim, ...] = tuple(shape)
+        self.shape: tuple[Dim, ...] = tuple([plain_int(dim) if type(dim) is int else dim for dim in shape])
         self.dtype = str(dtype)
         self._seal(self.shape, self.dtype)
 
@@ -219,3 +242,8 @@ def _dim_text(dim: Dim) -> str:
 def is_static(ty: Type | None) -> TypeGuard[TensorType]:
     """Whether ``ty`` is a tensor type all of whose dimensions are known."""
     return isinstance(ty, TensorType) and Any not in map(type, ty.shape)
+
+
+def scalar_type(dtype: str) -> TensorType:
+    """Return the type of a single number."""
+    return TensorType((), dtype)

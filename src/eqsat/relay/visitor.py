@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any, TypeVar
 
@@ -77,24 +77,24 @@ def rebuild(node: Expr, new: dict[Expr, Expr]) -> Expr:
     return node if all(map(is_, children, replaced)) else node.with_children(replaced)
 
 
-def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
+def substitute(root: Expr, replacements: Mapping[Any, Expr]) -> Expr:
     """Return a graph with other nodes in place of some.
 
     Args:
         root: The graph.
         replacements: Node -> what takes its place. The nodes are not looked into.
     """
-    new = dict(replacements)
+    new: dict[Expr, Expr] = dict(replacements)
     for node in post_order(root, stop=replacements):
         new[node] = rebuild(node, new)
     return new[root]
 
 
-class ExprVisitor:
-    """Visits every node once. Subclasses override ``visit_call`` and so on.
+class ExprFunctor:
+    """Calls the method of a node's class, once for each node: ``visit_call``, ``visit_var`` and so on.
 
-    The methods call each other, as deep as the graph: for graphs that are deeper than Python's recursion limit use
-    :func:`post_order`.
+    Subclasses define these methods; what is not defined raises NotImplementedError. The methods call each other, as
+    deep as the graph: for graphs that are deeper than Python's recursion limit use :func:`post_order`.
     """
 
     def __init__(self) -> None:
@@ -107,18 +107,29 @@ class ExprVisitor:
         return self.memo_map[expr]
 
     def visit_other(self, expr: Expr) -> Any:
+        name = _METHODS.get(type(expr), "visit_other")
+        raise NotImplementedError(f"{type(self).__name__} does not define {name}")
+
+    def _default(self, expr: Expr) -> Any:
+        return self.visit_other(expr)
+
+    visit_var = visit_global_var = visit_constant = visit_op = visit_constructor = _default
+    visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_match = _default
+    visit_ref_create = visit_ref_read = visit_ref_write = _default
+
+
+class ExprVisitor(ExprFunctor):
+    """Visits every node once. Subclasses override ``visit_call`` and so on."""
+
+    def visit_other(self, expr: Expr) -> Any:
         return self._result(expr, [self.visit(child) for child in expr.children()])
 
     def _result(self, expr: Expr, children: list[Any]) -> Any:
         """Return what visiting a node gives, from what visiting its children gave."""
 
-    visit_var = visit_global_var = visit_constant = visit_op = visit_constructor = visit_other
-    visit_call = visit_tuple = visit_tuple_getitem = visit_function = visit_let = visit_if = visit_match = visit_other
-    visit_ref_create = visit_ref_read = visit_ref_write = visit_other
-
 
 class ExprMutator(ExprVisitor):
-    """Like :class:`ExprVisitor`, but what a method returns takes the node's place. The depth is limited as there."""
+    """Like :class:`ExprVisitor`, but what a method returns takes the node's place."""
 
     def _result(self, expr: Expr, children: list[Any]) -> Any:
         return expr if all(map(is_, expr.children(), children)) else expr.with_children(children)

@@ -9,7 +9,9 @@ from eqsat.relay.analysis.analysis import (
     free_vars,
     post_order_visit,
 )
+from eqsat.relay.well_formed import well_formed
 
 __all__ = [
     "AnnotatedRegion", "AnnotatedRegionSet", "all_vars", "analysis", "bound_vars", "free_vars", "post_order_visit",
+    "well_formed",
 ]  # fmt: skip

@@ -125,8 +125,12 @@ def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = Non
     return new.get(expr, expr)
 
 
-class _Matched(dict[DFPattern, list[Expr]]):
+class Matched(dict[DFPattern, list[Expr]]):
     """What each pattern matched; ``pattern in node_map`` tells whether it took part."""
+
+    def get(self, pattern: DFPattern, default: Any = None) -> Any:
+        """What a pattern matched, ``default``, which may be given by that name, if it took no part."""
+        return super().get(pattern, default)
 
     def __missing__(self, pattern: DFPattern) -> list[Expr]:
         what = f"{type(pattern).__name__} {pattern.label or ''}".strip() if isinstance(pattern, DFPattern) else pattern
@@ -137,7 +141,7 @@ class _Matched(dict[DFPattern, list[Expr]]):
 
 
 def _result(callback: DFPatternCallback, group: Group, new: dict[Expr, Expr]) -> Expr:
-    node_map = _Matched((pattern, [new.get(node, node) for node in nodes]) for pattern, nodes in group.bound.items())
+    node_map = Matched((pattern, [new.get(node, node) for node in nodes]) for pattern, nodes in group.bound.items())
     result = callback.callback(group.root, new[group.root], node_map)
     if isinstance(result, TupleWrapper):
         result = result.astuple()

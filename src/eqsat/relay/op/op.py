@@ -18,6 +18,7 @@ import numpy as np
 from eqsat.errors import ArgumentError, OperatorError
 from eqsat.relay.attrs import Attrs, normalize
 from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleWrapper, build_foreign, const
+from eqsat.relay.op.types import broadcast, same_type
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Dim, Type
 
@@ -146,8 +147,7 @@ def define(
     Raises:
         OperatorError: There already is an operator of this name.
     """
-    if Op.find(name) is not None:
-        raise OperatorError(f"operator {name!r} is registered twice")
+    _check_new(name)
     names = None if arguments is None else arguments.split()
     op = Op(name, None if names is None else tuple(each.lstrip("*+") for each in names), fields)
     op.tuples = tuple(each[1:] for each in names or () if each[0] in "*+")
@@ -160,6 +160,41 @@ def define(
     Op._registry[name] = op
     return Builder(op)
 
+
+def register(op_name: str, describe: str = "") -> None:
+    """Add an operator without arguments or type relation, which are set on it afterwards, in the way of TVM.
+
+    :func:`define` adds an operator with all that is known of it.
+
+    Args:
+        op_name: The operator's name.
+        describe: What it does, for readers.
+
+    Raises:
+        OperatorError: There already is an operator of this name.
+    """
+    _check_new(op_name)
+    Op._registry[op_name] = Op(op_name, ())
+
+
+def _check_new(name: str) -> None:
+    if Op.find(name) is not None:
+        raise OperatorError(f"operator {name!r} is registered twice")
+
+
+def register_pattern(op_name: str, pattern: OpPattern, level: int = 10) -> None:
+    """Set the ``TOpPattern`` of an operator; ``level`` is as in :func:`register_op_attr`."""
+    register_op_attr(op_name, "TOpPattern", int(pattern), level)
+
+
+def register_stateful(op_name: str, stateful: bool, level: int = 10) -> None:
+    """Set whether evaluation of an operator has effects; ``level`` is as in :func:`register_op_attr`."""
+    op = Op.get(op_name)
+    op.traits = op.traits | Trait.STATEFUL if stateful else op.traits & ~Trait.STATEFUL
+    register_op_attr(op_name, "TOpIsStateful", stateful, level)
+
+
+Op.relations.update(Broadcast=broadcast, Identity=same_type)
 
 _RELAY_NAMES = {Trait.STATEFUL: "TOpIsStateful", Trait.NON_COMPUTATIONAL: "TNonComputational"}
 """Traits that Relay has too, as operator attributes."""

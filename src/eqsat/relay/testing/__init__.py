@@ -23,6 +23,7 @@ from eqsat.relay.testing import (
     mobilenet,
     resnet,
     squeezenet,
+    temp_op_attr,
     vgg,
 )
 from eqsat.relay.testing.init import create_workload
@@ -31,7 +32,7 @@ from eqsat.relay.visitor import post_order
 
 __all__ = [
     "bert", "count_ops", "create_workload", "dcgan", "densenet", "inception_v3", "init", "layers", "lstm", "mlp",
-    "mobilenet", "resnet", "run_infer_type", "run_opt_pass", "squeezenet", "vgg",
+    "mobilenet", "resnet", "run_infer_type", "run_opt_pass", "squeezenet", "temp_op_attr", "vgg",
 ]  # fmt: skip
 
 

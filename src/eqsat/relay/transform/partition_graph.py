@@ -174,7 +174,7 @@ class _Partitioner:
             else:
                 params.append(param)
                 args.append(arg)
-        function = Function(params, substitute(body, bound) if bound else body, ret_type)  # type: ignore[arg-type]
+        function = Function(params, substitute(body, bound) if bound else body, ret_type)
         call = Call(self._add(function, region), args)
         if len(results) == 1:
             return {results[0]: call}

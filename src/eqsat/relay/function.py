@@ -1,0 +1,5 @@
+"""Functions, under the name that TVM's users know."""
+
+from eqsat.relay.expr import Function, FunctionWithFields
+
+__all__ = ["Function", "FunctionWithFields"]
