@@ -53,6 +53,9 @@ class Prefilter:
 
     A pattern may match at least where it does: each of its parts is looked for by itself, so where two parts
     are the same, or meet only in other places, it may seem to match where it does not.
+
+    Attributes:
+        edges: pairs of heads of e-nodes that rules see, of which one is above the other.
     """
 
     def __init__(self, egraph: EGraph):
@@ -69,6 +72,7 @@ class Prefilter:
             if len(nodes):
                 self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
         self._operators = [op for kind, op in self._indices if kind == "call" and op is not None]
+        self.edges = self._edges()
 
     def _seen(self) -> Mask:
         """The e-nodes that rules see."""
@@ -80,6 +84,21 @@ class Prefilter:
         known[snapshot.node_class[kinds == "constant"]] = True
         seen: Mask = (kinds != "call") | ~known[snapshot.node_class]
         return seen
+
+    def _edges(self) -> set[tuple[SymbolHead, SymbolHead]]:
+        snapshot, heads = self.snapshot, list(self._indices)
+        head_of = np.full(snapshot.node_count, -1)
+        holds = np.zeros((len(heads), snapshot.class_count), dtype=bool)
+        for number, head in enumerate(heads):
+            for index in self._indices[head]:
+                head_of[self._nodes_of[index]] = number
+                holds[number, snapshot.node_class[self._nodes_of[index]]] = True
+        above = np.repeat(head_of, np.diff(snapshot.child_offsets))
+        found: set[tuple[SymbolHead, SymbolHead]] = set()
+        for upper, head in enumerate(heads):
+            below = holds[:, snapshot.child[above == upper]].any(axis=1)
+            found.update((head, heads[lower]) for lower in np.flatnonzero(below).tolist())
+        return found
 
     def may_match(self, pattern: DFPattern) -> bool:
         """Whether there may be a class that ``pattern`` matches."""
@@ -259,6 +278,7 @@ class Dependencies:
         self._presence = prefilter
         self._counts: dict[tuple[str | None, Op | None, int | None], int] = {}
         self._patterns: dict[DFPattern, None] = {}
+        self._edges: dict[tuple[SymbolHead, SymbolHead], None] = {}
 
     def symbols(self, kind: str | None = None, op: Op | None = None, arity: int | None = None) -> Sequence[int]:
         """The indices of all symbols, or of those of a head, or of those of a head and an arity."""
@@ -278,8 +298,18 @@ class Dependencies:
             self._patterns[pattern] = None
         return found
 
+    def is_under(self, above: SymbolHead | None, op: Op) -> bool:
+        """Whether calls of ``op`` are in classes below e-nodes of a head; below any, for None."""
+        edge = above and (above, ("call", op))
+        if self._presence is None or edge is None or edge in self._presence.edges:
+            return True
+        self._edges[edge] = None
+        return False
+
     def has_come(self, prefilter: Prefilter) -> bool:
         """Whether something of it is in the e-graph now."""
-        return any(len(self._indices(*key)) > count for key, count in self._counts.items()) or any(
-            map(prefilter.may_match, self._patterns)
+        return (
+            any(len(self._indices(*key)) > count for key, count in self._counts.items())
+            or not prefilter.edges.isdisjoint(self._edges)
+            or any(map(prefilter.may_match, self._patterns))
         )

@@ -27,6 +27,7 @@ from eqsat.egraph.forms import (
     value_test,
 )
 from eqsat.egraph.prefilter import Dependencies, Prefilter
+from eqsat.egraph.symbols import SymbolHead
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
@@ -135,6 +136,7 @@ class QueryCompiler:
     ):
         self.egraph = egraph
         self.dependencies = Dependencies(egraph, prefilter)
+        self._above: SymbolHead | None = None  # of the e-node whose children are being matched
         self.either_order = either_order
         self.rule = rule
         self.commuted = [name for name in SWAPPED if name not in egraph.commutative]
@@ -167,13 +169,17 @@ class QueryCompiler:
             raise RuleError(f"rule {self.rule}: a {type(pattern).__name__} cannot be matched in an e-graph")
         return [found if pattern in found.classes else found.bind(pattern, variable) for found in matches]
 
-    def _all(self, patterns: Iterable[DFPattern], variables: Iterable[str], query: Query) -> list[Query]:
-        """Match several patterns together."""
+    def _all(
+        self, patterns: Iterable[DFPattern], variables: Iterable[str], query: Query, above: int | None = None
+    ) -> list[Query]:
+        """Match several patterns together, the children of an e-node of symbol ``above`` or any classes."""
         found = [query]
+        outer, self._above = self._above, None if above is None else self.egraph.vocabulary.symbols[above][:2]
         for pattern, variable in zip(patterns, variables, strict=True):
             found = [deeper for one in found for deeper in self._match(pattern, variable, one)]
             if len(found) > MAX_QUERIES:
                 raise RuleError(f"rule {self.rule}: its pattern has over {MAX_QUERIES} alternatives: split it")
+        self._above = outer
         return found
 
     def _node(
@@ -202,7 +208,7 @@ class QueryCompiler:
             matched, one = self._node(pattern, variable, index, query)
             if form.test is not None:
                 one = one.where(f"({self.egraph.predicate(form.test)} {matched.atom})")
-            found += [one] if form.below is None else self._all(form.below, matched.children, one)
+            found += [one] if form.below is None else self._all(form.below, matched.children, one, index)
         return found
 
     # ---- one method for each pattern class that is more than the e-nodes of one kind
@@ -239,8 +245,10 @@ class QueryCompiler:
 
     def _as_written(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
         found = self._applied(pattern, variable, query) if may_be_function(pattern.op) else []
+        arity = None if pattern.args is None else len(pattern.args)
         for op in self._operators(pattern.op):
-            arity = None if pattern.args is None else len(pattern.args)
+            if not self.dependencies.is_under(self._above, op):
+                continue
             for index in self.dependencies.symbols("call", op, arity):
                 found += self._call_of(pattern, variable, index, query)
         return found
@@ -251,9 +259,9 @@ class QueryCompiler:
         head, opened = self._node(pattern, variable, index, query, both)
         if pattern.args is None:
             return [opened]
-        found = self._all(pattern.args, head.children, opened)
+        found = self._all(pattern.args, head.children, opened, index)
         if commutes and both is None:
-            found += self._all(tuple(reversed(pattern.args)), head.children, opened)
+            found += self._all(tuple(reversed(pattern.args)), head.children, opened, index)
         return found
 
     def _applied(self, pattern: CallPattern, variable: str, query: Query) -> list[Query]:
@@ -263,9 +271,9 @@ class QueryCompiler:
             head, opened = self._node(pattern, variable, index, query)
             callee, *arguments = head.children
             if pattern.args is None:
-                found += self._all([pattern.op], [callee], opened)
+                found += self._all([pattern.op], [callee], opened, index)
             elif len(pattern.args) == len(arguments):
-                found += self._all((pattern.op, *pattern.args), (callee, *arguments), opened)
+                found += self._all((pattern.op, *pattern.args), (callee, *arguments), opened, index)
         return found
 
     def _operators(self, callee: DFPattern) -> list[Op]:
@@ -304,7 +312,7 @@ class QueryCompiler:
                 for below in inputs:
                     (parent,), opened = one._replace(premises=premises).fresh("p")
                     opened = opened.where(f"({reach} {below} {parent})")
-                    found += self._match(pattern.parent, parent, opened)
+                    found += self._all([pattern.parent], [parent], opened)
         return found
 
     def _anything(self, variable: str) -> list[tuple[str, ...]]:
