@@ -581,6 +581,108 @@ def grid_sample(draw: Draw) -> Any:
     return [data, grid], {**attrs, "align_corners": draw(st.booleans())}
 
 
+def affine_grid(draw: Draw) -> Any:
+    data = fill(draw, (any_of(draw, 0, 2), 2, 3), any_of(draw, *FLOATS))
+    return [data], {"target_shape": draw(shapes(2, 2, 1))}
+
+
+def crop_and_resize(draw: Draw) -> Any:
+    data, count = fill(draw, (2, 3, 4, 5), any_of(draw, *NUMBERS)), any_of(draw, 0, 1, 3)
+    attrs = {"crop_size": draw(shapes(2, 2, 1)), "method": any_of(draw, "bilinear", "nearest_neighbor")}
+    attrs |= {"layout": any_of(draw, "NCHW", "NHWC"), "out_dtype": any_of(draw, "", "float64")}
+    boxes = fill(draw, (count, 4), "float32")
+    data = data if attrs["layout"] == "NCHW" else data.transpose(0, 2, 3, 1)
+    return [data, boxes, fill(draw, (count,), "int32", 0, 2)], attrs
+
+
+def dilation2d(draw: Draw) -> Any:
+    sizes, kernel, attrs = windows(draw, 2)
+    dtype = any_of(draw, "float16", "float32", "int8")
+    data, weight = fill(draw, (any_of(draw, 0, 2), 3, *sizes), dtype), fill(draw, (3, *kernel), dtype)
+    attrs["dilations"] = attrs.pop("dilation")
+    if draw(st.booleans()):
+        data, weight = data.transpose(0, 2, 3, 1), weight.transpose(1, 2, 0)
+        attrs |= {"data_layout": "NHWC", "kernel_layout": "HWI"}
+    return [data, weight], attrs
+
+
+# ---- fixed point, searching
+
+
+def fixed_point(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes()), "int32", -(2**20), 2**20)
+    return [data], {"multiplier": draw(st.integers(-(2**31), 2**31 - 1)), "shift": draw(st.integers(-9, 9))}
+
+
+def fixed_point_per_axis(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(1)), "int32", -(2**20), 2**20)
+    axes = draw(st.lists(st.integers(0, data.ndim - 1), unique=True))
+    shape = tuple(data.shape[axis] for axis in axes)
+    shifts = [fill(draw, shape, "int32", 0, 5) for _ in range(2)]
+    attrs = {"is_lshift_required": draw(st.booleans()), "is_rshift_required": draw(st.booleans()), "axes": axes}
+    return [data, fill(draw, shape, "int32", -(2**31), 2**31 - 1), *shifts], attrs
+
+
+def searchsorted(draw: Draw) -> Any:
+    shape, dtype = draw(shapes(1)), any_of(draw, "float32", "int32")
+    data = np.sort(fill(draw, shape, dtype))
+    values = draw(shapes(1)) if len(shape) == 1 else (*shape[:-1], draw(st.integers(0, 3)))
+    return [data, fill(draw, values, dtype)], {"right": draw(st.booleans()), "dtype": any_of(draw, "int32", "int64")}
+
+
+# ---- detection
+
+
+def scored_boxes(draw: Draw) -> Any:
+    return fill(draw, (*draw(shapes(2, 2)), any_of(draw, 6, 7)), any_of(draw, "float32", "float64"))
+
+
+def valid_counts(draw: Draw) -> Any:
+    return [scored_boxes(draw), np.float32(0.5)], {"id_index": any_of(draw, -1, 0), "score_index": any_of(draw, 0, 1)}
+
+
+def suppression(draw: Draw) -> Any:
+    data = scored_boxes(draw)
+    batch, count = data.shape[:2]
+    indices = fill(draw, (batch, count), "int32", -1, 5)
+    bounds = [np.int32(any_of(draw, -1, 0, 2)), np.float32(any_of(draw, -1, 0.2))]
+    attrs = {"top_k": any_of(draw, -1, 2), "id_index": any_of(draw, -1, 0)}
+    switches = ("force_suppress", "return_indices", "invalid_to_bottom")
+    attrs |= {name: draw(st.booleans()) for name in switches}
+    return [data, fill(draw, (batch,), "int32", 0, count + 1), indices, *bounds], attrs
+
+
+def class_suppression(draw: Draw) -> Any:
+    batch, classes, count = draw(shapes(3, 3))
+    boxes, scores = fill(draw, (batch, count, 4), "float32"), fill(draw, (batch, classes, count), "float32")
+    bounds = [np.int32(any_of(draw, -1, 2)), np.float32(any_of(draw, 0, 0.3)), np.float32(any_of(draw, -1, 0))]
+    return [boxes, scores, *bounds], {"output_format": any_of(draw, "onnx", "tensorflow")}
+
+
+def regions(**choices: tuple[Any, ...]) -> Case:
+    def case(draw: Draw) -> Any:
+        data, rois = fill(draw, (2, 3, 5, 6), "float32"), np.abs(fill(draw, (any_of(draw, 0, 1, 3), 5), "float32")) * 3
+        rois[:, 0] = np.minimum(rois[:, 0], 1)
+        attrs = {name: any_of(draw, *values) for name, values in choices.items()}
+        attrs |= {"pooled_size": draw(shapes(2, 2, 1)), "layout": any_of(draw, "NCHW", "NHWC")}
+        data = data if attrs["layout"] == "NCHW" else data.transpose(0, 2, 3, 1)
+        return [data, rois], {**attrs, "spatial_scale": any_of(draw, 0.5, 1.0)}
+
+    return case
+
+
+def priors(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(4, 4, 1)), "float32")
+    attrs = {"sizes": any_of(draw, (1.0,), (0.3, 1.5)), "ratios": any_of(draw, (1.0,), (1.0, 2.0, 0.5))}
+    return [data], {**attrs, "clip": draw(st.booleans()), "steps": any_of(draw, (-1.0, -1.0), (2.0, 1.5))}
+
+
+def transformed_anchors(draw: Draw) -> Any:
+    batch, classes, count = draw(shapes(3, 3))
+    parts = [(batch, classes, count), (batch, 4 * count), (1, count, 4)]
+    return [fill(draw, part, "float32") for part in parts], {"keep_background": draw(st.booleans())}
+
+
 # ---- quantized
 
 
@@ -848,6 +950,24 @@ CASES: dict[str, Case] = {
     "nn.upsampling3d": upsampling(3),
     **{f"image.resize{rank}d": resizing(rank) for rank in (1, 2, 3)},
     "image.grid_sample": grid_sample,
+    "image.affine_grid": affine_grid,
+    "image.crop_and_resize": crop_and_resize,
+    "image.dilation2d": dilation2d,
+    "fixed_point_multiply": fixed_point,
+    "fixed_point_multiply_per_axis": fixed_point_per_axis,
+    "searchsorted": searchsorted,
+    "unique": lambda draw: (
+        [fill(draw, draw(shapes(1, 1)), any_of(draw, *NUMBERS))],
+        {"sorted": draw(st.booleans()), "return_counts": draw(st.booleans())},
+    ),
+    "vision.get_valid_counts": valid_counts,
+    "vision.non_max_suppression": suppression,
+    "vision.all_class_non_max_suppression": class_suppression,
+    "vision.roi_align": regions(sample_ratio=(-1, 2), mode=("avg", "max")),
+    "vision.roi_pool": regions(),
+    "vision.yolo_reorg": lambda draw: ([fill(draw, (any_of(draw, 0, 2), 4, 2, 6), "float32")], {"stride": 2}),
+    "vision.multibox_prior": priors,
+    "vision.multibox_transform_loc": transformed_anchors,
     **{
         f"annotation.{mark}": unary("float32") for mark in ["stop_fusion", "checkpoint", "bitpack_start", "bitpack_end"]
     },

@@ -3,16 +3,19 @@
 ``__all__`` lists the operators and the packages of more of them: what :mod:`eqsat.relay` offers as ``relay.add``.
 """
 
+from eqsat.relay.op import algorithm, create, fixed_point, index, order, rearrange, reduce, scatter, tensor, transform
 from eqsat.relay.op import annotation as annotation
 from eqsat.relay.op import contrib as contrib
-from eqsat.relay.op import create, index, order, rearrange, reduce, scatter, tensor, transform
 from eqsat.relay.op import dyn as dyn
 from eqsat.relay.op import image as image
 from eqsat.relay.op import nn as nn
 from eqsat.relay.op import op as op
 from eqsat.relay.op import qnn as qnn
 from eqsat.relay.op import strategy as strategy
-from eqsat.relay.op.create import *  # noqa: F403 - each module lists its operators
+from eqsat.relay.op import vision as vision
+from eqsat.relay.op.algorithm import *  # noqa: F403 - each module lists its operators
+from eqsat.relay.op.create import *  # noqa: F403
+from eqsat.relay.op.fixed_point import *  # noqa: F403
 from eqsat.relay.op.index import *  # noqa: F403
 from eqsat.relay.op.op import get as get
 from eqsat.relay.op.op import register_op_attr as register_op_attr
@@ -23,7 +26,6 @@ from eqsat.relay.op.scatter import *  # noqa: F403
 from eqsat.relay.op.tensor import *  # noqa: F403
 from eqsat.relay.op.transform import *  # noqa: F403
 
-__all__ = ["annotation", "image", "nn", "qnn"]
-__all__ += [
-    name for module in (create, index, order, rearrange, reduce, scatter, tensor, transform) for name in module.__all__
-]
+__all__ = ["annotation", "image", "nn", "qnn", "vision"]
+_MODULES = (algorithm, create, fixed_point, index, order, rearrange, reduce, scatter, tensor, transform)
+__all__ += [name for module in _MODULES for name in module.__all__]

@@ -1,4 +1,4 @@
-"""Image operators: resizing and sampling."""
+"""Image operators: resizing, sampling, cropping and dilation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.relay.op.nn.window import channels_first, define_image, per_axis
+from eqsat.relay.op.index import bounded
+from eqsat.relay.op.layout import layout_change
+from eqsat.relay.op.nn.window import both_sides, channels_first, define_image, extent, pad_spatial, per_axis, taps
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.parameters import dynamic, static_or_dynamic, unknown
 from eqsat.relay.op.resize import COORDINATES, ROUNDINGS, resize_array
-from eqsat.relay.op.types import check_dtype, ranked, size, unify
+from eqsat.relay.op.types import check_dtype, ranked, size, tensor, unify
 from eqsat.relay.ty import TensorType, Type
 
 
@@ -118,4 +120,119 @@ grid_sample = define(
 )
 """``grid`` is (N, 2, rows, columns): x then y, -1 to 1 over the image."""
 
-__all__ = ["grid_sample", "resize1d", "resize2d", "resize3d"]
+
+def _affine_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data = ranked(args[0], 3, "data")
+    for dim, wanted in zip(data.shape[1:], (2, 3), strict=True):
+        unify(dim, wanted, "the sizes of an affine transformation:")
+    return TensorType((data.shape[0], 2, *attrs.target_shape), data.dtype)
+
+
+def _affine(attrs: Any, data: Any) -> Any:
+    y, x = np.meshgrid(*(np.linspace(-1, 1, dim) for dim in attrs.target_shape), indexing="ij")
+    return np.einsum("nij,jyx->niyx", data, np.stack([x, y, np.ones_like(x)])).astype(data.dtype)
+
+
+affine_grid = define(
+    "image.affine_grid",
+    "data",
+    Field("target_shape", "ints", convert=per_axis(2)),
+    infer=_affine_type,
+    kernel=_affine,
+    kind=OpPattern.INJECTIVE,
+    flops=lambda attrs, args, ty: 4 * size(ty),
+)
+"""The grid for :data:`grid_sample` that affine transformations (N, 2, 3) make of the whole image."""
+
+# ---- crops
+
+
+def _crop_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, boxes, indices = tensor(args[0]), ranked(args[1], 2, "boxes"), ranked(args[2], 1, "box_indices")
+    unify(boxes.shape[1], 4, "the numbers of a box:")
+    count = unify(boxes.shape[0], indices.shape[0], "the numbers of boxes and box_indices,")
+    channels = layout_change(attrs.layout, "NCHW").shape(data.shape)[1]
+    shape = layout_change("NCHW", attrs.layout).shape((count, channels, *attrs.crop_size))
+    return TensorType(shape, attrs.out_dtype or data.dtype)
+
+
+def _cropped(attrs: Any, data: Any, boxes: Any, indices: Any) -> Any:
+    images, dtype = layout_change(attrs.layout, "NCHW")(data), attrs.out_dtype or data.dtype
+    result = np.zeros((len(boxes), images.shape[1], *attrs.crop_size), dtype)
+    for place, (index, box) in enumerate(zip(bounded(indices, len(images), "fast"), boxes.tolist(), strict=True)):
+        result[place] = resize_array(
+            images[index : index + 1],
+            attrs.crop_size,
+            {"bilinear": "linear"}.get(attrs.method, attrs.method),
+            "tf_crop_and_resize",
+            rounding="round",
+            roi=(0.0, 0.0, *box[:2], 1.0, 1.0, *box[2:]),
+            outside=attrs.extrapolation_value,
+        )[0]
+    return layout_change("NCHW", attrs.layout)(result)
+
+
+crop_and_resize = define(
+    "image.crop_and_resize",
+    "data boxes box_indices",
+    Field("crop_size", "ints", convert=per_axis(2)),
+    Field("layout", "str"),
+    Field("method", "str", "bilinear", choices=("bilinear", "nearest_neighbor")),
+    Field("extrapolation_value", "float", 0.0),
+    Field("out_dtype", "dtype", ""),
+    infer=_crop_type,
+    kernel=_cropped,
+    kind=OpPattern.INJECTIVE,
+    flops=lambda attrs, args, ty: (4 if attrs.method == "bilinear" else 0) * size(ty),
+)
+"""A crop of the image ``box_indices`` names for each box: y and x of two corners, 0 to 1 over the image."""
+
+# ---- dilation
+
+
+def _dilation_type(attrs: Any, args: Sequence[Type]) -> Type:
+    data, weight = map(tensor, args)
+    shape = layout_change(attrs.data_layout, "NCHW").shape(data.shape)
+    kernel = layout_change(attrs.kernel_layout, "IHW").shape(weight.shape)
+    channels = unify(shape[1], kernel[0], "the channels of data and weight,")
+    pads = [attrs.padding[axis] + attrs.padding[2 + axis] for axis in range(2)]
+    spatial = map(extent, shape[2:], kernel[1:], attrs.strides, attrs.dilations, pads)
+    result = layout_change("NCHW", attrs.data_layout).shape((shape[0], channels, *spatial))
+    return TensorType(result, attrs.out_dtype or check_dtype(data, weight))
+
+
+def _dilated(attrs: Any, data: Any, weight: Any) -> Any:
+    values = layout_change(attrs.data_layout, "NCHW")(data)
+    kernel = layout_change(attrs.kernel_layout, "IHW")(weight)
+    padded = pad_spatial(values, attrs.padding[:2], attrs.padding[2:], 0)
+    out: Any = [
+        extent(*axis, 0)
+        for axis in zip(padded.shape[2:], kernel.shape[1:], attrs.strides, attrs.dilations, strict=True)
+    ]
+    sums = [
+        padded[window] + kernel[(slice(None), *index)][:, None, None]
+        for index, window in taps(kernel.shape[1:], attrs.strides, attrs.dilations, out)
+    ]
+    result = np.max(sums, axis=0).astype(attrs.out_dtype or data.dtype, copy=False)
+    return layout_change("NCHW", attrs.data_layout)(result)
+
+
+dilation2d = define(
+    "image.dilation2d",
+    "data weight",
+    Field("strides", "ints", (1, 1), per_axis(2)),
+    Field("padding", "ints", (0, 0), both_sides(2)),
+    Field("dilations", "ints", (1, 1), per_axis(2)),
+    Field("data_layout", "str", "NCHW"),
+    Field("kernel_layout", "str", "IHW"),
+    Field("out_dtype", "dtype", ""),
+    infer=_dilation_type,
+    kernel=_dilated,
+    kind=OpPattern.OUT_ELEMWISE_FUSABLE,
+    flops=lambda attrs, args, ty: 2 * size(ty) * size(args[1]),
+)
+"""The greatest sum of pixel and weight in each window of each channel; around the image there are zeros."""
+
+__all__ = [
+    "affine_grid", "crop_and_resize", "dilation2d", "grid_sample", "resize1d", "resize2d", "resize3d",
+]  # fmt: skip

@@ -120,3 +120,33 @@ def length(ty: Type, what: str) -> int:
 def unknown(rank: int) -> list[Dim]:
     """So many dimensions of which nothing is known."""
     return [AnyDim()] * rank
+
+
+def with_numbers(builder: Builder, **numbers: tuple[Any, str]) -> Callable[..., Any]:
+    """A builder of the same calls to which some arguments may also be given as numbers, or not at all.
+
+    Args:
+        builder: builds the calls.
+        numbers: the name of each such argument -> the number in its place where none is given (None if the argument
+            must be given), and the dtype of the constant.
+    """
+    names = list(builder.__signature__.parameters)
+    signature = [
+        each.replace(default=numbers[name][0]) if name in numbers and numbers[name][0] is not None else each
+        for name, each in builder.__signature__.parameters.items()
+    ]
+
+    def build(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > len(names):
+            return builder(*args, **kwargs)  # which says so
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        for name, (default, dtype) in numbers.items():
+            value = given.get(name, default)
+            if value is not None:
+                given[name] = tensor_of(value, dtype)
+        return builder(**given)
+
+    build.__name__ = builder.__name__
+    build.__doc__ = f"Builds {builder.op.name}; {', '.join(numbers)} may be numbers."
+    build.__signature__ = builder.__signature__.replace(parameters=signature)  # type: ignore[attr-defined]
+    return build

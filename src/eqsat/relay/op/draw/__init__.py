@@ -29,6 +29,7 @@ _DRAWN: dict[Entry, str] = {
     arithmetic.cast: "cast",
     arithmetic.count: "shape_of ndarray_size",
     arithmetic.clip: "clip",
+    arithmetic.fixed_point: "fixed_point_multiply",
     arithmetic.reduction: "argmax argmin",
     arithmetic.along_axis: "argsort nn.softmax nn.log_softmax nn.fast_softmax",
     arithmetic.largest: "topk",

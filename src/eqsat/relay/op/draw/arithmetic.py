@@ -54,6 +54,12 @@ def clip(draw: Draw, known: Known) -> Drawn:
     return [draw.tensor_like(known[0])], {"a_min": low, "a_max": high}
 
 
+def fixed_point(draw: Draw, known: Known) -> Drawn:
+    multiplier = draw.rng.choice((2**30, 1395864320, -(2**30), 0))
+    data = known[0] or TensorType(draw.tensor().shape, "int32")
+    return [data], {"multiplier": multiplier, "shift": draw.rng.choice((-3, 0, 1, 4))}
+
+
 # ---- reductions and normalizations
 
 
