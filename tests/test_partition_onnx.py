@@ -62,9 +62,9 @@ LAYERS = parsed(
 def test_a_composite_is_a_node_of_the_target_and_weights_stay_initializers() -> None:
     after = checked(LAYERS, partition(from_proto(LAYERS), "dnnl"))
     assert [(node.domain, node.op_type) for node in after.graph.node] == [
-        ("dnnl", "conv_bias_relu"),
-        ("dnnl", "conv_bias_relu"),
-        ("dnnl", "conv_bias_relu_2"),
+        ("dnnl", "conv2d_bias_relu"),
+        ("dnnl", "conv2d_bias_relu"),
+        ("dnnl", "conv2d_bias_relu_2"),
     ]
     assert {tensor.name for tensor in after.graph.initializer} == {"w1", "b1", "w2", "b2", "w3", "b3"}
     assert {opset.domain: opset.version for opset in after.opset_import}["dnnl"] == 1
@@ -99,8 +99,8 @@ def test_rules_make_composites_possible_that_the_graph_as_it_is_does_not_have() 
     as_is = merge(from_proto(BATCH_NORM), "dnnl")
     checked(BATCH_NORM, acting)
     checked(BATCH_NORM, as_is)
-    assert acting.composites == {"conv_bias_relu": 1}
-    assert "conv_bias_relu" not in as_is.composites
+    assert acting.composites == {"conv2d_bias_relu": 1}
+    assert "conv2d_bias_relu" not in as_is.composites
 
 
 def test_no_rules_cover_the_graph_as_it_is() -> None:
@@ -179,11 +179,15 @@ def test_functions_of_the_model_keep_their_names() -> None:
     model = onnx.ModelProto()
     model.CopyFrom(LAYERS)
     body = [helper.make_node("Neg", ["a"], ["b"])]
-    theirs = helper.make_function("dnnl", "conv_bias_relu", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    theirs = helper.make_function("dnnl", "conv2d_bias_relu", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
     model.functions.append(theirs)
     model.opset_import.append(helper.make_opsetid("dnnl", 1))
     after = checked(model, partition(from_proto(model), "dnnl"))
-    assert [function.name for function in after.functions] == ["conv_bias_relu", "conv_bias_relu_2", "conv_bias_relu_3"]
+    assert [function.name for function in after.functions] == [
+        "conv2d_bias_relu",
+        "conv2d_bias_relu_2",
+        "conv2d_bias_relu_3",
+    ]
     assert [node.op_type for node in after.functions[0].node] == ["Neg"]
 
 
@@ -268,7 +272,7 @@ def test_the_command_writes_a_verified_model_and_tells_what_it_found(tmp_path: P
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == {
         "nodes": {"before": 6, "after": 3},
-        "composites": {"conv_bias_relu": 2, "conv_bias_relu_2": 1},
+        "composites": {"conv2d_bias_relu": 2, "conv2d_bias_relu_2": 1},
         "runtime": "none",
         "opaque": {},
     }

@@ -95,19 +95,22 @@ def quantized_dense() -> Any:
 
 
 BIAS = var("b", 8)
+MISH = (lambda y: y * relay.tanh(relay.log(relay.exp(y) + const(1.0))))(conv(bias=BIAS))
 SWISH = (lambda y: y * relay.sigmoid(y))(conv(bias=BIAS))
 
 
 @pytest.mark.parametrize(
     ("body", "name"),
     [
-        (nn.relu(conv(bias=BIAS)), "dnnl.conv_bias_relu"),
-        (conv(bias=BIAS), "dnnl.conv_bias"),
-        (nn.relu(conv() + var("b", 8, 1, 1)), "dnnl.conv_bias_relu"),
-        (nn.relu(conv(bias=BIAS) + X), "dnnl.conv_bias_sum_relu"),
-        (nn.relu(conv() + X), "dnnl.conv_sum_relu"),
-        (relay.clip(conv(), 0.0, 6.0), "dnnl.conv_clip"),
-        (SWISH, "dnnl.conv_bias_swish"),
+        (nn.relu(conv(bias=BIAS)), "dnnl.conv2d_bias_relu"),
+        (conv(bias=BIAS), "dnnl.conv2d_bias"),
+        (nn.relu(conv() + var("b", 8, 1, 1)), "dnnl.conv2d_bias_relu"),
+        (nn.relu(conv(bias=BIAS) + X), "dnnl.conv2d_bias_sum_relu"),
+        (nn.relu(conv() + X), "dnnl.conv2d_sum_relu"),
+        (relay.clip(conv(), 0.0, 6.0), "dnnl.conv2d_clip"),
+        (SWISH, "dnnl.conv2d_bias_swish"),
+        (MISH, "dnnl.conv2d_bias_mish"),
+        (nn.relu(nn.conv2d_transpose(X, var("w", 8, 8, 3, 3))), "dnnl.deconv2d_relu"),
         (gelu_by_erf(dense()), "dnnl.dense_bias_gelu"),
         (nn.gelu(dense()), "dnnl.dense_bias_gelu"),
         (nn.batch_matmul(var("p", 2, 3, 4), var("q", 2, 5, 4)) + var("r", 5), "dnnl.matmul_bias"),
@@ -132,6 +135,7 @@ def test_what_the_cpu_library_takes(body, name):
         (layer_norm(M), ["tensorrt.layer_norm_written_out"]),
         (nn.softmax(dense()), ["tensorrt.nn.dense_bias", "tensorrt.nn.softmax"]),
         (relay.concatenate((X, X), axis=1), ["tensorrt.concatenate"]),
+        (relay.split(X, 2, axis=1)[1], ["tensorrt.split"]),
     ],
 )
 def test_what_the_accelerator_takes(body, names):
@@ -142,7 +146,7 @@ def test_what_the_accelerator_takes(body, names):
 @pytest.mark.parametrize(
     ("body", "target", "names"),
     [
-        (conv() + var("b", 1, 8, 6, 6), "dnnl", ["dnnl.conv_sum"]),  # no bias: one number for each element
+        (conv() + var("b", 1, 8, 6, 6), "dnnl", ["dnnl.conv2d_sum"]),  # no bias: one number for each element
         (nn.relu(nn.dense(var("x", 4, 8, dtype="float64"), var("w", 8, 8, dtype="float64"))), "dnnl", []),
         (nn.softmax(M, axis=0), "tensorrt", []),
         (nn.relu(var("x", 4, 8, dtype="float64")), "tensorrt", []),
@@ -153,6 +157,34 @@ def test_what_the_accelerator_takes(body, names):
 def test_what_the_checks_refuse(body, target, names):
     assert merged(body, target) == names
     assert composites(competing(body, target).module) == names
+
+
+def names_of(target: str) -> set[str]:
+    return {name for name, _, _ in get_pattern_table(target)}
+
+
+def test_code_generators_find_the_composites_of_the_cpu_library_by_the_names_of_tvm():
+    eltwise = ("relu", "tanh", "sigmoid", "clip", "gelu", "swish", "mish")
+    primitives = ("conv1d", "conv2d", "conv3d", "deconv2d", "deconv3d", "dense")
+    followed = {f"dnnl.{each}{bias}_{last}" for each in primitives for bias in ("", "_bias") for last in eltwise}
+    others = {"conv2d_bias_sum_relu", "conv2d_bias_sum", "dense_bias_sum", "qnn.conv2d", "qnn.dense"}
+    expected = followed | {f"dnnl.{each}_bias" for each in primitives} | {f"dnnl.{each}" for each in others}
+    assert expected <= names_of("dnnl")
+
+
+def test_code_generators_find_the_composites_of_the_accelerator_by_the_names_of_tvm():
+    of_networks = """
+        conv1d conv2d conv3d conv2d_transpose conv3d_transpose dense bias_add batch_matmul relu leaky_relu pad
+        batch_flatten softmax layer_norm batch_norm max_pool2d avg_pool2d max_pool3d avg_pool3d global_max_pool2d
+        global_avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d"""
+    of_tensors = """
+        add subtract multiply divide power maximum minimum sigmoid tanh exp log sqrt abs negative clip sin cos atan
+        ceil floor erf sum prod max min mean concatenate split squeeze expand_dims layout_transform transpose reshape
+        strided_slice"""
+    expected = {f"tensorrt.nn.{each}" for each in of_networks.split()} | {
+        f"tensorrt.{each}" for each in of_tensors.split()
+    }
+    assert expected <= names_of("tensorrt")
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -211,5 +243,5 @@ def _slow() -> Any:
 
 
 def test_tables_are_made_of_their_parts():
-    assert {name for name, _, _ in dnnl.product_entries("conv")} >= {"dnnl.conv_bias", "dnnl.conv_bias_sum_gelu"}
+    assert {name for name, _, _ in dnnl.product_entries("conv2d")} >= {"dnnl.conv2d_bias", "dnnl.conv2d_bias_sum_gelu"}
     assert {name for name, _, _ in tensorrt.singles()} >= {"tensorrt.nn.conv2d", "tensorrt.concatenate"}

@@ -2,7 +2,7 @@
 
 A product (convolution, transposed convolution, dense layer or matrix product) takes a bias, the sum with another
 tensor and an activation along; GELU, layer normalization and chains of quantized operators are kernels of their own.
-The names and parts follow oneDNN's primitives and post-operations.
+The names are those that TVM gives them: the primitive, then what follows it, as in ``dnnl.conv2d_bias_sum_relu``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from eqsat.relay.ty import TensorType
 FLOATS = ("float32", "bfloat16", "float16")
 
 PRODUCTS = {
-    "conv": ("nn.conv1d", "nn.conv2d", "nn.conv3d"),
-    "deconv": ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"),
+    **{f"conv{rank}d": (f"nn.conv{rank}d",) for rank in (1, 2, 3)},
+    **{f"deconv{rank}d": (f"nn.conv{rank}d_transpose",) for rank in (1, 2, 3)},
     "dense": ("nn.dense",),
     "matmul": ("nn.matmul", "nn.batch_matmul"),
 }
@@ -38,8 +38,22 @@ PRODUCTS = {
 
 SINGLE = (
     *(name for names in PRODUCTS.values() for name in names),
-    *("nn.relu", "tanh", "sigmoid", "clip", "nn.gelu", "nn.softmax", "add", "multiply", "nn.layer_norm"),
-    *("nn.max_pool2d", "nn.avg_pool2d", "nn.global_avg_pool2d", "nn.global_max_pool2d", "nn.batch_norm", "concatenate"),
+    *(
+        "nn.relu",
+        "nn.leaky_relu",
+        "tanh",
+        "sigmoid",
+        "clip",
+        "nn.gelu",
+        "nn.softmax",
+        "abs",
+        "exp",
+        "log",
+        "sqrt",
+        "round",
+    ),
+    *("add", "multiply", "nn.max_pool2d", "nn.avg_pool2d", "nn.global_avg_pool2d", "nn.global_max_pool2d"),
+    *("nn.max_pool3d", "nn.avg_pool3d", "nn.batch_norm", "nn.layer_norm", "concatenate"),
 )
 """Operators that are offloaded alone too."""
 

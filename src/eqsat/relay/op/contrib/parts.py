@@ -14,7 +14,7 @@ from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.matcher import Matcher
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.op.op import register_op_attr
-from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 
 Entry: TypeAlias = tuple[str, DFPattern, Callable[[Expr], bool]]
 
@@ -28,9 +28,17 @@ ACTIVATIONS: dict[str, Callable[[DFPattern], DFPattern]] = {
     "sigmoid": lambda x: is_op("sigmoid")(x),
     "gelu": lambda x: is_op("nn.gelu")(x) | gelu_by_erf(x),
     "swish": lambda x: is_op("multiply")(x, is_op("sigmoid")(x)),
+    "mish": lambda x: is_op("multiply")(
+        x, is_op("tanh")(is_op("log")(is_op("add")(is_op("exp")(x), scalar_near(1.0))))
+    ),
     "hardswish": lambda x: is_op("hardswish")(x),
 }
 """Name of an activation -> the patterns of it, over what it is applied to."""
+
+
+def _softplus(x: DFPattern) -> DFPattern:
+    """log(exp x + 1)."""
+    return is_op("log")(is_op("add")(is_op("exp")(x), scalar_near(1.0)))
 
 
 def entry(name: str, pattern: DFPattern, *conditions: Condition) -> Entry:
@@ -115,7 +123,14 @@ def of_shape_of(addend: DFPattern) -> Condition:
 
 def of_dtypes(*dtypes: str) -> Condition:
     """Condition: the result is a tensor, or tuple whose first field is one, of one of ``dtypes``."""
-    return lambda root, bound: isinstance(ty := root._checked_type, TensorType) and ty.dtype in dtypes
+    return lambda root, bound: (ty := tensor_of(root)) is not None and ty.dtype in dtypes
+
+
+def tensor_of(root: Expr) -> TensorType | None:
+    """The type of a tensor, or of the first field of a tuple; None of anything else."""
+    ty = root._checked_type
+    first = ty.fields[0] if isinstance(ty, TupleType) and ty.fields else ty
+    return first if isinstance(first, TensorType) else None
 
 
 def product_entry(

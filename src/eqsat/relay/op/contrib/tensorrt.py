@@ -1,7 +1,8 @@
 """What an accelerator in the manner of TensorRT computes in one call (``tensorrt``).
 
-Every operator it knows is a composite of its own, so that whole regions can be offloaded; products fuse with bias and
-activation, elementwise operators with each other, and attention is one kernel. Shapes must be known, images NCHW.
+Every operator it knows is a composite of its own, named ``tensorrt.<operator>`` as in TVM, so that whole regions can be
+offloaded; beyond TVM's table, products fuse with bias and activation, elementwise operators with each other, and
+attention is one kernel. Shapes must be known, images NCHW.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from eqsat.relay.op.contrib.parts import (
     layer_norm_written_out,
     of_dtypes,
     product_entry,
+    tensor_of,
 )
 from eqsat.relay.op.contrib.register import register_pattern_table
 from eqsat.relay.ty import is_static
@@ -28,19 +30,29 @@ DTYPES = ("float32", "float16", "int8")
 
 UNARY = (
     *("nn.relu", "sigmoid", "tanh", "clip", "nn.leaky_relu", "exp", "log", "sqrt", "abs", "negative", "erf"),
-    *("nn.gelu", "hardswish", "ceil", "floor"),
+    *("nn.gelu", "hardswish", "ceil", "floor", "sin", "cos", "atan"),
 )
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")
 REDUCTIONS = ("sum", "mean", "max", "min", "prod")
-POOLS = ("nn.max_pool2d", "nn.avg_pool2d", "nn.global_max_pool2d", "nn.global_avg_pool2d", "nn.adaptive_avg_pool2d")
-MOVES = ("transpose", "reshape", "squeeze", "expand_dims", "strided_slice", "nn.pad", "nn.batch_flatten")
-PRODUCTS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "nn.dense", "nn.batch_matmul")
+POOLS = (
+    *("nn.max_pool2d", "nn.avg_pool2d", "nn.max_pool3d", "nn.avg_pool3d", "nn.global_max_pool2d"),
+    *("nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d"),
+)
+MOVES = (
+    *("transpose", "reshape", "squeeze", "expand_dims", "strided_slice", "nn.pad", "nn.batch_flatten", "split"),
+    "layout_transform",
+)
+PRODUCTS = (
+    *("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.dense"),
+    "nn.batch_matmul",
+)
 FUSED = ("relu", "clip", "sigmoid", "tanh", "gelu", "swish")
 
 
 def is_runnable(root: Expr, bound: dict[DFPattern, Expr]) -> bool:
     """Condition: shapes are known, of at most 8 dimensions, and layouts those of NCHW images."""
-    if not is_static(root._checked_type) or len(root._checked_type.shape) > 8:
+    ty = tensor_of(root)
+    if not is_static(ty) or len(ty.shape) > 8:
         return False
     layouts = [attribute(node, name, "NC") for node in bound.values() for name in ("data_layout", "layout")]
     return all(str(layout).startswith("NC") for layout in layouts)
