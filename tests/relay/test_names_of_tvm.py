@@ -31,6 +31,8 @@ def test_names_that_programs_for_relay_use() -> None:
 
 
 def test_modules_of_tvm_that_tables_of_external_compilers_import() -> None:
+    from eqsat.ir.container import Array
+    from eqsat.ir.tensor_type import TensorType
     from eqsat.relay.analysis import analysis
     from eqsat.runtime import NDArray
     from eqsat.tir.expr import Any, SizeVar
@@ -38,6 +40,8 @@ def test_modules_of_tvm_that_tables_of_external_compilers_import() -> None:
     call = relay.nn.relu(relay.var("x", shape=(SizeVar("n", "int32"), 2)))
     typed = relay.transform.InferType()(eqsat.IRModule.from_expr(call))["main"].body
     assert isinstance(typed.op, eqsat.tir.op.Op)
+    assert isinstance(typed.args, Array)
+    assert isinstance(typed.checked_type, TensorType)
     assert isinstance(typed.checked_type.shape[0], Any)
     assert analysis.free_vars(call) == [call.args[0]]
     assert isinstance(eqsat.nd.array([1.0]), NDArray)

@@ -1,6 +1,7 @@
 """The names that TVM's users take from ``tvm.ir``."""
 
-from eqsat.ir import module, op, transform
+from eqsat.ir import container, module, op, tensor_type, transform
+from eqsat.ir.container import Array, Map
 from eqsat.ir.node import load_json, make_node, save_json
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Expr as RelayExpr
@@ -21,12 +22,14 @@ from eqsat.relay.ty import (
 )
 
 __all__ = [
+    "Array",
     "Attrs",
     "FuncType",
     "GlobalTypeVar",
     "GlobalVar",
     "IRModule",
     "IncompleteType",
+    "Map",
     "Op",
     "RefType",
     "RelayExpr",
@@ -36,6 +39,7 @@ __all__ = [
     "TypeCall",
     "TypeVar",
     "assert_structural_equal",
+    "container",
     "load_json",
     "make_node",
     "module",
@@ -44,5 +48,6 @@ __all__ = [
     "save_json",
     "structural_equal",
     "structural_hash",
+    "tensor_type",
     "transform",
 ]

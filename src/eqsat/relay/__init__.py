@@ -22,6 +22,7 @@ from eqsat.relay.adt import (
     Clause,
     Constructor,
     Match,
+    Pattern,
     PatternConstructor,
     PatternTuple,
     PatternVar,
@@ -70,7 +71,7 @@ from eqsat.relay.viz import viz
 __all__ = [
     "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
     "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "Let", "Match", "Op",
-    "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefType",
+    "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefType",
     "RefWrite", "ScopeBuilder", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "Type",
     "TypeCall", "TypeData", "TypeVar", "Var", "adt", "analysis", "bind", "build_module", "const", "dataflow_pattern",
     "expr", "expr_functor", "fromtext", "function", "interpreter", "op", "parse", "parse_expr", "scalar_type",
