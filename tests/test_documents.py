@@ -17,6 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from eqsat.cli import cli
+from eqsat.relay.expr import Op
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -46,6 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "models").mkdir()
     (tmp_path / "graph.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Op, "_registry", dict(Op._registry))  # programs add operators
     return tmp_path
 
 

@@ -22,7 +22,7 @@ LAYERS = [
     ["eqsat.rules"],
     ["eqsat.composites", "eqsat.layers", "eqsat.orders", "eqsat.pipeline"],
     ["eqsat.error", "eqsat.ir", "eqsat.parser", "eqsat.tir", "eqsat.transform"],
-    ["eqsat.onnx"],
+    ["eqsat.frontend", "eqsat.onnx"],
     ["eqsat.cli", "eqsat.report_page"],
 ]
 """Modules and packages, lowest layer first. A module belongs to the layer of the longest name that its own begins with,

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from eqsat import _ffi as _ffi
-from eqsat import error, ir, nd, parser, relay, runtime, support, target, tir, transform
+from eqsat import error, frontend, ir, nd, parser, relay, runtime, support, target, tir, transform
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
 from eqsat.errors import EqsatError
@@ -44,6 +44,7 @@ __all__ = [
     "device",
     "error",
     "extract",
+    "frontend",
     "get_global_func",
     "ir",
     "nd",

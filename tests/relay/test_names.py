@@ -12,8 +12,8 @@ from eqsat import relay
 from eqsat.relay.op import dyn, image, nn, qnn, vision
 
 PACKAGES = {
-    "adt", "analysis", "annotation", "build_module", "dataflow_pattern", "expr", "expr_functor", "function", "image",
-    "interpreter", "nn", "op", "qnn", "scope_builder", "testing", "transform", "ty", "vision",
+    "adt", "analysis", "annotation", "build_module", "dataflow_pattern", "expr", "expr_functor", "frontend", "function",
+    "image", "interpreter", "nn", "op", "qnn", "scope_builder", "testing", "transform", "ty", "vision",
 }  # fmt: skip
 
 

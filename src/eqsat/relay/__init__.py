@@ -9,6 +9,7 @@ from eqsat.relay import (
     dataflow_pattern,
     expr,
     expr_functor,
+    frontend,
     function,
     interpreter,
     op,
@@ -74,8 +75,8 @@ __all__ = [
     "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefType",
     "RefWrite", "ScopeBuilder", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "Type",
     "TypeCall", "TypeData", "TypeVar", "Var", "adt", "analysis", "bind", "build_module", "const", "dataflow_pattern",
-    "expr", "expr_functor", "fromtext", "function", "interpreter", "op", "parse", "parse_expr", "scalar_type",
-    "scope_builder", "testing", "transform", "ty", "var", "viz",
+    "expr", "expr_functor", "fromtext", "frontend", "function", "interpreter", "op", "parse", "parse_expr",
+    "scalar_type", "scope_builder", "testing", "transform", "ty", "var", "viz",
 ]  # fmt: skip
 # ``from eqsat.relay import *`` leaves Python's own ``abs``, ``max`` and so on as they are
 __all__ += sorted(set(op.__all__) - set(dir(builtins)))
