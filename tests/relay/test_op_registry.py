@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import eqsat
 from eqsat import relay
 from eqsat.errors import ArgumentError, OperatorError, TypeCheckError
 from eqsat.ir import structural_equal
@@ -80,6 +81,45 @@ def test_attributes_by_position_as_in_relay() -> None:
     assert relay.nn.max_pool2d(x, (2, 2), (2, 2)).attrs.strides == (2, 2)
     assert relay.split(x, 3, 1).astuple().attrs.indices_or_sections == 3
     assert relay.nn.pad(x, ((0, 0), (1, 1))).attrs.pad_width == ((0, 0), (1, 1))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        relay.nn.relu,
+        lambda parts: tensor(2) + parts,
+        lambda parts: relay.Function([], parts),
+        lambda parts: relay.Tuple([parts]),
+        lambda parts: relay.Call(relay.op.get("nn.relu"), [parts]),
+        lambda parts: relay.concatenate([parts], 0),
+        eqsat.saturate,
+    ],
+)
+def test_several_outputs_are_no_expression(use: Any) -> None:
+    parts = relay.split(tensor(4), 2)
+    with pytest.raises(ArgumentError, match=r"use \.astuple\(\) for all outputs, or \[i\] for one of them"):
+        use(parts)
+    with pytest.raises(AttributeError, match=r"no attribute 'args': use \.astuple\(\)"):
+        _ = parts.args
+
+
+def test_variables_are_shown_with_their_types() -> None:
+    assert repr(relay.var("x", shape=(2, 3))) == "Var(x, ty=Tensor[(2, 3), float32])"
+    assert repr(relay.var("x")) == "Var(x)"
+    assert repr(relay.GlobalVar("main")) == "GlobalVar(main)"
+    with pytest.raises(ArgumentError, match=r"a parameter of a Function must be a Var, not GlobalVar\(f\)"):
+        relay.Function([relay.GlobalVar("f")], tensor())  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested"),
+    [("nn.nope", None), ("nn.rleu", "nn.relu"), ("relu", "nn.relu"), ("nn.add", "add"), ("ad", "add"), ("x.y", None)],
+)
+def test_names_that_are_spelled_nearly_so_are_suggested(name: str, suggested: str | None) -> None:
+    with pytest.raises(OperatorError) as raised:
+        relay.op.get(name)
+    ending = "" if suggested is None else f"; did you mean {suggested!r}?"
+    assert str(raised.value) == f"there is no operator {name!r}{ending}"
 
 
 def test_wrong_attributes_are_named() -> None:

@@ -69,6 +69,16 @@ class TestSharing:
         v = relay.var("v")
         assert not equal(relay.Let(v, relay.nn.relu(X), v + v), relay.nn.relu(X) + relay.nn.relu(X))
 
+    def test_the_hash_sees_sharing_where_it_counts(self) -> None:
+        relu = relay.nn.relu(X)
+        assert ir.structural_hash(relu + relu) != ir.structural_hash(relay.nn.relu(X) + relay.nn.relu(X))
+        pair = relay.Tuple([X, relu])
+        first = relay.TupleGetItem(pair, 0)
+        shared, apart = first + first, relay.TupleGetItem(pair, 0) + relay.TupleGetItem(pair, 0)
+        assert ir.structural_hash(shared * relu) == ir.structural_hash(apart * relu)
+        one = relay.const(1.0)
+        assert ir.structural_hash(one + one) == ir.structural_hash(relay.const(1.0) + relay.const(1.0))
+
     def test_constants_projections_and_empty_tuples_are_values(self) -> None:
         one = relay.const(1.0)
         assert equal(one + one, relay.const(1.0) + relay.const(1.0))

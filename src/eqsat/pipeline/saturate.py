@@ -19,7 +19,7 @@ from eqsat.egraph.typecheck import check_types
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
-from eqsat.relay.expr import Expr, Function
+from eqsat.relay.expr import Expr, Function, expression_hint
 from eqsat.relay.infer import infer_module_types, infer_types, unknown_sizes
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import Type
@@ -177,7 +177,8 @@ def bodies_of(source: Expr | IRModule) -> list[Body]:
         functions = [(variable.name_hint, function) for variable, function in typed.functions.items()]
         roots = [(name, function, types[name]) for name, function in functions if is_open(function)]
     elif not isinstance(source, Expr):
-        raise ArgumentError(f"saturate takes an expression, function or IRModule, not {source!r}")
+        given = f"{source!r}{expression_hint(source)}"
+        raise ArgumentError(f"saturate takes an expression, function or IRModule, not {given}")
     elif not isinstance(source, Function) or is_open(source):
         roots = [(None, source, infer_types(source, names=unknown_sizes()))]
     bodies = []

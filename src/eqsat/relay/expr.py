@@ -49,6 +49,7 @@ class Expr(Printable):
     span: Any
 
     def _init(self, children: tuple[Expr, ...] = (), span: Any = None) -> None:
+        _require_exprs(self, children)
         self._checked_type = None
         self._children = children
         self.span = span
@@ -176,6 +177,9 @@ class Var(Expr):
     def payload(self) -> Hashable:
         return self
 
+    def __repr__(self) -> str:
+        return f"Var({self.name_hint}{'' if self.type_annotation is None else f', ty={self.type_annotation}'})"
+
 
 class GlobalVar(Expr):
     """A reference to a function of the module."""
@@ -190,6 +194,9 @@ class GlobalVar(Expr):
     @property
     def payload(self) -> Hashable:
         return self.name_hint
+
+    def __repr__(self) -> str:
+        return f"GlobalVar({self.name_hint})"
 
 
 class Constant(Expr):
@@ -376,6 +383,7 @@ class Call(Expr):
     ):
         self.op = op
         self.args = tuple(args)
+        _require_exprs(self, self.args)
         self._checked_type = None  # not by _init: calls are made by the hundred thousand
         self._children = (op, *self.args)
         self.span = span
@@ -461,12 +469,12 @@ class Function(Expr):
         span: Any = None,
     ):
         self.params = tuple(params)
-        self._init((*self.params, body), span)
         for param in self.params:
             if not isinstance(param, Var):
                 raise ArgumentError(f"a parameter of a Function must be a Var, not {param!r}")
         if not isinstance(body, Expr):
-            raise ArgumentError(f"the body of a Function must be an expression, not {body!r}")
+            raise ArgumentError(f"the body of a Function must be an expression, not {body!r}{expression_hint(body)}")
+        self._init((*self.params, body), span)
         self.body = body
         self.ret_type = ret_type
         self.type_params = tuple(type_params or ())
@@ -567,6 +575,12 @@ class TupleWrapper:
     def __len__(self) -> int:
         return self.size
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a TupleWrapper has no attribute {name!r}{expression_hint(self)}")
+
+    def __repr__(self) -> str:
+        return f"<TupleWrapper of {self.size} outputs>"
+
 
 def call_op(name: str, *args: Any) -> Any:
     """A call of operator ``name`` without attributes; a pattern or template when an argument is one."""
@@ -585,9 +599,25 @@ def build_foreign(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], foreign
     """
     build = getattr(foreign, "build_call", None)
     if build is None:
-        hint = "convert it with relay.const first" if isinstance(foreign, (int, float, np.ndarray)) else "give an Expr"
-        raise ArgumentError(f"argument {foreign!r} of {op.name} is not an expression: {hint}")
+        hint = expression_hint(foreign) or ": give an Expr"
+        raise ArgumentError(f"argument {foreign!r} of {op.name} is not an expression{hint}")
     return build(op, args, attrs)
+
+
+def _require_exprs(node: Expr, children: Sequence[object]) -> None:
+    for child in children:
+        if not isinstance(child, Expr):
+            what = f"a {type(node).__name__} is made of expressions"
+            raise ArgumentError(f"{what}, not {child!r}{expression_hint(child)}")
+
+
+def expression_hint(given: object) -> str:
+    """Return what to do with what is given where an expression is meant, for the end of a message."""
+    if isinstance(given, TupleWrapper):
+        return ": use .astuple() for all outputs, or [i] for one of them"
+    if isinstance(given, (int, float, np.generic, np.ndarray, NDArray)):
+        return ": convert it with relay.const first"
+    return ': give one of its functions, such as mod["main"]' if hasattr(given, "get_global_vars") else ""
 
 
 def var(
@@ -641,7 +671,12 @@ def const(value: Any, dtype: str | TensorType | None = None) -> Constant:
 
 
 def _did_you_mean(name: str) -> str:
-    close = get_close_matches(name, Op._registry, n=1)
+    """Return the end of a message: an operator of another family spelled just so, or of the same nearly so."""
+    family, _, stem = name.rpartition(".")
+    parted = {op: op.rpartition(".")[::2] for op in Op._registry}
+    close = [op for op, (_, other) in parted.items() if other == stem]
+    relatives = {other: op for op, (of, other) in parted.items() if of == family}
+    close += [relatives[each] for each in get_close_matches(stem, relatives, n=1)]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -140,7 +140,7 @@ def callees_first(module: IRModule) -> list[GlobalVar]:
         used = [node.name_hint for node in post_order(module[name]) if isinstance(node, GlobalVar)]
         return [callee for callee in used if callee in module]
 
-    names = children_first([variable.name_hint for variable in module.get_global_vars()], callees)
+    names = children_first([variable.name_hint for variable in module.functions], callees)
     return [module.get_global_var(name) for name in names]
 
 

@@ -70,8 +70,8 @@ class IRModule(Printable):
         return (definition.header, *definition.constructors)
 
     def get_global_vars(self) -> list[GlobalVar]:
-        """The GlobalVars of all functions, in the order they were added."""
-        return list(self._globals.values())
+        """The GlobalVars of all functions, sorted by name."""
+        return [self._globals[name] for name in sorted(self._globals)]
 
     def get_global_var(self, name: str) -> GlobalVar:
         """The GlobalVar of function ``name``."""

@@ -134,7 +134,7 @@ class _Comparison:
             reason = self._shared(variable, other) if bound else self._compare(variable, other, True)
             if reason is not None:
                 return reason
-        if kind not in _BY_VALUE and not (kind is Tuple and not left.fields):
+        if not _is_by_value(left):
             self._pair(left, right)
         return None
 
@@ -161,6 +161,11 @@ def _definitions(module: IRModule) -> dict[str, object]:
 
 
 _BY_VALUE = frozenset({Constant, Constructor, TupleGetItem, Op})
+
+
+def _is_by_value(node: Expr) -> bool:
+    """Whether it makes no difference if a node is shared."""
+    return type(node) in _BY_VALUE or (type(node) is Tuple and not node.children())
 
 
 def _operator(node: Expr) -> Op | None:
@@ -275,15 +280,23 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
 def _hash_graph(root: Expr, map_free_vars: bool) -> int:
     free = frozenset() if map_free_vars else frozenset(free_vars(root))
     numbers: dict[Id, int] = {}
-    hashes: dict[Expr, int] = {}
+    places: dict[Expr, int] = {}  # of a node among those that may be shared, or its digest where sharing does not count
+    shareable = 0
+    state = hashlib.blake2b(digest_size=8)
     for node in post_order(root):
         number = None
         if isinstance(node, Var):
             number = id(node.vid) if node in free else numbers.setdefault(node.vid, len(numbers))
-        children = [hashes[child] for child in node.children()]
+        children = [places[child] for child in node.children()]
         fields = [_hashable(value) for _, value in _fields(node) if value is not None]
-        hashes[node] = _digest((type(node).__name__, number, fields, children))
-    return hashes[root]
+        described = (type(node).__name__, number, fields, children)
+        if _is_by_value(node):
+            places[node] = _digest(described)
+        else:
+            places[node] = shareable = shareable + 1
+            state.update(repr(described).encode())
+    state.update(repr(places[root]).encode())
+    return int.from_bytes(state.digest())
 
 
 def _hashable(value: Any) -> object:

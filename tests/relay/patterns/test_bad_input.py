@@ -137,6 +137,14 @@ class TestCallbacks:
         with pytest.raises(RewriteError, match="works on expressions"):
             rewrite(Recorder(wildcard()), "x")
 
+    def test_a_module_has_functions(self) -> None:
+        module = relay.IRModule.from_expr(relay.tanh(X))
+        with pytest.raises(RewriteError, match=r'not .*: give one of its functions, such as mod\["main"\]'):
+            rewrite(Recorder(wildcard()), module)  # type: ignore[arg-type]
+        for use in (is_op("tanh")(None).partition, is_op("tanh")(None).match):
+            with pytest.raises(PatternError, match=r'give one of its functions, such as mod\["main"\]'):
+                use(module)  # type: ignore[operator]
+
     def test_exceptions_of_a_callback_pass_through_and_nothing_is_changed(self) -> None:
         def fail(*_: Any) -> Any:
             raise ZeroDivisionError

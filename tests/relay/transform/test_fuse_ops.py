@@ -56,6 +56,12 @@ def test_groups(build, groups):
     assert_same_values(mod, transform.FuseOps()(mod))
 
 
+def test_a_mark_that_stops_fusion_goes():
+    body = exp(relay.annotation.stop_fusion(relay.annotation.stop_fusion(tanh(image()))))
+    calls = called_ops(transform.FuseOps()(module(body))["main"])
+    assert sorted(calls) == ["exp", "tanh"]
+
+
 def test_projections_of_a_split_are_fused_with_it():
     parts = relay.split(image(), 2, axis=1)
     assert fused(module(relay.add(parts[0], parts[1]))) == [["split", "add"]]

@@ -30,7 +30,7 @@ from eqsat.relay.dataflow_pattern.language import (
     implements_method,
     pattern_of,
 )
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var, expression_hint
 from eqsat.relay.structural import structural_equal
 
 Goals: TypeAlias = Any  # (action, x, y, rest) or None at the end; mypy has no recursive tuples of this kind
@@ -412,5 +412,5 @@ def _action_of(cls: type[DFPattern]) -> Callable[..., Goals]:
 def match(pattern: DFPattern, expr: Expr) -> bool:
     """Whether ``pattern`` matches ``expr``; users of nodes outside of ``expr`` do not count."""
     if not isinstance(expr, Expr):
-        raise PatternError(f"a pattern matches expressions, not {expr!r}")
+        raise PatternError(f"a pattern matches expressions, not {expr!r}{expression_hint(expr)}")
     return Matcher(pattern_of(pattern), DataflowGraph(expr)).match(expr)

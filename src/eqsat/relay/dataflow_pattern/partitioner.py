@@ -15,7 +15,7 @@ from eqsat.relay.dataflow_pattern.analysis import analyse
 from eqsat.relay.dataflow_pattern.graph import BINDERS, DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import PARTITIONED, Group, find_groups
 from eqsat.relay.dataflow_pattern.language import DFPattern, FunctionPattern, implements_method
-from eqsat.relay.expr import Call, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var, expression_hint
 from eqsat.relay.visitor import post_order, rebuild, substitute
 
 
@@ -42,7 +42,8 @@ def partition(
         PatternError: the check gives neither a bool nor an int.
     """
     if not isinstance(pattern, DFPattern) or not isinstance(expr, Expr):
-        raise PatternError(f"partition needs a pattern and an expression, not {pattern!r} and {expr!r}")
+        given = f"{pattern!r} and {expr!r}{expression_hint(expr)}"
+        raise PatternError(f"partition needs a pattern and an expression, not {given}")
     if isinstance(pattern, FunctionPattern):
         warnings.warn("Partioning a Function that isn't called doesn't make sense, skipping", stacklevel=2)
         return expr

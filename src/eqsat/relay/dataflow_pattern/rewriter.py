@@ -11,7 +11,7 @@ from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import Group, find_groups
 from eqsat.relay.dataflow_pattern.language import DFPattern
 from eqsat.relay.dataflow_pattern.matcher import NodeMap
-from eqsat.relay.expr import Expr, TupleWrapper
+from eqsat.relay.expr import Expr, TupleWrapper, expression_hint
 from eqsat.relay.infer import infer_type
 from eqsat.relay.module import IRModule
 from eqsat.relay.structural import structural_equal
@@ -74,7 +74,7 @@ def rewrite(
     for callback in active:
         _pattern_of(callback)
     if not isinstance(expr, Expr):
-        raise RewriteError(f"rewrite works on expressions, not {expr!r}")
+        raise RewriteError(f"rewrite works on expressions, not {expr!r}{expression_hint(expr)}")
     limit = _GROWTH_FREE + _GROWTH_LIMIT * len(DataflowGraph(expr).order)
     for _ in range(PASS_LIMIT):
         before = expr

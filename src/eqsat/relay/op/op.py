@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsat.errors import ArgumentError, OperatorError
 from eqsat.relay.attrs import Attrs, normalize
-from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleWrapper, build_foreign, const
+from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleWrapper, build_foreign, const, expression_hint
 from eqsat.relay.op.types import broadcast, same_type
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Dim, Type
@@ -359,6 +359,7 @@ def tuple_of(fields: Any, own: bool = False) -> Any:
         if not isinstance(field, Expr):
             build = getattr(field, "build_tuple", None)
             if build is None:
-                raise ArgumentError(f"a field of a tuple argument must be an expression, not {field!r}")
+                given = f"{field!r}{expression_hint(field)}"
+                raise ArgumentError(f"a field of a tuple argument must be an expression, not {given}")
             return build(fields)
     return Tuple(fields)

@@ -12,6 +12,9 @@ from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo
 from eqsat.relay.transform.fusion_graph import FusionGraph
 from eqsat.relay.visitor import post_order, rebuild
 
+STOP_FUSION = Op.get("annotation.stop_fusion")
+"""What marks a value that is not fused with what uses it. The mark goes once operators are fused."""
+
 MAX_FUSED = 256
 """How many operators a group may hold unless ``relay.FuseOps.max_depth`` says otherwise."""
 
@@ -142,6 +145,8 @@ class _Fuser:
         return self.new[function]
 
     def _visit(self, node: Expr) -> Expr:
+        if isinstance(node, Call) and node.op is STOP_FUSION:
+            return self.new[node.args[0]]
         is_run = isinstance(node, Call) and isinstance(node.op, Op) and not node.op.get_attr("TNonComputational")
         if not is_run and not isinstance(node, (Tuple, TupleGetItem)):
             return rebuild(node, self.new)
