@@ -8,6 +8,7 @@ from eqsat import error, frontend, ir, nd, parser, relay, runtime, support, targ
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
 from eqsat.errors import EqsatError
+from eqsat.ir import instrument
 from eqsat.layers.optimize import EqualitySaturation, optimize
 from eqsat.nd import cpu, device
 from eqsat.orders.compare import OrderComparison, compare_orders
@@ -46,6 +47,7 @@ __all__ = [
     "extract",
     "frontend",
     "get_global_func",
+    "instrument",
     "ir",
     "nd",
     "optimize",

@@ -1,6 +1,6 @@
 """The names that TVM's users take from ``tvm.ir``."""
 
-from eqsat.ir import container, module, op, tensor_type, transform
+from eqsat.ir import container, instrument, module, op, tensor_type, transform
 from eqsat.ir.container import Array, Map
 from eqsat.ir.node import load_json, make_node, save_json
 from eqsat.relay.attrs import Attrs
@@ -40,6 +40,7 @@ __all__ = [
     "TypeVar",
     "assert_structural_equal",
     "container",
+    "instrument",
     "load_json",
     "make_node",
     "module",

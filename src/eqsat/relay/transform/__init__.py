@@ -16,10 +16,16 @@ from eqsat.relay.transform.base import (
     register_pass,
     registered_passes,
 )
+from eqsat.relay.transform.combine_parallel import (
+    CombineParallelBatchMatmul,
+    CombineParallelConv2D,
+    CombineParallelDense,
+)
 from eqsat.relay.transform.compiler_functions import (
     InlineCompilerFunctionsBoundTo,
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
 )
+from eqsat.relay.transform.dynamic_to_static import DynamicToStatic
 from eqsat.relay.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from eqsat.relay.transform.fold_constant import FoldConstant
 from eqsat.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
@@ -33,7 +39,8 @@ from eqsat.relay.transform.simplify import SimplifyExpr, SimplifyExprPostAlterOp
 from eqsat.relay.transform.write_out import CanonicalizeOps, SimplifyInference
 
 __all__ = [
-    "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "DeadCodeElimination", "DefuseOps",
+    "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CombineParallelBatchMatmul",
+    "CombineParallelConv2D", "CombineParallelDense", "DeadCodeElimination", "DefuseOps", "DynamicToStatic",
     "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps",
     "InferType", "InferTypeLocal", "Inline", "InlineCompilerFunctionsBoundTo", "MergeCompilerRegions", "MergeComposite",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext",

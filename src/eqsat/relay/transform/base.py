@@ -31,6 +31,40 @@ class PassInfo:
     required: tuple[str, ...] = ()
 
 
+class PassInstrument:
+    """What a :class:`PassContext` tells of its passes; subclasses override what they are interested in."""
+
+    def enter_pass_ctx(self) -> None:
+        """The context is entered."""
+
+    def exit_pass_ctx(self) -> None:
+        """The context is left."""
+
+    def should_run(self, mod: IRModule, info: PassInfo) -> bool:
+        """Say whether a pass may run; if an instrument is against it, the module stays as it is."""
+        return True
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """A pass is about to run on ``mod``."""
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """A pass has made ``mod``."""
+
+
+def checked_instruments(instruments: Iterable[PassInstrument] | None) -> tuple[PassInstrument, ...]:
+    """The instruments as a tuple; raises ArgumentError for what is none."""
+    found = tuple(instruments or ())
+    for instrument in found:
+        if not isinstance(instrument, PassInstrument):
+            hint = (
+                "; make it from its class"
+                if isinstance(instrument, type)
+                else "; decorate its class by pass_instrument"
+            )
+            raise ArgumentError(f"a PassContext takes pass instruments, not {instrument!r}{hint}")
+    return found
+
+
 _CONFIG_KINDS: dict[str, type] = {}
 
 
@@ -46,9 +80,11 @@ class PassContext:
         opt_level: a Sequential skips passes of a higher level.
         required_pass: names of passes that a Sequential runs whatever their level.
         disabled_pass: names of passes that a Sequential skips.
+        instruments: what is told of each pass, in order; see :mod:`eqsat.relay.transform.instrument`.
         config: options of single passes, such as ``{"relay.FuseOps.max_depth": 16}``.
 
     Raises:
+        ArgumentError: an instrument that is none.
         PassError: an option that no pass has, or whose value is of the wrong type.
     """
 
@@ -57,11 +93,13 @@ class PassContext:
         opt_level: int = 2,
         required_pass: Iterable[str] | None = None,
         disabled_pass: Iterable[str] | None = None,
+        instruments: Iterable[PassInstrument] | None = None,
         config: Mapping[str, Any] | None = None,
     ):
         self.opt_level = opt_level
         self.required_pass = tuple(required_pass or ())
         self.disabled_pass = tuple(disabled_pass or ())
+        self.instruments = checked_instruments(instruments)
         self.config = dict(config or {})
         for key, value in self.config.items():
             kind = _CONFIG_KINDS.get(key)
@@ -77,11 +115,38 @@ class PassContext:
         return info.name in self.required_pass or self.opt_level >= info.opt_level
 
     def __enter__(self) -> PassContext:
+        self._enter_instruments()
         _CONTEXTS.set((*_CONTEXTS.get(), self))
         return self
 
     def __exit__(self, *exception: object) -> None:
         _CONTEXTS.set(_CONTEXTS.get()[:-1])
+        self._leave_instruments()
+
+    def override_instruments(self, instruments: Iterable[PassInstrument] | None) -> None:
+        """Leave the instruments of this context, which is entered, and enter these in their place."""
+        self._leave_instruments()
+        self.instruments = checked_instruments(instruments)
+        self._enter_instruments()
+
+    def _enter_instruments(self) -> None:
+        """If one raises, those before it are left and the context keeps none."""
+        for count, instrument in enumerate(self.instruments):
+            try:
+                instrument.enter_pass_ctx()
+            except BaseException:
+                entered, self.instruments = self.instruments[:count], ()
+                for earlier in entered:
+                    earlier.exit_pass_ctx()
+                raise
+
+    def _leave_instruments(self) -> None:
+        try:
+            for instrument in self.instruments:
+                instrument.exit_pass_ctx()
+        except BaseException:
+            self.instruments = ()
+            raise
 
     @staticmethod
     def list_configs() -> dict[str, type]:
@@ -91,11 +156,10 @@ class PassContext:
     @staticmethod
     def current() -> PassContext:
         """The innermost context that is entered; one of level 2 when none is."""
-        entered = _CONTEXTS.get()
-        return entered[-1] if entered else PassContext()
+        return _CONTEXTS.get()[-1]
 
 
-_CONTEXTS: ContextVar[tuple[PassContext, ...]] = ContextVar("pass contexts", default=())
+_CONTEXTS: ContextVar[tuple[PassContext, ...]] = ContextVar("pass contexts", default=(PassContext(),))
 
 
 ModuleTransform = Callable[[IRModule, PassContext], IRModule]
@@ -115,13 +179,27 @@ class Pass:
         self.info = info
 
     def __call__(self, mod: IRModule) -> IRModule:
-        """Run the pass; raises ArgumentError for anything but a module, PassError when it gives none."""
+        """Run the pass, unless an instrument of the current context is against it.
+
+        Raises:
+            ArgumentError: it is given anything but a module.
+            PassError: it gives none.
+        """
         if not isinstance(mod, IRModule):
             hint = "; wrap it by IRModule.from_expr" if hasattr(mod, "children") else ""
             raise ArgumentError(f"pass {self.info.name} takes an IRModule, not {mod!r}{hint}")
-        result = self._transform(mod.copy(), PassContext.current())
+        context = PassContext.current()
+        instruments = context.instruments
+        answers = [instrument.should_run(mod, self.info) for instrument in instruments]
+        if not all(answers):
+            return mod
+        for instrument in instruments:
+            instrument.run_before_pass(mod, self.info)
+        result = self._transform(mod.copy(), context)
         if not isinstance(result, IRModule):
             raise PassError(f"pass {self.info.name} gave {result!r} instead of an IRModule")
+        for instrument in instruments:
+            instrument.run_after_pass(result, self.info)
         return result
 
     def __repr__(self) -> str:
