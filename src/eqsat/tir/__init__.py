@@ -1,6 +1,9 @@
 """The names that TVM's users take from ``tvm.tir``."""
 
+from eqsat.relay.transform.layouts.layout import Layout
 from eqsat.tir import expr, op
 from eqsat.tir.expr import Any, IntImm, SizeVar, Var
 
-__all__ = ["Any", "IntImm", "SizeVar", "Var", "expr", "op"]
+__all__ = ["Any", "IntImm", "Layout", "SizeVar", "Var", "expr", "layout", "op"]
+
+layout = Layout.parse

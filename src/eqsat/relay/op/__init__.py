@@ -18,6 +18,9 @@ from eqsat.relay.op.create import *  # noqa: F403
 from eqsat.relay.op.fixed_point import *  # noqa: F403
 from eqsat.relay.op.index import *  # noqa: F403
 from eqsat.relay.op.op import get as get
+from eqsat.relay.op.op import register_alter_op_layout as register_alter_op_layout
+from eqsat.relay.op.op import register_convert_op_layout as register_convert_op_layout
+from eqsat.relay.op.op import register_legalize as register_legalize
 from eqsat.relay.op.op import register_op_attr as register_op_attr
 from eqsat.relay.op.order import *  # noqa: F403
 from eqsat.relay.op.rearrange import *  # noqa: F403

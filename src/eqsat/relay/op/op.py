@@ -229,6 +229,26 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     return register if value is None else register(value)
 
 
+def _registrar(attr_key: str) -> Callable[..., Any]:
+    def register(op_name: str, value: Any = None, level: int = 10) -> Any:
+        return register_op_attr(op_name, attr_key, value, level)
+
+    return register
+
+
+register_legalize = _registrar("FTVMLegalize")
+"""``register_legalize(op_name, function)``, or as a decorator: what ``relay.transform.Legalize`` makes of calls."""
+
+register_alter_op_layout = _registrar("FTVMAlterOpLayout")
+"""The same for ``AlterOpLayout``."""
+
+register_convert_op_layout = _registrar("FTVMConvertOpLayout")
+"""The same for ``ConvertLayout``."""
+
+register_infer_correct_layout = _registrar("FInferCorrectLayout")
+"""The same for the rule that says which layouts an operator takes and gives."""
+
+
 def make_attrs(op: Op, given: Mapping[str, Any]) -> Attrs | None:
     """Return the attributes of a call of ``op``: the given values, converted, and defaults for the others.
 

@@ -31,6 +31,8 @@ from eqsat.relay.transform.fold_constant import FoldConstant
 from eqsat.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from eqsat.relay.transform.fuse_ops import FuseOps
 from eqsat.relay.transform.inline import DefuseOps, Inline, RemoveUnusedFunctions
+from eqsat.relay.transform.layouts import AlterOpLayout, ConvertLayout, InferCorrectLayoutOutput, LayoutConfig
+from eqsat.relay.transform.legalize import Legalize
 from eqsat.relay.transform.lets import DeadCodeElimination, ToGraphNormalForm
 from eqsat.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from eqsat.relay.transform.merge_composite import MergeComposite
@@ -39,12 +41,13 @@ from eqsat.relay.transform.simplify import SimplifyExpr, SimplifyExprPostAlterOp
 from eqsat.relay.transform.write_out import CanonicalizeOps, SimplifyInference
 
 __all__ = [
-    "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CombineParallelBatchMatmul",
-    "CombineParallelConv2D", "CombineParallelDense", "DeadCodeElimination", "DefuseOps", "DynamicToStatic",
-    "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps",
-    "InferType", "InferTypeLocal", "Inline", "InlineCompilerFunctionsBoundTo", "MergeCompilerRegions", "MergeComposite",
-    "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext",
-    "PassInfo", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
+    "AlterOpLayout", "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CombineParallelBatchMatmul",
+    "CombineParallelConv2D", "CombineParallelDense", "ConvertLayout", "DeadCodeElimination", "DefuseOps",
+    "DynamicToStatic", "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis",
+    "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline",
+    "InlineCompilerFunctionsBoundTo", "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite",
+    "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
+    "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
     "ToGraphNormalForm", "function_pass", "module_pass", "register_pass",
 ]  # fmt: skip
 

@@ -37,7 +37,7 @@ def _static(function: Function, mod: IRModule, context: PassContext) -> Expr:
     new: dict[Expr, Expr] = {}
     for node in post_order(function):
         made = rebuild(node, new)
-        if op_name(made).startswith(_DYNAMIC):
+        if isinstance(made, Call) and op_name(made).startswith(_DYNAMIC):
             made = _with_attributes(made, inferencer.elements)
         if isinstance(made, Function):  # what it returns may be known better now
             made = Function(made.params, made.body, types[made.body], made.type_params, made.attrs)
@@ -46,14 +46,15 @@ def _static(function: Function, mod: IRModule, context: PassContext) -> Expr:
     return new[function]
 
 
-def _with_attributes(call: Any, elements: Elements) -> Expr:
+def _with_attributes(call: Call, elements: Elements) -> Call:
     """The call of the operator with attributes; ``call`` itself where a parameter is not known."""
-    static = Op.find(call.op.name.removeprefix(_DYNAMIC))
+    op: Any = call.op
+    static = Op.find(op.name.removeprefix(_DYNAMIC))
     if static is None:
         return call
     attrs, args = dict(call.attrs or {}), []
     kinds = {field.name: field.kind for field in static.fields}
-    for name, arg in zip(call.op.arguments, call.args, strict=True):
+    for name, arg in zip(op.arguments, call.args, strict=True):
         if name in (static.arguments or ()):
             args.append(arg)
             continue
