@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from eqsat.errors import OperatorError
+from eqsat.relay.attrs_names import attrs_class_name
 from eqsat.relay.ty import PlainInt, plain_int
+
+_NO_OPERATOR = "DictAttrs"
+_CLASS_BODY = {"__slots__": (), "__module__": "eqsat.relay.op.op_attrs"}
 
 
 class Attrs(Mapping[str, Any]):
     """Named attribute values, which are read as ``attrs.strides`` or ``attrs["strides"]``.
+
+    Those of an operator are of a class of their own, such as ``Conv2DAttrs``, see :mod:`eqsat.relay.op.op_attrs`.
 
     Args:
         values: The values. Lists and tuples become tuples.
@@ -21,8 +27,12 @@ class Attrs(Mapping[str, Any]):
     """
 
     __slots__ = ("_key", "_values", "type_key")
+    _classes: ClassVar[dict[str, type[Attrs]]] = {}
 
-    def __init__(self, values: Mapping[str, Any] | None = None, type_key: str = "DictAttrs"):
+    def __new__(cls, values: Mapping[str, Any] | None = None, type_key: str = _NO_OPERATOR) -> Attrs:
+        return object.__new__(Attrs._classes.get(type_key) or attrs_class(type_key))
+
+    def __init__(self, values: Mapping[str, Any] | None = None, type_key: str = _NO_OPERATOR):
         self._values = {name: normalize(value) for name, value in (values or {}).items()}
         self.type_key = type_key
         self._key: tuple[object, ...] | None = None
@@ -82,12 +92,26 @@ class Attrs(Mapping[str, Any]):
             raise OperatorError(f"{self.type_key}: attribute {key!r} is not {what}: {value!r}")
         return value
 
+    def __reduce__(self) -> Any:
+        return Attrs, (self._values, self.type_key)
+
     def replace(self, **changes: Any) -> Attrs:
         """Return a copy with some values changed or added."""
         return Attrs({**self._values, **changes}, self.type_key)
 
     def __repr__(self) -> str:
         return f"{self.type_key}({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+
+
+def attrs_class(type_key: str) -> type[Attrs]:
+    """Return the class of the attributes of an operator; operators whose attributes are alike may share one."""
+    if type_key == _NO_OPERATOR:
+        return Attrs
+    if type_key not in Attrs._classes:
+        name = attrs_class_name(type_key)
+        known = {each.__name__: each for each in Attrs._classes.values()}
+        Attrs._classes[type_key] = known.get(name) or type(name, (Attrs,), _CLASS_BODY)
+    return Attrs._classes[type_key]
 
 
 _PLAIN = frozenset((bool, float, PlainInt, str, type(None)))

@@ -10,6 +10,7 @@ from eqsat.relay.op import dyn as dyn
 from eqsat.relay.op import image as image
 from eqsat.relay.op import nn as nn
 from eqsat.relay.op import op as op
+from eqsat.relay.op import op_attrs as op_attrs
 from eqsat.relay.op import qnn as qnn
 from eqsat.relay.op import strategy as strategy
 from eqsat.relay.op import vision as vision
