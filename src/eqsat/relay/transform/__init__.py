@@ -36,6 +36,7 @@ from eqsat.relay.transform.legalize import Legalize
 from eqsat.relay.transform.lets import DeadCodeElimination, ToGraphNormalForm
 from eqsat.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from eqsat.relay.transform.merge_composite import MergeComposite
+from eqsat.relay.transform.mixed_precision import ToMixedPrecision
 from eqsat.relay.transform.partition_graph import PartitionGraph
 from eqsat.relay.transform.simplify import SimplifyExpr, SimplifyExprPostAlterOp
 from eqsat.relay.transform.write_out import CanonicalizeOps, SimplifyInference
@@ -48,7 +49,7 @@ __all__ = [
     "InlineCompilerFunctionsBoundTo", "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
     "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
-    "ToGraphNormalForm", "function_pass", "module_pass", "register_pass",
+    "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass", "register_pass",
 ]  # fmt: skip
 
 
