@@ -45,7 +45,7 @@ def test_of_modules_only_packages_for_users_are_shown() -> None:
 
 def test_nothing_shown_is_a_helper() -> None:
     """What is shown is a class of the IR, or builds calls, or is one of a few functions of the IR itself."""
-    functions = {"bind", "const", "fromtext", "parse", "parse_expr", "scalar_type", "var", "viz"}
+    functions = {"bind", "const", "create_executor", "fromtext", "parse", "parse_expr", "scalar_type", "var", "viz"}
     others = set(dir(relay)) - PACKAGES - functions - set(relay.op.__all__)
     assert {name for name in others if not isinstance(getattr(relay, name), type)} == set()
     assert all(callable(getattr(relay, name)) for name in functions)

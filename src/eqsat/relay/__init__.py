@@ -31,6 +31,7 @@ from eqsat.relay.adt import (
     TypeData,
 )
 from eqsat.relay.bind import bind
+from eqsat.relay.executor import create_executor
 from eqsat.relay.expr import (
     Call,
     Constant,
@@ -72,11 +73,11 @@ from eqsat.relay.viz import viz
 __all__ = [
     "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
     "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "Let", "Match", "Op",
-    "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefType",
-    "RefWrite", "ScopeBuilder", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "Type",
-    "TypeCall", "TypeData", "TypeVar", "Var", "adt", "analysis", "bind", "build_module", "const", "dataflow_pattern",
-    "expr", "expr_functor", "fromtext", "frontend", "function", "interpreter", "op", "parse", "parse_expr",
-    "scalar_type", "scope_builder", "testing", "transform", "ty", "var", "viz",
+    "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead",
+    "RefType", "RefWrite", "ScopeBuilder", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper",
+    "Type", "TypeCall", "TypeData", "TypeVar", "Var", "adt", "analysis", "bind", "build_module", "const",
+    "create_executor", "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "interpreter",
+    "op", "parse", "parse_expr", "scalar_type", "scope_builder", "testing", "transform", "ty", "var", "viz",
 ]  # fmt: skip
 # ``from eqsat.relay import *`` leaves Python's own ``abs``, ``max`` and so on as they are
 __all__ += sorted(set(op.__all__) - set(dir(builtins)))

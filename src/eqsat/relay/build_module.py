@@ -1,4 +1,4 @@
-"""Binding parameters of a function to values."""
+"""Binding parameters of a function to values, and evaluating it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from eqsat.errors import ArgumentError
 from eqsat.relay.bind import bind_function
+from eqsat.relay.executor import create_executor as create_executor
 from eqsat.relay.expr import Constant, Expr, Function, Var, const
 
 
