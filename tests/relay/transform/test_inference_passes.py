@@ -124,6 +124,12 @@ BACKWARD = {
         nn.conv2d(var("x", 1, 2, 6, 6, 2), var("w", 4, 4, 3, 3, 2), data_layout="NCHW2c", kernel_layout="OIHW2o")
         * scale(4, 1, 1, 1)
     ),
+    "each channel of a block": lambda: (
+        nn.conv2d(var("x", 1, 2, 6, 6, 2), var("w", 4, 4, 3, 3, 2), data_layout="NCHW2c", kernel_layout="OIHW2o")
+        * scale(4, 1, 1, 2)
+    ),
+    "all channels alike": lambda: nn.relu(conv()) * relay.const(2.0),
+    "a scale in another shape": lambda: nn.relu(conv()) * relay.expand_dims(scale(CHANNELS[0]), 1, 2),
     "depthwise": lambda: conv(weight=var("w", 4, 1, 3, 3), groups=4) * scale(4, 1, 1),
     "groups": lambda: conv(weight=var("w", 8, 2, 3, 3), groups=2) * scale(*CHANNELS),
     "three dimensions": lambda: nn.conv3d(var("x", 1, 2, 4, 4, 4), var("w", 3, 2, 2, 2, 2)) * scale(3, 1, 1, 1),
@@ -172,7 +178,6 @@ STAYS_BACKWARD = {
     "not known through relu": lambda: nn.relu(conv()) * var("s", *CHANNELS),
     "used elsewhere": lambda: (lambda y: (y * scale(*CHANNELS)) + y)(conv()),
     "used elsewhere, higher up": lambda: (lambda y: nn.relu(y) * scale(*CHANNELS) + y)(conv()),
-    "one number": lambda: conv() * relay.const(2.0),
     "along another axis": lambda: conv() * scale(6),
     "no product": lambda: relay.tanh(conv()) * scale(*CHANNELS),
     "a branch without product": lambda: (conv() + var("y", 1, 8, 6, 6)) * scale(*CHANNELS),
@@ -237,8 +242,16 @@ def test_scales_that_cannot_move_down(build):
 
 def test_fold_scale_axis_does_both():
     body = nn.relu(conv(nn.relu(DATA * scale(4, 1, 1)))) * scale(*CHANNELS)
-    folded = transform.FoldConstant()(transform.FoldScaleAxis()(module(body)))
+    folded = transform.FoldScaleAxis()(module(body))
     assert called_ops(folded["main"]) == ["nn.relu", "multiply", "multiply", "nn.conv2d", "nn.relu"]
+
+
+def test_scales_of_constant_weights_are_computed():
+    normalized = nn.batch_norm(conv(weight=scale(8, 4, 3, 3)), scale(8), scale(8), scale(8), scale(8))[0]
+    mod = transform.SimplifyInference()(module(nn.relu(normalized)))
+    folded = transform.FoldScaleAxis()(transform.FoldConstant()(mod))
+    assert called_ops(folded["main"]) == ["nn.conv2d", "add", "nn.relu"]
+    assert_same_values(mod, folded, rtol=1e-5)
 
 
 @st.composite

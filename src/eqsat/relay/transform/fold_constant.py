@@ -64,7 +64,7 @@ class _Folder:
             return new
 
     def _may_fold(self, op: Op) -> bool:
-        if not is_pure(op) or op.name == "device_copy":
+        if not is_pure(op) or op.name in ("device_copy", "nn.dropout"):
             return False
         return not op.get_attr("TNonComputational") or (self.fold_qnn and op.name.startswith("qnn."))
 
