@@ -683,7 +683,196 @@ def transformed_anchors(draw: Draw) -> Any:
     return [fill(draw, part, "float32") for part in parts], {"keep_background": draw(st.booleans())}
 
 
+# ---- random numbers, sparse tensors, signals
+
+
+def random_key(draw: Draw) -> np.ndarray:
+    words = fill(draw, (10,), "int64", 0, 2**62).astype("uint64")
+    words[8:] = any_of(draw, (0, 0), (1, 0), (0, 1), (2**63, 0))
+    return words
+
+
+def drawn_numbers(draw: Draw) -> Any:
+    dtype = any_of(draw, "float32", "float64")
+    return [random_key(draw), *scalars(dtype, -1, 2)], {"out_shape": draw(shapes()), "out_dtype": dtype}
+
+
+def choices(draw: Draw) -> Any:
+    weights = np.abs(fill(draw, draw(shapes(1, 3, 1)), any_of(draw, "float32", "float64"))) + 1
+    return [random_key(draw), weights], {"num_samples": draw(st.integers(0, 3))}
+
+
+def compressed(draw: Draw, rows: int, columns: int, dtype: str, block: tuple[int, ...] = ()) -> list[Any]:
+    """Data, indices and indptr of a sparse matrix."""
+    mask = fill(draw, (rows, columns), "bool")
+    places = np.nonzero(mask)[1].astype("int32")
+    begins = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype("int32")
+    return [fill(draw, (len(places), *block), dtype), places, begins]
+
+
+def sparse_dense(draw: Draw) -> Any:
+    dtype, (batch, rows, columns), block = any_of(draw, "float32", "int8"), draw(shapes(3, 3)), any_of(draw, (), (2, 3))
+    dense = fill(draw, (batch, columns * (block[1] if block else 1)), dtype)
+    return [dense, *compressed(draw, rows, columns, dtype, block)], {"sparse_lhs": draw(st.booleans())}
+
+
+def sparse_square(draw: Draw) -> Any:
+    size = draw(st.integers(0, 4))
+    return compressed(draw, size, size, "float32"), {}
+
+
+def sparse_add(draw: Draw) -> Any:
+    rows, columns = draw(shapes(2, 2))
+    return [fill(draw, (rows, columns), "float32"), *compressed(draw, rows, columns, "float32")], {}
+
+
+def sparse_to_dense(draw: Draw) -> Any:
+    shape, dtype = draw(shapes(1, 3, 1)), any_of(draw, *NUMBERS)
+    count = draw(st.integers(0, 3))
+    indices = np.stack([fill(draw, (count,), "int32", 0, dim) for dim in shape], axis=1)
+    values = any_of(draw, fill(draw, (count,), dtype), fill(draw, (), dtype))
+    if len(shape) == 1 and draw(st.booleans()):
+        indices = indices[:, 0]
+    return [indices, values, *scalars(dtype, 1)], {"output_shape": shape}
+
+
+def dyn_sparse_to_dense(draw: Draw) -> Any:
+    arrays, attrs = sparse_to_dense(draw)
+    return [*arrays, ints(*attrs["output_shape"])], {}
+
+
+def sparse_reshape(draw: Draw) -> Any:
+    indices = np.stack([fill(draw, (5,), "int64", 0, dim) for dim in (2, 3, 4)], axis=1)
+    return [indices, ints(2, 3, 4), ints(*any_of(draw, (24,), (-1, 6), (4, 3, 2), (2, 2, 3, 2)))], {}
+
+
+def sparse_rows(draw: Draw) -> Any:
+    rows = np.sort(fill(draw, (draw(st.integers(0, 4)),), "int64", 0, 5))
+    indices = np.stack([rows, fill(draw, rows.shape, "int64", 0, 3)], axis=1)
+    return [indices, fill(draw, rows.shape, "float32"), ints(5, 3), np.ones(1, "float32")], {}
+
+
+def sliding_window(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(1, 3, 1)), "float32")
+    axis = draw(st.integers(0, data.ndim - 1))
+    window = tuple(draw(st.integers(1, dim)) for dim in data.shape[axis:])
+    return [data], {"axis": axis, "window_shape": window, "strides": tuple(draw(st.integers(1, 2)) for _ in window)}
+
+
+def stft(draw: Draw) -> Any:
+    data, length = fill(draw, (*draw(shapes(0, 1)), draw(st.integers(6, 9))), any_of(draw, "float32", "float64")), 4
+    attrs = {name: draw(st.booleans()) for name in ("normalized", "onesided")}
+    attrs |= {"n_fft": length, "hop_length": draw(st.integers(1, 3)), "win_length": any_of(draw, 3, length)}
+    return [data, any_of(draw, np.ones(length, "int32"), fill(draw, (length,), "float32"))], attrs
+
+
+def dft(draw: Draw) -> Any:
+    shape, dtype = draw(shapes(1)), any_of(draw, "float32", "float64")
+    return [fill(draw, shape, dtype), fill(draw, shape, dtype)], {"inverse": draw(st.booleans())}
+
+
+def set_diagonals(draw: Draw) -> Any:
+    batch, (rows, columns) = draw(shapes(0, 1)), draw(shapes(2, 2, 1))
+    low = draw(st.integers(1 - rows, columns - 1))
+    high = draw(st.integers(low, columns - 1))
+    lengths = [min(rows + min(k, 0), columns - max(k, 0)) for k in range(low, high + 1)]
+    band = () if low == high else (high - low + 1,)
+    attrs = {name: draw(st.booleans()) for name in ("super_diag_right_align", "sub_diag_right_align")}
+    arrays = [fill(draw, (*batch, *end), "float32") for end in ((rows, columns), (*band, max(lengths)))]
+    return arrays, {"k1": low, "k2": high, **attrs}
+
+
+# ---- gradients, losses, other convolutions
+
+
+def weight_gradient(draw: Draw) -> Any:
+    sizes, kernel, attrs = windows(draw, 2)
+    groups, inner, outer, batch = any_of(draw, 1, 2), any_of(draw, 1, 2), any_of(draw, 1, 3), any_of(draw, 0, 1, 2)
+    data = fill(draw, (batch, groups * inner, *sizes), "float32")
+    grad = fill(draw, (batch, groups * outer, *window_counts(sizes, kernel, attrs)), "float32")
+    attrs |= {"groups": groups, "kernel_size": kernel, "out_dtype": any_of(draw, "", "float64")}
+    if draw(st.booleans()):
+        data, grad = data.transpose(0, 2, 3, 1), grad.transpose(0, 2, 3, 1)
+        attrs |= {"data_layout": "NHWC", "kernel_layout": "NHWC", "out_layout": "HWIO"}
+    return [grad, data], attrs
+
+
+def window_counts(sizes: Any, kernel: Any, attrs: dict[str, Any]) -> tuple[int, ...]:
+    """How many windows there are along each of two axes."""
+    pads = [attrs["padding"][axis] + attrs["padding"][2 + axis] for axis in range(2)]
+    axes = zip(sizes, kernel, attrs["strides"], attrs.get("dilation", (1, 1)), pads, strict=True)
+    return tuple((dim + pad - (tap - 1) * dilation - 1) // stride + 1 for dim, tap, stride, dilation, pad in axes)
+
+
+def pool_gradient(average: bool) -> Case:
+    def case(draw: Draw) -> Any:
+        sizes, kernel, attrs = windows(draw, 2)
+        del attrs["dilation"]
+        batch, dtype = any_of(draw, 0, 2), any_of(draw, "float16", "float32")
+        data = fill(draw, (batch, 3, *sizes), dtype)
+        grad = fill(draw, (batch, 3, *window_counts(sizes, kernel, attrs)), dtype)
+        attrs["pool_size"] = kernel
+        if average:
+            attrs["count_include_pad"] = draw(st.booleans())
+        if draw(st.booleans()):
+            data, grad, attrs["layout"] = data.transpose(0, 2, 3, 1), grad.transpose(0, 2, 3, 1), "NHWC"
+        return [grad, data], attrs
+
+    return case
+
+
+def entropy(draw: Draw) -> Any:
+    shape, dtype = draw(shapes(2, 2, 1)), any_of(draw, *FLOATS)
+    return [fill(draw, shape, dtype), fill(draw, shape, dtype)], {}
+
+
+def likelihood(draw: Draw) -> Any:
+    classes, dtype, rest = draw(st.integers(1, 4)), any_of(draw, *FLOATS), draw(shapes(0, 3))
+    shape = (*rest[:1], classes, *rest[1:])
+    arrays = [fill(draw, shape, dtype), fill(draw, rest, "int32", 0, classes), fill(draw, (classes,), dtype)]
+    return arrays, {"reduction": any_of(draw, "mean", "sum", "none"), "ignore_index": any_of(draw, -100, 1)}
+
+
+def deformable(draw: Draw) -> Any:
+    (data, weight), attrs = convolution(2)(draw)
+    data, weight = data.astype("float32"), weight.astype("float32")
+    last = attrs.get("data_layout") == "NHWC"
+    sizes, kernel = (data.shape[1:3], weight.shape[:2]) if last else (data.shape[2:], weight.shape[2:])
+    shape = (len(data), 2 * kernel[0] * kernel[1], *window_counts(sizes, kernel, attrs))
+    offset = fill(draw, shape, "float32")
+    return [data, offset.transpose(0, 2, 3, 1) if last else offset, weight], attrs
+
+
+def correlation(draw: Draw) -> Any:
+    shape = (any_of(draw, 0, 2), any_of(draw, 1, 2), 7, 8)
+    attrs = {name: draw(st.integers(1, 2)) for name in ("max_displacement", "stride1", "stride2")}
+    attrs |= {"kernel_size": any_of(draw, 1, 3), "padding": (1, 0, 0, 1), "is_multiply": draw(st.booleans())}
+    return [fill(draw, shape, "float32"), fill(draw, shape, "float32")], attrs
+
+
+def fifo(draw: Draw) -> Any:
+    buffer = fill(draw, draw(shapes(1)), "float32")
+    axis, shape = axis_of(draw, buffer.ndim), list(buffer.shape)
+    shape[axis] = draw(st.integers(0, shape[axis]))
+    return [fill(draw, shape, "float32"), buffer], {"axis": axis}
+
+
+def bitpack(draw: Draw) -> Any:
+    data = fill(draw, any_of(draw, (2, 16, 3), (16, 2), (8,)), "int32", 0, 8)
+    place = next(axis for axis, dim in enumerate(data.shape) if dim % 8 == 0)
+    attrs = {"bits": draw(st.integers(1, 3)), "pack_axis": place, "bit_axis": draw(st.integers(0, data.ndim))}
+    return [data], {**attrs, "pack_type": "uint8"}
+
+
 # ---- quantized
+
+
+def simulated(draw: Draw) -> Any:
+    data = fill(draw, draw(shapes(1, low=1)), any_of(draw, *FLOATS))
+    axis = axis_of(draw, data.ndim)
+    vector = any_of(draw, (), (1,), (data.shape[axis],))
+    scale = np.abs(fill(draw, vector, "float32")) + np.float32(0.1)
+    return [data, np.int32(any_of(draw, 0, 1, 2, 3)), scale, fill(draw, vector, "int32")], {"axis": axis}
 
 
 def quantized(draw: Draw, shape: Any, axis: int | None = None, dtype: str = "int8") -> tuple[Any, list[Any]]:
@@ -960,6 +1149,33 @@ CASES: dict[str, Case] = {
         [fill(draw, draw(shapes(1, 1)), any_of(draw, *NUMBERS))],
         {"sorted": draw(st.booleans()), "return_counts": draw(st.booleans())},
     ),
+    "on_device": with_attrs(lambda draw: {"virtual_device": "cuda"}, "float32"),
+    "device_copy": with_attrs(lambda draw: {"src_virtual_device": "cpu", "dst_virtual_device": "cuda"}, "float32"),
+    "random.threefry_generate": lambda draw: ([random_key(draw)], {"out_shape": draw(shapes())}),
+    "random.threefry_split": lambda draw: ([random_key(draw)], {}),
+    **dict.fromkeys(["random.normal", "random.uniform"], drawn_numbers),
+    "random.multinomial": choices,
+    "nn.sparse_dense": sparse_dense,
+    "nn.sparse_transpose": sparse_square,
+    "nn.sparse_add": sparse_add,
+    "sparse_to_dense": sparse_to_dense,
+    "dyn.sparse_to_dense": dyn_sparse_to_dense,
+    "sparse_reshape": sparse_reshape,
+    "sparse_fill_empty_rows": sparse_rows,
+    "sliding_window": sliding_window,
+    "stft": stft,
+    "dft": dft,
+    "matrix_set_diag": set_diagonals,
+    "nn.conv2d_backward_weight": weight_gradient,
+    "nn.max_pool2d_grad": pool_gradient(average=False),
+    "nn.avg_pool2d_grad": pool_gradient(average=True),
+    **dict.fromkeys(["nn.cross_entropy", "nn.cross_entropy_with_logits"], entropy),
+    "nn.nll_loss": likelihood,
+    "nn.deformable_conv2d": deformable,
+    "nn.correlation": correlation,
+    "nn.fifo_buffer": fifo,
+    "nn.bitpack": bitpack,
+    **dict.fromkeys(["qnn.simulated_quantize", "qnn.simulated_dequantize"], simulated),
     "vision.get_valid_counts": valid_counts,
     "vision.non_max_suppression": suppression,
     "vision.all_class_non_max_suppression": class_suppression,

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from eqsat import relay
-from eqsat.relay.op import dyn, image, nn, qnn, vision
+from eqsat.relay.op import dyn, image, nn, qnn, random, vision
 
 PACKAGES = {
     "adt", "analysis", "annotation", "build_module", "dataflow_pattern", "expr", "expr_functor", "frontend", "function",
-    "image", "interpreter", "nn", "op", "qnn", "scope_builder", "testing", "transform", "ty", "vision",
+    "image", "interpreter", "nn", "op", "qnn", "random", "scope_builder", "testing", "transform", "ty", "vision",
 }  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def test_nothing_shown_is_a_helper() -> None:
     assert all(callable(getattr(relay, name)) for name in functions)
 
 
-@pytest.mark.parametrize("package", [relay.op, nn, image, dyn, qnn, vision], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("package", [relay.op, nn, image, dyn, qnn, random, vision], ids=lambda module: module.__name__)
 def test_packages_of_operators_list_operators(package: ModuleType) -> None:
     listed = set(package.__all__) - PACKAGES
     assert all(callable(getattr(package, name)) and not isinstance(getattr(package, name), type) for name in listed)

@@ -31,7 +31,9 @@ NOT_SAID = {
     **dict.fromkeys(named(lambda name: name.endswith("_like")), Trait.ELEMENTWISE | Trait.ASSOCIATIVE),
     # scales and zero points are no elements of a tensor, and may run along an axis
     **dict.fromkeys(named(lambda name: name.startswith("qnn.")), Trait.ELEMENTWISE),
+    **dict.fromkeys(["device_copy", "on_device"], Trait.ELEMENTWISE | Trait.VIEW),
     "copy": Trait.VIEW,  # it is asked for in order to have the elements twice
+    "nn.fifo_buffer": Trait.ASSOCIATIVE,  # as long as two buffers have one length
     "reinterpret": Trait.ELEMENTWISE,  # it reads bits, not numbers
 }
 """What holds of operators without being said."""

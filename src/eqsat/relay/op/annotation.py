@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eqsat.relay.op.devices import on_device
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.traits import Trait
 
@@ -28,5 +29,6 @@ bitpack_end = _mark("bitpack_end")
 cast_hint = _mark("cast_hint", Field("dtype", "dtype"))
 
 __all__ = [
-    "bitpack_end", "bitpack_start", "cast_hint", "checkpoint", "compiler_begin", "compiler_end", "stop_fusion",
+    "bitpack_end", "bitpack_start", "cast_hint", "checkpoint", "compiler_begin", "compiler_end", "on_device",
+    "stop_fusion",
 ]  # fmt: skip

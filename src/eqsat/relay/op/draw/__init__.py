@@ -121,7 +121,8 @@ def _entry(op: Op) -> Entry | None:
     if op.name in ENTRIES:
         return ENTRIES[op.name]
     if op.name.startswith("dyn."):
-        return partial(_dynamic, op, Op.get(op.name.removeprefix("dyn.")))
+        static = Op.get(op.name.removeprefix("dyn."))
+        return partial(_dynamic, op, static) if can_complete(static) else None
     arity = len(op.arguments or ())
     if op.has(Trait.ELEMENTWISE) and arity in (1, 2):
         return arithmetic.unary if arity == 1 else arithmetic.binary

@@ -34,7 +34,7 @@ def _attributes(rank: int, *more: Field) -> list[Field]:
     ]
 
 
-def _windows(attrs: Any, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+def pool_windows(attrs: Any, shape: Sequence[Dim]) -> tuple[Dim, ...]:
     """The number of windows along each spatial axis of ``shape`` (N, C, spatial...)."""
     rank = len(shape) - 2
     pads = [attrs.padding[axis] + attrs.padding[rank + axis] for axis in range(rank)]
@@ -44,7 +44,7 @@ def _windows(attrs: Any, shape: Sequence[Dim]) -> tuple[Dim, ...]:
     )
 
 
-def _padded(attrs: Any, data: Any, out: Sequence[int], value: Any) -> Any:
+def pad_windows(attrs: Any, data: Any, out: Sequence[int], value: Any) -> Any:
     """``data`` padded so that all windows lie within."""
     rank = len(out)
     ends = [
@@ -63,28 +63,32 @@ def _padded(attrs: Any, data: Any, out: Sequence[int], value: Any) -> Any:
     return pad_spatial(data, attrs.padding[:rank], ends, value)
 
 
-def _fold(attrs: Any, data: Any, out: Sequence[int], start: Any, function: Callable[..., Any]) -> Any:
+def fold_windows(attrs: Any, data: Any, out: Sequence[int], start: Any, function: Callable[..., Any]) -> Any:
     """All elements of every window folded by ``function``, a binary ufunc, from ``start``."""
-    padded = _padded(attrs, data, out, start)
+    padded = pad_windows(attrs, data, out, start)
     result = np.full((*data.shape[:2], *out), start, data.dtype)
     for _, window in taps(attrs.pool_size, attrs.strides, attrs.dilation, out):
         function(result, padded[window], out=result)
     return result
 
 
+def window_sizes(attrs: Any, shape: Sequence[int], out: Sequence[int], dtype: Any) -> Any:
+    """How many elements of data of a shape count for the average of each window, at least 1."""
+    if attrs.count_include_pad:
+        return np.asarray(prod(attrs.pool_size), dtype)
+    return np.maximum(fold_windows(attrs, np.ones((1, 1, *shape[2:]), dtype), out, 0, np.add), 1)
+
+
 def _max_windows(attrs: Any, data: Any) -> Any:
-    out: Any = _windows(attrs, data.shape)
-    return _fold(attrs, data, out, lowest(data.dtype), np.maximum)
+    out: Any = pool_windows(attrs, data.shape)
+    return fold_windows(attrs, data, out, lowest(data.dtype), np.maximum)
 
 
 def _average_windows(attrs: Any, data: Any) -> Any:
-    out: Any = _windows(attrs, data.shape)
+    out: Any = pool_windows(attrs, data.shape)
     wide = data.astype(accumulator(data.dtype) if is_float(data) else np.int64, copy=False)
-    total = _fold(attrs, wide, out, wide.dtype.type(0), np.add)
-    if attrs.count_include_pad:
-        count: Any = np.asarray(prod(attrs.pool_size), wide.dtype)
-    else:
-        count = np.maximum(_fold(attrs, np.ones((1, 1, *data.shape[2:]), wide.dtype), out, 0, np.add), 1)
+    total = fold_windows(attrs, wide, out, wide.dtype.type(0), np.add)
+    count = window_sizes(attrs, data.shape, out, wide.dtype)
     return truncated_divide(total, count)
 
 
@@ -93,7 +97,7 @@ def _pool(name: str, rank: int, reduce: Callable[[Any, Any], Any], *more: Field)
         f"nn.{name}{rank}d",
         rank,
         *_attributes(rank, *more),
-        shape=lambda attrs, shape: (*shape[:2], *_windows(attrs, shape)),
+        shape=lambda attrs, shape: (*shape[:2], *pool_windows(attrs, shape)),
         kernel=reduce,
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
         flops=lambda attrs, args, ty: size(ty) * prod(attrs.pool_size),

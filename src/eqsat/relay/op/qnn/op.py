@@ -16,6 +16,7 @@ from eqsat.errors import TypeCheckError
 from eqsat.relay.op.nn import activation, conv, matrix, pool
 from eqsat.relay.op.op import Builder, Field, OpPattern
 from eqsat.relay.op.qnn.affine import check_parameters, clamp, define_quantized, on_axis, to_integer, to_real
+from eqsat.relay.op.qnn.simulated import simulated_dequantize, simulated_quantize
 from eqsat.relay.op.tensor import erf_of, sigmoid_of
 from eqsat.relay.op.transform import concatenate_type
 from eqsat.relay.op.types import broadcast_shape, check_dtype, size, tensor, tensors
@@ -291,6 +292,6 @@ avg_pool2d = define_quantized(
 
 __all__ = [
     "abs", "add", "avg_pool2d", "batch_matmul", "concatenate", "conv2d", "conv2d_transpose", "dense", "dequantize",
-    "erf", "exp", "hardswish", "leaky_relu", "log", "mul", "quantize", "requantize", "rsqrt", "sigmoid", "softmax",
-    "sqrt", "subtract", "tanh",
+    "erf", "exp", "hardswish", "leaky_relu", "log", "mul", "quantize", "requantize", "rsqrt", "sigmoid",
+    "simulated_dequantize", "simulated_quantize", "softmax", "sqrt", "subtract", "tanh",
 ]  # fmt: skip
