@@ -177,6 +177,10 @@ class TestRefusals:
             ("free_var %f; %f(1, alpha=1f)", 1, 14, "expected attrs_type_key"),
             ("1.5", 1, 1, "1.5 is a float without the suffix f: write 1.5f"),
             ("40000i16", 1, 1, "40000i16 does not fit int16"),
+            ("-32769i16", 1, 1, "-32769i16 does not fit int16"),
+            ("2147483648i32", 1, 1, "2147483648i32 does not fit int32"),
+            ("65505f16", 1, 1, "65505f16 does not fit float16"),
+            ("3.40283e+38f", 1, 1, "3.40283e+38f does not fit float32"),
             ("1f8", 1, 1, "1f8 has no known type suffix"),
             ("(1, 2", 1, 6, "expected ',' or ')', found the end of the text"),
             ("free_var %t; %t.0.1", 1, 17, "write (t.0).1"),
@@ -243,3 +247,31 @@ class TestRefusals:
     def test_what_is_no_text(self) -> None:
         with pytest.raises(ArgumentError):
             relay.parse(7)  # type: ignore[arg-type]
+
+
+def test_integers_at_the_ends_of_their_range_and_the_plain_suffix() -> None:
+    for text, dtype in (
+        ("-32768i16", "int16"),
+        ("-42i", "int32"),
+        ("-2147483648i32", "int32"),
+        ("2147483648", "int64"),
+    ):
+        assert_structural_equal(relay.parse_expr(text), relay.const(int(text.partition("i")[0]), dtype))
+
+
+def test_a_text_uses_what_a_module_and_a_table_of_metadata_define() -> None:
+    known = relay.parse("""#[version = "0.0.5"]
+    type Box { Wrap(Tensor[(2), float32]) }
+    def @negated(%y: Tensor[(2), float32]) -> Tensor[(2), float32] { negative(%y) }
+    """)
+    table = {"relay.Constant": [relay.const(np.array([1, 2], "float32"))]}
+    text = """#[version = "0.0.5"]
+    def @main(%x: Tensor[(2), float32]) { Wrap(@negated(add(%x, meta[relay.Constant][0]))) }
+    """
+    module = relay.parse(text, "from_string", known, table)
+    assert {variable.name_hint for variable in module.get_global_vars()} == {"negated", "main"}
+    assert str(module["main"].ret_type) == "Box"
+    assert "main" not in known
+    assert_structural_equal(relay.parse(module.astext()), module)
+    with pytest.raises(eqsat.EqsatError, match="type Box is defined twice"):
+        relay.parse(known.astext(), init_module=known)

@@ -30,7 +30,7 @@ _SUFFIXES = {
     "float64": "f64",
     "float16": "f16",
 }
-_DTYPES = {**{suffix: dtype for dtype, suffix in _SUFFIXES.items()}, "i32": "int32", "f32": "float32"}
+_DTYPES = {**{suffix: dtype for dtype, suffix in _SUFFIXES.items()}, "i": "int32", "i32": "int32", "f32": "float32"}
 _NUMBER = re.compile(r"(-?)(inf|nan|[\d.]+(?:[eE][+-]?\d+)?)((?:[fi]\d*)?)")
 _INT32 = range(-(2**31), 2**31)
 
@@ -95,12 +95,14 @@ def read_number(text: str) -> np.generic:
     An integer without suffix is int32, int64 when too large for that. A float has a suffix.
     """
     sign, digits, dtype = _split(text)
-    if dtype == "int32" and int(sign + digits) not in _INT32 and text[-1].isdigit():
+    if dtype == "int32" and int(sign + digits) not in _INT32 and "i" not in text:
         dtype = "int64"
-    try:
-        value: np.generic = np.dtype(dtype).type(sign + digits)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{text} does not fit {dtype}") from None
+    whole = dtype.startswith("int")
+    largest = np.iinfo(dtype).max if whole else float(np.finfo(dtype).max)
+    size = int(digits) - (sign == "-") if whole else float(digits)
+    if digits not in ("inf", "nan") and size > largest:
+        raise ValueError(f"{text} does not fit {dtype}")
+    value: np.generic = np.dtype(dtype).type(sign + digits)
     return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias, TypeGuard
+from typing import Never, TypeAlias, TypeGuard
 
 Terms: TypeAlias = dict[tuple[str, ...], int]
 """A sum of products of names: how often each product is in it."""
@@ -182,11 +182,20 @@ class TypeCall(Type):
 
 
 class FuncType(Type):
-    """A function from ``arg_types`` to ``ret_type``, for any types in the place of ``type_params``."""
+    """A function from ``arg_types`` to ``ret_type``, for any types in the place of ``type_params``.
+
+    TVM's argument of constraints may be given, empty: there is no kind of them.
+    """
 
     __slots__ = ("arg_types", "ret_type", "type_params")
 
-    def __init__(self, arg_types: Sequence[Type], ret_type: Type, type_params: Sequence[TypeVar] = ()):
+    def __init__(
+        self,
+        arg_types: Sequence[Type],
+        ret_type: Type,
+        type_params: Sequence[TypeVar] = (),
+        type_constraints: Sequence[Never] = (),
+    ):
         self.arg_types = tuple(arg_types)
         self.ret_type = ret_type
         self.type_params = tuple(type_params)

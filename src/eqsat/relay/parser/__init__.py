@@ -7,6 +7,9 @@ operator without attributes. A match may stand wherever an expression may. Not r
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from eqsat.collector import paused_gc
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr
@@ -21,18 +24,26 @@ SOURCE_NAME = "from_string"
 
 
 @paused_gc()
-def parse(source: str, source_name: str | None = SOURCE_NAME) -> IRModule:
+def parse(
+    source: str,
+    source_name: str | None = SOURCE_NAME,
+    init_module: IRModule | None = None,
+    init_meta_table: Mapping[str, Sequence[Any]] | None = None,
+) -> IRModule:
     """Read a module and infer its types.
 
     Args:
         source: the text, with its version line.
         source_name: named by the spans of the nodes, which print as comments; None for no spans.
+        init_module: a module whose functions and types the text uses; the result has them too.
+        init_meta_table: kind -> values, to which the text refers as ``meta[kind][i]``.
 
     Raises:
         ParseError: malformed text; the message gives line, column, what was expected and what was found.
         TypeCheckError: types that do not check or cannot be inferred.
     """
     parser = _parser(source, source_name)
+    parser.assume(init_module or IRModule(), init_meta_table or {})
     parser.version(required=True)
     return infer_module(parser.module())
 

@@ -5,7 +5,7 @@ The steps are procedures of :mod:`eqsat.relay.trampoline`: a yielded step is a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from eqsat.errors import ArgumentError, OperatorError
@@ -70,10 +70,25 @@ class Parser(Reader):
         self.constructors: dict[str, Constructor] = {}
         self.temporaries: dict[str, Expr] = {}
         self._attributes: dict[object, Attrs | None] = {}
+        self._given = IRModule()
+
+    def assume(self, module: IRModule, metadata: Mapping[str, Sequence[Any]]) -> None:
+        """Let the text use functions and types of a module, of which its own is to be an extension, and metadata.
+
+        Args:
+            module: The module.
+            metadata: Kind -> the values to which ``meta[kind][i]`` refers.
+        """
+        self._given = module
+        self.globals.update({variable.name_hint: variable for variable in module.get_global_vars()})
+        for header, definition in module.type_definitions.items():
+            self.type_names[header.name_hint] = header
+            self.constructors.update({each.name_hint: each for each in definition.constructors})
+        self.decoded.update({(kind, at): value for kind, values in metadata.items() for at, value in enumerate(values)})
 
     def module(self) -> IRModule:
         """The whole text as a module."""
-        module = IRModule()
+        module = self._given.copy()
         while self.kinds[self.at] != "end":
             start = self.at
             if self.next_is("type") or self.next_is("extern"):

@@ -48,7 +48,7 @@ class Reader:
         self.type_names: dict[str, TypeVar | GlobalTypeVar] = {} if outer is None else outer.type_names
         self.globals: dict[str, GlobalVar] = {} if outer is None else outer.globals
         self._metadata: dict[str, Any] = tokens.metadata if outer is None else outer._metadata
-        self._decoded: dict[tuple[str, int], Any] = {} if outer is None else outer._decoded
+        self.decoded: dict[tuple[str, int], Any] = {} if outer is None else outer.decoded
         self._nesting: int = 0 if outer is None else outer._nesting
 
     def error(self, message: str, at: int | None = None) -> ParseError:
@@ -252,15 +252,16 @@ class Reader:
         self.expect("[")
         index = self.number(read_value)
         self.expect("]")
+        if isinstance(index, int) and (kind, index) in self.decoded:
+            return self.decoded[kind, index]
         entries = self._metadata.get(kind)
         if not isinstance(entries, list) or not isinstance(index, int) or not 0 <= index < len(entries):
             raise self.error(
                 f"meta[{kind}][{index}] is not in the metadata section; print with astext(), not str(), to have one",
                 start,
             )
-        if (kind, index) not in self._decoded:
-            self._decoded[kind, index] = self._decode(kind, index, entries[index], start)
-        return self._decoded[kind, index]
+        value = self.decoded[kind, index] = self._decode(kind, index, entries[index], start)
+        return value
 
     def _decode(self, kind: str, index: int, entry: Any, start: int) -> Any:
         try:
