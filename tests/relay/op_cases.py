@@ -269,6 +269,13 @@ def dense(draw: Draw) -> Any:
     return [fill(draw, (*batch, k), "float32"), fill(draw, (n, k), "float32")], {"units": any_of(draw, None, n)}
 
 
+def dense_packed(draw: Draw) -> Any:
+    batch, k, n = draw(shapes(3, 3))
+    block = any_of(draw, 1, 2)
+    weight = fill(draw, (n, k, block), "float32")
+    return [fill(draw, (batch, k), "float32"), weight], {"weight_layout": any_of(draw, "NC", f"NC{block}n")}
+
+
 def reshape(draw: Draw) -> Any:
     data = fill(draw, draw(shapes(low=1)), "float32")
     new = list(draw(st.permutations(data.shape)))
@@ -677,6 +684,17 @@ def priors(draw: Draw) -> Any:
     return [data], {**attrs, "clip": draw(st.booleans()), "steps": any_of(draw, (-1.0, -1.0), (2.0, 1.5))}
 
 
+def proposal(draw: Draw) -> Any:
+    batch, (height, width) = any_of(draw, 0, 1, 2), draw(shapes(2, 2, 1))
+    scales, ratios = any_of(draw, (0.5,), (4.0, 8.0)), any_of(draw, (0.5,), (0.5, 1.0, 2.0))
+    anchors = len(scales) * len(ratios)
+    arrays = [fill(draw, (batch, count * anchors, height, width), "float32") for count in (2, 4)]
+    attrs = {"rpn_pre_nms_top_n": any_of(draw, -1, 3), "rpn_post_nms_top_n": draw(st.integers(1, 4))}
+    attrs |= {"scales": scales, "ratios": ratios, "iou_loss": draw(st.booleans()), "threshold": 0.7}
+    image = np.tile(np.array([48, 40, 1], "float32"), (batch, 1))
+    return [*arrays, image], {**attrs, "feature_stride": 16, "rpn_min_size": 16}
+
+
 def transformed_anchors(draw: Draw) -> Any:
     batch, classes, count = draw(shapes(3, 3))
     parts = [(batch, classes, count), (batch, 4 * count), (1, count, 4)]
@@ -960,6 +978,15 @@ def dyn_slice(draw: Draw) -> Any:
     return [data, *bounds], {"slice_mode": attrs["slice_mode"]}
 
 
+def dyn_upsampling(rank: int) -> Case:
+    def case(draw: Draw) -> Any:
+        (data,), attrs = upsampling(rank)(draw)
+        scales = [attrs.pop(f"scale_{axis}") for axis in "dhw"[3 - rank :]]
+        return [data, *scalars("float32", *scales)], attrs
+
+    return case
+
+
 def dyn_resize(draw: Draw) -> Any:
     (data,), attrs = resizing(2)(draw)
     return [data, ints(*attrs.pop("size")), np.zeros(8, "float32")], attrs
@@ -1117,6 +1144,7 @@ CASES: dict[str, Case] = {
     "nn.dense": dense,
     "nn.matmul": matmul,
     "nn.batch_matmul": matmul_batched,
+    "nn.contrib_dense_pack": dense_packed,
     **{f"nn.conv{rank}d": convolution(rank) for rank in (1, 2, 3)},
     "nn.contrib_conv2d_NCHWc": blocked_convolution,
     "nn.contrib_depthwise_conv2d_NCHWc": blocked_convolution,
@@ -1182,6 +1210,7 @@ CASES: dict[str, Case] = {
     "vision.roi_align": regions(sample_ratio=(-1, 2), mode=("avg", "max")),
     "vision.roi_pool": regions(),
     "vision.yolo_reorg": lambda draw: ([fill(draw, (any_of(draw, 0, 2), 4, 2, 6), "float32")], {"stride": 2}),
+    "vision.proposal": proposal,
     "vision.multibox_prior": priors,
     "vision.multibox_transform_loc": transformed_anchors,
     **{
@@ -1231,4 +1260,6 @@ CASES: dict[str, Case] = {
     "dyn.one_hot": dyn_one_hot,
     "dyn.nn.pad": dyn_padding,
     "dyn.image.resize2d": dyn_resize,
+    "dyn.nn.upsampling": dyn_upsampling(2),
+    "dyn.nn.upsampling3d": dyn_upsampling(3),
 }

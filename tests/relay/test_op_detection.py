@@ -190,6 +190,23 @@ def test_multibox_transform_loc(background: bool) -> None:
         close(found[0, box, 2:], np.array([x - w, y - h, x + w, y + h], "float32"))
 
 
+def test_proposal() -> None:
+    """Two boxes next to one another of which one is suppressed, and one of the background of the padding."""
+    scores = np.zeros((1, 2, 1, 3), "float32")
+    scores[0, 1, 0] = [0.5, 0.9, 0.99]  # the last place is beyond the image, which is 32 pixels wide
+    offsets, image = np.zeros((1, 4, 1, 3), "float32"), np.array([[16, 32, 1]], "float32")
+    attrs = {"scales": (1.0,), "ratios": (1.0,), "feature_stride": 16, "rpn_min_size": 4}
+    attrs |= {"rpn_pre_nms_top_n": 2, "rpn_post_nms_top_n": 3, "iou_loss": False}
+    found = computed(relay.vision.proposal, scores, offsets, image, **attrs, threshold=0.7)
+    best, other = [0, 16, 0, 31, 15], [0, 0, 0, 15, 15]
+    assert found.tolist() == [best, other, best], "what is missing repeats what there is"
+    offsets[0, 0] = [15 / 16, 0, 0]  # the first box moves onto the second by nearly its width
+    found = computed(relay.vision.proposal, scores, offsets, image, **attrs, threshold=0.7)
+    assert found.tolist() == [best, best, best]
+    moved = computed(relay.vision.proposal, scores, offsets * 4, image, **{**attrs, "iou_loss": True}, threshold=0.9)
+    assert moved[1].tolist() == [0, 3.75, 0, 15, 15], "offsets of corners, not of the middle"
+
+
 # ---- images
 
 

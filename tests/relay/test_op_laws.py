@@ -25,7 +25,7 @@ from .op_cases import CASES
 # The number of dimensions of their results is the size of an argument.
 NEEDS_SIZES = ["collapse_sum_to", "gather_nd", "scatter_nd", "squeeze"]
 NEEDS_SIZES += [f"dyn.{name}" for name in ("broadcast_to", "full", "ones", "reshape", "squeeze", "tile", "zeros")]
-NEEDS_SIZES += ["dyn.sparse_to_dense", "dyn.strided_slice"]
+NEEDS_SIZES += ["dyn.sparse_to_dense", "dyn.strided_slice", "nn.contrib_dense_pack"]
 
 OURS = sorted(name for name, op in Op._registry.items() if op.kernel is not None and not op.has(Trait.FOREIGN))
 

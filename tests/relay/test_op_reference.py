@@ -159,6 +159,26 @@ def test_global_pools() -> None:
     assert computed(relay.nn.adaptive_avg_pool2d, data, output_size=(3, 2)).shape == (2, 3, 3, 2)
 
 
+def test_dense_with_a_weight_in_blocks() -> None:
+    data, weight = normal(3, 8), normal(12, 8)
+    expected = computed(relay.nn.dense, data, weight)
+    blocks = weight.reshape(3, 4, 8).transpose(0, 2, 1)
+    for layout in ("NC", "NC4n"):
+        close(computed(relay.nn.contrib_dense_pack, data, blocks, weight_layout=layout, units=12), expected)
+    both = weight.reshape(3, 4, 4, 2).transpose(0, 2, 1, 3)
+    close(computed(relay.nn.contrib_dense_pack, data, both, weight_layout="NC4n2c"), expected)
+
+
+@pytest.mark.parametrize("method", ["nearest_neighbor", "bilinear"])
+def test_upsampling_by_tensors(method: str) -> None:
+    data, scale = normal(1, 2, 3, 4), np.array(2.0, "float32")
+    expected = computed(relay.nn.upsampling, data, scale_h=2.0, scale_w=1.5, method=method)
+    dynamic = computed(lambda x, s: relay.nn.upsampling(x, s, 1.5, method=method), data, scale)
+    close(dynamic, expected)
+    call = relay.nn.upsampling(relay.var("x", shape=(1, 2, 3, 4)), relay.var("s", shape=()), 2.0)
+    assert call.op.name == "dyn.nn.upsampling"
+
+
 # ---- norms and activations
 
 

@@ -46,6 +46,10 @@ def _is_tensor(value: Any) -> bool:
     return is_operand(value) and not getattr(value, "is_computed", False)
 
 
+_SCALARS = ("int", "float")
+"""Kinds of attributes whose tensors have no dimensions."""
+
+
 def dynamic(
     static: Builder,
     arguments: str,
@@ -76,7 +80,7 @@ def dynamic(
     def typed(attrs: Any, args: Sequence[Type], elements: Sequence[Sequence[Dim] | None]) -> Type:
         values: dict[int, Any] = {}
         for place, field in parameters.items():
-            if field.kind == "int":
+            if field.kind in _SCALARS:
                 ranked(args[place], 0, field.name)
                 values[place] = (elements[place] or unknown(1))[0]
             else:
@@ -90,7 +94,7 @@ def dynamic(
 
     def kernel(attrs: Any, *arrays: Any) -> Any:
         values = {
-            place: arrays[place].item() if field.kind == "int" else arrays[place].tolist()
+            place: arrays[place].item() if field.kind in _SCALARS else arrays[place].tolist()
             for place, field in parameters.items()
         }
         attributes, operands = as_static(attrs, arrays, values)

@@ -10,6 +10,7 @@ from eqsat.relay.op.nn import (
     losses,
     matrix,
     norm,
+    packed,
     pool,
     sampling,
     sparse,
@@ -23,9 +24,12 @@ from eqsat.relay.op.nn.heads import *  # noqa: F403
 from eqsat.relay.op.nn.losses import *  # noqa: F403
 from eqsat.relay.op.nn.matrix import *  # noqa: F403
 from eqsat.relay.op.nn.norm import *  # noqa: F403
+from eqsat.relay.op.nn.packed import *  # noqa: F403
 from eqsat.relay.op.nn.pool import *  # noqa: F403
 from eqsat.relay.op.nn.sampling import *  # noqa: F403
 from eqsat.relay.op.nn.sparse import *  # noqa: F403
 
-_MODULES = (activation, arrange, blocks, conv, gradients, heads, losses, matrix, norm, pool, sampling, sparse)
+_MODULES = (
+    activation, arrange, blocks, conv, gradients, heads, losses, matrix, norm, packed, pool, sampling, sparse,
+)  # fmt: skip
 __all__ = [name for module in _MODULES for name in module.__all__]

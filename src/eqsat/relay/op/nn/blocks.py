@@ -12,9 +12,11 @@ from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, map_dim, multiply_dims
 from eqsat.relay.op.nn.window import channels_first, define_image
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.op.parameters import dynamic, static_or_dynamic
 from eqsat.relay.op.resize import resize_array
 from eqsat.relay.op.types import divided, shaped
 from eqsat.relay.traits import Trait
+from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim
 
 INJECTIVE = OpPattern.INJECTIVE
@@ -204,12 +206,16 @@ def _upsampling(name: str, rank: int, *last: Field) -> Builder:
     )
 
 
-def _scaled(dim: Dim, scale: float) -> Dim:
+def _scaled(dim: Dim, scale: float | AnyDim) -> Dim:
+    if isinstance(scale, AnyDim):
+        return AnyDim()
     return dim if scale == 1 else map_dim(lambda count: int(np.rint(count * scale)), dim)
 
 
-upsampling = _upsampling("upsampling", 2, Field("align_corners", "bool", False))
-upsampling3d = _upsampling("upsampling3d", 3, Field("coordinate_transformation_mode", "str", "half_pixel"))
+_upsampling2d = _upsampling("upsampling", 2, Field("align_corners", "bool", False))
+_upsampling3d = _upsampling("upsampling3d", 3, Field("coordinate_transformation_mode", "str", "half_pixel"))
+upsampling = static_or_dynamic(_upsampling2d, dynamic(_upsampling2d, "data scale_h scale_w"))
+upsampling3d = static_or_dynamic(_upsampling3d, dynamic(_upsampling3d, "data scale_d scale_h scale_w"))
 
 __all__ = [
     "batch_to_space_nd", "depth_to_space", "dilate", "space_to_batch_nd", "space_to_depth", "upsampling",

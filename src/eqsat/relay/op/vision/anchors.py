@@ -14,7 +14,8 @@ from eqsat.relay.op.types import check_dtype, ranked, unify
 from eqsat.relay.ty import TensorType, TupleType, Type
 
 
-def _floats(values: Any) -> tuple[float, ...]:
+def floats(values: Any) -> tuple[float, ...]:
+    """Converter of an attribute that is several numbers."""
     return tuple(map(float, values))
 
 
@@ -42,10 +43,10 @@ def _prior(attrs: Any, data: Any) -> Any:
 multibox_prior = define(
     "vision.multibox_prior",
     "data",
-    Field("sizes", "any", (1.0,), _floats),
-    Field("ratios", "any", (1.0,), _floats),
-    Field("steps", "any", (-1.0, -1.0), _floats),  # of y and x; one pixel where not positive
-    Field("offsets", "any", (0.5, 0.5), _floats),
+    Field("sizes", "any", (1.0,), floats),
+    Field("ratios", "any", (1.0,), floats),
+    Field("steps", "any", (-1.0, -1.0), floats),  # of y and x; one pixel where not positive
+    Field("offsets", "any", (0.5, 0.5), floats),
     Field("clip", "bool", False),
     infer=_prior_type,
     kernel=_prior,
@@ -97,7 +98,7 @@ multibox_transform_loc = define(
     "cls_prob loc_pred anchor",
     Field("clip", "bool", True),
     Field("threshold", "float", 0.01),
-    Field("variances", "any", (0.1, 0.1, 0.2, 0.2), _floats),
+    Field("variances", "any", (0.1, 0.1, 0.2, 0.2), floats),
     Field("keep_background", "bool", False),  # class 0 is a class as the others are
     infer=_transform_type,
     kernel=_transform,
