@@ -148,6 +148,8 @@ def convolution(rank: int) -> Case:
         if rank == 2 and draw(st.booleans()):
             data, attrs["data_layout"] = data.transpose(0, 2, 3, 1), "NHWC"
             weight, attrs["kernel_layout"] = weight.transpose(2, 3, 1, 0), "HWIO"
+        elif rank == 2 and draw(st.booleans()):
+            weight, attrs["kernel_layout"] = weight.reshape(groups, outer, inner, *kernel), "GOIHW"
         return [data, weight], attrs
 
     return case

@@ -11,7 +11,9 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from eqsat import relay
+from eqsat.errors import TypeCheckError
 from eqsat.onnx.converters import alike
+from eqsat.relay.infer import infer_type
 from eqsat.relay.interpreter import evaluate
 
 RNG = np.random.default_rng(7)
@@ -113,6 +115,27 @@ def test_conv2d_layouts_agree() -> None:
         out_layout="NCHW",
     )
     close(blocked, expected)
+
+
+def test_kernel_layouts_that_name_the_groups_agree() -> None:
+    data, weight = normal(1, 8, 5, 5), normal(16, 4, 3, 3)
+    expected = computed(relay.nn.conv2d, data, weight, groups=2)
+    grouped = weight.reshape(2, 8, 4, 3, 3)
+    close(computed(relay.nn.conv2d, data, grouped, groups=2, kernel_layout="GOIHW"), expected)
+    last = grouped.transpose(3, 4, 0, 2, 1)
+    close(computed(relay.nn.conv2d, data, last, groups=2, kernel_layout="HWGIO"), expected)
+    backward = normal(8, 4, 3, 3)
+    expected = computed(relay.nn.conv2d_transpose, data, backward, groups=2)
+    grouped = backward.reshape(2, 4, 4, 3, 3)
+    close(computed(relay.nn.conv2d_transpose, data, grouped, groups=2, kernel_layout="GIOHW"), expected)
+
+
+def test_a_weight_has_as_many_groups_as_the_attributes_say() -> None:
+    x, w = relay.var("x", shape=(1, 8, 5, 5)), relay.var("w", shape=(4, 4, 2, 3, 3))
+    with pytest.raises(TypeCheckError, match="groups of weight and attributes"):
+        infer_type(relay.nn.conv2d(x, w, groups=2, kernel_layout="GOIHW"))
+    unknown = relay.nn.conv2d(x, relay.var("w"), groups=2, channels=16, kernel_size=(3, 3), kernel_layout="GOIHW")
+    assert str(infer_type(unknown).args[1].checked_type) == "Tensor[(2, 8, 4, 3, 3), float32]"
 
 
 def test_depthwise_weight_with_a_multiplier() -> None:

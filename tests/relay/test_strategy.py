@@ -14,6 +14,7 @@ from eqsat.relay.op.strategy import generic
         ((1, 32, 8, 8), "NCHW", (32, 1, 3, 3), "OIHW", 32, True),
         ((1, 8, 8, 32), "NHWC", (3, 3, 32, 1), "HWOI", 32, True),
         ((1, 8, 8, 8, 4), "NCHW4c", (8, 1, 3, 3, 1, 4), "OIHW1i4o", 32, True),
+        ((1, 32, 8, 8), "NCHW", (32, 1, 1, 3, 3), "GOIHW", 32, True),
         ((1, 32, 8, 8), "NCHW", (64, 1, 3, 3), "OIHW", 32, False),
         ((1, 32, 8, 8), "NCHW", (32, 32, 3, 3), "OIHW", 1, False),
     ],

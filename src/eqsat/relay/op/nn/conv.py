@@ -1,5 +1,7 @@
 """Convolutions of one, two and three spatial dimensions, and transposed ones, which are their adjoints.
 
+A kernel layout may name the groups as an axis of their own (``GOIHW``), beside the channels of one group.
+
 ``padding`` is stored as the begins of all axes followed by the ends: ``(1, 1)`` in two dimensions becomes
 ``(1, 1, 1, 1)``, that is top, left, bottom, right. Layouts with blocks (``NCHW4c``) are understood.
 
@@ -39,10 +41,38 @@ class Geometry:
         rank = len(attrs.strides)
         image, kernel = channels_first(rank), order + SPATIAL[rank]
         self.data_in = layout_change(attrs.data_layout, image)
-        self.weight_in = layout_change(attrs.kernel_layout, kernel)
-        self.weight_out = layout_change(kernel, attrs.kernel_layout)
+        self.weight_in = _WeightIn(attrs, kernel)
         self.out = layout_change(image, attrs.out_layout or attrs.data_layout)
         self.pads = [attrs.padding[axis] + attrs.padding[rank + axis] for axis in range(rank)]
+
+
+class _WeightIn:
+    """The change from a kernel layout to the canonical one, where the channels of all groups are one axis."""
+
+    def __init__(self, attrs: Any, kernel: str):
+        self.groups = attrs.groups if "G" in attrs.kernel_layout else None
+        canonical = kernel if self.groups is None else f"G{kernel}"
+        self.change = layout_change(attrs.kernel_layout, canonical)
+        self.back = layout_change(canonical, attrs.kernel_layout)
+
+    def shape(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The canonical shape of a weight."""
+        dims = self.change.shape(shape)
+        if self.groups is None:
+            return dims
+        unify(dims[0], self.groups, "groups of weight and attributes:")
+        return (multiply_dims(dims[0], dims[1]), *dims[2:])
+
+    def shape_before(self, canonical: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The shape of the weight whose canonical shape is given."""
+        if self.groups is None:
+            return self.back.shape(canonical)
+        return self.back.shape((self.groups, _per_group(canonical[0], self.groups), *canonical[1:]))
+
+    def __call__(self, weight: Any) -> Any:
+        """The weight in the canonical layout."""
+        changed = self.change(weight)
+        return changed if self.groups is None else changed.reshape(-1, *changed.shape[2:])
 
 
 def _define(
@@ -70,7 +100,7 @@ def _define(
             return args
         geometry = Geometry(attrs, order)
         channels = filters(attrs, geometry.data_in.shape(data.shape)[1])
-        return [data, TensorType(geometry.weight_out.shape((*channels, *attrs.kernel_size)), data.dtype)]
+        return [data, TensorType(geometry.weight_in.shape_before((*channels, *attrs.kernel_size)), data.dtype)]
 
     def kernel(attrs: Any, data: Any, weight: Any) -> Any:
         geometry = Geometry(attrs, order)

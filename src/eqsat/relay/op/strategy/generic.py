@@ -16,8 +16,8 @@ def get_conv2d_in_channels(data_shape: Sequence[Dim], data_layout: str) -> Dim:
 
 
 def get_conv2d_out_channels(kernel_shape: Sequence[Dim], kernel_layout: str) -> Dim:
-    """Return the number of channels of the result of a convolution, by its kernel."""
-    return _extent("O", kernel_shape, kernel_layout)
+    """Return the number of channels of the result of a convolution, by its kernel, of all groups if it names them."""
+    return _extent("OG", kernel_shape, kernel_layout)
 
 
 def is_depthwise_conv2d(
@@ -28,12 +28,11 @@ def is_depthwise_conv2d(
     return channels == get_conv2d_out_channels(kernel_shape, kernel_layout) == groups
 
 
-def _extent(axis: str, shape: Sequence[Dim], layout: str) -> Dim:
-    """Return the size of an axis, all blocks of it together."""
+def _extent(axes: str, shape: Sequence[Dim], layout: str) -> Dim:
+    """Return the size of some axes, the first of which there must be, all blocks of them together."""
     parts = parse_layout(layout)
     if len(parts) != len(shape):
         raise ArgumentError(f"a shape of {len(shape)} dimensions {tuple(shape)} does not fit the layout {layout!r}")
-    sizes = [dim for (name, _), dim in zip(parts, shape, strict=True) if name == axis]
-    if not sizes:
-        raise ArgumentError(f"the layout {layout!r} has no axis {axis}")
-    return multiply_dims(*sizes)
+    if axes[0] not in layout:
+        raise ArgumentError(f"the layout {layout!r} has no axis {axes[0]}")
+    return multiply_dims(*(dim for (name, _), dim in zip(parts, shape, strict=True) if name in axes))
