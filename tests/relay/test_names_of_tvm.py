@@ -72,6 +72,11 @@ def test_a_node_is_the_same_as_itself_alone() -> None:
     x, y = relay.var("x", shape=(2,)), relay.var("x", shape=(2,))
     assert x.same_as(x)
     assert not x.same_as(y)
+    assert relay.expr.VarWithFields(x, type_annotation=None).vid.same_as(x.vid)
+    assert not x.vid.same_as(y.vid)
+    module = eqsat.IRModule()
+    assert module.same_as(module)
+    assert not module.same_as(eqsat.IRModule())
     ty = relay.TensorType((2,))
     assert ty.same_as(ty)
     assert not ty.same_as(relay.TensorType((2,)))
@@ -231,3 +236,25 @@ def test_arrays_are_kept_by_a_cpu() -> None:
         eqsat.device("cuda", 0)
     with pytest.raises(eqsat.EqsatError, match="a device is what cpu"):
         eqsat.nd.array([1], "cpu")  # type: ignore[arg-type]
+
+
+# ---- modules
+
+
+def test_spans_are_the_places_of_the_text() -> None:
+    x = relay.var("x", shape=(2,))
+    module = eqsat.IRModule.from_expr(relay.nn.relu(x + x)).with_attr("mine", 1)
+    annotated = transform.AnnotateSpans()(module)
+    assert_structural_equal(annotated, transform.InferType()(module))
+    assert annotated.get_attr("mine") == 1
+    span = annotated["main"].body.span
+    text = module.astext().splitlines()[span.line - 1]
+    assert (span.source_name, text[span.column - 1 :].split("(")[0]) == ("GeneratedSource", "nn.relu")
+
+
+def test_calls_of_operators_are_counted_in_all_functions() -> None:
+    module = eqsat.parser.parse("""#[version = "0.0.5"]
+    def @other(%x: float32) { add(%x, %x) }
+    def @main(%x: float32) { let %f = fn (%y: float32) { negative(%y) }; add(%f(%x), @other(%x)) }
+    """)
+    assert relay.analysis.list_op_freqs(module) == {"add": 2, "negative": 1}

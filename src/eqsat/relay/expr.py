@@ -152,6 +152,10 @@ class Id:
     def __init__(self, name_hint: str):
         self.name_hint = name_hint
 
+    def same_as(self, other: object) -> bool:
+        """Whether ``other`` is this very identity."""
+        return self is other
+
 
 class Var(Expr):
     """A local variable: function parameter, let-bound, or free.

@@ -122,6 +122,10 @@ class IRModule(Printable):
         for name, function in functions.items():
             self[name] = function
 
+    def same_as(self, other: object) -> bool:
+        """Whether ``other`` is this very module."""
+        return self is other
+
     def get_attr(self, attr_key: str) -> Any:
         """An attribute of the module, None if it has no such attribute."""
         return self.attrs.get(attr_key)

@@ -7,11 +7,19 @@ from eqsat.relay.analysis.analysis import (
     all_vars,
     bound_vars,
     free_vars,
+    list_op_freqs,
     post_order_visit,
 )
 from eqsat.relay.well_formed import well_formed
 
 __all__ = [
-    "AnnotatedRegion", "AnnotatedRegionSet", "all_vars", "analysis", "bound_vars", "free_vars", "post_order_visit",
+    "AnnotatedRegion",
+    "AnnotatedRegionSet",
+    "all_vars",
+    "analysis",
+    "bound_vars",
+    "free_vars",
+    "list_op_freqs",
+    "post_order_visit",
     "well_formed",
 ]  # fmt: skip

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from eqsat.relay.expr import Expr, Var
+from collections import Counter
+from typing import Any
+
+from eqsat.relay.expr import Call, Expr, Op, Var
 from eqsat.relay.regions import AnnotatedRegion as AnnotatedRegion
 from eqsat.relay.regions import AnnotatedRegionSet as AnnotatedRegionSet
 from eqsat.relay.visitor import post_order
@@ -27,3 +30,9 @@ def free_vars(expr: Expr) -> list[Var]:
     nodes = post_order(expr)
     bound = {variable for node in nodes for variable in node.binds}
     return [node for node in nodes if isinstance(node, Var) and node not in bound]
+
+
+def list_op_freqs(mod: Any) -> dict[str, int]:
+    """Return how many calls of each operator there are in the functions of a module."""
+    nodes = post_order(*mod.functions.values())
+    return dict(Counter(node.op.name for node in nodes if isinstance(node, Call) and isinstance(node.op, Op)))

@@ -6,10 +6,9 @@ Each network is a module of its own, such as ``testing.resnet``, whose ``get_net
 
 from __future__ import annotations
 
-from collections import Counter
-
 from eqsat.errors import ArgumentError
-from eqsat.relay.expr import Call, Expr, Function, Op
+from eqsat.relay.analysis import list_op_freqs
+from eqsat.relay.expr import Expr, Function
 from eqsat.relay.module import IRModule
 from eqsat.relay.testing import (
     bert,
@@ -28,7 +27,6 @@ from eqsat.relay.testing import (
 )
 from eqsat.relay.testing.init import create_workload
 from eqsat.relay.transform import InferType, Pass
-from eqsat.relay.visitor import post_order
 
 __all__ = [
     "bert", "count_ops", "create_workload", "dcgan", "densenet", "inception_v3", "init", "layers", "lstm", "mlp",
@@ -58,6 +56,6 @@ def run_infer_type(expr: Expr) -> Expr:
     return run_opt_pass(expr, InferType())
 
 
-def count_ops(expr: Expr) -> Counter[str]:
+def count_ops(expr: Expr) -> dict[str, int]:
     """Return how many calls of each operator there are in an expression."""
-    return Counter(node.op.name for node in post_order(expr) if isinstance(node, Call) and isinstance(node.op, Op))
+    return list_op_freqs(IRModule.from_expr(expr))

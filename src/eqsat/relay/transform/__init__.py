@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from eqsat.relay.transform.annotate_spans import AnnotateSpans
 from eqsat.relay.transform.annotate_target import AnnotateTarget
 from eqsat.relay.transform.base import (
     FunctionPass,
@@ -42,11 +43,11 @@ from eqsat.relay.transform.simplify import SimplifyExpr, SimplifyExprPostAlterOp
 from eqsat.relay.transform.write_out import CanonicalizeOps, SimplifyInference
 
 __all__ = [
-    "AlterOpLayout", "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps", "CombineParallelBatchMatmul",
-    "CombineParallelConv2D", "CombineParallelDense", "ConvertLayout", "DeadCodeElimination", "DefuseOps",
-    "DynamicToStatic", "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis",
-    "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline",
-    "InlineCompilerFunctionsBoundTo", "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite",
+    "AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps",
+    "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "ConvertLayout",
+    "DeadCodeElimination", "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis",
+    "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal",
+    "Inline", "InlineCompilerFunctionsBoundTo", "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
     "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
     "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass", "register_pass",
