@@ -28,6 +28,7 @@ from eqsat.relay.transform.compiler_functions import (
 )
 from eqsat.relay.transform.dynamic_to_static import DynamicToStatic
 from eqsat.relay.transform.eliminate_common_subexpr import EliminateCommonSubexpr
+from eqsat.relay.transform.fake_quantization_to_integer import FakeQuantizationToInteger
 from eqsat.relay.transform.fold_constant import FoldConstant
 from eqsat.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from eqsat.relay.transform.fuse_ops import FuseOps
@@ -45,12 +46,13 @@ from eqsat.relay.transform.write_out import CanonicalizeOps, SimplifyInference
 __all__ = [
     "AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps",
     "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "ConvertLayout",
-    "DeadCodeElimination", "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis",
-    "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal",
-    "Inline", "InlineCompilerFunctionsBoundTo", "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite",
-    "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
-    "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
-    "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass", "register_pass",
+    "DeadCodeElimination", "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "FakeQuantizationToInteger",
+    "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput",
+    "InferType", "InferTypeLocal", "Inline", "InlineCompilerFunctionsBoundTo", "LayoutConfig", "Legalize",
+    "MergeCompilerRegions", "MergeComposite", "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph",
+    "Pass", "PassContext", "PassInfo", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+    "SimplifyExprPostAlterOp", "SimplifyInference", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
+    "module_pass", "register_pass",
 ]  # fmt: skip
 
 
