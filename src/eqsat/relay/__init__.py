@@ -50,7 +50,7 @@ from eqsat.relay.expr import (
 )
 from eqsat.relay.module import IRModule
 from eqsat.relay.op import *  # noqa: F403 - relay.add is relay.op.add
-from eqsat.relay.op.contrib import dnnl, tensorrt  # noqa: F401 - registers their pattern tables
+from eqsat.relay.op.contrib import cmsisnn, dnnl, tensorrt  # noqa: F401 - registers passes and pattern tables
 from eqsat.relay.parser import Span, fromtext, parse, parse_expr
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.scope_builder import ScopeBuilder
