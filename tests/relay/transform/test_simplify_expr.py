@@ -389,3 +389,11 @@ def test_post_alter_op_has_fewer_rules():
     x = var("x", 2)
     mod = module(relay.add(relay.add(x, x), relay.const(0.0)))
     assert_same(transform.SimplifyExprPostAlterOp()(mod), module(relay.add(x, x)))
+
+
+def test_a_square_of_a_sum_is_computed_once():
+    x, y = relay.var("x", shape=(4,)), relay.var("y", shape=(4,))
+    body = x * x + relay.const(2.0) * x * y + y * y
+    square = simplify(body)["main"].body
+    assert square.op.name == "multiply"
+    assert square.args[0] is square.args[1]

@@ -51,7 +51,8 @@ def _factored(xx: _Term, xy: _Term, yy: _Term, dtype: str) -> Expr | None:
     if dtype == "int32" and not (p.is_integer() and q.is_integer() and a * p * q == c):
         return None
     x, y = xx.left, yy.left
-    product: Expr = multiply(_plus(x, y, p, dtype), _plus(x, y, q, dtype))
+    first = _plus(x, y, p, dtype)
+    product: Expr = multiply(first, first if p == q else _plus(x, y, q, dtype))
     return product if a == 1 else multiply(const(a, dtype), product)
 
 
