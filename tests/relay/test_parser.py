@@ -79,6 +79,7 @@ class TestExpressions:
             "3000000000": np.int64(3000000000),
             "2i16": np.int16(2),
             "1f": np.float32(1),
+            "3.4028235e+38f": np.finfo("float32").max,
             "-1.5e-3f": np.float32(-1.5e-3),
             "0.1f64": np.float64(0.1),
             "2f16": np.float16(2),

@@ -98,12 +98,18 @@ def read_number(text: str) -> np.generic:
     if dtype == "int32" and int(sign + digits) not in _INT32 and "i" not in text:
         dtype = "int64"
     whole = dtype.startswith("int")
-    largest = np.iinfo(dtype).max if whole else float(np.finfo(dtype).max)
+    largest = np.iinfo(dtype).max if whole else _largest_float(dtype)
     size = int(digits) - (sign == "-") if whole else float(digits)
     if digits not in ("inf", "nan") and size > largest:
         raise ValueError(f"{text} does not fit {dtype}")
     value: np.generic = np.dtype(dtype).type(sign + digits)
     return value
+
+
+def _largest_float(dtype: str) -> float:
+    """The largest float of a dtype, or what it is written as, which may be rounded up."""
+    largest = np.finfo(dtype).max
+    return max(float(largest), float(str(largest)))
 
 
 def read_value(text: str) -> int | float:
