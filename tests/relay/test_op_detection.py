@@ -254,6 +254,12 @@ def test_dilation2d() -> None:
         close(found[:, :, row, column], (window + weight).max(axis=(2, 3)))
 
 
+def test_strides_of_four_numbers() -> None:
+    x, w = relay.var("x", shape=(relay.Any(), 10, 224, 224)), relay.var("w", shape=(10, 8, 8))
+    call = relay.image.dilation2d(x, w, strides=[1, 1, 1, 1], dilations=[1, 1, 1, 1], padding=[0, 0, 0, 0])
+    assert tuple(infer_type(call).checked_type.shape[1:]) == (10, 217, 217)
+
+
 # ---- fixed point, searching
 
 

@@ -32,7 +32,7 @@ def mixed(key: list[int], words: list[int]) -> list[int]:
 
 
 def values(call: Any) -> Any:
-    return evaluate(call.astuple())
+    return evaluate(call)
 
 
 def test_words_are_those_of_the_cipher() -> None:
@@ -79,6 +79,9 @@ def test_distributions(dtype: str) -> None:
     key = relay.random.threefry_key(7)
     _, numbers = values(relay.random.uniform(key, (100, 100), dtype, low=2.0, high=6.0))
     assert numbers.dtype == dtype
+    expected = relay.TensorType((4,), dtype)
+    for build in (relay.random.uniform, relay.random.normal):
+        assert infer_type(build(key, (4,), dtype)).checked_type.fields[1] == expected
     assert numbers.min() >= 2
     assert numbers.max() < 6
     np.testing.assert_allclose([numbers.mean(), numbers.std()], [4, 4 / np.sqrt(12)], atol=0.05)
@@ -95,8 +98,19 @@ def test_multinomial() -> None:
     np.testing.assert_allclose(shares, [[0.25, 0, 0.75, 0], [0, 1, 0, 0]], atol=0.03)
 
 
+def test_calls_are_taken_apart_as_in_relay() -> None:
+    key = relay.random.threefry_key(1)
+    left, right = relay.TupleWrapper(relay.random.threefry_split(key), 2)
+    first, second = (relay.TupleGetItem(relay.random.threefry_generate(each, (4,)), 1) for each in (left, right))
+    one, other = evaluate(relay.Tuple([first, second]))
+    assert not np.array_equal(one, other)
+    assert infer_type(relay.random.threefry_split(key)).checked_type == relay.TupleType(
+        [relay.TensorType((10,), "uint64")] * 2
+    )
+
+
 def test_what_is_no_key_or_number() -> None:
     with pytest.raises(TypeCheckError, match=r"key must be uint64, not float32; random\.threefry_key makes one"):
-        infer_type(relay.random.threefry_split(relay.var("key", shape=(10,))).astuple())
+        infer_type(relay.random.threefry_split(relay.var("key", shape=(10,))))
     with pytest.raises(TypeCheckError, match="random numbers are float32 or float64, not int32"):
-        infer_type(relay.random.uniform(relay.random.threefry_key(0), (4,), "int32", 0, 9).astuple())
+        infer_type(relay.random.uniform(relay.random.threefry_key(0), (4,), "int32", 0, 9))

@@ -217,12 +217,17 @@ def _dilated(attrs: Any, data: Any, weight: Any) -> Any:
     return layout_change("NCHW", attrs.data_layout)(result)
 
 
+def _first_two(value: Any) -> tuple[Any, ...]:
+    """One value for both axes, or two; of four, which Relay takes too, the first two count."""
+    return per_axis(2)(value[:2] if isinstance(value, (list, tuple)) and len(value) == 4 else value)
+
+
 dilation2d = define(
     "image.dilation2d",
     "data weight",
-    Field("strides", "ints", (1, 1), per_axis(2)),
+    Field("strides", "ints", (1, 1), _first_two),
     Field("padding", "ints", (0, 0), both_sides(2)),
-    Field("dilations", "ints", (1, 1), per_axis(2)),
+    Field("dilations", "ints", (1, 1), _first_two),
     Field("data_layout", "str", "NCHW"),
     Field("kernel_layout", "str", "IHW"),
     Field("out_dtype", "dtype", ""),

@@ -359,7 +359,7 @@ def is_operand(value: Any) -> bool:
 
 def tensor_of(value: Any, dtype: str | None = None) -> Any:
     """Return an operand as it is, and numbers as a constant of them."""
-    return value if is_operand(value) else const(np.array(value, dtype))
+    return value if is_operand(value) else const(np.array(value, dtype), dtype)
 
 
 def tuple_of(fields: Any, own: bool = False) -> Any:

@@ -1,9 +1,12 @@
 """Random numbers: each operator takes a key and gives numbers that the key determines, and a key for the next call.
 
-Calls of equal arguments are equal: an operator holds no state. A key is ten words of 64 bits: four words of a cipher's
-key, the path of splits that led here (two words), a counter (two), and the bit of the path that the next split
-sets (two). The numbers are the words of path and counter, one block of four for each number of the counter, after 20
-rounds of the mixing function of Threefry (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+Both are in one tuple, and the functions here return the call that has it, as Relay's do: ``TupleWrapper(call, 2)``
+takes it apart. Calls of equal arguments are equal: an operator holds no state.
+
+A key is ten words of 64 bits: four words of a cipher's key, the path of splits that led here (two words), a counter
+(two), and the bit of the path that the next split sets (two). The numbers are the words of path and counter, one block
+of four for each number of the counter, after 20 rounds of the mixing function of Threefry (Salmon et al., "Parallel
+random numbers: as easy as 1, 2, 3", 2011).
 """
 
 from __future__ import annotations
@@ -139,7 +142,6 @@ _threefry_generate = define(
     infer=_keyed(lambda attrs, args: TensorType(attrs.out_shape, "uint64")),
     kernel=_numbers,
     kind=OpPattern.OPAQUE,
-    outputs=2,
 )
 
 
@@ -154,7 +156,6 @@ threefry_split = define(
     infer=_keyed(lambda attrs, args: KEY),
     kernel=_split,
     kind=OpPattern.OPAQUE,
-    outputs=2,
 )
 """Two keys that give different numbers."""
 
@@ -177,7 +178,6 @@ def _distribution(name: str, parameters: str, kernel: Callable[..., Any]) -> Bui
         infer=_keyed(_drawn_type),
         kernel=kernel,
         kind=OpPattern.OPAQUE,
-        outputs=2,
     )
 
 
@@ -231,7 +231,6 @@ multinomial = define(
     infer=_keyed(_choices_type),
     kernel=_choices,
     kind=OpPattern.OPAQUE,
-    outputs=2,
 )
 """The next key and indices, each with the probability that the last dimension of ``probs`` has there, up to a factor.
 
