@@ -854,13 +854,17 @@ def likelihood(draw: Draw) -> Any:
 
 
 def deformable(draw: Draw) -> Any:
-    (data, weight), attrs = convolution(2)(draw)
-    data, weight = data.astype("float32"), weight.astype("float32")
-    last = attrs.get("data_layout") == "NHWC"
-    sizes, kernel = (data.shape[1:3], weight.shape[:2]) if last else (data.shape[2:], weight.shape[2:])
-    shape = (len(data), 2 * kernel[0] * kernel[1], *window_counts(sizes, kernel, attrs))
-    offset = fill(draw, shape, "float32")
-    return [data, offset.transpose(0, 2, 3, 1) if last else offset, weight], attrs
+    sizes, kernel, attrs = windows(draw, 2)
+    groups, inner, outer, batch = any_of(draw, 1, 2), any_of(draw, 1, 2), any_of(draw, 1, 3), any_of(draw, 0, 1, 2)
+    data, weight = (batch, groups * inner, *sizes), (groups * outer, inner, *kernel)
+    offset = (batch, 2 * groups * kernel[0] * kernel[1], *window_counts(sizes, kernel, attrs))
+    arrays = [fill(draw, shape, "float32") for shape in (data, offset, weight)]
+    attrs |= {"groups": groups, "deformable_groups": groups}
+    if draw(st.booleans()):
+        places = [(0, 2, 3, 1), (0, 2, 3, 1), (2, 3, 1, 0)]
+        arrays = [array.transpose(order) for array, order in zip(arrays, places, strict=True)]
+        attrs |= {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+    return arrays, attrs
 
 
 def correlation(draw: Draw) -> Any:
