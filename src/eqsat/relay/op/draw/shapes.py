@@ -153,7 +153,15 @@ def trade(draw: Draw, known: Known) -> Drawn:
     """An image whose channels and whose extents can be cut into blocks."""
     block = draw.rng.choice((1, 2))
     data = known[0] or TensorType([draw.dim(), 4 * draw.dim(), 2 * draw.dim(), 2 * draw.dim()], draw.dtype)
-    return [data], {"block_size": block, "mode": draw.rng.choice(("DCR", "CRD"))}
+    return [data], {"block_size": block, "stride": block, "mode": draw.rng.choice(("DCR", "CRD"))}
+
+
+def sliding_window(draw: Draw, known: Known) -> Drawn:
+    """Windows over the last axes."""
+    data = draw.tensor_like(known[0])
+    axis = draw.rng.choice(range(len(data.shape)))
+    window = [draw.rng.randint(1, max(dim, 1)) for dim in data.concrete_shape[axis:]]
+    return [data], {"axis": axis, "window_shape": window, "strides": [draw.rng.choice((1, 2)) for _ in window]}
 
 
 def batch_to_space(draw: Draw, known: Known) -> Drawn:
