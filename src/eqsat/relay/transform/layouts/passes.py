@@ -1,7 +1,8 @@
 """AlterOpLayout and ConvertLayout: operators in other layouts than they were written in.
 
-In a saturation :mod:`eqsat.rules.transposes` and :mod:`eqsat.rules.axes` move changes of layout past operators and
-cancel them, and the cost model says which layouts are best; these passes follow what the caller registers and asks for.
+In a saturation the rules of :mod:`eqsat.rules.transposes` move transposes past operators, and ``layout-layout`` and
+``layout-nothing`` of :mod:`eqsat.rules.shape` join and drop changes of layout. No rule gives a convolution another
+layout: that is what these passes do, where the caller registers it or asks for it.
 """
 
 from __future__ import annotations
