@@ -6,7 +6,19 @@ scale goes. Rules on matrix products, and on scales alone, are in :mod:`eqsat.ru
 
 from __future__ import annotations
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import (
+    attrs_of,
+    base,
+    compute,
+    constants,
+    like,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
 from eqsat.egraph.rule import Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
@@ -97,7 +109,12 @@ def as_batch_norm(name: str, left: DFPattern, shift: DFPattern, *guards: Guard) 
     """x s + c = batch_norm(x) of mean 0 and variance 1"""
     vectors = (as_bias(s, x, 1), shift, vector_along(0, x, 1), vector_along(1, x, 1))
     return rewrite(
-        name, left, is_tuple_get_item(nn.batch_norm(x, *vectors, axis=1, epsilon=0.0), 0), *guards, soundness=ROUNDING
+        name,
+        left,
+        is_tuple_get_item(nn.batch_norm(x, *vectors, axis=1, epsilon=0.0), 0),
+        base(x),
+        *guards,
+        soundness=ROUNDING,
     )
 
 

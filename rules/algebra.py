@@ -8,13 +8,10 @@ the order of two operations on floats rounds differently.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-import numpy as np
-
-from eqsat.egraph.author import constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Rewrite, RuleSet, Soundness
-from eqsat.relay.dataflow_pattern import is_op
+from eqsat.egraph.author import base, constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Array, Distinct, Guard, Rewrite, RuleSet, Soundness
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, exp, log, maximum, minimum, negative, power, rsqrt, sqrt
 from eqsat.relay.ty import TensorType, Type, is_static
 from eqsat.rules.functions import functions, repeated
@@ -23,37 +20,20 @@ from eqsat.rules.types import floats, is_float, is_number, is_scalar, keeps, kee
 from eqsat.rules.values import all_positive, half, minus_one, one, scalar, three, two, zero
 
 x, y, z = variables("x y z")
-a, b = constants("a b")
+a, b, c = constants("a b c")
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
 
 
-def nothing_is_lost(meet: Callable[[Array, Array], Array], neutral: float) -> Callable[[Array, Array], bool]:
-    """Guard: neither of two constants vanishes where they meet, unless it is neutral.
-
-    Where b is so small that x + a + b equals x + a (or where x * 0 * b is x * 0), the class of x + a equals its own sum
-    with b, then with 2 b and 4 b: it would grow for ever, and in the end drift.
-
-    Args:
-        meet: how two constants meet: ``np.add`` or ``np.multiply``.
-        neutral: the constant that may vanish.
-    """
-
-    def guard(a: Array, b: Array) -> bool:
-        with np.errstate(all="ignore"):
-            met = meet(a, b)
-        return all(
-            np.all(other == neutral) or not np.array_equal(met, np.broadcast_to(one, met.shape), equal_nan=True)
-            for one, other in ((a, b), (b, a))
-        )
-
-    return guard
-
-
 def is_large(ty: TensorType) -> bool:
     """Guard: more elements than constants have that are folded during saturation."""
     return is_static(ty) and math.prod(ty.concrete_shape) > 1024
+
+
+def are_known(*values: Array) -> bool:
+    """Guard: constants have values, which is so for those that are folded during saturation."""
+    return True
 
 
 def is_float_scalar(ty: Type) -> bool:
@@ -70,9 +50,6 @@ by_root = x / sqrt(y)
 scaled_twice = x * a + x * b
 scaled_and_itself = x + x * a
 common_product = x * z + y * z
-sum_is_new = when(nothing_is_lost(np.add, 0), value_of(a), value_of(b))
-large = when(is_large, type_of(a))
-product_is_new = when(nothing_is_lost(np.multiply, 1), value_of(a), value_of(b))
 
 neutral = RuleSet(
     "neutral",
@@ -95,11 +72,28 @@ neutral = RuleSet(
 canonical = RuleSet(
     "canonical",
     [
-        rewrite("subtract-constant", x - a, x + negative(a), when(is_number, type_of(a))),
-        rewrite("subtract-from-constant", a - x, x * scalar(-1, x) + a, when(is_number, type_of(x))),
+        rewrite(
+            "subtract-constant", x - a, x + negative(a), when(is_number, type_of(a)), non_constant(x), contracts=True
+        ),
+        rewrite(
+            "subtract-from-constant",
+            a - x,
+            x * scalar(-1, x) + a,
+            when(is_number, type_of(x)),
+            non_constant(x),
+            contracts=True,
+        ),
         rewrite("negate-is-multiply", negative(x), x * scalar(-1, x), when(is_number, type_of(x))),
         # the real quotient of integers is no integer
-        rewrite("divide-constant", x / a, x * (scalar(1, a) / a), floats(a), soundness=ROUNDING),
+        rewrite(
+            "divide-constant",
+            x / a,
+            x * (scalar(1, a) / a),
+            floats(a),
+            non_constant(x),
+            soundness=ROUNDING,
+            contracts=True,
+        ),
         rewrite("multiply-reciprocal", by_reciprocal, x / y, keeps_floats(by_reciprocal, x), soundness=ROUNDING),
         rewrite("divide-by-root", by_root, x * rsqrt(y), floats(y), soundness=ROUNDING),
         rewrite("square", power_of_two, x * x, keeps(power_of_two, x), soundness=ROUNDING),
@@ -116,29 +110,49 @@ canonical = RuleSet(
 )
 
 shifted, scaled = x + a, x * a
+affine = scaled + b
 out_of_shift, out_of_scale = ((distinct(whole, x), non_constant(x)) for whole in (shifted, scaled))
+
+
+def meet(
+    name: str, inner: DFPattern, whole: DFPattern, met: DFPattern, values: str, *guards: Guard | Distinct
+) -> Rewrite:
+    """The constant of ``whole``, which is over ``inner``, meets those that ``inner`` has beside its base ``x``.
+
+    Args:
+        values: the labels of the constants, whose values are known: others would be sums and products without end.
+    """
+    known = when(are_known, *[value_of(constant) for constant in (a, b, c) if str(constant.label) in values])
+    return rewrite(
+        name, whole, met, known, *guards, distinct(whole, inner, x), non_constant(x), base(x), soundness=ROUNDING
+    )
+
 
 # constants travel outward and meet
 meeting = RuleSet(
     "meeting",
     [
-        *[
-            rewrite(f"add-add-{size}constant", shifted + b, x + (a + b), guard, *out_of_shift, soundness=ROUNDING)
-            for size, guard in (("", sum_is_new), ("large-", large))
-        ],
-        *[
-            rewrite(
-                f"multiply-multiply-{size}constant", scaled * b, x * (a * b), guard, *out_of_scale, soundness=ROUNDING
-            )
-            for size, guard in (("", product_is_new), ("large-", large))
-        ],
+        meet("add-add-constant", shifted, shifted + b, x + (a + b), "ab"),
+        meet("multiply-multiply-constant", scaled, scaled * b, x * (a * b), "ab"),
         # (x + a) b = x b + a b
+        meet("scale-after-shift", shifted, shifted * b, x * b + a * b, "ab", when(is_number, type_of(x))),
+        meet("add-to-affine", affine, affine + c, x * a + (b + c), "bc", distinct(affine, scaled)),
+        # (x a + b) c = x a c + b c
+        meet("scale-affine", affine, affine * c, x * (a * c) + b * c, "abc", distinct(affine, scaled)),
         rewrite(
-            "scale-after-shift",
-            shifted * b,
-            x * b + a * b,
-            when(is_number, type_of(x)),
+            "add-add-large-constant",
+            shifted + b,
+            x + (a + b),
+            when(is_large, type_of(a)),
             *out_of_shift,
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "multiply-multiply-large-constant",
+            scaled * b,
+            x * (a * b),
+            when(is_large, type_of(a)),
+            *out_of_scale,
             soundness=ROUNDING,
         ),
         rewrite(
@@ -174,9 +188,9 @@ meeting = RuleSet(
             scaled_twice,
             x * (a + b),
             when(all_positive, value_of(a), value_of(b)),
-            sum_is_new,
             non_constant(x),
             soundness=ROUNDING,
+            contracts=True,
         ),
         rewrite(
             "one-and-some",
@@ -185,8 +199,9 @@ meeting = RuleSet(
             when(all_positive, value_of(a)),
             non_constant(x),
             soundness=ROUNDING,
+            contracts=True,
         ),
-        rewrite("add-itself", x + x, x * scalar(2, x), when(is_number, type_of(x)), non_constant(x)),
+        rewrite("add-itself", x + x, x * scalar(2, x), when(is_number, type_of(x)), non_constant(x), contracts=True),
         rewrite("common-factor-of-any-sign", scaled_twice, x * (a + b), soundness=FINITE),
         rewrite(
             "one-and-some-of-any-sign",

@@ -249,9 +249,21 @@ def forward(product: Product, name: str, activation: Callable[[DFPattern], DFPat
     )
 
 
+scaled_again = nn.relu(x) * s
+
 through = RuleSet(
     "scales-through-activations",
     [
+        # relu(relu(x) s) = relu(x s), s > 0
+        rewrite(
+            "relu-of-scaled-relu",
+            nn.relu(scaled_again),
+            nn.relu(x * s),
+            when(scales_positively, value_of(s)),
+            floats_alike(x, s),
+            soundness=ROUNDING,
+            contracts=True,
+        ),
         *[through_activation(name, activation) for name, activation in ACTIVATIONS.items()],
         *[
             forward(product, name, activation)

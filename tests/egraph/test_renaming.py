@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import eqsat
 from eqsat import relay, rules
@@ -37,9 +36,8 @@ def test_what_was_computed_of_a_constant_is_computed_of_its_like() -> None:
     assert any(np.allclose(value, [0.22, 0.76]) for value in values.values())
 
 
-@pytest.mark.parametrize("other", [[1, 1], [0, 0]])
-def test_a_constant_that_passes_other_tests_is_not_alike(other: list[float]) -> None:
-    assert renamed(saturated(), other) is None
+def test_a_constant_that_passes_other_tests_is_not_alike() -> None:
+    assert renamed(saturated(), [1, 1]) is None, "a product with it is nothing"
 
 
 def test_questions_about_two_sorts_of_constants_at_once_are_told() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eqsat.egraph.rule import (
+    Base,
     Compute,
     Distinct,
     Examples,
@@ -87,6 +88,14 @@ def non_constant(pattern: DFPattern) -> NonConstant:
     return NonConstant(pattern)
 
 
+def base(pattern: DFPattern) -> Base:
+    """A condition: ``pattern`` matched more than a sum or product with a constant; see :mod:`eqsat.egraph.bases`.
+
+    A law that brings constants together takes all of them at once. Such rules run to their end before others do.
+    """
+    return Base(pattern)
+
+
 def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
     """An attribute value or constant computed from the match.
 
@@ -113,9 +122,10 @@ def rewrite(
     name: str,
     lhs: Any,
     rhs: Any,
-    *guards: Guard | Distinct | NonConstant,
+    *guards: Guard | Distinct | NonConstant | Base,
     soundness: Soundness = Soundness.EXACT,
     examples: Examples | None = None,
+    contracts: bool = False,
 ) -> Rewrite:
     """A rule that reads as an equation: ``rewrite("add-zero", x + zero, x)``.
 
@@ -123,9 +133,11 @@ def rewrite(
         name: unique name.
         lhs: a pattern, or a tuple of patterns matched together.
         rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
-        guards: conditions made by :func:`when`, :func:`distinct` and :func:`non_constant`.
+        guards: conditions made by :func:`when`, :func:`distinct`, :func:`non_constant` and :func:`base`.
         soundness: what it keeps; by default every bit.
         examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
+        contracts: whether the right side is no larger whatever is chosen: such rules run to their end before others,
+            and where nothing else uses the inside of what one replaced, no rule sees that any more.
 
     Raises:
         RuleError: no pattern on the left, a right side or guard that uses what the left does not match.
@@ -140,7 +152,8 @@ def rewrite(
     when = tuple([guard for guard in guards if isinstance(guard, Guard)])
     different = tuple([guard for guard in guards if isinstance(guard, Distinct)])
     unknown = tuple([guard for guard in guards if isinstance(guard, NonConstant)])
-    result = Rewrite(name, roots, templates, when, different, unknown, soundness, examples)
+    bases = tuple([guard for guard in guards if isinstance(guard, Base)])
+    result = Rewrite(name, roots, templates, when, different, unknown, bases, soundness, examples, contracts)
     _check_rewrite(result)
     return result
 

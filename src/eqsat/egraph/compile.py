@@ -113,11 +113,14 @@ class RewriteCompiler(RuleRunner):
         log = self._log(f"{name}_log", query, action)
         premises = " ".join(_needed([*query.premises, *action.premises]))
         actions = " ".join(action.actions)
+        hide, lone = self._hiding(rule, query)
         declare = self.egraph.engine.rule
         self.growth = max(self.growth, len(action.made))
         if not action.asks:
             self._tell_made(action)
             declare(self.ruleset, premises, actions, name)
+            if hide:
+                declare(self.ruleset, f"{premises} {lone}", hide, f"{name} hide")
             return
         self.asks = True
         log_columns = [] if log is None else [name for name in log.columns if name not in action.sites]
@@ -130,7 +133,10 @@ class RewriteCompiler(RuleRunner):
                 self.apply_ruleset = f"apply_{self.ruleset}"
                 self.egraph.engine.declare(f"(ruleset {self.apply_ruleset})")
             self._tell_made(action)
-            declare(self.apply_ruleset, f"{match} ({question.answered} {answers})", actions, f"{name} apply")
+            answered = f"{match} ({question.answered} {answers})"
+            declare(self.apply_ruleset, answered, actions, f"{name} apply")
+            if hide:
+                declare(self.apply_ruleset, f"{premises} {answered} {lone}", hide, f"{name} hide")
 
         question = self.egraph.question(kinds, len(action.sites), "atom", action.answer, compile_half)
         columns = dict.fromkeys(action.used(query.class_variables), "Expr")
@@ -160,11 +166,39 @@ class RewriteCompiler(RuleRunner):
         for non_constant in rule.non_constant:
             self.egraph.ask_non_constant()
             yield f"(varies {query.classes[non_constant.pattern]})"
+        for base in rule.bases:
+            self.egraph.ask_bases()
+            variable = query.classes[base.pattern]
+            yield f"(varies {variable})"
+            yield f"(= lowest (level {variable}))"
+            yield from (f"(= lowest (origin {each}))" for each in _inside(rule, query))
+
+    def _hiding(self, rule: Rewrite, query: Query) -> tuple[str, str]:
+        """The actions that hide what a rule contracts, and the premises that nothing else uses what it has inside."""
+        if not rule.contracts:
+            return "", ""
+        self.egraph.ask_lone()
+        roots = {query.classes[root] for root in rule.lhs}
+        matched = [(node, query.classes[pattern]) for pattern, node in query.nodes.items()]
+        hide = [
+            self.egraph.hide(node.symbol, " ".join((node.atom, *node.children)), variable, node.swapped)
+            for node, variable in matched
+            if variable in roots
+        ]
+        lone = [f"(= lone_{each} (lone {each})) (= 1 (% lone_{each} 2))" for each in _inside(rule, query)]
+        return " ".join(dict.fromkeys(hide)), " ".join(lone)
 
     def _tell_made(self, action: Action) -> None:
         """Have the types of what is made found, where they are not known from what it equals."""
         for made in action.untyped.values():
             find_types(self.egraph, len(made.children))
+
+
+def _inside(rule: Rewrite, query: Query) -> list[str]:
+    """The variables of the classes of e-nodes that a rule matches below its roots."""
+    roots = [query.classes[root] for root in rule.lhs]
+    matched = dict.fromkeys(query.classes[pattern] for pattern in query.nodes)
+    return [variable for variable in matched if variable not in roots]
 
 
 class VariadicCompiler(RewriteCompiler):

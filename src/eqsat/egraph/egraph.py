@@ -37,6 +37,8 @@ class EGraph:
         vocabulary: What the integers in the tables stand for.
         commutative: Names of the operators whose operands a rule of the run swaps: queries need not.
         hides_known: Whether rules see no calls that equal constants.
+        has_bases: Whether a rule asks for bases, see :mod:`eqsat.egraph.bases`.
+        asks_lone: Whether a rule asks which classes are lone, see :mod:`eqsat.egraph.lone`.
         on_constness: Called when :meth:`ask_constness` is called for the first time.
     """
 
@@ -45,6 +47,8 @@ class EGraph:
         self.vocabulary = Vocabulary()
         self.commutative: frozenset[str] = frozenset()
         self.hides_known = False
+        self.has_bases = False
+        self.asks_lone = False
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
         self._told_types: list[NDArray[np.int64]] = []
@@ -92,6 +96,48 @@ class EGraph:
         if self.engine.relation("varies", "Expr"):
             self.engine.rule("facts", "(= t (ty e))", put("(varies e)"))
             self.engine.rule("facts", "(varies e) (isc e)", "(delete (varies e))")
+
+    def ask_bases(self) -> None:
+        """Have bases found: a rule asks for them."""
+        if not self.has_bases:
+            self.has_bases = True
+            self.ask_non_constant()
+            self.engine.declare("(function level (Expr) i64 :merge (min old new))")
+            self.engine.declare("(function origin (Expr) i64 :merge (min old new))")
+            self.engine.declare("(ruleset bases)")
+            self.engine.rule("facts", "(= l (level e)) (= e (N h))", "(set (level e) h)")
+            self.engine.rule("facts", "(= l (level e))", "(set (origin e) l)")
+
+    def ask_lone(self) -> None:
+        """Have ``lone`` kept: a rule asks for it."""
+        if not self.asks_lone:
+            self.asks_lone = True
+            self.engine.declare("(function lone (Expr) i64 :merge (max old new))")
+            self.engine.inbox("told_lone", 2)
+            self.engine.rule("load", "(told_lone i n)", "(set (lone (N i)) n) (delete (told_lone i n))")
+
+    def tell_lone(self, marks: list[tuple[int, ...]]) -> None:
+        """Put numbers of handles into ``lone``."""
+        self._rows["told_lone"] = marks
+        self.flush()
+
+    def hide(self, symbol: int, columns: str, variable: str, swapped: bool) -> str:
+        """The action that hides an e-node from all rules: its atom and children are the columns.
+
+        Args:
+            variable: The e-node's class.
+            swapped: Whether its children are in this order or the other.
+        """
+        if not swapped:
+            return f"(subsume (n{symbol} {columns}))"
+        table, either = f"hidden_{symbol}", self.either_order(symbol)
+        if self.engine.relation(table, "i64", "Expr", "Expr", "Expr"):
+            row = f"({table} a x y e)"
+            for order in ("x y", "y x"):
+                node = f"(n{symbol} a {order})"
+                actions = f"(subsume {node}) (delete ({either} a x y e)) (delete ({either} a y x e)) (delete {row})"
+                self.engine.rule("facts", f"{row} (= e {node})", actions)
+        return put(f"({table} {columns} {variable})")
 
     def predicate(self, test: Test) -> str:
         """The name of the engine's table of the ids that satisfy a test (after :meth:`flush`)."""

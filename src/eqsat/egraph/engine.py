@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import egglog.bindings as egglog
 import numpy as np
@@ -41,6 +41,22 @@ class RulesetRun:
     matches: dict[str, int]
     seconds: dict[str, float]
     updated: bool
+
+
+class Rows(NamedTuple):
+    """The rows of some tables, one table after the other.
+
+    Args:
+        counts: how many rows each table has.
+        inputs: the inputs of all rows.
+        outputs: the output of each row.
+        hidden: whether rules do not see the row.
+    """
+
+    counts: list[int]
+    inputs: NDArray[np.int64]
+    outputs: NDArray[np.int64]
+    hidden: NDArray[np.bool_]
 
 
 class Engine:
@@ -145,11 +161,10 @@ class Engine:
             (output,) = self._run(egglog.PrintSize(_SPAN, None))
         return dict(output.sizes)
 
-    def rows(self, *groups: Sequence[str]) -> list[tuple[list[int], NDArray[np.int64], NDArray[np.int64]]]:
+    def rows(self, *groups: Sequence[str]) -> list[Rows]:
         """The rows of groups of tables of classes and i64, all at one moment.
 
-        Of each group: how many rows each table has; their inputs, and their outputs, one table after the other. Classes
-        are numbers that mean nothing at another moment.
+        Classes are numbers that mean nothing at another moment.
         """
         self._read_declared()
         with _engine_errors("freeze"):
@@ -160,7 +175,9 @@ class Engine:
             every = list(chain.from_iterable(of))
             inputs = list(map(to_int, chain.from_iterable([row.inputs for row in every])))
             outputs = [to_int(row.output) for row in every]
-            found.append((list(map(len, of)), np.asarray(inputs, dtype=np.int64), np.asarray(outputs, dtype=np.int64)))
+            hidden = np.asarray([row.subsumed for row in every], dtype=bool)
+            columns = np.asarray(inputs, dtype=np.int64), np.asarray(outputs, dtype=np.int64)
+            found.append(Rows(list(map(len, of)), *columns, hidden))
         return found
 
     def _read_declared(self) -> None:

@@ -6,7 +6,7 @@ question to Python, asked once per distinct ``(operator, attributes, argument id
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
+from eqsat.egraph.exact_constants import ExactConstants
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.egraph.vocabulary import Test, Vocabulary
@@ -119,8 +120,17 @@ class ConstantFacts:
 
     def update(self, prefilter: Prefilter | None) -> bool:
         """See to the symbols whose e-nodes may be constant now (without ``prefilter``: ever); whether any is new."""
+        return self._see(
+            range(len(self.egraph.vocabulary.symbols)) if prefilter is None else prefilter.constant_symbols()
+        )
+
+    def watch(self, names: Sequence[str]) -> bool:
+        """See to the operators of these names; whether any is new."""
         symbols = self.egraph.vocabulary.symbols
-        found = range(len(symbols)) if prefilter is None else prefilter.constant_symbols()
+        return self._see([i for i, symbol in enumerate(symbols) if symbol.op is not None and symbol.op.name in names])
+
+    def _see(self, found: Iterable[int]) -> bool:
+        symbols = self.egraph.vocabulary.symbols
         new = [index for index in found if index not in self._covered]
         self._covered.update(new)
         for index in new:
@@ -176,6 +186,7 @@ class _Folding:
     def __init__(self, vocabulary: Vocabulary, limit: int):
         self.vocabulary = vocabulary
         self.limit = limit
+        self._exact = ExactConstants(vocabulary)
 
     def result(self, index: int, atom: int, *ids: int) -> Sequence[int] | None:
         """The atom of the value of an e-node, None if it is too large or cannot be computed.
@@ -192,6 +203,9 @@ class _Folding:
             return (fields[value],) if isinstance(fields, tuple) and value < len(fields) else None
         if symbol.op is None or not self._is_small(symbol.op, value, ids):
             return None
+        exact = self._exact.result(symbol.op, value, ids)
+        if exact is not None:
+            return None if _vanishes(vocabulary.atoms[exact].value.data.numpy()) else (exact,)
         try:
             result = evaluate_op(symbol.op, value, [self._array(index) for index in ids])
         except EqsatError:

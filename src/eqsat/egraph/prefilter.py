@@ -63,7 +63,7 @@ class Prefilter:
         self.snapshot = take_snapshot(egraph)
         self._found: dict[DFPattern, Mask] = {}
         self._known: dict[DFPattern, bool] = {}
-        seen = np.flatnonzero(self._seen())
+        seen = np.flatnonzero(~self.snapshot.hidden)
         starts = np.searchsorted(self.snapshot.node_symbol[seen], np.arange(1, len(self.snapshot.symbols)))
         self._nodes_of = np.split(seen, starts)
         self._children: dict[int, list[NDArray[np.int64]]] = {}
@@ -73,17 +73,6 @@ class Prefilter:
                 self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
         self._operators = [op for kind, op in self._indices if kind == "call" and op is not None]
         self.edges = self._edges()
-
-    def _seen(self) -> Mask:
-        """The e-nodes that rules see."""
-        snapshot = self.snapshot
-        if not self.egraph.hides_known:
-            return np.ones(snapshot.node_count, dtype=bool)
-        kinds = np.asarray([symbol.kind for symbol in snapshot.symbols])[snapshot.node_symbol]
-        known = np.zeros(snapshot.class_count, dtype=bool)
-        known[snapshot.node_class[kinds == "constant"]] = True
-        seen: Mask = (kinds != "call") | ~known[snapshot.node_class]
-        return seen
 
     def _edges(self) -> set[tuple[SymbolHead, SymbolHead]]:
         snapshot, heads = self.snapshot, list(self._indices)

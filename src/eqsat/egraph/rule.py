@@ -77,6 +77,13 @@ class NonConstant:
     pattern: DFPattern
 
 
+@dataclass(frozen=True)
+class Base:
+    """A condition: what the pattern matched is not only a sum or product with a constant."""
+
+    pattern: DFPattern
+
+
 class Template(DFPattern):
     """A part of a right side that is no pattern by itself; base class."""
 
@@ -118,6 +125,7 @@ class Rewrite:
         examples: ``examples(draw)`` draws an expression that the left side matches (a tuple of them for several
             roots), where ``draw`` is an :class:`eqsat.relay.op.draw.Draw`. It stands in where no instance can be
             drawn from the pattern itself.
+        contracts: whether the right side takes the place of the left in the eyes of all rules. It may still be chosen.
     """
 
     name: str
@@ -126,8 +134,10 @@ class Rewrite:
     when: tuple[Guard, ...] = ()
     distinct: tuple[Distinct, ...] = ()
     non_constant: tuple[NonConstant, ...] = ()
+    bases: tuple[Base, ...] = ()
     soundness: Soundness = Soundness.EXACT
     examples: Examples | None = None
+    contracts: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from eqsat.egraph.bases import AFFINE, Bases
 from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.journal import Journal
+from eqsat.egraph.lone import LoneClasses
 from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.python_rules import ClassExpressions, PythonRuleRunner
@@ -45,6 +47,8 @@ class _Turn:
 
     runner: RewriteCompiler | PythonRuleRunner
     name: str
+    kind: str = ""
+    """``contracts`` or ``meets`` for a rule that runs to its end before others."""
     banned_until: int = 0
     bans: int = 0
     pending: int = 0
@@ -94,6 +98,8 @@ class Runner:
         self.names = ClassExpressions(self.egraph, types, self.journal) if named else None
         self.turns = {identity(rule): turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
+        self.lone = LoneClasses(self.egraph, self.lowered)
+        self.bases = Bases(self.egraph)
         self._symbols = 0  # that rules were told of, once they no longer wait
         self._is_stale = True
         self._snapshot: Snapshot | None = None  # while nothing has changed since
@@ -140,7 +146,8 @@ class Runner:
         else:
             return None
         self.report.rule(rule.name)
-        return _Turn(runner, rule.name)
+        kind = "contracts" if isinstance(rule, Rewrite) and rule.contracts else ""
+        return _Turn(runner, rule.name, "meets" if isinstance(rule, Rewrite) and rule.bases else kind)
 
     def _loop(self) -> str:
         """Go through the schedule; the stop reason."""
@@ -175,7 +182,8 @@ class Runner:
         snapshot, self._snapshot = self._snapshot, None
         if self.journal is not None and self.names is not None:
             self.names.name_all()
-        changed = self._run_native(iteration)
+        changed = self._contract()
+        changed |= self._run_native(iteration)
         changed |= self._settle()
         for act in (partial(self._run_applies, iteration), self._run_python):
             if act():
@@ -224,9 +232,59 @@ class Runner:
                 runner.update(prefilter)
             self._is_stale = False
 
+    def _contract(self) -> bool:
+        """Run the rules that contract, and those by which constants meet, to their end; whether anything changed."""
+        contracting = [turn for turn in self.current if turn.kind == "contracts"]
+        meeting = [turn for turn in self.current if turn.kind == "meets"]
+        changed = self._contract_once(contracting)
+        while self._meet(meeting):
+            changed = True
+            if not self._contract_once(contracting):
+                break
+        return changed
+
+    def _contract_once(self, turns: list[_Turn]) -> bool:
+        changed = False
+        while any(turn.runner.is_live for turn in turns) and self._step(turns):
+            changed = True
+            while self._step(turns) | self.lone.update():
+                pass
+            self._is_stale = True
+            self._activate()
+        return changed
+
+    def _meet(self, turns: list[_Turn]) -> bool:
+        if not turns:
+            return False
+        for turn in turns:
+            turn.runner.update(None)
+        if not self.bases.find():
+            return False
+        self.constants.watch(AFFINE)
+        self._settle()
+        changed = False
+        while self._step(turns):
+            changed = True
+            self.constants.watch(AFFINE)
+        self._is_stale |= changed
+        return changed
+
+    def _step(self, turns: list[_Turn]) -> bool:
+        """Run rules once, with what they ask Python; whether anything changed."""
+        native = [(t, t.runner) for t in turns if isinstance(t.runner, RewriteCompiler) and t.runner.is_live]
+        _, changed = self._act({turn: runner.ruleset for turn, runner in native if not runner.asks})
+        asked, _ = self._run_together({turn: runner.ruleset for turn, runner in native if runner.asks})
+        if any(asked.values()):
+            self._settle()
+            applied = {turn: runner.apply_ruleset for turn, runner in native if turn in asked and runner.apply_ruleset}
+            changed |= self._act(applied)[1]
+        if changed:
+            self._settle()
+        return changed
+
     def _run_native(self, iteration: int) -> bool:
         """Run the rules without Python parts, search for the others."""
-        active = [t for t in self.current if t.banned_until <= iteration and t.runner.is_live]
+        active = [t for t in self.current if t.banned_until <= iteration and t.runner.is_live and not t.kind]
         native = [(turn, turn.runner) for turn in active if isinstance(turn.runner, RewriteCompiler)]
         found, changed = self._act({turn: runner.ruleset for turn, runner in native if not runner.asks})
         for turn, matches in found.items():

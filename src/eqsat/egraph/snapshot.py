@@ -25,6 +25,7 @@ class Snapshot:
         child: classes of children, concatenated.
         node_symbol: index of each e-node's symbol in ``symbols``; ascending, as it is read.
         node_atom: id of each e-node's atom in ``atoms``.
+        hidden: whether rules do not see each e-node.
         symbols: symbols by index.
         atoms: atoms by id.
         types: all types.
@@ -38,6 +39,7 @@ class Snapshot:
     child: NDArray[np.int64]
     node_symbol: NDArray[np.int64]
     node_atom: NDArray[np.int64]
+    hidden: NDArray[np.bool_]
     symbols: list[Symbol]
     atoms: list[Atom]
     types: list[Type]
@@ -70,7 +72,9 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
     """Everything in ``egraph`` now."""
     symbols = list(egraph.vocabulary.symbols)
     tables = [f"n{index}" for index in range(len(symbols))]
-    (_, handle, named), (_, found, _), (counts, cells, classes) = egraph.engine.rows(["N"], ["found"], tables)
+    (_, handle, named, _), (_, found, *_), (counts, cells, classes, hidden) = egraph.engine.rows(
+        ["N"], ["found"], tables
+    )
     found_class, found_type = found.reshape(-1, 2).T
     order = np.argsort(handle)
     handle, named = handle[order], named[order]
@@ -97,6 +101,7 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
         child,
         node_symbol,
         node_atom,
+        hidden,
         symbols,
         list(egraph.vocabulary.atoms),
         types,

@@ -1,0 +1,155 @@
+"""Sums, differences, products and quotients of constants, which are the same in whatever order they are formed.
+
+In floats ``(a + b) + c`` and ``a + (b + c)`` are two numbers, so that the constants that rules form of ``n`` given ones
+are exponentially many. Here a constant is told apart by the rational number that it stands for, and is rounded to its
+dtype once. A finite float is a rational number, which is known well enough by its residues modulo a few primes: two
+different constants of an e-graph agree in all of them with a probability of about 2 to the power of -93.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.vocabulary import Vocabulary
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import Constant, Op
+from eqsat.relay.interpreter import evaluate_op
+from eqsat.relay.traits import Trait
+
+_PRIMES = (2147483647, 2147483629, 2147483587)
+"""The largest three below 2**31: a product of two residues fits into 64 bits."""
+_MANTISSA = 53
+_LEAST, _MOST = -1074 - 2 * _MANTISSA, 1025
+"""Bounds of the exponents of two by which whole numbers of 53 bits are floats."""
+
+
+def _powers_of_two(prime: int) -> NDArray[np.int64]:
+    return np.asarray([pow(2, exponent, prime) for exponent in range(_LEAST, _MOST)], dtype=np.int64)
+
+
+_POWERS = [_powers_of_two(prime) for prime in _PRIMES]
+
+
+class _Exact(NamedTuple):
+    """A constant as a rational number for each element.
+
+    Attributes:
+        residues: The residues of the elements, an array of the constant's shape for each prime.
+        nearest: The elements in double precision.
+    """
+
+    residues: tuple[NDArray[np.int64], ...]
+    nearest: NDArray[np.float64]
+
+    def equals(self, other: _Exact) -> bool:
+        return all(map(np.array_equal, self.residues, other.residues))
+
+
+def _exactly(array: NDArray[Any]) -> _Exact:
+    """An array of finite floats."""
+    nearest = np.asarray(array, dtype=np.float64)
+    mantissa, exponent = np.frexp(nearest)
+    whole = np.ldexp(mantissa, _MANTISSA).astype(np.int64)
+    place = exponent - (_MANTISSA + _LEAST)
+    return _Exact(tuple(whole % p * power[place] % p for p, power in zip(_PRIMES, _POWERS, strict=True)), nearest)
+
+
+def _inverse(residues: NDArray[np.int64], prime: int) -> NDArray[np.int64]:
+    """The power of ``prime - 2`` of residues, which is their inverse unless they are 0."""
+    result, square, left = np.ones_like(residues), residues, prime - 2
+    while left:
+        if left & 1:
+            result = result * square % prime
+        square = square * square % prime
+        left >>= 1
+    return result
+
+
+Modular = Callable[..., NDArray[np.int64]]
+
+_OPERATIONS: dict[str, tuple[Modular, Callable[..., Any]]] = {
+    "add": (lambda p, a, b: (a + b) % p, np.add),
+    "subtract": (lambda p, a, b: (a - b) % p, np.subtract),
+    "multiply": (lambda p, a, b: a * b % p, np.multiply),
+    "divide": (lambda p, a, b: a * _inverse(b, p) % p, np.divide),
+    "negative": (lambda p, a: -a % p, np.negative),
+}
+
+
+class ExactConstants:
+    """The constants of an e-graph as rational numbers, where these are known.
+
+    Args:
+        vocabulary: Holds the constants.
+    """
+
+    def __init__(self, vocabulary: Vocabulary):
+        self.vocabulary = vocabulary
+        self._known: dict[int, _Exact] = {}
+        self._rounded: set[int] = set()
+
+    def result(self, op: Op, attrs: Attrs | None, ids: Sequence[int]) -> int | None:
+        """The atom of the value of a call of constants; None where plain evaluation is as good or all that there is.
+
+        Args:
+            op: The operator.
+            attrs: The call's attributes.
+            ids: The atoms of the arguments.
+        """
+        if op.name in _OPERATIONS:
+            return self._computed(op.name, ids)
+        if self._rounded.issuperset(ids) and len(ids) == 1 and op.has(Trait.MOVES):
+            return self._moved(op, attrs, ids[0])
+        return None
+
+    def _computed(self, name: str, ids: Sequence[int]) -> int | None:
+        dtype = self._array(ids[0]).dtype
+        exact = [self._exact(index) for index in ids]
+        known = [each for each in exact if each is not None]
+        if len(known) < len(exact) or (name == "divide" and not all(map(np.all, known[1].residues))):
+            return None
+        modular, operation = _OPERATIONS[name]
+        with np.errstate(all="ignore"):
+            nearest = np.asarray(operation(*[each.nearest for each in known]))
+        residues = [modular(prime, *[e.residues[i] for e in known]) for i, prime in enumerate(_PRIMES)]
+        return self._intern(_Exact(tuple(map(np.asarray, residues)), nearest), dtype)
+
+    def _moved(self, op: Op, attrs: Attrs | None, index: int) -> int | None:
+        """The elements of a constant elsewhere."""
+        of = self._known[index]
+        place = np.asarray(evaluate_op(op, attrs, [np.arange(of.nearest.size).reshape(of.nearest.shape)]))
+        residues = tuple(each.reshape(-1)[place] for each in of.residues)
+        return self._intern(_Exact(residues, of.nearest.reshape(-1)[place]), self._array(index).dtype)
+
+    def _intern(self, exact: _Exact, dtype: np.dtype[Any]) -> int | None:
+        with np.errstate(over="ignore"):
+            rounded = exact.nearest.astype(dtype)
+        if not np.all(np.isfinite(rounded)):
+            return None
+        constant = Constant(rounded)
+        if _exactly(rounded).equals(exact):
+            return self.vocabulary.constant(constant)
+        key = ("exact", str(dtype), rounded.shape, *[each.tobytes() for each in exact.residues])
+        index = self.vocabulary.atom("constant", key, constant)
+        self._known.setdefault(index, exact)
+        self._rounded.add(index)
+        return index
+
+    def _exact(self, index: int) -> _Exact | None:
+        """A constant as rational numbers; None where it is no array of finite floats."""
+        if index not in self._known:
+            array = self._array(index)
+            if not np.issubdtype(array.dtype, np.floating) and array.dtype.name != "bfloat16":
+                return None
+            if not np.all(np.isfinite(array)):
+                return None
+            self._known[index] = _exactly(array)
+        return self._known[index]
+
+    def _array(self, index: int) -> NDArray[Any]:
+        array: NDArray[Any] = self.vocabulary.atoms[index].value.data.numpy()
+        return array

@@ -1,0 +1,154 @@
+"""Chains of operations with constants: saturated, at their optimum, with e-nodes in proportion to their length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eqsat
+from eqsat import relay
+from eqsat.egraph.exact_constants import ExactConstants
+from eqsat.egraph.vocabulary import Vocabulary
+from eqsat.relay.interpreter import evaluate
+from eqsat.relay.visitor import post_order
+
+RNG = np.random.default_rng(5)
+FLOATS = RNG.normal(size=200).astype("float32")
+ARRAYS = RNG.normal(size=(200, 8)).astype("float32")
+
+
+def number(value: Any) -> Any:
+    return relay.const(np.float32(value))
+
+
+def doubled(x: Any, link: int) -> Any:
+    return relay.nn.relu(x * number(2) + number(0))
+
+
+def shifted(x: Any, link: int) -> Any:
+    return x + number(FLOATS[link])
+
+
+def shifted_by_whole(x: Any, link: int) -> Any:
+    return x + number(link + 1)
+
+
+def scaled_and_shifted(x: Any, link: int) -> Any:
+    return x + number(FLOATS[link]) if link % 2 else x * number(1 + abs(FLOATS[link]) / 10)
+
+
+def by_arrays(x: Any, link: int) -> Any:
+    return x + relay.const(ARRAYS[link]) if link % 2 else x * relay.const(ARRAYS[link])
+
+
+def shifted_and_divided(x: Any, link: int) -> Any:
+    return (x + number(0.7)) / number(3)
+
+
+def parted(x: Any, link: int) -> Any:
+    return x * number(0.5) + x * number(0.5 + link / 100)
+
+
+def subtracted(x: Any, link: int) -> Any:
+    return number(FLOATS[link]) - x
+
+
+def chain(link: Callable[[Any, int], Any], length: int) -> Any:
+    x = relay.var("x", shape=(4, 8))
+    for place in range(length):
+        x = link(x, place)
+    return x
+
+
+OPTIMUM = {
+    doubled: 2,
+    shifted: 1,
+    shifted_by_whole: 1,
+    scaled_and_shifted: 2,
+    by_arrays: 1,  # a batch normalization
+    shifted_and_divided: 2,
+    parted: 1,
+    subtracted: 2,
+}
+
+
+@pytest.mark.parametrize("link", OPTIMUM, ids=lambda link: link.__name__)
+def test_a_chain_reaches_its_optimum_with_few_nodes_a_link(link: Callable[[Any, int], Any]) -> None:
+    length = 30
+    saturation = eqsat.saturate(chain(link, length))
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count <= 20 * length
+    assert eqsat.extract(saturation).cost <= OPTIMUM[link]
+
+
+def test_nodes_grow_with_the_length_of_a_chain_and_not_faster() -> None:
+    counts = [eqsat.saturate(chain(scaled_and_shifted, length)).node_count for length in (20, 40, 80)]
+    assert all(longer <= 2.2 * shorter for shorter, longer in pairwise(counts))
+
+
+@pytest.mark.parametrize("link", [shifted, scaled_and_shifted, by_arrays, subtracted], ids=lambda link: link.__name__)
+def test_constants_that_meet_are_rounded_once(link: Callable[[Any, int], Any]) -> None:
+    """The result is no further from an evaluation in double precision than the given graph's."""
+    given_graph = chain(link, 40)
+    best = eqsat.extract(eqsat.saturate(given_graph)).expr
+    data = RNG.normal(size=(4, 8)).astype("float32")
+
+    class Wide(relay.ExprMutator):  # type: ignore[misc]
+        def visit_constant(self, constant: Any) -> Any:
+            return relay.const(constant.data.numpy().astype("float64"))
+
+        def visit_var(self, var: Any) -> Any:
+            return wide_input
+
+    wide_input = relay.var("wide", shape=(4, 8), dtype="float64")
+    exact = evaluate(Wide().visit(given_graph), {"wide": data.astype("float64")})
+    before, after = (np.abs(evaluate(graph, {"x": data}) - exact).max() for graph in (given_graph, best))
+    assert after <= before + 4 * np.spacing(np.abs(exact).max().astype("float32"))
+
+
+finite = st.floats(-1e6, 1e6, width=32)
+
+
+@given(st.lists(finite, min_size=3, max_size=6), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("name", ["add", "multiply"])
+def test_the_order_in_which_constants_meet_makes_no_difference(name: str, values: list[float], random: Any) -> None:
+    vocabulary = Vocabulary()
+    exact, op = ExactConstants(vocabulary), relay.op.get(name)
+
+    def meet(numbers: list[float]) -> int | None:
+        atoms = [vocabulary.constant(number(value)) for value in numbers]
+        while len(atoms) > 1:
+            first, second = (atoms.pop(random.randrange(len(atoms))) for _ in range(2))
+            met = exact.result(op, None, [first, second])
+            if met is None:
+                return None  # it overflows
+            atoms.append(met)
+        return atoms[0]
+
+    orders = [meet(random.sample(values, len(values))) for _ in range(4)]
+    assert len({order for order in orders if order is not None}) <= 1
+
+
+def test_what_cancels_is_gone() -> None:
+    vocabulary = Vocabulary()
+    exact, add, subtract = ExactConstants(vocabulary), relay.op.get("add"), relay.op.get("subtract")
+    large, small = (vocabulary.constant(number(value)) for value in (1e8, 1.0))
+    total = exact.result(add, None, [large, small])
+    assert total is not None
+    assert total != large, "the sum rounds to the large number, but is another"
+    assert exact.result(subtract, None, [total, large]) == small
+
+
+def test_what_is_used_elsewhere_stays_in_sight() -> None:
+    """x / 3 is also shown as a product; other uses of it are not touched."""
+    x = relay.var("x", shape=(4, 8))
+    third = x / number(3)
+    result = eqsat.optimize(relay.Tuple([third, relay.exp(third)]))
+    assert sum(isinstance(node, relay.Call) for node in post_order(result)) == 2
