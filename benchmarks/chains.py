@@ -1,0 +1,99 @@
+"""Chains of operations, whose e-graphs grow with their length and not faster: e-nodes, seconds of CPU, memory and cost.
+
+Each graph is saturated and extracted in a process of its own, by the default rules.
+
+    python benchmarks/chains.py [--links 120] [NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import eqsat
+from eqsat import relay
+from eqsat.egraph.report import resident_bytes
+from eqsat.relay import nn
+
+RNG = np.random.default_rng(0)
+Link = Callable[[Any, int], Any]
+
+
+def number(value: float) -> Any:
+    return relay.const(np.float32(value))
+
+
+def normal(*shape: int) -> Any:
+    return relay.const(RNG.normal(size=shape).astype("float32"))
+
+
+LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
+    "relu(x * 2 + 0)": ((4, 8), lambda x, i: nn.relu(x * number(2) + number(0))),
+    "x + float": ((4, 8), lambda x, i: x + normal()),
+    "x + whole": ((4, 8), lambda x, i: x + number(i + 1)),
+    "x * a, x + b": ((4, 8), lambda x, i: x + normal() if i % 2 else x * number(1 + i / 1000)),
+    "x * array, x + array": ((4, 8), lambda x, i: x + normal(8) if i % 2 else x * normal(8)),
+    "(x + a) / 3": ((4, 8), lambda x, i: (x + number(0.7)) / number(3)),
+    "a - x": ((4, 8), lambda x, i: normal() - x),
+    "negative(x)": ((4, 8), lambda x, i: relay.negative(x)),
+    "x + x": ((4, 8), lambda x, i: x + x),
+    "x * a + x * b": ((4, 8), lambda x, i: x * number(0.5) + x * number(0.5 + i / 100)),
+    "maximum(x, a)": ((4, 8), lambda x, i: relay.maximum(x, normal())),
+    "clip(x)": ((4, 8), lambda x, i: relay.clip(x, -1.0 - i, 1.0 + i)),
+    "casts": ((4, 8), lambda x, i: relay.cast(x, "float32" if i % 2 else "float64")),
+    "sqrt(x * x)": ((4, 8), lambda x, i: relay.sqrt(x * x)),
+    "transposes": ((2, 3, 4), lambda x, i: relay.transpose(x, axes=(1, 2, 0))),
+    "reshapes": ((4, 6), lambda x, i: relay.reshape(x, ((2, 12), (3, 8), (24,), (4, 6))[i % 4])),
+    "matmuls by weights": ((4, 8), lambda x, i: nn.dense(x, normal(8, 8))),
+    "matmuls by inputs": ((4, 8), lambda x, i: nn.matmul(x, relay.var(f"w{i}", shape=(8, 8)))),
+    "polynomial": ((4, 8), lambda x, i: x * relay.var("z", shape=(4, 8)) + normal()),
+    "gelu": ((4, 8), lambda x, i: number(0.5) * x * (number(1) + relay.erf(x * number(0.5**0.5)))),
+    "scaled convolution": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.relu(nn.conv2d(x, normal(4, 4, 3, 3), padding=(1, 1)) * normal(4, 1, 1) + normal(4, 1, 1)),
+    ),
+}
+
+
+def measure(name: str, links: int) -> str:
+    """A line of the table."""
+    shape, link = LINKS[name]
+    expr = relay.var("x", shape=shape)
+    for place in range(links):
+        expr = link(expr, place)
+    start = time.process_time()
+    saturation = eqsat.saturate(expr)
+    result = eqsat.extract(saturation)
+    seconds, nodes = time.process_time() - start, saturation.node_count
+    megabytes = resident_bytes() >> 20
+    figures = f"{nodes:8} {nodes / links:8.1f} {seconds:8.2f} {megabytes:6} {result.cost:8}"
+    return f"{name:22} {figures}  {saturation.stop_reason}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of a row of the table")
+    parser.add_argument("--links", type=int, default=120)
+    parser.add_argument("--seconds", type=float, default=60.0, help="after which a graph is given up")
+    args = parser.parse_args()
+    if len(args.names) == 1:
+        print(measure(args.names[0], args.links))
+        return
+    print(f"{'chain':22} {'e-nodes':>8} {'a link':>8} {'seconds':>8} {'MB':>6} {'cost':>8}  stopped by")
+    for name in args.names or LINKS:
+        command = [sys.executable, __file__, "--links", str(args.links), name]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=args.seconds, check=True)
+            print(done.stdout, end="", flush=True)
+        except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+            print(f"{name:22} {type(error).__name__}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
