@@ -132,13 +132,17 @@ def test_what_does_not_overlap_is_merged_as_relay_merges_it(graph, table) -> Non
 
 
 def distinct(graph: eqsat.IRModule, table: list[tuple[str, DFPattern]]) -> list[tuple[str, DFPattern]]:
-    """The entries of ``table``, from the first on, no matches of which have an operator in common."""
+    """The entries of ``table``, from the first on, no matches of which have an operator in common.
+
+    Nor may a match look through an operator that it leaves outside: Relay no longer sees that one once it is merged.
+    """
     taken: set[Expr] = set()
     kept = []
     for name, pattern in table:
         groups = all_groups(pattern, DataflowGraph(graph["main"]))
         calls = [node for group in groups for node in group.interior if isinstance(node, Call)]
-        if len(calls) == len({*calls} - taken):
+        sees_all = all({*group.inputs} <= {c for node in group.interior for c in node.children()} for group in groups)
+        if sees_all and len(calls) == len({*calls} - taken):
             taken.update(calls)
             kept.append((name, pattern))
     return kept
