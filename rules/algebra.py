@@ -72,16 +72,13 @@ neutral = RuleSet(
 canonical = RuleSet(
     "canonical",
     [
-        rewrite(
-            "subtract-constant", x - a, x + negative(a), when(is_number, type_of(a)), non_constant(x), contracts=True
-        ),
+        rewrite("subtract-constant", x - a, x + negative(a), when(is_number, type_of(a)), non_constant(x)),
         rewrite(
             "subtract-from-constant",
             a - x,
             x * scalar(-1, x) + a,
             when(is_number, type_of(x)),
             non_constant(x),
-            contracts=True,
         ),
         rewrite("negate-is-multiply", negative(x), x * scalar(-1, x), when(is_number, type_of(x))),
         # the real quotient of integers is no integer
@@ -92,7 +89,6 @@ canonical = RuleSet(
             floats(a),
             non_constant(x),
             soundness=ROUNDING,
-            contracts=True,
         ),
         rewrite("multiply-reciprocal", by_reciprocal, x / y, keeps_floats(by_reciprocal, x), soundness=ROUNDING),
         rewrite("divide-by-root", by_root, x * rsqrt(y), floats(y), soundness=ROUNDING),

@@ -211,7 +211,7 @@ def test_the_same_model_comes_out_every_time() -> None:
 
 
 def test_an_unknown_target_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(ArgumentError, match=r"no pattern table for 'gpu9000': there are those of dnnl.*tensorrt"):
+    with pytest.raises(ArgumentError, match=r"no pattern table for 'gpu9000': there are those of .*dnnl.*tensorrt"):
         partition(from_proto(LAYERS), "gpu9000")
 
 

@@ -53,6 +53,8 @@ class _Turn:
     bans: int = 0
     pending: int = 0
     """Matches put aside that are not applied yet."""
+    symbols: int = 0
+    """How many symbols a rule was shown that runs to its end before others."""
 
 
 class Runner:
@@ -236,38 +238,37 @@ class Runner:
         """Run the rules that contract, and those by which constants meet, to their end; whether anything changed."""
         contracting = [turn for turn in self.current if turn.kind == "contracts"]
         meeting = [turn for turn in self.current if turn.kind == "meets"]
-        changed = self._contract_once(contracting)
-        while self._meet(meeting):
-            changed = True
-            if not self._contract_once(contracting):
-                break
-        return changed
-
-    def _contract_once(self, turns: list[_Turn]) -> bool:
         changed = False
-        while any(turn.runner.is_live for turn in turns) and self._step(turns):
+        while self._exhaust(contracting, hides=True) | (bool(meeting) and self._meet(meeting)):
             changed = True
-            while self._step(turns) | self.lone.update():
-                pass
-            self._is_stale = True
-            self._activate()
+        self._is_stale |= changed
         return changed
 
     def _meet(self, turns: list[_Turn]) -> bool:
-        if not turns:
-            return False
-        for turn in turns:
-            turn.runner.update(None)
+        self._show(turns)
         if not self.bases.find():
             return False
-        self.constants.watch(AFFINE)
         self._settle()
+        return self._exhaust(turns, hides=False)
+
+    def _exhaust(self, turns: list[_Turn], hides: bool) -> bool:
+        """Run rules to their end; whether anything changed."""
         changed = False
-        while self._step(turns):
+        self._show(turns)
+        while self._step(turns) or (changed and hides and self.lone.update()):
             changed = True
-            self.constants.watch(AFFINE)
-        self._is_stale |= changed
+            self._show(turns)
         return changed
+
+    def _show(self, turns: list[_Turn]) -> None:
+        """Let rules see the symbols that are new to them, and constants of sums and products be folded."""
+        symbols = len(self.egraph.vocabulary.symbols)
+        for turn in turns:
+            if turn.symbols < symbols:
+                turn.symbols = symbols
+                turn.runner.update(None)
+        if self.constants.watch(AFFINE):
+            self._settle()
 
     def _step(self, turns: list[_Turn]) -> bool:
         """Run rules once, with what they ask Python; whether anything changed."""
