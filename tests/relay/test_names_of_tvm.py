@@ -179,6 +179,22 @@ def test_dimensions_and_integers_have_a_value() -> None:
     assert call.checked_type.shape[1].dtype == "int32"
 
 
+def test_a_constant_dimension_is_of_its_dtype() -> None:
+    x = relay.var("x", shape=(eqsat.tir.const(10, "int64"), eqsat.tir.const(1)))
+    assert [(int(dim), dim.dtype) for dim in x.type_annotation.shape] == [(10, "int64"), (1, "int32")]
+    for value, dtype in ((1.5, "int32"), (1, "float32")):
+        with pytest.raises(eqsat.EqsatError, match="const makes integers of an integer dtype, not 1"):
+            eqsat.tir.const(value, dtype)  # type: ignore[arg-type]
+
+
+def test_items_of_the_tables_of_a_module_are_lists() -> None:
+    text = "type Tree { Leaf }  def @main(%x: int32) { %x }  def @other(%x: int32) { @main(%x) }"
+    module = relay.parse(f'#[version = "0.0.5"]\n{text}')
+    assert module.functions.items()[1] == (module.get_global_var("other"), module["other"])
+    assert module.type_definitions.items()[0][1].constructors[0].name_hint == "Leaf"
+    assert dict(module.functions) == module.functions
+
+
 def test_an_integer_with_a_value_is_the_integer_it_is() -> None:
     x = relay.var("x", shape=(2, 3))
     assert x.type_annotation is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from eqsat.errors import ArgumentError
 from eqsat.relay.adt import Constructor, TypeData
@@ -12,6 +12,17 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Expr, Function, GlobalVar
 from eqsat.relay.printable import Printable
 from eqsat.relay.ty import GlobalTypeVar
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Table(dict[_Key, _Value]):
+    """A dictionary whose items are a list, as those of TVM's maps are: ``module.functions.items()[0]``."""
+
+    def items(self) -> list[tuple[_Key, _Value]]:  # type: ignore[override]
+        """The pairs of key and value."""
+        return list(super().items())
 
 
 class IRModule(Printable):
@@ -51,14 +62,14 @@ class IRModule(Printable):
         return module
 
     @property
-    def functions(self) -> dict[GlobalVar, Function]:
+    def functions(self) -> Table[GlobalVar, Function]:
         """A copy of the table GlobalVar -> function, in the order in which they were added."""
-        return {self._globals[name]: function for name, function in self._functions.items()}
+        return Table((self._globals[name], function) for name, function in self._functions.items())
 
     @property
-    def type_definitions(self) -> dict[GlobalTypeVar, TypeData]:
+    def type_definitions(self) -> Table[GlobalTypeVar, TypeData]:
         """A copy of the table GlobalTypeVar -> definition, in the order in which they were added."""
-        return dict(self._types)
+        return Table(self._types)
 
     def get_global_type_var(self, name: str) -> GlobalTypeVar:
         """The GlobalTypeVar of type ``name``."""

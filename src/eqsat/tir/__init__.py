@@ -2,8 +2,8 @@
 
 from eqsat.relay.transform.layouts.layout import Layout
 from eqsat.tir import expr, op
-from eqsat.tir.expr import Any, IntImm, SizeVar, Var
+from eqsat.tir.expr import Any, IntImm, SizeVar, Var, const
 
-__all__ = ["Any", "IntImm", "Layout", "SizeVar", "Var", "expr", "layout", "op"]
+__all__ = ["Any", "IntImm", "Layout", "SizeVar", "Var", "const", "expr", "layout", "op"]
 
 layout = Layout.parse

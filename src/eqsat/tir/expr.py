@@ -1,5 +1,6 @@
 """The dimensions of shapes, under the names of ``tvm.tir.expr``."""
 
+from eqsat.errors import ArgumentError
 from eqsat.relay.ty import Any, IntImm
 
 
@@ -15,4 +16,12 @@ def Var(name: str, dtype: str = "int32") -> Any:
 
 SizeVar = Var
 
-__all__ = ["Any", "IntImm", "SizeVar", "Var"]
+
+def const(value: int, dtype: str = "int32") -> IntImm:
+    """Return an integer immediate, such as a dimension of another dtype than int32."""
+    if not isinstance(value, int) or not dtype.startswith(("int", "uint", "bool")):
+        raise ArgumentError(f"const makes integers of an integer dtype, not {value!r} of {dtype}")
+    return IntImm(dtype, value)
+
+
+__all__ = ["Any", "IntImm", "SizeVar", "Var", "const"]
