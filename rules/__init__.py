@@ -9,6 +9,7 @@ equations; CanonicalizeCast undoes sharing; and others move bindings and functio
 
 from eqsat.egraph.author import (
     attrs_of,
+    base,
     birewrite,
     compute,
     constants,
@@ -108,6 +109,7 @@ __all__ = [
     "Soundness",
     "attending",
     "attrs_of",
+    "base",
     "birewrite",
     "compute",
     "constants",
