@@ -119,9 +119,7 @@ def meet(
         values: the labels of the constants, whose values are known: others would be sums and products without end.
     """
     known = when(are_known, *[value_of(constant) for constant in (a, b, c) if str(constant.label) in values])
-    return rewrite(
-        name, whole, met, known, *guards, distinct(whole, inner, x), non_constant(x), base(x), soundness=ROUNDING
-    )
+    return rewrite(name, whole, met, known, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
 
 
 # constants travel outward and meet

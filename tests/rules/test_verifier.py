@@ -14,7 +14,7 @@ from eqsat.errors import EqsatError
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import clip, tanh, transpose
-from eqsat.rules import compute, rewrite, type_of, variables, when
+from eqsat.rules import base, compute, rewrite, type_of, variables, when
 from eqsat.rules.values import one, scalar
 from eqsat.rules.verify import table, verify
 
@@ -143,6 +143,8 @@ def test_examples_stand_in_where_no_instance_can_be_drawn() -> None:
 def test_a_right_side_that_uses_what_the_left_does_not_match_is_refused_at_once() -> None:
     with pytest.raises(EqsatError, match="'y', which the left side does not match"):
         rewrite("unbound", nn.relu(x), y)
+    with pytest.raises(EqsatError, match="'y', which the left side does not match"):
+        rewrite("unbound-base", nn.relu(x), x, base(y))
 
 
 def test_sets_add_up_and_are_told_by_name() -> None:

@@ -89,7 +89,7 @@ def non_constant(pattern: DFPattern) -> NonConstant:
 
 
 def base(pattern: DFPattern) -> Base:
-    """A condition: ``pattern`` matched more than a sum or product with a constant; see :mod:`eqsat.egraph.bases`.
+    """A condition: ``pattern`` matched no constant, nor only a sum or product with one (:mod:`eqsat.egraph.bases`).
 
     A law that brings constants together takes all of them at once. Such rules run to their end before others do.
     """
@@ -216,8 +216,8 @@ def _check_rewrite(rule: Rewrite) -> None:
     for distinct in rule.distinct:
         for pattern in distinct.patterns:
             checks.require(pattern, "a condition")
-    for non_constant in rule.non_constant:
-        checks.require(non_constant.pattern, "a condition")
+    for pattern in rule.varying:
+        checks.require(pattern, "a condition")
     for guard in rule.when:
         checks.require_all(guard.refs, "a guard")
     builder = TemplateBuilder(rule.name, checks)

@@ -163,14 +163,12 @@ class RewriteCompiler(RuleRunner):
         for group in (rule.lhs, *(distinct.patterns for distinct in rule.distinct)):
             classes = [query.classes[pattern] for pattern in group if pattern in query.classes]
             yield from (f"(!= {one} {other})" for one, other in combinations(classes, 2))
-        for non_constant in rule.non_constant:
+        for pattern in rule.varying:
             self.egraph.ask_non_constant()
-            yield f"(varies {query.classes[non_constant.pattern]})"
+            yield f"(varies {query.classes[pattern]})"
         for base in rule.bases:
             self.egraph.ask_bases()
-            variable = query.classes[base.pattern]
-            yield f"(varies {variable})"
-            yield f"(= lowest (level {variable}))"
+            yield f"(= lowest (level {query.classes[base.pattern]}))"
             yield from (f"(= lowest (origin {each}))" for each in _inside(rule, query))
 
     def _hiding(self, rule: Rewrite, query: Query) -> tuple[str, str]:

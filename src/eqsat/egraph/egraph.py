@@ -36,7 +36,6 @@ class EGraph:
         engine: The engine that has the tables.
         vocabulary: What the integers in the tables stand for.
         commutative: Names of the operators whose operands a rule of the run swaps: queries need not.
-        hides_known: Whether rules see no calls that equal constants.
         has_bases: Whether a rule asks for bases, see :mod:`eqsat.egraph.bases`.
         asks_lone: Whether a rule asks which classes are lone, see :mod:`eqsat.egraph.lone`.
         on_constness: Called when :meth:`ask_constness` is called for the first time.
@@ -46,7 +45,6 @@ class EGraph:
         self.engine = Engine()
         self.vocabulary = Vocabulary()
         self.commutative: frozenset[str] = frozenset()
-        self.hides_known = False
         self.has_bases = False
         self.asks_lone = False
         self._rows: dict[str, list[tuple[int, ...]]] = {}

@@ -112,7 +112,6 @@ class ConstantFacts:
         self.egraph = egraph
         self.limit = limit
         self._folding = _Folding(egraph.vocabulary, limit)
-        egraph.hides_known = limit > 0
         self.on_fold = on_fold
         self._covered: set[int] = set()
         self._constness: list[str] = []  # premises that it follows from, once a rule asks for it

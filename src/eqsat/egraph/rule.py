@@ -79,7 +79,7 @@ class NonConstant:
 
 @dataclass(frozen=True)
 class Base:
-    """A condition: what the pattern matched is not only a sum or product with a constant."""
+    """A condition: what the pattern matched is no constant, nor only a sum or product with one."""
 
     pattern: DFPattern
 
@@ -138,6 +138,11 @@ class Rewrite:
     soundness: Soundness = Soundness.EXACT
     examples: Examples | None = None
     contracts: bool = False
+
+    @property
+    def varying(self) -> list[DFPattern]:
+        """The patterns that may match no constants: bases are none either."""
+        return [*[each.pattern for each in self.non_constant], *[each.pattern for each in self.bases]]
 
 
 @dataclass(frozen=True)
