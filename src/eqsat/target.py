@@ -48,6 +48,7 @@ _CPU: dict[str, Option] = {"mcpu": str, "mtriple": str, "mattr": str, "mabi": st
 
 _GPU: dict[str, Option] = {
     "arch": str,
+    "max_function_args": int,
     "max_num_threads": int,
     "max_threads_per_block": int,
     "max_shared_memory_per_block": int,
@@ -63,8 +64,10 @@ def register_target_kind(name: str, options: Mapping[str, Option] | None = None,
 
 for _name in ("llvm", "c", "hexagon", "webgpu", "ext_dev", "hybrid", "test"):
     register_target_kind(_name, _CPU, ("cpu",))
-for _name in ("cuda", "rocm", "opencl", "metal", "vulkan", "nvptx"):
+for _name in ("cuda", "rocm", "vulkan", "nvptx"):
     register_target_kind(_name, _CPU | _GPU, (_name, "gpu"))
+register_target_kind("opencl", _CPU | _GPU | {"max_function_args": (int, 128)}, ("opencl", "gpu"))
+register_target_kind("metal", _CPU | _GPU | {"max_function_args": (int, 31)}, ("metal", "gpu"))
 for _name in ("cmsis-nn", "cublas", "cudnn", "ethos-n", "ethos-u"):
     register_target_kind(_name, _CPU)
 register_target_kind(
@@ -151,6 +154,11 @@ class Target:
     def list_kinds() -> list[str]:
         """Return the names of all kinds, sorted."""
         return sorted(_KINDS)
+
+    @property
+    def max_function_args(self) -> int:
+        """How many arguments a function of the target may have, results included; 0: any number."""
+        return int(self.attrs.get("max_function_args", 0))
 
     def __enter__(self) -> Target:
         _ENTERED.set((*_ENTERED.get(), self))

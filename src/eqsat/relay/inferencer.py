@@ -156,7 +156,7 @@ class Inferencer:
         if arg_types is None or not isinstance(function, Function):
             return None
         for param, ty in zip(function.params, arg_types, strict=False):
-            if param.type_annotation is None:
+            if param.type_annotation in (None, ty):  # equal types may differ in the dtype of a dimension
                 self.var_types.setdefault(param, ty)
         return UNKNOWN
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from eqsat import relay
+from eqsat import relay, tir
 from eqsat.relay import transform
 from eqsat.relay.visitor import post_order
+from eqsat.target import Target
 
 from .compilers import assert_same, assert_same_values, called_ops, functions_in, module, var
 
@@ -113,6 +114,56 @@ def test_groups_have_a_greatest_size():
     assert max(sizes) <= transform.fuse_ops.MAX_FUSED
     with transform.PassContext(config={"relay.FuseOps.max_depth": 10}):
         assert max(len(group) for group in fused(module(out))) <= 10
+
+
+def sum_of(count, shape=(4, 4)):
+    """The sum of the exponentials of inputs, from left to right."""
+    terms = [exp(relay.var(f"x{index}", relay.TensorType(shape))) for index in range(count)]
+    body = terms[0]
+    for term in terms[1:]:
+        body = relay.add(body, term)
+    return module(body)
+
+
+@pytest.mark.parametrize(
+    ("target", "shape", "inputs"),
+    [
+        ("metal", (4, 4), 30),  # and the result
+        ("metal -max_function_args=9", (4, 4), 8),
+        ("metal -max_function_args=17", (relay.Any(), 4), 3),  # a size and two strides with each; a size of the result
+        ("llvm", (4, 4), 40),  # no limit
+    ],
+)
+def test_the_target_limits_the_arguments(target, shape, inputs):
+    with Target(target):
+        functions = functions_in(transform.FuseOps()(sum_of(40, shape))["main"].body)
+    assert max(len(function.params) for function in functions) == inputs
+    assert sum(len(called_ops(function)) for function in functions) == 79
+
+
+def test_arguments_before_are_counted_when_the_groups_before_are_known():
+    body = exp(relu(conv(relay.const(np.ones((1, 4, 6, 6), "float32")))) * relay.const(2.0))
+    two = module(relay.add(relu(tanh(relay.sum(body))), var("y", 1)))
+    assert fused(two) == [["nn.conv2d", "nn.relu", "multiply", "exp"], ["sum"], ["tanh", "nn.relu", "add"]]
+    with Target("metal"):
+        assert fused(two) == [["nn.conv2d", "nn.relu", "multiply", "exp"], ["sum"], ["tanh", "nn.relu", "add"]]
+
+
+def test_deep_graphs_of_limited_arguments():
+    out = image()
+    for _ in range(2_000):  # constants are not counted, so the arguments are those of the input, far below
+        out = relu(relay.nn.conv2d(out, relay.const(np.ones((4, 4, 1, 1), "float32"))))
+    with Target("opencl"):
+        groups = fused(module(out))
+    assert groups == [["nn.conv2d", "nn.relu"]] * 2_000
+
+
+def test_dimensions_of_another_dtype_become_those_of_the_argument():
+    p = relay.var("p", shape=(tir.const(2, "int64"),))
+    x = relay.var("x", shape=(2,))
+    inner = transform.InferType()(module(relay.Function([p], relu(p))(x)))["main"].body.op
+    assert [size.dtype for size in inner.params[0].type_annotation.shape] == ["int32"]
+    assert [size.dtype for size in inner.ret_type.shape] == ["int32"]
 
 
 def test_functions_for_others_are_left_alone():

@@ -8,9 +8,11 @@ from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGet
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.traits import Trait
+from eqsat.relay.transform.argument_limit import ArgumentLimit
 from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo, register_config_option
 from eqsat.relay.transform.fusion_graph import FusionGraph
 from eqsat.relay.visitor import post_order, rebuild
+from eqsat.target import Target
 
 STOP_FUSION = Op.get("annotation.stop_fusion")
 """What marks a value that is not fused with what uses it. The mark goes once operators are fused."""
@@ -26,7 +28,8 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
     """Group operators that can be computed together into functions with attribute ``Primitive``.
 
     Options of the context: ``relay.FuseOps.max_depth``, the greatest size of a group;
-    ``relay.FuseOps.link_params``, whether constants stay inside the functions instead of being passed.
+    ``relay.FuseOps.link_params``, whether constants stay inside the functions instead of being passed. Where the
+    current target limits the arguments of functions (``max_function_args``), groups are not made that take more.
 
     Args:
         fuse_opt_level: 0 makes each operator a function of its own; -1 takes the context's level.
@@ -35,7 +38,9 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
     def transform(function: Function, mod: IRModule, context: PassContext) -> Expr:
         level = context.opt_level if fuse_opt_level == -1 else fuse_opt_level
         graph = FusionGraph(function)
-        groups = _Groups(graph, context.config.get("relay.FuseOps.max_depth", MAX_FUSED))
+        target = Target.current()
+        most_arguments = 0 if target is None else target.max_function_args
+        groups = _Groups(graph, context.config.get("relay.FuseOps.max_depth", MAX_FUSED), most_arguments)
         if level > 0:
             groups.fuse()
         return _Fuser(graph, groups, context.config.get("relay.FuseOps.link_params", False)).run(function)
@@ -57,9 +62,11 @@ _INTO_COMPUTE = (OpPattern.INJECTIVE, OpPattern.OUT_ELEMWISE_FUSABLE)
 class _Groups:
     """Which nodes are computed together: a union-find whose roots are the groups' results."""
 
-    def __init__(self, graph: FusionGraph, max_fused: int):
+    def __init__(self, graph: FusionGraph, max_fused: int, most_arguments: int):
         self.graph = graph
         self.max_fused = max_fused
+        self.arguments = ArgumentLimit(graph, most_arguments, self.root) if most_arguments else None
+        self.postponed: dict[int, list[int]] = {}  # node -> what may join it when the arguments before it are counted
         self.kinds = list(graph.kinds)
         self._parent = list(range(len(graph.nodes)))
         self._size = [1] * len(graph.nodes)
@@ -74,13 +81,32 @@ class _Groups:
     def fuse(self) -> None:
         for phase in _Phase:
             for number, meet in enumerate(self.graph.meet):
+                for earlier in self.postponed.pop(number, ()):
+                    self._try_postponed(earlier, number)
                 if meet is not None:
                     self._try(number, meet, phase)
 
     def _try(self, number: int, meet: int, phase: _Phase) -> None:
         limits = self._limits(number, meet, phase)
-        for node in self._path(number, meet, *limits) if limits else ():
-            self._unite(node, meet)
+        path = self._path(number, meet, *limits) if limits else []
+        if not path:
+            return
+        allowed = self.arguments.allowed(number) if self.arguments else 0
+        if self.arguments and allowed:
+            taken, open_user = self.arguments.at_uses(number)
+            if taken > allowed:
+                return
+            if open_user is not None:
+                self.postponed.setdefault(open_user, []).append(number)
+                return
+        self._unite(path, meet)
+
+    def _try_postponed(self, number: int, user: int) -> None:
+        meet = self.graph.meet[number]
+        if meet is None or self.arguments is None or self.kinds[meet] == OpPattern.OUT_ELEMWISE_FUSABLE:
+            return
+        if self.arguments.total(user) <= self.arguments.allowed(user):
+            self._unite(self._path(number, meet, OpPattern.OPAQUE, OpPattern.OPAQUE), meet)
 
     def _limits(self, number: int, meet: int, phase: _Phase) -> tuple[int, int] | None:
         """The most complex kinds that groups on the way and the group at its end may have; None: no fusion."""
@@ -118,14 +144,17 @@ class _Groups:
                     size += self._size[user]
         return path
 
-    def _unite(self, number: int, meet: int) -> None:
-        child, parent = self.root(number), self.root(meet)
-        if child == parent:
-            return
-        self._parent[child] = parent
-        self._size[parent] += self._size[child]
-        if self.kinds[child] == OpPattern.OUT_ELEMWISE_FUSABLE:
-            self.kinds[parent] = max(self.kinds[parent], OpPattern.OUT_ELEMWISE_FUSABLE)
+    def _unite(self, path: list[int], meet: int) -> None:
+        for number in path:
+            child, parent = self.root(number), self.root(meet)
+            if child == parent:
+                continue
+            self._parent[child] = parent
+            self._size[parent] += self._size[child]
+            if self.arguments:
+                self.arguments.unite(child, parent)
+            if self.kinds[child] == OpPattern.OUT_ELEMWISE_FUSABLE:
+                self.kinds[parent] = max(self.kinds[parent], OpPattern.OUT_ELEMWISE_FUSABLE)
 
 
 class _Fuser:
