@@ -1,7 +1,7 @@
 """Products with one-hot rows are gathers of rows of the other operand.
 
-A row of ``one_hot`` whose index is out of range is zero, and a gather has no such row. So the rules ask for indices
-that are in range by their type or by a clip, or (the opt-in set ``in_range``) for the user's word.
+A row of ``one_hot`` or ``signed_one_hot`` whose index is out of range is zero, and a gather has no such row. So the
+rules ask for indices that are in range by their type or by a clip, or (the opt-in set ``in_range``) for the user's word.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant
-from eqsat.relay.op import cast, clip, equal, one_hot, reshape, take, transpose
+from eqsat.relay.op import cast, clip, equal, one_hot, reshape, signed_one_hot, take, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.shape import codes
 from eqsat.rules.types import Shape, dtype_of, floats, is_float, is_integer, rank_of
@@ -82,11 +82,10 @@ def one_hot_products(name: str, index: DFPattern, in_range: Callable[[DFPattern]
         index: the pattern of the index.
         in_range: makes the guard that the index is in range from the pattern of the one-hot rows.
     """
-    hot = one_hot(index, one, zero)
 
-    def law(kind: str, call: DFPattern, rows: DFPattern) -> Rewrite:
+    def law(kind: str, hot: DFPattern, call: DFPattern, rows: DFPattern) -> Rewrite:
         return rewrite(
-            f"{name}-one-hot-{kind}",
+            f"{name}-{kind}",
             call,
             take(rows, index, axis=0, mode="fast"),
             when(is_table, attrs_of(hot), type_of(index), attrs_of(call), type_of(table), type_of(call)),
@@ -96,10 +95,13 @@ def one_hot_products(name: str, index: DFPattern, in_range: Callable[[DFPattern]
             soundness=ROUNDING,
         )
 
-    return [
-        law("dense", nn.dense(hot, table), transpose(table, axes=(1, 0))),
-        law("matmul", nn.matmul(hot, table), table),
-    ]
+    laws = []
+    for kind, hot in ("one-hot", one_hot(index, one, zero)), ("signed-one-hot", signed_one_hot(index, one, zero)):
+        laws += [
+            law(f"{kind}-dense", hot, nn.dense(hot, table), transpose(table, axes=(1, 0))),
+            law(f"{kind}-matmul", hot, nn.matmul(hot, table), table),
+        ]
+    return laws
 
 
 clipped, widened = clip(x), cast(x)

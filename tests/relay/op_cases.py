@@ -585,8 +585,11 @@ def slice_like(draw: Draw) -> Any:
 
 
 def grid_sample(draw: Draw) -> Any:
-    data, grid = fill(draw, (2, 3, 4, 5), "float32"), fill(draw, (2, 2, *draw(shapes(2, 2))), "float32")
-    attrs = {"method": any_of(draw, "bilinear", "nearest"), "padding_mode": any_of(draw, "zeros", "border")}
+    rank = any_of(draw, 2, 3)
+    data = fill(draw, (2, 3, *(4, 5, 1)[:rank]), "float32")
+    grid = fill(draw, (2, rank, *draw(shapes(rank, rank))), "float32")
+    attrs = {"method": any_of(draw, "bilinear", "nearest", "bicubic"), "layout": "NCHW" if rank == 2 else "NCDHW"}
+    attrs["padding_mode"] = any_of(draw, "zeros", "border", "reflection")
     return [data, grid], {**attrs, "align_corners": draw(st.booleans())}
 
 
@@ -1106,6 +1109,8 @@ CASES: dict[str, Case] = {
     "scatter_nd": scatter_nd,
     "adv_index": adv_index,
     "one_hot": one_hot,
+    "signed_one_hot": one_hot,
+    "nonzero": unary("bool", "float32", "int8"),
     "argwhere": unary("bool", "float32"),
     "unravel_index": lambda draw: ([fill(draw, draw(shapes(0, 2)), "int64", 0, 6), ints(2, 3)], {}),
     "invert_permutation": lambda draw: ([ints(*draw(st.permutations(range(4))))], {}),

@@ -11,7 +11,7 @@ import numpy as np
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Constant, Expr, Var, const
-from eqsat.relay.op import broadcast_to, clip, one_hot, reshape, strided_slice, take, transpose
+from eqsat.relay.op import broadcast_to, clip, one_hot, reshape, signed_one_hot, strided_slice, take, transpose
 from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import TensorType
 
@@ -29,11 +29,11 @@ def halves(draw: Draw) -> tuple[Expr, ...]:
     return low, strided_slice(data, begin=[begin], end=[length], axes=along)
 
 
-def one_hot_product(draw: Draw, product: str) -> Any:
+def one_hot_product(draw: Draw, product: str, operator: Any = one_hot) -> Any:
     """A product of one-hot rows with a constant table, by indices that are in range."""
     depth, units = draw.rng.choice((3, 5, 256)), draw.rng.randint(1, 4)
     places = Var("i", TensorType([draw.rng.randint(1, 3) for _ in range(draw.rng.randint(1, 2))], "int64"))
-    rows = one_hot(clip(places, 0, depth - 1), const(1.0), const(0.0), depth, -1, "float32")
+    rows = operator(clip(places, 0, depth - 1), const(1.0), const(0.0), depth, -1, "float32")
     if product == "dense":
         return nn.dense(rows, draw.constant((units, depth), "float32"))
     return nn.matmul(rows, draw.constant((depth, units), "float32"))
@@ -87,6 +87,10 @@ EXAMPLES: dict[str, Examples] = {
     "halves-are-split": halves,
     "in-range-one-hot-dense": partial(one_hot_product, product="dense"),
     "in-range-one-hot-matmul": partial(one_hot_product, product="matmul"),
+    **{
+        f"in-range-signed-one-hot-{kind}": partial(one_hot_product, product=kind, operator=signed_one_hot)
+        for kind in ("dense", "matmul")
+    },
     "repeat-is-gather": repeated_heads,
     "dynamic-repeat-is-gather": repeated_heads,
     "shuffle-is-gather": shuffled_channels,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.onnx.converters.source import Result, Source, build, imports
-from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, exports
+from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, cast, exports
 from eqsat.relay.dims import difference
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
 from eqsat.relay.op.types import axes_indices
@@ -266,3 +266,45 @@ def _to_scatter_nd(call: Call, target: Target) -> OnnxNode:
     data, indices, updates = call.args
     said = {"reduction": _reduction(attributes(call).mode, call, target)}
     return OnnxNode("ScatterND", [data, _with_tuples_last(indices, target), updates], said)
+
+
+# ---- from indices to places, and back
+
+
+@imports("OneHot")
+def _one_hot(source: Source) -> Result:
+    indices, depth, values = source.arguments(3)
+    source.require(source.type(indices).dtype.startswith(("int", "uint")), "its indices are no integers")
+    ends = source.array(values)
+    source.require(ends.shape == (2,), "its values are not two")
+    off, on = (Constant(np.asarray(end)) for end in ends)
+    said = {"depth": int(source.scalar(depth)), "axis": source.int("axis", -1), "dtype": ends.dtype.name}
+    return build("signed_one_hot", indices, on, off, **said)
+
+
+@exports("signed_one_hot")
+def _to_one_hot(call: Call, target: Target) -> OnnxNode:
+    attrs, (indices, *ends) = attributes(call), call.args
+    values = [end.data.numpy() for end in ends if isinstance(end, Constant)]
+    target.require(len(values) == 2 and target.has("OneHot"), call, "its values are no constants")
+    on, off = (value.astype(attrs.dtype) for value in values)
+    return OnnxNode("OneHot", [indices, np.asarray(attrs.depth, np.int64), np.stack([off, on])], {"axis": attrs.axis})
+
+
+@imports("NonZero")
+def _nonzero(source: Source) -> Result:
+    (data,) = source.arguments(1)
+    source.require(source.rank(data) > 0, "of a scalar, it is not the same everywhere")
+    return build("nonzero", data)
+
+
+@exports("nonzero")
+def _to_nonzero(call: Call, target: Target) -> OnnxNode:
+    target.require(target.has("NonZero"), call, "there is no such operator")
+    return OnnxNode("NonZero", call.args)
+
+
+@exports("argwhere")
+def _to_argwhere(call: Call, target: Target) -> OnnxNode:
+    target.require(target.has("NonZero") and target.rank(call.args[0]) > 0, call, "there is no such operator")
+    return cast(OnnxNode("Transpose", [OnnxNode("NonZero", call.args)], {"perm": [1, 0]}), "int32")

@@ -1,4 +1,4 @@
-"""Images made larger and smaller; channels and space traded."""
+"""Images made larger and smaller, and sampled; channels and space traded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, exports, op_name
-from eqsat.relay.expr import Call, Expr
+from eqsat.relay.expr import Call, Constant, Expr
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
 from eqsat.relay.op.resize import COORDINATES
 from eqsat.relay.op.types import axes_indices
@@ -134,6 +134,57 @@ def _to_old_resize(call: Call, scales: np.ndarray[Any, Any] | None, target: Targ
     if target.opset < 9:
         return OnnxNode("Upsample", call.args, {**said, "scales": scales.tolist()})
     return OnnxNode("Resize" if target.opset == 10 else "Upsample", [*call.args, scales], said)
+
+
+# ---- sampling: the coordinates are the last dimension of ONNX's grid, the second of the IR's
+
+_SAMPLES = {
+    "linear": "bilinear",
+    "bilinear": "bilinear",
+    "nearest": "nearest",
+    "cubic": "bicubic",
+    "bicubic": "bicubic",
+}
+_SAMPLE_MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+"""The modes by the names that they have since opset 20."""
+_LAYOUTS = {4: "NCHW", 5: "NCDHW"}
+
+
+@imports("GridSample")
+def _grid_sample(source: Source) -> Result:
+    data, grid = source.arguments(2)
+    mode, rank = source.string("mode", "linear"), source.rank(data)
+    source.require(mode in _SAMPLES and rank in _LAYOUTS, "its mode or rank is not understood")
+    source.require(rank == 4 or mode == "nearest" or mode.endswith("linear"), "there are no cubic samples of volumes")
+    order = (0, rank - 1, *range(1, rank - 1))
+    if isinstance(grid, Constant):
+        turned: Expr = Constant(grid.data.numpy().transpose(order))
+    else:
+        turned = build("transpose", grid, axes=order)
+    return build(
+        "image.grid_sample",
+        data,
+        turned,
+        method=_SAMPLES[mode],
+        layout=_LAYOUTS[rank],
+        padding_mode=source.string("padding_mode", "zeros"),
+        align_corners=bool(source.int("align_corners", 0)),
+    )
+
+
+@exports("image.grid_sample")
+def _to_grid_sample(call: Call, target: Target) -> OnnxNode:
+    attrs, (data, grid) = attributes(call), call.args
+    rank = len(attrs.layout)
+    target.require(target.opset >= 16 + 4 * (rank == 5), call, "there is no such operator")
+    turned, order = target.made_by(grid, "transpose"), (0, rank - 1, *range(1, rank - 1))
+    if turned is not None and axes_indices(attributes(turned).axes or range(rank)[::-1], rank) == order:
+        last: Operand = turned.args[0]
+    else:
+        last = target.transposed(grid, (0, *range(2, rank), 1))
+    said = {"mode": _SAMPLE_MODES[attrs.method] if target.opset >= 20 else attrs.method}
+    said |= {"padding_mode": attrs.padding_mode, "align_corners": int(attrs.align_corners)}
+    return OnnxNode("GridSample", [data, last], said)
 
 
 # ---- channels and space

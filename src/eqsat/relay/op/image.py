@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -72,53 +74,94 @@ resize2d = static_or_dynamic(_resize2d, dynamic(_resize2d, "data size roi", _dyn
 
 
 def _grid_sample_type(attrs: Any, args: Sequence[Type]) -> Type:
-    data, grid = ranked(args[0], 4, "data"), ranked(args[1], 4, "grid")
+    rank = len(attrs.layout)
+    data, grid = ranked(args[0], rank, "data"), ranked(args[1], rank, "grid")
     check_dtype(data, grid)
-    unify(grid.shape[1], 2, "dimension 1 of grid:")
+    unify(grid.shape[1], rank - 2, "dimension 1 of grid:")
     return TensorType((unify(data.shape[0], grid.shape[0]), data.shape[1], *grid.shape[2:]), data.dtype)
 
 
+_CUBIC = -0.75
+"""The coefficient of cubic interpolation, as in PyTorch and ONNX."""
+
+
 def _grid_sample(attrs: Any, data: Any, grid: Any) -> Any:
-    sizes = data.shape[:1:-1]  # x runs along the width
-    x, y = (
-        (grid[:, i] + 1) * ((dim - 1) / 2) if attrs.align_corners else ((grid[:, i] + 1) * dim - 1) / 2
-        for i, dim in enumerate(sizes)
-    )
-    if attrs.padding_mode == "border":
-        x, y = np.clip(x, 0, sizes[0] - 1), np.clip(y, 0, sizes[1] - 1)
-    if attrs.method == "nearest":
-        return _pixels(data, np.rint(x), np.rint(y)).astype(data.dtype)
-    left, top = np.floor(x), np.floor(y)
-    result = 0.0
-    for column in (left, left + 1):
-        for row in (top, top + 1):
-            weight = np.maximum(1 - np.abs(x - column), 0) * np.maximum(1 - np.abs(y - row), 0)
-            result = result + _pixels(data, column, row) * weight[:, None]
+    sizes = data.shape[2:]
+    axes: list[list[tuple[Any, Any]]] = []  # for each axis the places that are read, with their weights
+    for axis, dim in enumerate(sizes):
+        place = grid[:, len(sizes) - 1 - axis] + 1  # x, the first, runs along the last axis
+        place = place * ((dim - 1) / 2) if attrs.align_corners else (place * dim - 1) / 2
+        axes.append(_sampled(place, attrs.method))
+    result: Any = 0.0
+    for corner in product(*axes):
+        weight = math.prod(weight for _, weight in corner)
+        pixels = _pixels(data, [place for place, _ in corner], attrs.padding_mode, attrs.align_corners)
+        result = result + pixels * np.expand_dims(weight, 1)
     return np.asarray(result).astype(data.dtype)
 
 
-def _pixels(data: Any, x: Any, y: Any) -> Any:
-    """``data[n, :, y, x]``, 0 beyond the image: (N, C, rows, columns)."""
-    height, width = data.shape[2:]
-    inside = (x >= 0) & (x <= width - 1) & (y >= 0) & (y <= height - 1)
-    batch = np.arange(len(data)).reshape(-1, 1, 1)
-    rows, columns = (np.where(inside, places, 0).astype(np.int64) for places in (y, x))
-    return np.moveaxis(data[batch, :, rows, columns], -1, 1) * inside[:, None]
+def _sampled(place: Any, method: str) -> list[tuple[Any, Any]]:
+    """The whole places that are read for one, with their weights."""
+    if method == "nearest":
+        return [(np.rint(place), np.ones_like(place))]
+    first = np.floor(place)
+    after = place - first
+    if method == "bilinear":
+        return [(first, 1 - after), (first + 1, after)]
+    return [
+        (first - 1, _outer(after + 1)),
+        (first, _inner(after)),
+        (first + 1, _inner(1 - after)),
+        (first + 2, _outer(2 - after)),
+    ]
+
+
+def _inner(distance: Any) -> Any:
+    """The weight of cubic interpolation for distances up to 1."""
+    return ((_CUBIC + 2) * distance - (_CUBIC + 3)) * distance * distance + 1
+
+
+def _outer(distance: Any) -> Any:
+    """The weight of cubic interpolation for distances from 1 to 2."""
+    return ((_CUBIC * distance - 5 * _CUBIC) * distance + 8 * _CUBIC) * distance - 4 * _CUBIC
+
+
+def _pixels(data: Any, places: Sequence[Any], padding: str, align_corners: bool) -> Any:
+    """``data[n, :, places...]``, (N, C, ...) over the places; beyond the image as ``padding`` says."""
+    inside: Any = True
+    indices = []
+    for place, dim in zip(places, data.shape[2:], strict=True):
+        if padding == "reflection":
+            place = _reflected(place, *((0, dim - 1) if align_corners else (-0.5, dim - 0.5)))
+        elif padding == "zeros":
+            inside = inside & (place >= 0) & (place <= dim - 1)
+        indices.append(np.clip(np.nan_to_num(place), 0, dim - 1).astype(np.int64))
+    batch = np.arange(len(data)).reshape(-1, *[1] * len(indices))
+    return np.moveaxis(data[batch, :, *indices], -1, 1) * np.expand_dims(inside, 1 if np.ndim(inside) else 0)
+
+
+def _reflected(place: Any, low: float, high: float) -> Any:
+    """``place`` thrown back at the borders until it is within."""
+    span = high - low
+    if span <= 0:
+        return np.zeros_like(place)
+    distance = np.mod(np.abs(place - low), 2 * span)
+    return low + np.minimum(distance, 2 * span - distance)
 
 
 grid_sample = define(
     "image.grid_sample",
     "data grid",
-    Field("method", "str", "bilinear", choices=("bilinear", "nearest")),
-    Field("layout", "str", "NCHW", choices=("NCHW",)),
-    Field("padding_mode", "str", "zeros", choices=("zeros", "border")),
+    Field("method", "str", "bilinear", choices=("bilinear", "nearest", "bicubic")),
+    Field("layout", "str", "NCHW", choices=("NCHW", "NCDHW")),
+    Field("padding_mode", "str", "zeros", choices=("zeros", "border", "reflection")),
     Field("align_corners", "bool", True),
     infer=_grid_sample_type,
     kernel=_grid_sample,
     kind=OpPattern.INJECTIVE,
     flops=lambda attrs, args, ty: 8 * size(ty),
 )
-"""``grid`` is (N, 2, rows, columns): x then y, -1 to 1 over the image."""
+"""``grid`` is (N, 2, rows, columns): x then y, -1 to 1 over the image; of volumes (N, 3, ...): x, y, z."""
 
 
 def _affine_type(attrs: Any, args: Sequence[Type]) -> Type:

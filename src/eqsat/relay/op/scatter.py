@@ -1,7 +1,7 @@
 """Operators that read or write elements at computed places.
 
-Negative indices count from the end. Indices out of range are errors, except that ``one_hot`` gives rows
-without a hot element. Where several updates meet one place, ``update`` keeps the last.
+Negative indices count from the end, but for ``one_hot``. Indices out of range are errors, except that ``one_hot`` and
+``signed_one_hot`` give rows without a hot element. Where several updates meet one place, ``update`` keeps the last.
 """
 
 from __future__ import annotations
@@ -233,6 +233,23 @@ _one_hot = define(
 _dyn_one_hot = dynamic(_one_hot, "indices on_value off_value depth")
 one_hot = static_or_dynamic(_one_hot, _dyn_one_hot)
 
+signed_one_hot = define(
+    "signed_one_hot",
+    "indices on_value off_value",
+    *_one_hot.op.fields,
+    infer=_one_hot_type,
+    kernel=lambda attrs, indices, on, off: hot_rows(
+        np.where(indices < 0, indices.astype(np.int64) + attrs.depth, indices),
+        on,
+        off,
+        attrs.depth,
+        attrs.axis,
+        attrs.dtype,
+    ),
+    kind=OpPattern.OUT_ELEMWISE_FUSABLE,
+)
+"""``one_hot`` that counts negative indices from the end, as ONNX does."""
+
 argwhere = define(
     "argwhere",
     "condition",
@@ -242,6 +259,16 @@ argwhere = define(
     ),
     kind=OPAQUE,
 )
+
+
+nonzero = define(
+    "nonzero",
+    "data",
+    infer=lambda attrs, args: TensorType((len(tensor(args[0]).shape), AnyDim()), "int64"),
+    kernel=lambda attrs, data: np.stack(np.nonzero(np.atleast_1d(data)))[: data.ndim].astype(np.int64),
+    kind=OPAQUE,
+)
+"""The places of the elements that are not zero, a row of indices for each axis: what ``argwhere`` finds, transposed."""
 
 
 def _unravel_type(attrs: Any, args: Sequence[Type]) -> Type:
@@ -273,6 +300,6 @@ invert_permutation = define(
 )
 
 __all__ = [
-    "adv_index", "argwhere", "gather", "gather_nd", "invert_permutation", "one_hot", "scatter_elements", "scatter_nd",
-    "unravel_index",
+    "adv_index", "argwhere", "gather", "gather_nd", "invert_permutation", "nonzero", "one_hot", "scatter_elements",
+    "scatter_nd", "signed_one_hot", "unravel_index",
 ]  # fmt: skip

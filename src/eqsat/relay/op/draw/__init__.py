@@ -49,7 +49,7 @@ _DRAWN: dict[Entry, str] = {
     shapes.broadcast_to: "broadcast_to",
     shapes.take: "take",
     shapes.gather_nd: "gather_nd",
-    shapes.one_hot: "one_hot",
+    shapes.one_hot: "one_hot signed_one_hot",
     shapes.pad: "nn.pad",
     shapes.mirror_pad: "nn.mirror_pad",
     shapes.trade: "nn.depth_to_space nn.space_to_depth vision.yolo_reorg",
