@@ -1,7 +1,8 @@
 """Products with one-hot rows are gathers of rows of the other operand.
 
 A row of ``one_hot`` or ``signed_one_hot`` whose index is out of range is zero, and a gather has no such row. So the
-rules ask for indices that are in range by their type or by a clip, or (the opt-in set ``in_range``) for the user's word.
+rules ask for indices that are in range by their type or by a clip, or (the opt-in set ``in_range``) for the user's
+word.
 """
 
 from __future__ import annotations
