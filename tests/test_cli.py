@@ -356,6 +356,49 @@ def test_compare_prints_orders_and_draws_them(eqsat: Any, source: Path, tmp_path
     refused(eqsat(*command, "--plot", tmp_path / "no" / "orders.svg"), "cannot write", "orders.svg")
 
 
+def test_variants_are_written_and_told(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    command = ("variants", source, "--count", 3, "--verify", 1)
+    ran = eqsat(*command, "--out", tmp_path / "some" / "folder")
+    assert ran.code == 0
+    files = sorted((tmp_path / "some" / "folder").iterdir())
+    assert [file.name for file in files] == ["in_0.onnx", "in_1.onnx", "in_2.onnx"]
+    for line, file in zip(ran.out.splitlines(), files, strict=True):
+        nodes = len(onnx.load(file).graph.node)
+        assert line.startswith(f"{file}  {nodes} nodes, ")
+        assert line.endswith(" rules")
+    again = json.loads(eqsat(*command, "--out", tmp_path / "again", "--json").out)
+    assert again["asked"] == 3
+    assert [Path(each["file"]).read_bytes() for each in again["variants"]] == [file.read_bytes() for file in files]
+    assert all(each["rules"] for each in again["variants"])
+    other = json.loads(eqsat(*command, "--out", tmp_path / "other", "--json", "--seed", 1).out)
+    assert [Path(each["file"]).read_bytes() for each in other["variants"]] != [file.read_bytes() for file in files]
+
+
+def test_fewer_variants_than_asked_for_are_told(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    ran = eqsat("variants", source, "--out", tmp_path, "--rules", "normalization", "--steps", 1, "--count", 400)
+    count = len(list(tmp_path.glob("in_*.onnx")))
+    assert 0 < count < 400
+    assert ran.out.splitlines()[-1] == f"{count} of 400: no more were found with these rules and steps"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--count", "0"), "--count"),
+        (("--steps", "0"), "--steps"),
+        (("--rules", "no-such-set"), "no rule set 'no-such-set'"),
+        (("--rules", "fold"), "nothing that rules apply to"),
+        (("--out", "in.onnx"), "cannot write to in.onnx"),
+    ],
+)
+def test_variants_that_cannot_be_made(
+    eqsat: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(eqsat("variants", source, *arguments), words)
+    assert list(tmp_path.iterdir()) == [source]
+
+
 def test_rules_are_listed(eqsat: Any) -> None:
     listed = json.loads(eqsat("rules", "list", "--json").out)
     assert listed["default"]["fold-constants"] == "exact"

@@ -20,7 +20,7 @@ LAYERS = [
     ["eqsat.cost"],
     ["eqsat.extraction"],
     ["eqsat.rules"],
-    ["eqsat.composites", "eqsat.layers", "eqsat.orders", "eqsat.pipeline"],
+    ["eqsat.composites", "eqsat.layers", "eqsat.orders", "eqsat.pipeline", "eqsat.spellings"],
     ["eqsat.error", "eqsat.ir", "eqsat.parser", "eqsat.tir", "eqsat.transform"],
     ["eqsat.frontend", "eqsat.onnx"],
     ["eqsat.cli", "eqsat.report_page"],

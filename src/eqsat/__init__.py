@@ -17,6 +17,7 @@ from eqsat.pipeline.options import Options
 from eqsat.pipeline.saturate import Saturation, saturate
 from eqsat.registry import get_global_func, register_func
 from eqsat.relay import IRModule
+from eqsat.spellings.walk import Variant, variants
 
 TVMError = EqsatError
 """The name that programs written for TVM catch."""
@@ -39,6 +40,7 @@ __all__ = [
     "OrderComparison",
     "Saturation",
     "TVMError",
+    "Variant",
     "compare_orders",
     "composite_rules",
     "cpu",
@@ -60,4 +62,5 @@ __all__ = [
     "target",
     "tir",
     "transform",
+    "variants",
 ]

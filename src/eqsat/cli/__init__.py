@@ -20,6 +20,7 @@ from eqsat.cli.optimize_all import optimize_all
 from eqsat.cli.partition import partition
 from eqsat.cli.rules import rules
 from eqsat.cli.show import show
+from eqsat.cli.variants import variants
 from eqsat.errors import EqsatError
 from eqsat.extraction.__main__ import main as extract
 
@@ -82,6 +83,6 @@ def cli() -> None:
     """
 
 
-for command in (optimize, optimize_all, partition, compare, show, rules):
+for command in (optimize, optimize_all, partition, compare, variants, show, rules):
     cli.add_command(command)
 cli.add_command(extract, "extract")

@@ -116,16 +116,18 @@ class Settings:
 _option = partial(click.option, show_default=True)
 _limit = partial(_option, callback=_limits)
 
+rules_option = click.option(
+    "--rules",
+    multiple=True,
+    metavar="SET",
+    callback=_rule_sets,
+    help="A rule set; repeat for more. See `eqsat rules list`.",
+)
+
 shared_options = _gathered(
     "settings",
     Settings,
-    click.option(
-        "--rules",
-        multiple=True,
-        metavar="SET",
-        callback=_rule_sets,
-        help="A rule set; repeat for more. See `eqsat rules list`.",
-    ),
+    rules_option,
     _option(
         "--cost",
         type=click.Choice(list(COSTS)),

@@ -19,6 +19,7 @@ from eqsat.onnx.importer import import_model
 from eqsat.onnx.optimize import Optimization, optimize, run
 from eqsat.onnx.partition import Partitioning, merge, partition
 from eqsat.onnx.upgrade import at_opset
+from eqsat.onnx.variants import variants
 from eqsat.onnx.verify import Difference, differing, verify
 
 __all__ = [
@@ -39,5 +40,6 @@ __all__ = [
     "run",
     "save",
     "to_bytes",
+    "variants",
     "verify",
 ]

@@ -93,10 +93,12 @@ def _behind(bounds: Expr, first: np.ndarray[Any, Any], rest: Expr | None, start:
 
 
 @exports("strided_slice")
-def _to_slice(call: Call, target: Target) -> OnnxNode:
+def _to_slice(call: Call, target: Target) -> OnnxNode | Expr:
     attrs, data = attributes(call), call.args[0]
     target.require(attrs.slice_mode == "end" and len(attrs.end) >= len(attrs.begin), call, "it names no end")
     count = len(attrs.begin)
+    if not count:
+        return data  # scalars cannot be sliced
     axes = tuple(range(count)) if attrs.axes is None else attrs.axes
     strides = attrs.strides * count if len(attrs.strides) == 1 else attrs.strides
     strides = strides + (1,) * (count - len(strides))

@@ -129,8 +129,10 @@ def _squeeze(source: Source) -> Result:
 
 
 @exports("squeeze")
-def _to_squeeze(call: Call, target: Target) -> OnnxNode:
+def _to_squeeze(call: Call, target: Target) -> OnnxNode | Expr:
     axes, data = attributes(call).axis, call.args[0]
+    if axes is not None and not axes:
+        return data  # onnxruntime takes no axes for all of length 1
     return target.node("Squeeze", data, {} if axes is None else {"axes": target.axes(axes, data)})
 
 
@@ -164,10 +166,12 @@ def _transpose(source: Source) -> Result:
 
 
 @exports("transpose")
-def _to_transpose(call: Call, target: Target) -> OnnxNode:
+def _to_transpose(call: Call, target: Target) -> OnnxNode | Expr:
     axes, data = attributes(call).axes, call.args[0]
     if axes is None:
         return OnnxNode("Transpose", [data])
+    if not axes:
+        return data
     return OnnxNode("Transpose", [data], {"perm": list(axes_indices(axes, len(axes)))})
 
 

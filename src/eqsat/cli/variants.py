@@ -1,0 +1,94 @@
+"""`eqsat variants`: write models that compute the same in other ways."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from eqsat.cli.optimize import node_count, verified
+from eqsat.cli.options import (
+    PATH,
+    STREAM,
+    Verification,
+    json_option,
+    keep_apart,
+    read_model,
+    rules_option,
+    verify_options,
+)
+from eqsat.errors import ModelError
+from eqsat.spellings.walk import COUNT, STEPS, Variant
+
+
+@click.command(short_help="Write models that compute the same in other ways.")
+@click.argument("source", metavar="IN", type=PATH)
+@click.option("--count", type=click.IntRange(min=1), default=COUNT, show_default=True, help="How many to write.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random choices.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=STEPS,
+    show_default=True,
+    help="How many rules are applied at most to make one.",
+)
+@click.option(
+    "--out", type=PATH, default=Path("variants"), show_default=True, metavar="DIR", help="The folder to write to."
+)
+@rules_option
+@verify_options
+@json_option
+def variants(
+    source: Path,
+    count: int,
+    seed: int,
+    steps: int,
+    out: Path,
+    rules: tuple[str, ...],
+    verification: Verification,
+    as_json: bool,
+) -> None:
+    """Write models that are equal to the ONNX model IN, but computed in other ways.
+
+    Rules are applied at random places, from left to right or from right to left. Equal seeds give equal files.
+    """
+    from eqsat import onnx
+    from eqsat.rules import sets
+
+    model = read_model(source)
+    found = onnx.variants(model, count, seed, [sets[name] for name in rules] or None, steps)
+    if not found:
+        raise ModelError(f"{source} has nothing that rules apply to: no variants of it are known")
+    name = "model" if source == STREAM else source.stem
+    paths = [out / f"{name}_{number:0{len(str(count - 1))}}.onnx" for number in range(len(found))]
+    keep_apart(paths, [source])
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(f"cannot write to {out}: {error.strerror or error}") from None
+    facts: dict[str, Any] = {"asked": count, "variants": []}
+    for path, variant in zip(paths, found, strict=True):
+        verified(model, variant.graph, verification, lambda: f"; made by {', '.join(variant.rules)}")  # noqa: B023
+        onnx.save(variant.graph, path)
+        facts["variants"].append(_fact(path, variant))
+    click.echo(json.dumps(facts, indent=1)) if as_json else _show(facts, Console())
+
+
+def _fact(path: Path, variant: Variant[Any]) -> dict[str, Any]:
+    return {"file": str(path), "nodes": node_count(variant.graph), "rules": list(variant.rules)}
+
+
+def _show(facts: dict[str, Any], console: Console) -> None:
+    for each in facts["variants"]:
+        console.print(
+            f"{each['file']}  {each['nodes']} nodes, {len(each['rules'])} rules",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+    made, asked = len(facts["variants"]), facts["asked"]
+    if made < asked:
+        console.print(f"{made} of {asked}: no more were found with these rules and steps", highlight=False)

@@ -1,0 +1,1 @@
+"""Equal graphs made by running rules at random, in either direction."""

@@ -1,0 +1,312 @@
+"""Variants of a graph: walks through equal graphs, in which rules are applied one after another at random places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from random import Random
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from eqsat.egraph.lower import region_children
+from eqsat.egraph.rule import PythonRule, Rewrite, Rule, flatten, refs_of
+from eqsat.egraph.schedule import Schedule
+from eqsat.egraph.variadic import expanded, is_variadic, laid_out, lay_out, outer_tuples
+from eqsat.errors import ArgumentError, RuleError
+from eqsat.orders.rewriter import Graphs
+from eqsat.pipeline.options import Rules
+from eqsat.pipeline.saturate import is_open
+from eqsat.relay.dataflow_pattern import AltPattern, AttrPattern, CallPattern, DFPattern, ExprPattern, TypedPattern
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.language import subpatterns
+from eqsat.relay.expr import Call, Constant, Expr, Function, Let, Op, Tuple, Var, expression_hint
+from eqsat.relay.infer import infer_module, infer_type
+from eqsat.relay.module import IRModule
+from eqsat.relay.ty import TensorType
+from eqsat.relay.visitor import post_order, rebuild
+from eqsat.spellings.backwards import Backwards, Forwards, is_typed
+
+Graph = TypeVar("Graph")
+Direction: TypeAlias = Forwards | Backwards
+Accepts: TypeAlias = Callable[[Expr], bool]
+"""Whether what a rule made may be in a graph."""
+Walked: TypeAlias = tuple[list[Expr], tuple[str, ...]]
+"""The bodies of a graph that a walk ended at, and the rules that led to it."""
+
+COUNT = 50
+"""How many variants are made if nothing else is asked for."""
+
+STEPS = 20
+"""How many rules are applied at most to make a variant if nothing else is asked for."""
+
+PLACES = 6
+"""At how many places a rule is tried in one step."""
+
+REPEATED = 20
+"""After so many walks in a row that made nothing new, there is taken to be nothing new."""
+
+FIELDS = (2, 3)
+"""Numbers of fields for which rules over any number of fields are run backwards."""
+
+ONE_USE = 0.2
+"""Chance that, of several users of a value, only one is given what equals it."""
+
+
+ANYWHERE = 0.25
+"""Chance that what can be put anywhere, such as a product with one, is tried before what looks at operators."""
+
+
+@dataclass(frozen=True)
+class Variant(Generic[Graph]):
+    """A graph that equals a given one.
+
+    Attributes:
+        graph: The graph: an expression, function, module or model, as was given.
+        rules: Names of the rules that led to it, in their order; of a rule that was run from right to left, its name
+            and ``backwards``.
+    """
+
+    graph: Graph
+    rules: tuple[str, ...]
+
+
+def variants(
+    source: Expr | IRModule,
+    count: int = COUNT,
+    seed: int = 0,
+    rules: Rules | None = None,
+    steps: int = STEPS,
+) -> list[Variant[Any]]:
+    """Make equal graphs by applying rules at random places, from left to right or from right to left.
+
+    Args:
+        source: An expression, function or module. Functions that rules may not look into stay as they are.
+        count: How many graphs to make, which differ from each other and from the given one. There may be fewer.
+        seed: Of the random choices: equal seeds give equal graphs.
+        rules: Rules and rule sets, by default ``eqsat.rules.default``.
+        steps: How many rules are applied at most to make one graph; how many is drawn from 1 to this number.
+
+    Raises:
+        ArgumentError: ``count`` or ``steps`` is below 1, or ``source`` is no graph.
+        RuleError: A rule is ill-formed.
+        TypeCheckError: The graph's types do not check.
+    """
+    bodies, made = _parts(source)
+    known = Graphs()
+    known.find(Tuple(bodies))
+
+    def new(parts: list[Expr]) -> Any | None:
+        whole = Tuple(parts)
+        return made(parts) if known.find(whole) is whole else None
+
+    return gather(walks(bodies, seed, rules, steps), count, new)
+
+
+def _parts(source: Any) -> tuple[list[Expr], Callable[[Sequence[Expr]], Any]]:
+    """The typed bodies of a graph that rules may look into, and what makes such a graph of other bodies."""
+    if isinstance(source, IRModule):
+        module = infer_module(source)
+        functions = {variable: function for variable, function in module.functions.items() if is_open(function)}
+
+        def module_of(bodies: Sequence[Expr]) -> IRModule:
+            made = module.copy()
+            for (variable, function), body in zip(functions.items(), bodies, strict=True):
+                made[variable] = function_of(function, body)
+            return made
+
+        return [function.body for function in functions.values()], module_of
+    if not isinstance(source, Expr):
+        raise ArgumentError(f"variants are of an expression or IRModule, not of {source!r}{expression_hint(source)}")
+    typed = infer_type(source)
+    if not isinstance(typed, Function):
+        return [typed], lambda bodies: bodies[0]
+    return ([typed.body], lambda bodies: function_of(typed, bodies[0])) if is_open(typed) else ([], lambda _: typed)
+
+
+def function_of(function: Function, body: Expr) -> Function:
+    """A function with another body."""
+    return Function(function.params, body, function.ret_type, function.type_params, function.attrs)
+
+
+def gather(walked: Iterator[Walked], count: int, made: Callable[[list[Expr]], Graph | None]) -> list[Variant[Graph]]:
+    """The first variants of walks.
+
+    Args:
+        walked: The walks.
+        count: How many variants.
+        made: Makes a graph of bodies, or None where that would be known already, or no graph of its kind.
+
+    Raises:
+        ArgumentError: ``count`` is below 1.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ArgumentError(f"count={count!r}: give a whole number of at least 1")
+    found: list[Variant[Graph]] = []
+    in_vain = 0
+    for bodies, rules in walked:
+        graph = made(bodies)
+        if graph is None:
+            in_vain += 1
+        else:
+            in_vain = 0
+            found.append(Variant(graph, rules))
+        if len(found) == count or in_vain == REPEATED:
+            break
+    return found
+
+
+def walks(
+    bodies: Sequence[Expr],
+    seed: int = 0,
+    rules: Rules | None = None,
+    steps: int = STEPS,
+    accepts: Accepts = lambda expr: True,
+) -> Iterator[Walked]:
+    """Walk from a graph again and again, without end.
+
+    Args:
+        bodies: The typed bodies of its functions.
+        seed, rules, steps: As for :func:`variants`.
+        accepts: Whether what a rule made may be in a graph.
+
+    Raises:
+        ArgumentError: ``steps`` is below 1.
+        RuleError: A rule is ill-formed.
+    """
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ArgumentError(f"steps={steps!r}: give a whole number of at least 1")
+    directions = directions_of(rules)
+    number = 0
+    while True:
+        random = Random(f"{seed} {number}")
+        yield _walk(list(bodies), directions, random.randint(1, steps), accepts, random)
+        number += 1
+
+
+def _walk(bodies: list[Expr], directions: Sequence[Direction], steps: int, accepts: Accepts, random: Random) -> Walked:
+    names: list[str] = []
+    for _ in range(steps if bodies else 0):
+        place = random.randrange(len(bodies))
+        found = _step(bodies[place], directions, accepts, random)
+        if found is not None:
+            bodies[place], name = found
+            names.append(name)
+    return bodies, tuple(names)
+
+
+def _step(body: Expr, directions: Sequence[Direction], accepts: Accepts, random: Random) -> tuple[Expr, str] | None:
+    """Apply one rule at one place."""
+    graph = DataflowGraph(body)
+    order = post_order(body, children=region_children)
+    has_let = any(isinstance(node, Let) for node in order)
+    tensors: list[Expr] = []
+    calls: dict[str, list[Expr]] = {}
+    for node in order:
+        if not is_typed(node._checked_type) or isinstance(node, (Constant, Let)) or (has_let and isinstance(node, Var)):
+            continue
+        if isinstance(node._checked_type, TensorType):
+            tensors.append(node)
+        if isinstance(node, Call) and isinstance(node.op, Op):
+            calls.setdefault(node.op.name, []).append(node)
+    special: list[Direction] = []
+    general: list[Direction] = []
+    for direction in random.sample(directions, len(directions)):
+        (general if operators_of(direction.pattern) is None else special).append(direction)
+    for direction in general + special if random.random() < ANYWHERE else special + general:
+        heads = operators_of(direction.pattern)
+        places = tensors if heads is None else [node for name in heads for node in calls.get(name, ())]
+        for node in random.sample(places, min(PLACES, len(places))):
+            made = direction.apply(node, graph, random)
+            if made is not None and accepts(made):
+                return _replaced(body, order, node, made, random), direction.name
+    return None
+
+
+def _replaced(body: Expr, order: Sequence[Expr], old: Expr, made: Expr, random: Random) -> Expr:
+    """The graph with ``made`` in place of ``old``, everywhere or for one user."""
+    if made.span is None and not isinstance(made, (Var, Constant)):
+        made.span = old.span
+    users = [node for node in order if old in region_children(node)]
+    only = random.choice(users) if len(users) > 1 and random.random() < ONE_USE else None
+    new: dict[Expr, Expr] = {} if only is not None else {old: made}
+    for node in order:
+        if node is only:
+            new[node] = rebuild(node, {**{child: new.get(child, child) for child in node.children()}, old: made})
+        elif node not in new:
+            new[node] = rebuild(node, new)
+    return new[body]
+
+
+# ---- rules and their directions
+
+
+def directions_of(rules: Rules | None) -> list[Direction]:
+    """What can be done at one place by rules, from left to right and from right to left.
+
+    Rules that join several places take no part, nor do those whose sides do not say enough.
+    """
+    if rules is None:
+        from eqsat.rules import default as rules  # all the rules take a while to load
+    found: list[Direction] = []
+    for rule in flatten(rules.rules if isinstance(rules, Schedule) else rules):
+        for single in _single(rule):
+            found.append(Forwards(single))
+            for fixed in _fixed(single):
+                try:
+                    found.append(Backwards(fixed))
+                except RuleError:
+                    continue
+    return found
+
+
+def _single(rule: Rule) -> list[Rewrite | PythonRule]:
+    """The rule, or its equations that say what one place equals whatever is at others."""
+    if isinstance(rule, PythonRule):
+        return [rule]
+    if not isinstance(rule, Rewrite) or any(ref.kind == "uses" for ref in refs_of(rule)):
+        return []
+    if len(rule.lhs) == 1:
+        return [rule]
+    if rule.when or len(rule.rhs) != len(rule.lhs):
+        return []
+    alone: list[Rewrite | PythonRule] = []
+    for left, right in zip(rule.lhs, rule.rhs, strict=True):
+        own = set(subpatterns(left))
+        if left is not right and all(part in own for part in subpatterns(right) if not part.children()):
+            alone.append(replace(rule, lhs=(left,), rhs=(right,), distinct=(), non_constant=(), bases=()))
+    return alone
+
+
+def _fixed(rule: Rewrite | PythonRule) -> list[Rewrite]:
+    """Rules of fixed numbers of fields in the place of a rule."""
+    if not isinstance(rule, Rewrite):
+        return []
+    if not is_variadic(rule.lhs[0]):
+        return [rule]
+    found = []
+    for number in FIELDS:
+        fields = [(whole, laid_out(whole, [number] * len(whole.repetitions))) for whole in outer_tuples(rule.lhs)]
+        found.append(expanded(rule, lay_out(rule.lhs, dict(fields).get)))
+    return found
+
+
+@lru_cache(maxsize=1 << 12)
+def operators_of(pattern: DFPattern) -> tuple[str, ...] | None:
+    """The names of the operators of which a pattern can match calls, None for a pattern that matches other things."""
+    while isinstance(pattern, (AttrPattern, TypedPattern)):
+        pattern = pattern.pattern
+    if isinstance(pattern, AltPattern):
+        left, right = operators_of(pattern.left), operators_of(pattern.right)
+        return None if left is None or right is None else tuple(dict.fromkeys(left + right))
+    if not isinstance(pattern, CallPattern):
+        return None
+    heads, names = [pattern.op], []
+    while heads:
+        head = heads.pop()
+        if isinstance(head, AltPattern):
+            heads += (head.right, head.left)
+        elif isinstance(head, ExprPattern) and isinstance(head.expr, Op):
+            names.append(head.expr.name)
+        else:
+            return None
+    return tuple(names)

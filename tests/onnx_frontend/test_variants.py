@@ -1,0 +1,81 @@
+"""Equal ONNX models, made by applying rules at random in either direction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+from eqsat import relay, rules
+from eqsat.errors import ModelError
+from eqsat.onnx import differing, export_model, import_model, load, variants, verify
+from eqsat.onnx.files import from_proto, to_proto
+
+from .models import conv_batch_norm, operators, parsed, with_weights
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def gated() -> onnx.ModelProto:
+    """A product, a gate and a mean."""
+    return with_weights(
+        parsed(
+            """(float[2,8] x) => (float[2,1] y) {
+                d = MatMul (x, w)
+                s = Sigmoid (d)
+                g = Mul (d, s)
+                y = ReduceMean <axes = [-1]> (g)
+            }"""
+        ),
+        w=(8, 4),
+    )
+
+
+@pytest.mark.parametrize("proto", [gated(), conv_batch_norm()], ids=["gate", "convolution"])
+def test_variants_are_valid_and_compute_the_same(proto) -> None:
+    found = variants(proto, count=12)
+    assert len(found) == 12
+    for each in found:
+        onnx.checker.check_model(each.graph)
+        onnxruntime.InferenceSession(each.graph.SerializeToString(), providers=["CPUExecutionProvider"])
+        made = from_proto(each.graph)
+        assert not differing(verify(from_proto(proto), made), 1e-4), each.rules
+    assert len({len(each.graph.graph.node) for each in found}) > 3
+    assert len({kind for each in found for kind in operators(each.graph.graph)}) > 8
+
+
+def test_equal_seeds_give_equal_models_and_others_others() -> None:
+    one, again, other = ([each.graph for each in variants(gated(), count=3, seed=seed)] for seed in (1, 1, 2))
+    assert one == again != other
+
+
+def test_a_model_of_onnx_ir_gives_such() -> None:
+    (found,) = variants(from_proto(gated()), count=1, rules=rules.activations)
+    assert isinstance(found.graph, ir.Model)
+    assert found.rules
+
+
+def test_inputs_outputs_and_names_stay() -> None:
+    path = sorted((DATA / "exports").glob("*.onnx"))[0]
+    model = load(path)
+    (found,) = variants(model, count=1)
+    given, made = to_proto(model).graph, to_proto(found.graph).graph
+    assert [(each.name, each.type) for each in given.input] == [(each.name, each.type) for each in made.input]
+    assert [each.name for each in given.output] == [each.name for each in made.output]
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"a model is an onnx_ir\.Model or onnx\.ModelProto, not str"):
+        variants("in.onnx")
+
+
+def test_moves_of_no_axes_are_not_written() -> None:
+    """Rules may make them, but onnxruntime squeezes all axes, or refuses them."""
+    imported = import_model(from_proto(parsed("(float[1,2] x, float s) => (float[1,2] y) { y = Add (x, s) }")))
+    x, s = imported.function.params
+    call = relay.squeeze(x, axis=[]) + relay.transpose(relay.strided_slice(s, begin=[], end=[]), axes=[])
+    made = export_model(relay.Function(imported.function.params, call), imported)
+    assert operators(made.graph) == {"Add": 1}
