@@ -39,6 +39,11 @@ def contrib_types(node: ir.Node, inputs: Sequence[Type | None]) -> list[Type]:
     return [*found, *[UNKNOWN] * len(node.outputs)][: len(node.outputs)]
 
 
+def is_known(node: ir.Node) -> bool:
+    """Whether ``node`` is of the domain above, and what it gives follows from its inputs and attributes."""
+    return node.domain == DOMAIN and node.op_type in _RELATIONS
+
+
 def _as_first(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
     return [ty for ty in inputs[:1] if ty is not None]
 
@@ -92,21 +97,76 @@ def _lstm(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
     return [TensorType(shape, data.dtype) for shape in shapes]
 
 
+def _last_axis(width: Callable[[ir.Node, Inputs], Dim | None], data: int = 0) -> Relation:
+    """The data with another size of the last axis; sizes of further outputs are not told."""
+
+    def relation(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
+        ty, found = inputs[data], width(node, inputs)
+        return [] if ty is None or found is None else [TensorType((*ty.shape[:-1], found), ty.dtype)]
+
+    return relation
+
+
+def _values_width(node: ir.Node, inputs: Inputs) -> Dim | None:
+    """The elements of values whose heads are joined."""
+    value = inputs[2] if len(inputs) > 2 else None
+    return value.shape[2] if value is not None and len(value.shape) == 3 else None
+
+
+def _weights_width(node: ir.Node, inputs: Inputs) -> Dim | None:
+    """The elements of values where one matrix makes queries, keys and values."""
+    weights = inputs[1]
+    if weights is None or len(weights.shape) != 2 or "qkv_hidden_sizes" in node.attributes:
+        return None
+    width = weights.shape[1]
+    return width // 3 if isinstance(width, int) and width % 3 == 0 else None
+
+
+def _quantized_attention(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
+    """Of quantized data and weights, and real biases."""
+    data, _, biases = inputs[:3]
+    width = _weights_width(node, inputs)
+    if data is None or biases is None or width is None:
+        return []
+    return [TensorType((*data.shape[:2], width), biases.dtype)]
+
+
+def _query_width(node: ir.Node, inputs: Inputs) -> Dim | None:
+    query, key = inputs[:2]
+    return None if query is None or key is None else query.shape[-1]
+
+
+def _pooled(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
+    data = inputs[0]
+    if data is None or len(data.shape) < 3:
+        return []
+    ones = (1,) * (len(data.shape) - 2)
+    if node.attributes.get_int("channels_last", 0):
+        return [TensorType((data.shape[0], *ones, data.shape[-1]), data.dtype)]
+    return [TensorType((*data.shape[:2], *ones), data.dtype)]
+
+
 _RELATIONS: dict[str, Relation] = {
     **dict.fromkeys(
         (
-            "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "GroupNorm", "QLinearLeakyRelu", "QLinearSigmoid",
-            "QLinearSoftmax", "QuickGelu", "RotaryEmbedding", "SkipLayerNormalization",
-            "SkipSimplifiedLayerNormalization",
+            "BiasAdd", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "GroupNorm", "QLinearLeakyRelu",
+            "QLinearSigmoid", "QLinearSoftmax", "QuickGelu", "RotaryEmbedding", "SimplifiedLayerNormalization",
+            "SkipGroupNorm", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
         ),
         _as_first,
     ),
+    "Attention": _last_axis(_weights_width),
     "DynamicQuantizeLSTM": _lstm,
     "DynamicQuantizeMatMul": _product(0, 1, like=0),
     "FusedMatMul": _product(0, 1, like=0),
+    "GroupQueryAttention": _last_axis(_query_width),
     "MatMulIntegerToFloat": _product(0, 1, like=2),
+    "MatMulNBits": _last_axis(lambda node, inputs: node.attributes.get_int("N", 0) or None),
+    "MultiHeadAttention": _last_axis(_values_width),
+    "QAttention": _quantized_attention,
     "QGemm": _product(0, 3, like=8),
     "QLinearAdd": _broadcast,
     "QLinearConcat": _concatenated,
+    "QLinearGlobalAveragePool": _pooled,
     "QLinearMul": _broadcast,
 }  # fmt: skip

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx import defs
 
 from eqsat.collector import paused_gc
+from eqsat.egraph.rule import Soundness
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
 from eqsat.onnx.control_flow import (
@@ -25,8 +26,9 @@ from eqsat.onnx.control_flow import (
     results_of_round,
     truth_of,
 )
-from eqsat.onnx.converters import Declined, Source, Target, exporter_of, importer_of
-from eqsat.onnx.converters.source import OLDEST_OPSET
+from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_of, importer_of
+from eqsat.onnx.converters.source import OLDEST_OPSET, definer_of
+from eqsat.onnx.definition import Definition
 from eqsat.onnx.graphs import attributes_of, captured_values, copy_value, nodes_of, topological_order
 from eqsat.onnx.imported import Imported, Origin, body_of, constant_initializers, opset_of
 from eqsat.onnx.initializers import name_counts
@@ -45,6 +47,9 @@ _PASSES = 8
 
 _ROUNDS = 4
 """How often the types of what a Loop carries are widened before nothing is said of them."""
+
+_MOST_SHOWN = 4096
+"""Elements of a constant up to which a definition of a node may depend on its values."""
 
 _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError)
 """What NumPy and Python raise on attributes and constants that no valid node has."""
@@ -222,7 +227,8 @@ class _Importer:
             return
         inputs = [None if value is None else self._value(value, node) for value in node.inputs]
         try:
-            outputs: Sequence[Expr] = self._understood(node, inputs)
+            definer = definer_of(node.domain, node.op_type)
+            outputs: Sequence[Expr] = self._understood(node, inputs) if definer is None else self._defined(node, inputs)
         except (Declined, EqsatError, *_MALFORMED) as why:
             reason = f"it is malformed: {why}" if isinstance(why, _MALFORMED) else str(why)
             reasons = self.opaque.setdefault(node.op_type, {})
@@ -279,6 +285,56 @@ class _Importer:
             self._check_writable(placed, inputs)
         return placed
 
+    def _defined(self, node: ir.Node, inputs: Sequence[Expr | None]) -> Sequence[Expr]:
+        """What a node that has a definition is: the definition if that is one node, else a call of its own operator.
+
+        Raises Declined or EqsatError where the definition is not for such a node.
+        """
+        found = definer_of(node.domain, node.op_type)
+        if found is None or node.op_identifier() in self.model.functions or node.device_configurations:
+            raise Declined("it is not standard")
+        definer, soundness = found
+        stands: list[Expr | None] = []
+        types: dict[Expr, Type] = {}
+        for expr in inputs:
+            is_small = isinstance(expr, Constant) and expr.data.size <= _MOST_SHOWN
+            stand = expr if expr is None or is_small else Var("", self.types[expr])
+            if expr is not None and stand is not None:
+                types[stand] = self.types[expr]
+            stands.append(stand)
+        typing = Inferencer(types, names=self.context.dims)
+        source = Source(node, stands, types, typing.elements, self.opset)
+        made = definer(source)
+        results: list[Expr | None] = [made] if isinstance(made, Expr) else list(made)
+        source.require(source.used_outputs() <= len(results), "more of its outputs are used")
+        source.check_read()
+        soundness = Soundness.ROUNDING if source.is_rounded else soundness
+        results = [*results, *[None] * len(node.outputs)][: len(node.outputs)]
+        for result in results:
+            if result is not None:
+                typing.run(result)
+        known = [None if result is None else types[result] for result in results]
+        definition = Definition(stands, results, known, soundness)
+        if soundness is Soundness.EXACT and len(results) == 1:
+            (whole,) = definition.over(inputs)
+            if whole is not None and self._is_one_node(whole, inputs):
+                return [self._placed(node, node.outputs[0], whole)]
+        return self._passed_through(node, None, definition)
+
+    def _is_one_node(self, expr: Expr, inputs: Sequence[Expr | None]) -> bool:
+        """Whether ``expr`` is written as one node over ``inputs``."""
+        exporter = exporter_of(expr.op) if isinstance(expr, Call) and isinstance(expr.op, Op) else None
+        if exporter is None or not isinstance(expr, Call):
+            return False
+        arguments = [
+            argument for argument in expr.args if argument not in inputs and not isinstance(argument, Constant)
+        ]
+        if arguments:
+            return False
+        self.typing.run(expr)
+        form = exporter(expr, Target(self.opset, self.types, Counter()))
+        return isinstance(form, OnnxNode) and not any(isinstance(operand, OnnxNode) for operand in form.inputs)
+
     def _check_writable(self, results: Sequence[Expr], inputs: Sequence[Expr | None]) -> None:
         """Raise an EqsatError for what would have no ONNX form: some operators need a type that is not known."""
         target, known = Target(self.opset, self.types, Counter()), set(inputs)
@@ -303,8 +359,11 @@ class _Importer:
             expr.span = Origin(node, () if is_sequence else (value,))
         return expr
 
-    def _passed_through(self, node: ir.Node, types: Sequence[Type] | None) -> Sequence[Expr]:
-        call = opaque_call(node, self._attributes(node), self.values, self.types, self.model, types)
+    def _passed_through(
+        self, node: ir.Node, types: Sequence[Type] | None, definition: Definition | None = None
+    ) -> Sequence[Expr]:
+        attributes = self._attributes(node)
+        call = opaque_call(node, attributes, self.values, self.types, self.model, types, definition)
         known = constant_outputs(call)
         if known is not None:
             return known

@@ -20,6 +20,7 @@ from onnx import checker, defs, numpy_helper, shape_inference
 from eqsat.errors import EqsatError, EvaluationError, ModelError
 from eqsat.onnx import contrib
 from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports
+from eqsat.onnx.definition import Definition
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute, one_node_model
@@ -53,6 +54,8 @@ class OpaqueNode:
         types: the types of its outputs.
         opset: version of the operators of its domain.
         given: which of its inputs are not left out.
+        is_known: whether its operator is one whose outputs follow from inputs and attributes.
+        definition: what it computes, where that is known.
     """
 
     node: ir.Node
@@ -61,13 +64,15 @@ class OpaqueNode:
     types: tuple[Type, ...]
     opset: int
     given: tuple[bool, ...]
+    is_known: bool
+    definition: Definition | None
 
     @cached_property
     def is_pure(self) -> bool:
         """Whether the outputs follow from inputs and attributes alone."""
         node = self.node
         plain = all(attr.type in _PLAIN and not attr.is_ref() for attr in node.attributes.values())
-        return plain and node.domain in _STANDARD and node.op_type not in _RANDOM and not node.device_configurations
+        return plain and self.is_known and not node.device_configurations
 
     @cached_property
     def _key(self) -> object:
@@ -75,7 +80,8 @@ class OpaqueNode:
             return id(self)
         node = self.node
         attributes = tuple((name, node.attributes[name].value) for name in sorted(node.attributes))
-        return (node.domain, node.op_type, repr(attributes), self.given, self.types)
+        definition = None if self.definition is None else self.definition.key
+        return (node.domain, node.op_type, repr(attributes), self.given, self.types, definition)
 
     def placed(self, arguments: Sequence[T]) -> list[T | None]:
         """The arguments at the places of the inputs they are, None for those left out."""
@@ -110,6 +116,7 @@ def opaque_call(
     types: dict[Expr, Type],
     model: ir.Model,
     stated: Sequence[Type] | None = None,
+    definition: Definition | None = None,
 ) -> Call:
     """The call that stands for ``node``.
 
@@ -120,6 +127,7 @@ def opaque_call(
         types: the type of each of these expressions.
         model: where the node is from.
         stated: the types of its outputs; by default what ONNX infers.
+        definition: what it computes, where that is known.
     """
     captured = captured_values(attributes)
     given = [
@@ -128,8 +136,17 @@ def opaque_call(
     inputs = [values[value] for value, taken in zip(node.inputs, given, strict=True) if value is not None and taken]
     opset = opset_of(model) if node.domain == "" else model.opset_imports.get(node.domain, 1)
     found = _output_types(node, values, types, model) if stated is None else stated
-    opaque = OpaqueNode(node, attributes, captured, tuple(found), opset, tuple(given))
+    if definition is not None:
+        found = [ty or other for ty, other in zip(definition.types, found, strict=True)]
+    is_known = definition is not None or _is_known(node, model)
+    opaque = OpaqueNode(node, attributes, captured, tuple(found), opset, tuple(given), is_known, definition)
     return Call(_operator(node), [*inputs, *(values[value] for value in captured)], {"node": opaque})
+
+
+def _is_known(node: ir.Node, model: ir.Model) -> bool:
+    if node.domain in _STANDARD:
+        return node.op_type not in _RANDOM
+    return contrib.is_known(node) and node.op_identifier() not in model.functions
 
 
 def _operator(node: ir.Node) -> Op:
@@ -160,16 +177,22 @@ def constant_outputs(call: Call) -> list[Constant] | None:
         return None
     try:
         arrays = [constant.data.numpy() for constant in constants]
-        outputs = compute(opaque.node, opaque.placed(arrays), opaque.opset)
+        outputs = _outputs(opaque, arrays)
     except EqsatError:
         return None
     return list(map(Constant, outputs))
 
 
+def _outputs(opaque: OpaqueNode, arrays: Sequence[Any]) -> Sequence[Any]:
+    if opaque.definition is not None:
+        return opaque.definition.compute(opaque.placed(arrays))
+    return compute(opaque.node, opaque.placed(arrays), opaque.opset)
+
+
 def _computed(opaque: OpaqueNode, arrays: Sequence[Any]) -> Any:
     if not opaque.is_pure:
         raise EvaluationError(f"what {opaque.node.op_type} gives does not follow from its inputs")
-    outputs = compute(opaque.node, opaque.placed(arrays), opaque.opset)
+    outputs = tuple(_outputs(opaque, arrays))
     return outputs if len(outputs) > 1 else outputs[0]
 
 

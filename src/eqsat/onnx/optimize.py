@@ -16,6 +16,7 @@ from eqsat.errors import ModelError
 from eqsat.extraction.costs import Cost, total
 from eqsat.layers.optimize import optimize_with_report
 from eqsat.onnx.cost import onnx_cost
+from eqsat.onnx.definition import definition_rules
 from eqsat.onnx.exporter import export_body, export_model
 from eqsat.onnx.files import from_proto, to_proto
 from eqsat.onnx.graphs import nodes_of
@@ -145,6 +146,7 @@ def run(
     options = Options.of(keywords, rules=rules)
     start = time.perf_counter()
     given, model = model, at_opset(model, options.opset)
+    defines = options.rules is None
     acting = rules_for(model) if options.rules is None else options.rules
     cost = onnx_cost(options.cost_model, opset_of(model), options.runtime)
     options = replace(options, rules=acting, cost_model=cost)
@@ -152,6 +154,7 @@ def run(
 
     def chosen(imported: Imported) -> tuple[Extraction, Function]:
         left = options.after(time.perf_counter() - start, report.phases.get("extract", 0.0))
+        left = replace(left, rules=with_definitions(left.rules, imported)) if defines else left
         extraction = optimize_with_report(imported.function, on_iteration=on_iteration, options=left)
         report.merge(extraction.report)
         if not isinstance(extraction.expr, Function):
@@ -172,6 +175,15 @@ def run(
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
     return Optimization(given, after, options, imported, extraction, bodies, seconds)
+
+
+def with_definitions(rules: Rules | None, imported: Imported) -> Rules | None:
+    """``rules`` with those that nodes of a model equal their definitions, as sound as the rules are."""
+    found = definition_rules(imported.function)
+    if not found or not isinstance(rules, RuleSet):
+        return rules
+    sounds = {rule.soundness for rule in rules}
+    return RuleSet(rules.name, (*rules, *[rule for rule in found if rule.soundness in sounds]))
 
 
 def rules_for(model: ir.Model) -> RuleSet:

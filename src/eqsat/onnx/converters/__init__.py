@@ -16,6 +16,7 @@ from eqsat.onnx.converters import (  # noqa: F401 - each fills the tables of imp
     axes,
     creation,
     dtypes,
+    fused,
     indexing,
     matrix,
     normalization,

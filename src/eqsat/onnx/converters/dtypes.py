@@ -78,7 +78,8 @@ def _parameters(source: Source, scale: Expr, zero: Expr | None) -> tuple[Constan
 
 
 @imports("QuantizeLinear")
-def _quantize(source: Source) -> Result:
+def quantize_linear(source: Source) -> Expr:
+    """Real numbers as quantized ones."""
     data, scale, zero = source.optional(2, 3)
     said = DTYPES.get(source.int("output_dtype", 0))
     given = "uint8" if zero is None else source.type(zero).dtype
@@ -87,7 +88,8 @@ def _quantize(source: Source) -> Result:
 
 
 @imports("DequantizeLinear")
-def _dequantize(source: Source) -> Result:
+def dequantize_linear(source: Source) -> Expr:
+    """Quantized numbers as real ones."""
     data, scale, zero = source.optional(2, 3)
     source.require(source.type(data).dtype in _INTEGERS, "its data are no integers")
     source.require(not source.int("output_dtype", 0), "it names a dtype")

@@ -15,7 +15,8 @@ PRODUCTS = ("nn.dense", "nn.matmul")
 
 
 @imports("Gemm")
-def _gemm(source: Source) -> Result:
+def general_product(source: Source) -> Expr:
+    """The product of two matrices, plus the third input if there is one."""
     a, b, c = source.optional(2, 3)
     source.require(source.float("alpha", 1.0) == 1.0, "alpha is not 1")
     source.require(source.float("beta", 1.0) == 1.0 or c is None, "beta is not 1")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 from onnx import defs
 
+from eqsat.egraph.rule import Soundness
 from eqsat.relay.elements import Elements
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.op.op import Field, make_attrs
@@ -35,14 +36,19 @@ class Declined(Exception):
 
 Result: TypeAlias = Expr | Sequence[Expr]
 Importer: TypeAlias = Callable[["Source"], Result]
+Definer: TypeAlias = Callable[["Source"], "Expr | Sequence[Expr | None]"]
 
 _IMPORTERS: dict[str, Importer] = {}
+_DEFINERS: dict[tuple[str, str], tuple[Definer, Soundness]] = {}
 
 
-def imports(*op_types: str) -> Callable[[Importer], Importer]:
+_Importer = TypeVar("_Importer", bound=Importer)
+
+
+def imports(*op_types: str) -> Callable[[_Importer], _Importer]:
     """Return a decorator that registers the importer of some operators of ONNX's standard domain."""
 
-    def register(importer: Importer) -> Importer:
+    def register(importer: _Importer) -> _Importer:
         for op_type in op_types:
             _IMPORTERS[op_type] = importer
         return importer
@@ -53,6 +59,28 @@ def imports(*op_types: str) -> Callable[[Importer], Importer]:
 def importer_of(op_type: str) -> Importer | None:
     """Return the importer of an ONNX operator of the standard domain, or None if it has none."""
     return _IMPORTERS.get(op_type)
+
+
+def defines(*op_types: str, domain: str, soundness: Soundness = Soundness.ROUNDING) -> Callable[[Definer], Definer]:
+    """Return a decorator that registers what defines some operators that stay one node: what they compute, in the IR.
+
+    Args:
+        op_types: The operators.
+        domain: Their domain.
+        soundness: How equal the definition is to what runtimes compute, if the definer does not say otherwise.
+    """
+
+    def register(definer: Definer) -> Definer:
+        for op_type in op_types:
+            _DEFINERS[domain, op_type] = definer, soundness
+        return definer
+
+    return register
+
+
+def definer_of(domain: str, op_type: str) -> tuple[Definer, Soundness] | None:
+    """Return what defines an operator, and how well, or None where it has no definition."""
+    return _DEFINERS.get((domain, op_type))
 
 
 @cache
@@ -120,6 +148,21 @@ class Source:
         self.elements = elements
         self.opset = opset
         self._read: set[str] = set()
+        self.is_rounded = False
+
+    def rounds(self) -> None:
+        """Note that what defines the node rounds otherwise than the node may."""
+        self.is_rounded = True
+
+    def over(self, inputs: Sequence[Expr | None]) -> Source:
+        """Return the same node over other inputs; what is read of either counts for both."""
+        other = Source(self.node, inputs, self.types, self.elements, self.opset)
+        other._read = self._read
+        return other
+
+    @property
+    def _input_names(self) -> tuple[str, ...]:
+        return input_names(self.op_type, self.opset) if self.node.domain == "" else ()
 
     @property
     def op_type(self) -> str:
@@ -141,7 +184,7 @@ class Source:
     def optional(self, least: int, most: int) -> list[Any]:
         """Return ``most`` inputs, with None for those that are left out; decline if one of the first ``least`` is."""
         padded = [*self.inputs, *[None] * (most - len(self.inputs))]
-        known = len(input_names(self.op_type, self.opset)) or most
+        known = len(self._input_names) or most
         fits = len(self.inputs) <= known and len(padded) == most and None not in padded[:least]
         self.require(fits, f"it has not {least} to {most} inputs")
         return padded
@@ -221,7 +264,7 @@ class Source:
         return self._given(name, self.scalar, ir.AttributeType.FLOAT, default)
 
     def _given(self, name: str, read: Callable[[Expr], Any], kind: ir.AttributeType, default: Any) -> Any:
-        names = input_names(self.op_type, self.opset)
+        names = self._input_names
         if name not in names:
             return self._attribute(name, kind, default)
         expr = next(islice(self.inputs, names.index(name), None), None)

@@ -39,7 +39,8 @@ def padding(
 
 
 @imports("Conv", "ConvTranspose")
-def _conv(source: Source) -> Result:
+def convolve(source: Source) -> Expr:
+    """A convolution, with the bias if there is one."""
     data, weight, bias = source.optional(2, 3)
     channels, inner, *kernel = source.static_shape(weight)
     rank, groups = len(kernel), source.int("group", 1)

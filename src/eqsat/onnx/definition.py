@@ -1,0 +1,117 @@
+"""Operators that stay one node, and what they compute in operators of the IR.
+
+An operator of a runtime's own often is several standard ones. Such a node passes through as it is, like what is not
+understood, but its type and value are known, and a rule says what it equals: what it is written as is a choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from eqsat.egraph.author import refuse
+from eqsat.egraph.rule import PythonRule, Soundness
+from eqsat.errors import EqsatError, EvaluationError
+from eqsat.onnx.converters.target import attributes
+from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, ExprPattern, TupleGetItemPattern, wildcard
+from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.infer import extend_types
+from eqsat.relay.interpreter import evaluate
+from eqsat.relay.ty import Type
+from eqsat.relay.visitor import post_order, substitute
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """What the outputs of a node are.
+
+    Args:
+        inputs: what stands for each input: a variable, the constant that it must be, or None where it is left out.
+        results: each output over these; None where nothing is said of it.
+        types: the types of the results.
+        soundness: how equal they are.
+    """
+
+    inputs: Sequence[Expr | None]
+    results: Sequence[Expr | None]
+    types: Sequence[Type | None]
+    soundness: Soundness
+
+    @property
+    def key(self) -> Hashable:
+        """What is equal for nodes of equal attributes and equal definitions."""
+        return tuple(
+            [
+                (each.data.dtype, each.data.shape, each.data.numpy().tobytes())
+                if isinstance(each, Constant)
+                else each.type_annotation
+                if isinstance(each, Var)
+                else None
+                for each in self.inputs
+            ]
+        )
+
+    def over(self, arguments: Sequence[Expr | None]) -> list[Expr | None]:
+        """The results over arguments in the places of the inputs."""
+        pairs = zip(self.inputs, arguments, strict=True)
+        new = {var: argument for var, argument in pairs if isinstance(var, Var) and argument is not None}
+        return [None if result is None else substitute(result, new) for result in self.results]
+
+    def compute(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The values of all results.
+
+        Raises:
+            EvaluationError: not all are known.
+        """
+        if any(result is None for result in self.results):
+            raise EvaluationError("the value of an output is not known")
+        given = {var: array for var, array in zip(self.inputs, arrays, strict=True) if isinstance(var, Var)}
+        found: tuple[Any, ...] = evaluate(Tuple([each for each in self.results if each is not None]), given)
+        return found
+
+
+def definition_rules(function: Function) -> list[PythonRule]:
+    """Rules that nodes of ``function`` equal their definitions."""
+    found: dict[tuple[Op, int, bool, Soundness], PythonRule] = {}
+    for node in post_order(function.body):
+        definition = definition_of(node)
+        if definition is None or not isinstance(node, Call) or not isinstance(node.op, Op):
+            continue
+        several = len(definition.results) > 1
+        key = node.op, len(node.args), several, definition.soundness
+        if key not in found:
+            call: DFPattern = CallPattern(ExprPattern(node.op), [wildcard() for _ in node.args])
+            pattern = TupleGetItemPattern(call) if several else call
+            name = f"definition-of-{node.op.name}-{len(found)}"
+            found[key] = PythonRule(name, pattern, partial(_defined, definition.soundness), definition.soundness)
+    return list(found.values())
+
+
+def definition_of(expr: Expr) -> Definition | None:
+    """The definition of a call, if it has one."""
+    if not isinstance(expr, Call) or expr.attrs is None or "node" not in expr.attrs:
+        return None
+    found = getattr(expr.attrs["node"], "definition", None)
+    return found if isinstance(found, Definition) else None
+
+
+def _defined(soundness: Soundness, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Any:
+    index = root.index if isinstance(root, TupleGetItem) else 0
+    call = root.tuple_value if isinstance(root, TupleGetItem) else root
+    definition = definition_of(call)
+    if definition is None or definition.soundness is not soundness or not isinstance(call, Call):
+        return refuse("it is not defined so")
+    result = definition.over(attributes(call).node.placed(call.args))[index]
+    if result is None:
+        return refuse("nothing is said of this output")
+    types: dict[Expr, Type] = {}
+    try:
+        for argument in call.args:
+            if argument._checked_type is not None:
+                types[argument] = argument._checked_type
+        extend_types(types, result)
+    except EqsatError as error:
+        return refuse(f"the definition does not fit: {error}")
+    return result if types[result] == root._checked_type else refuse("its type is not that of the definition")
