@@ -6,9 +6,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from eqsat.egraph.author import attrs_of, compute, constants, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Compute, Guard, Refusal, RuleSet, Soundness
+import numpy as np
+
+from eqsat.egraph.author import (
+    attrs_of,
+    compute,
+    constants,
+    distinct,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
+from eqsat.egraph.rule import Array, Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
@@ -16,7 +30,7 @@ from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.types import floats, is_float, is_scalar, is_short_float, keeps_floats, rank_of
-from eqsat.rules.values import Filled, attribute, filled, finite_number, half, one, only_number, three
+from eqsat.rules.values import Filled, attribute, filled, finite_number, half, one, only_number, scales_safely, three
 
 x, y, u = variables("x y u")
 a, b, c = constants("a b c")
@@ -297,6 +311,39 @@ self_gated = RuleSet(
     ],
 )
 
-gates = RuleSet("gates", [ramps, self_gated])
+
+# ---- gates whose inside is scaled: the scale is taken out, to weights before and behind the gate
+
+
+def is_scale(factor: Array) -> bool:
+    """Guard: one number other than 1 that scales safely."""
+    return factor.size == 1 and scales_safely(factor) and not Filled(1.0)(factor)
+
+
+def outward(name: str, inside: Callable[[DFPattern], DFPattern], gate: Callable[[DFPattern], DFPattern]) -> Rewrite:
+    """x inside(x c) = gate(x c) / c, of a gate that no scale leaves again, or weights would take it in for ever"""
+    argument = x * c
+    whole = x * inside(argument)
+    return rewrite(
+        f"scale-of-{name}-outward",
+        whole,
+        gate(argument) * compute(np.reciprocal, value_of(c)),
+        when(is_scale, value_of(c)),
+        keeps_floats(whole, x),
+        *beside(c),
+        distinct(argument, x),
+        soundness=ROUNDING,
+    )
+
+
+scaled_gates = RuleSet(
+    "scaled-gates",
+    [
+        outward("gate-by-erf", lambda part: erf(part) + one, lambda part: part + part * erf(part)),
+        outward("gate-by-sigmoid", sigmoid, nn.swish),
+    ],
+)
+
+gates = RuleSet("gates", [ramps, self_gated, scaled_gates])
 
 activations = RuleSet("activations", [clips, recognised, softmaxes])

@@ -44,6 +44,10 @@ def one_hot_product(index: Expr) -> Expr:
     return nn.relu(nn.matmul(rows, array(7, 4)) + array(4)) * const(2.0)
 
 
+def quick_gelu(x: Expr) -> Expr:
+    return x * relay.sigmoid(x * const(1.702))
+
+
 def image_bias(scale: Expr) -> Expr:
     bias = relay.cast(relay.floor(array(3) / scale), "int32")
     return relay.var("image", shape=(1, 3, 8, 8), dtype="int32") + relay.reshape(bias, newshape=(1, 3, 1, 1))
@@ -214,6 +218,10 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "reshapes meet before an activation": (
         "reshape sigmoid",
         lambda: relay.reshape(relay.sigmoid(relay.reshape(image(), newshape=(3, 64))), newshape=(8, 24)),
+    ),
+    "the scale of a gate goes into the weights before and behind it": (
+        "nn.dense nn.swish nn.dense",
+        lambda: nn.dense(quick_gelu(nn.dense(relay.var("rows", shape=(3, 8)), array(6, 8))), array(4, 6)),
     ),
     "a product with one-hot rows is a gather": ("clip take", lambda: one_hot_product(relay.clip(words(), 0, 6))),
     "unless an index may be out of range": (
