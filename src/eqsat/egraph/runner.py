@@ -235,29 +235,43 @@ class Runner:
             self._is_stale = False
 
     def _contract(self) -> bool:
-        """Run the rules that contract, and those by which constants meet, to their end; whether anything changed."""
+        """Run the rules that contract, and those by which constants meet, to their end; whether anything changed.
+
+        Constants meet after each step of the others: each step then halves a chain, of which it would else take the
+        links one by one.
+        """
         contracting = [turn for turn in self.current if turn.kind == "contracts"]
         meeting = [turn for turn in self.current if turn.kind == "meets"]
         changed = False
-        while self._exhaust(contracting, hides=True) | (bool(meeting) and self._meet(meeting)):
+        while self._step(contracting) | self.lone.update() | (bool(meeting) and self._meet(meeting)):
             changed = True
         self._is_stale |= changed
         return changed
 
     def _meet(self, turns: list[_Turn]) -> bool:
+        """Run the rules by which constants meet to their end; whether anything changed."""
         self._show(turns)
         if not self.bases.find():
             return False
         self._settle()
-        return self._exhaust(turns, hides=False)
-
-    def _exhaust(self, turns: list[_Turn], hides: bool) -> bool:
-        """Run rules to their end; whether anything changed."""
         changed = False
-        self._show(turns)
-        while self._step(turns) or (changed and hides and self.lone.update()):
+        while self._step(turns):
             changed = True
-            self._show(turns)
+        return changed
+
+    def _step(self, turns: list[_Turn]) -> bool:
+        """Run rules once, with what they ask Python; whether anything changed."""
+        self._show(turns)
+        native = [(t, t.runner) for t in turns if isinstance(t.runner, RewriteCompiler) and t.runner.is_live]
+        matched, updated = self._run_together({turn: runner.ruleset for turn, runner in native})
+        changed = self._count({turn: count for turn, count in matched.items() if not turn.runner.asks}, updated)
+        asking = [(turn, runner) for turn, runner in native if runner.asks and matched.get(turn)]
+        if asking:
+            self._settle()
+            applied = {turn: runner.apply_ruleset for turn, runner in asking if runner.apply_ruleset}
+            changed |= self._act(applied)[1]
+        if changed:
+            self._settle()
         return changed
 
     def _show(self, turns: list[_Turn]) -> None:
@@ -269,19 +283,6 @@ class Runner:
                 turn.runner.update(None)
         if self.constants.watch(AFFINE):
             self._settle()
-
-    def _step(self, turns: list[_Turn]) -> bool:
-        """Run rules once, with what they ask Python; whether anything changed."""
-        native = [(t, t.runner) for t in turns if isinstance(t.runner, RewriteCompiler) and t.runner.is_live]
-        _, changed = self._act({turn: runner.ruleset for turn, runner in native if not runner.asks})
-        asked, _ = self._run_together({turn: runner.ruleset for turn, runner in native if runner.asks})
-        if any(asked.values()):
-            self._settle()
-            applied = {turn: runner.apply_ruleset for turn, runner in native if turn in asked and runner.apply_ruleset}
-            changed |= self._act(applied)[1]
-        if changed:
-            self._settle()
-        return changed
 
     def _run_native(self, iteration: int) -> bool:
         """Run the rules without Python parts, search for the others."""
@@ -309,13 +310,18 @@ class Runner:
             matched, updated = self._run_together(batch)
             changed |= updated
             found |= matched
-            for turn, matches in matched.items():
-                entry = self.report.rule(turn.name)
-                entry.matches += matches
-                entry.updates += updated and matches > 0
-                self._nodes += matches * turn.runner.growth
+            self._count(matched, updated)
             self._after_rules([turn.name for turn in batch], updated)
         return found, changed
+
+    def _count(self, matched: dict[_Turn, int], updated: bool) -> bool:
+        """Report what rules matched that acted; whether they may have changed anything."""
+        for turn, matches in matched.items():
+            entry = self.report.rule(turn.name)
+            entry.matches += matches
+            entry.updates += updated and matches > 0
+            self._nodes += matches * turn.runner.growth
+        return updated and any(matched.values())
 
     def _run_together(self, rulesets: dict[_Turn, str]) -> tuple[dict[_Turn, int], bool]:
         """Search all, then act: matches of each, and whether anything changed."""
