@@ -59,6 +59,10 @@ def subtracted(x: Any, link: int) -> Any:
     return number(FLOATS[link]) - x
 
 
+def gelu(x: Any, link: int) -> Any:
+    return number(0.5) * x * (number(1) + relay.erf(x * number(0.5**0.5)))
+
+
 def chain(link: Callable[[Any, int], Any], length: int) -> Any:
     x = relay.var("x", shape=(4, 8))
     for place in range(length):
@@ -75,6 +79,7 @@ OPTIMUM = {
     shifted_and_divided: 2,
     parted: 1,
     subtracted: 2,
+    gelu: 30,  # each an operator
 }
 
 
@@ -110,6 +115,31 @@ def test_constants_that_meet_are_rounded_once(link: Callable[[Any, int], Any]) -
     exact = evaluate(Wide().visit(given_graph), {"wide": data.astype("float64")})
     before, after = (np.abs(evaluate(graph, {"x": data}) - exact).max() for graph in (given_graph, best))
     assert after <= before + 4 * np.spacing(np.abs(exact).max().astype("float32"))
+
+
+@st.composite
+def trees(draw: st.DrawFn, operator: Callable[[Any, Any], Any]) -> tuple[Any, int]:
+    """A sum or product of variables and scalars in any arrangement, and how many variables it has."""
+    parts: list[Any] = [relay.var(f"x{i}", shape=(2, 3)) for i in range(draw(st.integers(1, 4)))]
+    count = len(parts)
+    scalars = draw(st.lists(st.sampled_from([0.25, 0.5, 2.0, 3.0]), min_size=1, max_size=4))
+    places = draw(st.lists(st.integers(0, 100), min_size=len(scalars), max_size=len(scalars)))
+    for scalar, place in zip(scalars, places, strict=True):
+        parts[place % count] = operator(parts[place % count], number(scalar))
+    while len(parts) > 1:
+        part = operator(parts.pop(), parts.pop(draw(st.integers(0, len(parts) - 1))))
+        parts.append(operator(part, number(4.0)) if draw(st.booleans()) else part)
+    return operator(parts[0], number(8.0)), count
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("operator", [relay.multiply, relay.add], ids=["product", "sum"])
+def test_scalars_of_a_product_or_sum_meet_wherever_they_stand(operator: Callable[[Any, Any], Any], data: Any) -> None:
+    tree, variables = data.draw(trees(operator))
+    saturation = eqsat.saturate(tree)
+    assert saturation.stop_reason == "saturated"
+    assert eqsat.extract(saturation).cost <= variables
 
 
 finite = st.floats(-1e6, 1e6, width=32)

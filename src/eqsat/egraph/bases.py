@@ -2,20 +2,31 @@
 
 Where ``y`` is ``x * a + b`` and ``z`` is ``y * c + d``, rules by which constants meet take ``z`` apart at the base
 ``x`` and not at ``y``, so that a chain of ``n`` links has ``n`` forms and not as many as it has parts. Of several
-bases, one of which may be a sum or product with a constant in another form, they take the earliest.
+bases, one of which may be a sum or product with a constant in another form, they take the earliest. A product of what
+is itself scaled, ``(x * a) * y``, comes after all others: where ``a`` moves outward, ``x * y`` is the base. So do sums
+of what is itself shifted.
 
-    level(class)   of a base: its smallest handle, a large number if it has none
-    origin(class)  the lowest level of the bases from which the class comes by sums and products with constants
+    level(class)      of a base: its smallest handle, a large number if it has none; more for what comes after all
+                      others
+    origin(class)     the lowest level of the bases from which the class comes by sums and products with constants
+    unscaled(class)   the class is more than a product with a constant, and no product of one
+    unshifted(class)  the class is more than a sum with a constant, and no sum of one
 """
 
 from __future__ import annotations
 
-from eqsat.egraph.egraph import EGraph
+from collections.abc import Sequence
 
-AFFINE = ("add", "subtract", "multiply", "divide", "negative")
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.engine import put
+
+_SUMS = ("add", "subtract")
+_PRODUCTS = ("multiply", "divide")
+AFFINE = (*_SUMS, *_PRODUCTS, "negative")
 """Operators that, with one operand that is no constant, scale or shift it."""
 
 _LAST = 1 << 40
+_AFTER_ALL = 1 << 41
 
 
 class Bases:
@@ -29,26 +40,42 @@ class Bases:
         """See to new bases; whether any rule asks for them."""
         if not self.egraph.has_bases:
             return False
+        if not self._seen:
+            self._declare()
         symbols = self.egraph.vocabulary.symbols
         for index in range(self._seen, len(symbols)):
             kind, op, arity = symbols[index]
             children = [f"c{i}" for i in range(arity)]
             node = f"(= e (n{index} a {' '.join(children)}))"
             if kind == "call" and op is not None and op.name in AFFINE:
-                self._affine(node, children)
+                self._affine(op.name, node, children)
             elif kind != "constant":
-                self._base(f"{node} (varies e)")
+                made = f"(set (level e) {_LAST}) {put('(unscaled e)')} {put('(unshifted e)')}"
+                self.egraph.engine.rule("bases", f"{node} (varies e)", made)
         self._seen = len(symbols)
-        self.egraph.engine.run("bases")
+        self.egraph.engine.saturate("bases")
         return True
 
-    def _affine(self, node: str, children: list[str]) -> None:
+    def _declare(self) -> None:
+        engine = self.egraph.engine
+        engine.relation("unscaled", "Expr")
+        engine.relation("unshifted", "Expr")
+        engine.declare("(ruleset bases)")
+        engine.rule("facts", f"(= l (level e)) (<= l {_LAST}) (= e (N h))", "(set (level e) h)")
+        engine.rule("facts", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
+        engine.rule("facts", "(= l (level e))", "(set (origin e) l)")
+
+    def _affine(self, name: str, node: str, children: Sequence[str]) -> None:
+        fact = self.egraph.engine.rule
+        same, other = ("unshifted", "unscaled") if name in _SUMS else ("unscaled", "unshifted")
         for child in children:
             constants = "".join(f" (isc {other})" for other in children if other != child)
-            premises = f"{node}{constants} (= l (origin {child}))"
-            self.egraph.engine.rule("facts", premises, "(set (origin e) l)")
+            fact("facts", f"{node}{constants} (= l (origin {child}))", "(set (origin e) l)")
+            # x + c is no multiple if x is none, x * c no sum with a constant if x is none
+            fact("facts", f"{node}{constants} ({other} {child})", put(f"({other} e)"))
         if len(children) > 1:
-            self._base(node + "".join(f" (varies {child})" for child in children))
-
-    def _base(self, premises: str) -> None:
-        self.egraph.engine.rule("bases", premises, f"(set (level e) {_LAST})")
+            both = node + "".join(f" (varies {child})" for child in children)
+            apart = children[:1] if name == "divide" else children
+            clean = both + "".join(f" ({same} {child})" for child in apart)
+            fact("bases", both, f"(set (level e) {_AFTER_ALL + _LAST}) {put(f'({other} e)')}")
+            fact("bases", clean, f"(set (level e) {_LAST}) {put(f'({same} e)')}")

@@ -100,11 +100,8 @@ class EGraph:
         if not self.has_bases:
             self.has_bases = True
             self.ask_non_constant()
-            self.engine.declare("(function level (Expr) i64 :merge (min old new))")
-            self.engine.declare("(function origin (Expr) i64 :merge (min old new))")
-            self.engine.declare("(ruleset bases)")
-            self.engine.rule("facts", "(= l (level e)) (= e (N h))", "(set (level e) h)")
-            self.engine.rule("facts", "(= l (level e))", "(set (origin e) l)")
+            for table in ("level", "origin"):
+                self.engine.declare(f"(function {table} (Expr) i64 :merge (min old new))")
 
     def ask_lone(self) -> None:
         """Have ``lone`` kept: a rule asks for it."""
