@@ -8,6 +8,9 @@ the order of two operations on floats rounds differently.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+
+import numpy as np
 
 from eqsat.egraph.author import base, constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Distinct, Guard, Rewrite, RuleSet, Soundness
@@ -34,6 +37,11 @@ def is_large(ty: TensorType) -> bool:
 def are_known(*values: Array) -> bool:
     """Guard: constants have values, which is so for those that are folded during saturation."""
     return True
+
+
+def are_of_one_sign(left: Array, right: Array) -> bool:
+    """Guard: constants are all positive or all negative."""
+    return all_positive(left, right) or bool(np.all(left < 0) and np.all(right < 0))
 
 
 def is_float_scalar(ty: Type) -> bool:
@@ -107,6 +115,7 @@ canonical = RuleSet(
 
 shifted, scaled = x + a, x * a
 affine = scaled + b
+scaled_shift, shifted_scale = (x + b) * a, x * b + a
 out_of_shift, out_of_scale = ((distinct(whole, x), non_constant(x)) for whole in (shifted, scaled))
 
 
@@ -120,6 +129,14 @@ def meet(
     """
     known = when(are_known, *[value_of(constant) for constant in (a, b, c) if str(constant.label) in values])
     return rewrite(name, whole, met, known, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
+
+
+def outward(
+    name: str, inner: DFPattern, whole: DFPattern, moved: DFPattern, is_moved: Callable[[Type], bool]
+) -> Rewrite:
+    """The scalar ``a`` of ``inner``, which is over the base ``x``, leaves a product, quotient or sum with ``y``."""
+    terms = distinct(inner, x), base(x), non_constant(y)
+    return rewrite(name, whole, moved, when(is_moved, type_of(a)), *terms, soundness=ROUNDING)
 
 
 # constants travel outward and meet
@@ -149,42 +166,18 @@ meeting = RuleSet(
             *out_of_scale,
             soundness=ROUNDING,
         ),
-        rewrite(
-            "scalar-outward",
-            scaled * y,
-            (x * y) * a,
-            when(is_scalar, type_of(a)),
-            distinct(scaled, x),
-            base(x),
-            non_constant(y),
-            soundness=ROUNDING,
-        ),
-        rewrite(
-            "scalar-out-of-numerator",
-            scaled / y,
-            (x / y) * a,
-            when(is_float_scalar, type_of(a)),
-            distinct(scaled, x),
-            base(x),
-            non_constant(y),
-            soundness=ROUNDING,
-        ),
-        rewrite(
-            "shift-outward",
-            shifted + y,
-            (x + y) + a,
-            when(is_scalar, type_of(a)),
-            distinct(shifted, x),
-            base(x),
-            non_constant(y),
-            soundness=ROUNDING,
-        ),
+        outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_scalar),
+        outward("scalar-outward-of-shifted", scaled_shift, scaled_shift * y, ((x + b) * y) * a, is_scalar),
+        outward("scalar-out-of-numerator", scaled, scaled / y, (x / y) * a, is_float_scalar),
+        outward("scalar-out-of-shifted-numerator", scaled_shift, scaled_shift / y, ((x + b) / y) * a, is_float_scalar),
+        outward("shift-outward", shifted, shifted + y, (x + y) + a, is_scalar),
+        outward("shift-outward-of-scaled", shifted_scale, shifted_scale + y, (x * b + y) + a, is_scalar),
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only
         rewrite(
             "common-factor",
             scaled_twice,
             x * (a + b),
-            when(all_positive, value_of(a), value_of(b)),
+            when(are_of_one_sign, value_of(a), value_of(b)),
             non_constant(x),
             soundness=ROUNDING,
             contracts=True,
