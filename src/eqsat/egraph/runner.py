@@ -264,11 +264,11 @@ class Runner:
         self._show(turns)
         native = [(t, t.runner) for t in turns if isinstance(t.runner, RewriteCompiler) and t.runner.is_live]
         matched, updated = self._run_together({turn: runner.ruleset for turn, runner in native})
-        changed = self._count({turn: count for turn, count in matched.items() if not turn.runner.asks}, updated)
-        asking = [(turn, runner) for turn, runner in native if runner.asks and matched.get(turn)]
-        if asking:
+        asking = {turn: runner for turn, runner in native if runner.asks}
+        changed = self._count({turn: count for turn, count in matched.items() if turn not in asking}, updated)
+        if any(matched.get(turn) for turn in asking):
             self._settle()
-            applied = {turn: runner.apply_ruleset for turn, runner in asking if runner.apply_ruleset}
+            applied = {turn: r.apply_ruleset for turn, r in asking.items() if r.apply_ruleset and matched.get(turn)}
             changed |= self._act(applied)[1]
         if changed:
             self._settle()
