@@ -125,6 +125,7 @@ def test_copies_with_other_fields_keep_what_is_not_given() -> None:
     assert relay.expr.TupleGetItemWithFields(relay.TupleGetItem(x, 1), index=0).index == 0
     assert relay.expr.TupleWithFields(relay.Tuple([x]), [y, y]).fields == (y, y)
     assert relay.expr.VarWithFields(x, type_annotation=relay.TensorType((3,))).vid is x.vid
+    assert relay.expr.VarWithFields(x, virtual_device=eqsat.cpu()).virtual_device_ == eqsat.cpu()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat import IRModule, ir, relay, tir
+from eqsat import IRModule, cpu, ir, relay, tir
 from eqsat.errors import EqsatError
 from eqsat.relay.parser.parser import Parser
 from eqsat.relay.visitor import rewrite_post_order
@@ -187,6 +187,18 @@ def test_a_copy_with_other_names_is_equal(expr: relay.Expr) -> None:
 @given(exprs(), exprs(), st.booleans())
 def test_equality_is_symmetric_and_hashes_agree(a: relay.Expr, b: relay.Expr, map_free_vars: bool) -> None:
     equal(a, b, map_free_vars)
+
+
+def test_devices_of_variables_count() -> None:
+    def identity(device: Any) -> relay.Function:
+        x = relay.var("x", shape=(2,))
+        x.virtual_device_ = device
+        return relay.Function([x], relay.nn.relu(x))
+
+    assert ir.structural_equal(identity(cpu(0)), identity(cpu(0)))
+    assert not ir.structural_equal(identity(cpu(0)), identity(None))
+    typed = relay.transform.InferType()(IRModule.from_expr(identity(cpu(1))))
+    assert typed["main"].params[0].virtual_device_ == cpu(1)
 
 
 def test_graphs_of_any_depth() -> None:

@@ -39,20 +39,24 @@ class Expr(Printable):
         kind: The name of the class in e-nodes, costs and pictures.
         has_effects: Whether the evaluation of a node does more than give a value, so that the order counts.
         span: Where the node was written, if that is known.
+        virtual_device_: The device that a program gave the node, None if it gave none. Copies of the node have it too,
+            and variables on different devices differ.
     """
 
-    __slots__ = ("__weakref__", "_checked_type", "_children", "span")
+    __slots__ = ("__weakref__", "_checked_type", "_children", "span", "virtual_device_")
     kind: ClassVar[str]
     has_effects: ClassVar[bool] = False
     _checked_type: Type | None
     _children: tuple[Expr, ...]
     span: Any
+    virtual_device_: Any
 
     def _init(self, children: tuple[Expr, ...] = (), span: Any = None) -> None:
         _require_exprs(self, children)
         self._checked_type = None
         self._children = children
         self.span = span
+        self.virtual_device_ = None
 
     @property
     def checked_type(self) -> Type:
@@ -109,6 +113,7 @@ class Expr(Printable):
     def _carry(self, old: Expr) -> Self:
         self._checked_type = old._checked_type
         self.span = old.span
+        self.virtual_device_ = old.virtual_device_
         return self
 
     def same_as(self, other: object) -> bool:
@@ -391,6 +396,7 @@ class Call(Expr):
         self._checked_type = None  # not by _init: calls are made by the hundred thousand
         self._children = (op, *self.args)
         self.span = span
+        self.virtual_device_ = None
         self.attrs = attrs if attrs is None or isinstance(attrs, Attrs) else Attrs(attrs)
         self.type_args = None if type_args is None else tuple(type_args)
 
@@ -697,7 +703,7 @@ class WithFields:
         self.kind = kind
         self.arguments = {renamed.get(field, field): field for field in fields}
 
-    def __call__(self, node: Expr, *values: Any, span: Any = None, **named: Any) -> Any:
+    def __call__(self, node: Expr, *values: Any, virtual_device: Any = None, span: Any = None, **named: Any) -> Any:
         """Return ``node`` with other fields; a field whose argument is missing or None stays as it is.
 
         The copy has the type of the node. Where nothing changes it is the node itself.
@@ -714,11 +720,12 @@ class WithFields:
         new = [
             value if given.get(name) is None else given[name] for name, value in zip(self.arguments, old, strict=True)
         ]
-        if span is None and all(one is other for one, other in zip(old, new, strict=True)):
+        if span is virtual_device is None and all(one is other for one, other in zip(old, new, strict=True)):
             return node
         make: Callable[..., Expr] = self.kind
         copy = make(*new)._carry(node)
         copy.span = node.span if span is None else span
+        copy.virtual_device_ = node.virtual_device_ if virtual_device is None else virtual_device
         return copy
 
 

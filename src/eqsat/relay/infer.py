@@ -166,7 +166,7 @@ def _typed(node: Expr, types: Mapping[Expr, Type], new: dict[Expr, Expr]) -> Exp
     elif isinstance(copy, Function) and isinstance(ty, FuncType):
         copy = Function(copy.params, copy.body, ty.ret_type, copy.type_params, copy.attrs)._carry(copy)
     elif isinstance(copy, Call):
-        copy = Call(copy.op, copy.args, copy.attrs, type_args, copy.span)
+        copy = Call(copy.op, copy.args, copy.attrs, type_args)._carry(copy)
     elif copy is node:
         copy = node.with_children(node.children())
     copy._checked_type = ty

@@ -180,7 +180,7 @@ def _fields(node: Expr) -> tuple[tuple[str, object], ...]:
         numbers = (("parameters", len(node.params)), ("type parameters", len(node.type_params)))
         return (*numbers, ("result type", node.ret_type), ("attributes", node.attrs))
     if isinstance(node, Var):
-        return (("type", node.type_annotation),)
+        return (("type", node.type_annotation), ("device", node.virtual_device_))
     return (("value", node.data if isinstance(node, Constant) else node.payload),)
 
 

@@ -38,6 +38,25 @@ class TestFoldConstant:
         assert isinstance(body, relay.Call)
         assert body.args[1].data.numpy() == 2
 
+    def test_marks_of_devices(self):
+        def marked(expr):
+            return relay.annotation.on_device(expr, "cuda", constrain_result=True)
+
+        x, one = var("x", 2), marked(relay.const(1.0))
+        total = folded(x + marked(one + one)).args[1]
+        assert total.op.name == "on_device"
+        assert total.args[0].data.numpy() == 2
+        joined = relay.concatenate(marked(relay.Tuple([marked(relay.const([1.0])), relay.const([2.0])])), 0)
+        np.testing.assert_array_equal(folded(joined).data.numpy(), [1, 2])
+        bound = relay.var("v")
+        assert called_ops(folded(relay.Let(bound, one, relu(x) * bound))) == ["nn.relu", "on_device", "multiply"]
+        assert called_ops(folded(relay.If(marked(relay.const(True)), relu(x), tanh(x)))) == ["nn.relu"]
+        field = folded(relay.TupleGetItem(marked(relay.Tuple([tanh(x), relu(x)])), 1))
+        assert called_ops(field) == ["nn.relu", "on_device"]
+        assert dict(field.attrs) == dict(marked(x).attrs)
+        copied = relay.device_copy(relay.const(1.0), "cpu", "cuda")
+        assert called_ops(folded(copied)) == ["device_copy"]
+
     def test_shapes_that_are_known(self):
         assert folded(relay.shape_of(relu(var("x", 2, 3)))).data.numpy().tolist() == [2, 3]
         assert folded(relay.ndarray_size(var("x", 2, 3))).data.numpy() == 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eqsat.errors import ArgumentError
+from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.types import same_type
 from eqsat.relay.traits import Trait
@@ -36,6 +37,13 @@ def on_device(body: Any, device: Any, constrain_result: bool = False, constrain_
     if not str(device or ""):
         raise ArgumentError("on_device needs a device, such as 'cuda', for what it constrains")
     return _on_device(body, device, constrain_result, constrain_body)
+
+
+def without_device(expr: Expr) -> Expr:
+    """What ``expr`` marks to be computed or stored on a device, ``expr`` if it is no such mark."""
+    while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "on_device":
+        expr = expr.args[0]
+    return expr
 
 
 _device_copy = define(

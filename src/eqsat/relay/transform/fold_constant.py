@@ -10,6 +10,7 @@ from eqsat.errors import EvaluationError
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var, const
 from eqsat.relay.fold import is_pure, value_of
 from eqsat.relay.interpreter import evaluate_op
+from eqsat.relay.op.devices import without_device
 from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
 from eqsat.relay.ty import is_static
 from eqsat.relay.visitor import post_order, rebuild
@@ -18,8 +19,8 @@ from eqsat.relay.visitor import post_order, rebuild
 def FoldConstant(fold_qnn: bool = False) -> Pass:
     """Evaluate operators over constants, shapes that are known, branches on and projections of constants.
 
-    An operator without arguments is kept: it says in a few words what may be a large constant. So are the
-    insides of primitive functions.
+    Marks of devices on operands make no difference, and the mark on what is evaluated stays. An operator without
+    arguments is kept: it says in a few words what may be a large constant. So are the insides of primitive functions.
 
     Args:
         fold_qnn: whether to evaluate quantized operators too.
@@ -38,16 +39,19 @@ class _Folder:
         new: dict[Expr, Expr] = {}
         for node in order:
             value = new.get(bound[node]) if isinstance(node, Var) and node in bound else None
-            new[node] = value if isinstance(value, Constant) else self._folded(node, _rebuild(node, new))
+            new[node] = value if value is not None and _is_tensor(value) else self._folded(node, _rebuild(node, new))
         return new[function]
 
     def _folded(self, old: Expr, new: Expr) -> Expr:
         if isinstance(new, Call):
             return self._call(old, new)
-        if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
-            return new.tuple_value.fields[new.index]
-        if isinstance(new, If) and isinstance(new.cond, Constant):
-            return new.true_branch if bool(new.cond.data.numpy()) else new.false_branch
+        if isinstance(new, TupleGetItem):
+            fields = without_device(new.tuple_value)
+            return _marked_like(new.tuple_value, fields.fields[new.index]) if isinstance(fields, Tuple) else new
+        if isinstance(new, If):
+            cond = without_device(new.cond)
+            if isinstance(cond, Constant):
+                return new.true_branch if bool(cond.data.numpy()) else new.false_branch
         return new
 
     def _call(self, old: Expr, new: Call) -> Expr:
@@ -56,10 +60,13 @@ class _Folder:
             return new
         if op.name in ("shape_of", "ndarray_size"):
             return _known_shape(old, new, op.name)
-        if not new.args or not self._may_fold(op) or not all(map(is_constant, new.args)):
+        if not new.args or not self._may_fold(op):
+            return new
+        args = list(map(_unmarked, new.args))
+        if not all(map(is_constant, args)):
             return new
         try:
-            return _expression(evaluate_op(op, new.attrs, [value_of(arg) for arg in new.args]))
+            return _expression(evaluate_op(op, new.attrs, list(map(value_of, args))))
         except EvaluationError:
             return new
 
@@ -71,7 +78,7 @@ class _Folder:
 
 def _rebuild(node: Expr, new: dict[Expr, Expr]) -> Expr:
     """``node`` over ``new`` operands; a let whose variable became a constant is its body."""
-    if isinstance(node, Let) and isinstance(new[node.var], Constant):
+    if isinstance(node, Let) and _is_tensor(new[node.var]):
         return new[node.body]
     return rebuild(node, new)
 
@@ -85,6 +92,21 @@ def is_constant(expr: Expr) -> bool:
     if isinstance(expr, Tuple):
         return all(isinstance(field, Constant) for field in expr.fields)
     return isinstance(expr, Constant)
+
+
+def _is_tensor(expr: Expr) -> bool:
+    return isinstance(without_device(expr), Constant)
+
+
+def _unmarked(expr: Expr) -> Expr:
+    """``expr`` without marks of devices on it, or on its fields if it is a tuple."""
+    inner = without_device(expr)
+    return Tuple([without_device(field) for field in inner.fields]) if isinstance(inner, Tuple) else inner
+
+
+def _marked_like(marked: Expr, expr: Expr) -> Expr:
+    """``expr``, marked to be on the device that ``marked`` is on, if it is marked."""
+    return Call(marked.op, [expr], marked.attrs) if isinstance(marked, Call) else expr
 
 
 def _expression(value: Any) -> Expr:
