@@ -7,10 +7,14 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
 
 from eqsat.errors import ArgumentError
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+"""The upper half of float32, which NumPy knows by name, but its functions for floats know little of."""
 
 
 class NDArray:

@@ -203,3 +203,43 @@ def test_evaluate_op_gives_arrays() -> None:
     attrs = relay.split(relay.var("x"), 2).astuple().attrs
     first, second = evaluate_op(op, attrs, [f32(1, 2)])
     assert (first.tolist(), second.tolist()) == ([1], [2])
+
+
+# ---- bfloat16
+
+
+def rounded(values: Any) -> Any:
+    return np.asarray(values, "float32").astype("bfloat16")
+
+
+def test_bfloat16_is_computed_in_float32_and_rounded_once() -> None:
+    x = relay.var("x", shape=(8, 64), dtype="bfloat16")
+    data = rounded(np.random.default_rng(0).normal(size=(8, 64)))
+    wide = data.astype("float32")
+    for build, reference in (
+        (relay.tanh, np.tanh),
+        (relay.sum, np.sum),
+        (lambda x: relay.max(x, axis=1), lambda a: a.max(axis=1)),
+        (lambda x: relay.nn.matmul(x, x, transpose_b=True), lambda a: a @ a.T),
+    ):
+        value = evaluate(build(x), {x: data})
+        assert value.dtype == "bfloat16"
+        assert np.array_equal(value, rounded(reference(wide)))
+
+
+def test_casts_from_and_to_bfloat16() -> None:
+    x = relay.var("x", shape=(3,))
+    there = relay.cast(x, "bfloat16")
+    data = np.array([1.0, 1.00390625, 3e38], "float32")
+    assert np.array_equal(evaluate(relay.cast(there, "float32"), {x: data}), rounded(data).astype("float32"))
+    assert evaluate(relay.zeros((2,), "bfloat16")).dtype == "bfloat16"
+    assert evaluate(relay.less(there, relay.const(2.0, "bfloat16")), {x: data}).tolist() == [True, True, False]
+
+
+def test_tuples_of_bfloat16() -> None:
+    x = relay.var("x", shape=(4,), dtype="bfloat16")
+    parts = relay.split(x, 2)
+    joined = relay.concatenate([parts[1], parts[0]], 0)
+    assert evaluate(joined, {x: rounded([1, 2, 3, 4])}).tolist() == [3, 4, 1, 2]
+    folded = relay.transform.FoldConstant()(eqsat.IRModule.from_expr(relay.exp(relay.const([0.0], "bfloat16")) + x))
+    assert folded["main"].body.args[0].data.dtype == "bfloat16"

@@ -112,3 +112,24 @@ def test_an_error_in_a_branch_leaves_the_builder_outside_of_it() -> None:
         raise RuntimeError("mine")
     builder.ret(x)
     assert builder.get() is x
+
+
+def test_loops() -> None:
+    def body(i: Any, total: Any) -> list[Any]:
+        return [i + relay.const(1), total + i]
+
+    i, total = relay.var("i", "int32"), relay.var("total", "int32")
+    loop = relay.loops.while_loop(lambda i, total: i < relay.const(5), [i, total], body)
+    call = loop(relay.const(1), relay.const(0))
+    assert [value.item() for value in evaluate(call)] == [5, 10]
+    typed = relay.transform.InferType()(eqsat.IRModule.from_expr(call))["main"]
+    assert str(typed.ret_type) == "(int32, int32)"
+
+
+def test_variables_of_loops_have_names_and_types() -> None:
+    x = relay.const(1.0)
+    known = relay.transform.InferType()(eqsat.IRModule.from_expr(x))["main"].body
+    for given, name, ty in ((x, "arg0", None), (known, "arg0", relay.scalar_type("float32"))):
+        loop = relay.loops.while_loop(lambda i: i < relay.const(5.0), [given], lambda i: [i + i])
+        (param,) = loop.value.params
+        assert (param.name_hint, param.type_annotation) == (name, ty)

@@ -12,6 +12,7 @@ from eqsat.relay import (
     frontend,
     function,
     interpreter,
+    loops,
     op,
     scope_builder,
     testing,
@@ -77,7 +78,7 @@ __all__ = [
     "RefType", "RefWrite", "ScopeBuilder", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper",
     "Type", "TypeCall", "TypeData", "TypeVar", "Var", "adt", "analysis", "bind", "build_module", "const",
     "create_executor", "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "interpreter",
-    "op", "parse", "parse_expr", "scalar_type", "scope_builder", "testing", "transform", "ty", "var", "viz",
+    "loops", "op", "parse", "parse_expr", "scalar_type", "scope_builder", "testing", "transform", "ty", "var", "viz",
 ]  # fmt: skip
 # ``from eqsat.relay import *`` leaves Python's own ``abs``, ``max`` and so on as they are
 __all__ += sorted(set(op.__all__) - set(dir(builtins)))

@@ -14,7 +14,8 @@ from eqsat.relay.elements import MOST_ELEMENTS
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.relations import call_type, refined_type
-from eqsat.relay.ty import TensorType, TupleType, Type, is_static
+from eqsat.relay.ty import TupleType, Type, is_static
+from eqsat.relay.values import value_type
 from eqsat.relay.visitor import post_order, rebuild
 
 GROWTH_LIMIT = 1 << 20
@@ -93,7 +94,7 @@ def nbytes(ty: Type) -> float:
 
 
 def _result_type(op: Op, attrs: Attrs | None, arguments: Sequence[Any]) -> Type:
-    types = [_type_of(value) for value in arguments]
+    types = list(map(value_type, arguments))
     result = call_type(op, attrs, types)
     return result if is_static(result) else refined_type(op, attrs, types, list(map(_sizes, arguments))) or result
 
@@ -102,9 +103,3 @@ def _sizes(value: Any) -> list[int] | None:
     """The elements of a list of integers."""
     is_list = isinstance(value, np.ndarray) and value.ndim <= 1 and value.dtype.kind in "iu"
     return value.reshape(-1).tolist() if is_list and value.size <= MOST_ELEMENTS else None
-
-
-def _type_of(value: Any) -> Type:
-    if isinstance(value, tuple):
-        return TupleType([_type_of(item) for item in value])
-    return TensorType(value.shape, value.dtype.name)

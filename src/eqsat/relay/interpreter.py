@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import EqsatError, EvaluationError
+from eqsat.nd import BFLOAT16
 from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.module import IRModule
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
-from eqsat.relay.relations import complete_attrs
+from eqsat.relay.relations import call_type, complete_attrs
+from eqsat.relay.ty import TensorType, TupleType, Type
 from eqsat.relay.values import (
     Bindings,
     Cell,
@@ -31,6 +33,7 @@ from eqsat.relay.values import (
     describe_value,
     looks_like,
     truth,
+    value_type,
 )
 
 
@@ -79,11 +82,39 @@ def _apply(op: Op, attrs: Attrs | None, arguments: Sequence[Value]) -> Value:
     if op.kernel is None:
         raise EvaluationError(f"operator {op.name} has no kernel: it cannot be evaluated here")
     try:
-        result = op.kernel(complete_attrs(op, attrs), *arguments)
+        if any(map(_has_bfloat16, arguments)):
+            result = _rounded(
+                op.kernel(complete_attrs(op, attrs), *map(_widened, arguments)), _type(op, attrs, arguments)
+            )
+        else:
+            result = op.kernel(complete_attrs(op, attrs), *arguments)
     except (EqsatError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         what = ", ".join(map(describe_value, arguments))
         raise EvaluationError(f"{op.name}({what}): {error}") from error
     return tuple(map(np.asarray, result)) if isinstance(result, tuple) else np.asarray(result)
+
+
+# Kernels compute in float32 what is given in bfloat16, and results of that type are rounded once, at the end.
+
+
+def _has_bfloat16(value: Value) -> bool:
+    return any(map(_has_bfloat16, value)) if isinstance(value, tuple) else getattr(value, "dtype", None) == BFLOAT16
+
+
+def _widened(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple(map(_widened, value))
+    return value.astype(np.float32) if _has_bfloat16(value) else value
+
+
+def _rounded(value: Value, ty: Type) -> Value:
+    if isinstance(ty, TupleType):
+        return tuple(map(_rounded, value, ty.fields))
+    return np.asarray(value).astype(BFLOAT16) if isinstance(ty, TensorType) and ty.dtype == BFLOAT16.name else value
+
+
+def _type(op: Op, attrs: Attrs | None, arguments: Sequence[Value]) -> Type:
+    return call_type(op, attrs, list(map(value_type, arguments)))
 
 
 class _Frame:

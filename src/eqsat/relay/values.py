@@ -14,7 +14,7 @@ from eqsat.nd import NDArray
 from eqsat.relay.adt import Constructor, Pattern, PatternConstructor, PatternTuple, PatternVar
 from eqsat.relay.expr import Expr, Function, Op, Var
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.ty import TensorType, TupleType, Type
 
 Value: TypeAlias = Any
 """An array, a Python tuple of values, a :class:`Closure`, :class:`Cell` or :class:`ConstructorValue`, an Op or
@@ -109,6 +109,13 @@ def _fits(array: Any, ty: TensorType) -> bool:
     if array.dtype.name != ty.dtype or array.ndim != len(ty.shape):
         return False
     return all(isinstance(dim, AnyDim) or dim == size for dim, size in zip(ty.shape, array.shape, strict=True))
+
+
+def value_type(value: Value) -> Type:
+    """The type of an array, or of a tuple of values that have one."""
+    if isinstance(value, tuple):
+        return TupleType(list(map(value_type, value)))
+    return TensorType(value.shape, value.dtype.name)
 
 
 def describe_value(value: Value) -> str:
