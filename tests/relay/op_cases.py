@@ -380,6 +380,15 @@ def strided_slice(draw: Draw) -> Any:
     return [data], {**attrs, "strides": draw(steps), "slice_mode": any_of(draw, "end", "size")}
 
 
+def open_slice(draw: Draw) -> Any:
+    """A slice one of whose lists may be shorter."""
+    arrays, attrs = strided_slice(draw)
+    if attrs["axes"] is None:
+        short = any_of(draw, "begin", "end", "strides")
+        attrs[short] = attrs[short][: draw(st.integers(0, len(attrs[short])))]
+    return arrays, attrs
+
+
 def take(draw: Draw) -> Any:
     data = fill(draw, draw(shapes(1, low=1)), "float32")
     axis = any_of(draw, None, axis_of(draw, data.ndim))
@@ -1100,7 +1109,7 @@ CASES: dict[str, Case] = {
     ),
     "tile": with_attrs(lambda draw: {"reps": draw(shapes())}, "float32"),
     "where": where,
-    "strided_slice": strided_slice,
+    "strided_slice": open_slice,
     "strided_set": strided_set,
     "take": lambda draw: any_of(draw, take, take_batched)(draw),
     "gather": gather,

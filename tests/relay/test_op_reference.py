@@ -320,6 +320,16 @@ def test_slices_as_onnx_has_them() -> None:
         close(computed(relay.strided_slice, data, begin=[begin], end=[end], strides=[step], axes=[1]), expected)
 
 
+def test_slices_whose_lists_differ_in_length() -> None:
+    data = normal(5, 6)
+    close(computed(relay.strided_slice, data, begin=[1], end=[3, -2]), data[1:3, :-2])
+    close(computed(relay.strided_slice, data, begin=[], end=[3], strides=[1, -2]), data[:3, ::-2])
+    close(computed(relay.strided_slice, data, begin=[1, 2], end=[4]), data[1:4, 2:])
+    for attrs in ({"begin": [0], "end": [1, 1, 1]}, {"begin": [0], "end": [1, 1], "axes": [0]}):
+        with pytest.raises(TypeCheckError, match="do not fit 2 dimensions"):
+            infer_type(relay.strided_slice(relay.const(data), **attrs))
+
+
 def test_topk_and_sorts() -> None:
     data = np.array([[3, 1, 3, 2], [0, 5, 5, 5]], "float32")
     values, indices = reference("TopK", [data, np.array([3], "int64")], outputs=2)

@@ -78,6 +78,7 @@ class TestRegions:
             lambda x: relay.clip(x, -1.0, 1.0),
             lambda x: relay.clip(x, -100.0, 1.0),
             lambda x: relay.tanh(x),
+            lambda x: relay.nn.leaky_relu(x, 0.2),
             lambda x: relay.split(x, 2, axis=1)[1],
             lambda x: relay.take(x, relay.const([0, 2]), axis=1),
             lambda x: relay.topk(x, 2, ret_type="values"),

@@ -46,6 +46,10 @@ def changes(function):
     return [f"{call.attrs.src_layout}>{call.attrs.dst_layout}" for call in calls if call.op is layout_transform]
 
 
+def is_call(node, name):
+    return isinstance(node, relay.Call) and node.op is relay.Op.get(name)
+
+
 def image(name="x", channels=4):
     return var(name, 2, channels, 6, 6)
 
@@ -118,6 +122,33 @@ class TestConvertLayout:
         assert "OIDHW>DHWIO" in changes(same(mod, transform.ConvertLayout({"nn.conv3d": ["NDHWC", "default"]})))
         mod = module(relay.nn.conv2d_transpose(image(), var("w", 4, 3, 2, 2)))
         assert "IOHW>HWIO" in changes(same(mod, transform.ConvertLayout({"nn.conv2d_transpose": ["NHWC", "default"]})))
+
+    @pytest.mark.parametrize("pool", [relay.vision.roi_align, relay.vision.roi_pool])
+    def test_of_pools_of_regions(self, pool):
+        regions = relay.const(np.array([[0, 0, 0, 3, 3], [1, 1, 2, 5, 5]], "float32"))
+        body = pool(convolution(image()), regions, (2, 2), 1.0)
+        function = converted(body, **{body.op.name: ["NHWC", "default"]})
+        assert changes(function) == ["NCHW>NHWC", "OIHW>HWIO", "NHWC>NCHW"]
+        with pytest.raises(ArgumentError, match=r"the layout of the regions of vision\.roi_.* must be 'default'"):
+            converted(body, **{body.op.name: ["NHWC", "NC"]})
+
+    def test_of_a_deformable_convolution(self):
+        moves, weight = relay.var("moves"), relay.var("weight")  # their types follow from the attributes
+        body = relay.nn.deformable_conv2d(image(), moves, weight, kernel_size=(3, 3), channels=8, padding=(1, 1))
+        mod = module(relu(body))
+        assert [str(param.type_annotation) for param in mod["main"].params] == [
+            "Tensor[(2, 4, 6, 6), float32]",
+            "Tensor[(2, 18, 6, 6), float32]",
+            "Tensor[(8, 4, 3, 3), float32]",
+        ]
+        function = same(mod, transform.ConvertLayout({"nn.deformable_conv2d": ["NHWC", "default"]}))
+        assert changes(function) == ["NCHW>NHWC", "NCHW>NHWC", "OIHW>HWIO", "NHWC>NCHW"]
+
+    def test_slices_whose_lists_differ_in_length(self):
+        body = relay.strided_slice(convolution(image()), begin=[0, 1], end=[1, -1, 5], strides=[1, 1, 2, 1])
+        (slice,) = [call for call in relay.visitor.post_order(converted(body)) if is_call(call, "strided_slice")]
+        assert (slice.attrs.begin, slice.attrs.end, slice.attrs.strides) == ((0, 0, 0, 1), (1, 5, 6, -1), (1, 2, 1, 1))
+        assert "NCHW4c>NCHW" in changes(converted(body, "NCHW4c", "OIHW4i4o"))
 
     def test_of_a_pool(self):
         body = relay.nn.max_pool2d(relu(image()))

@@ -39,17 +39,22 @@ where = define(
 
 
 def slice_bounds(attrs: Any, rank: int) -> list[tuple[int, int | None, int | None, int]]:
-    """(axis, begin, end, stride) of every axis that ``strided_slice`` attributes name; None is open."""
-    axes = range(rank) if attrs.axes is None else axes_indices(attrs.axes, rank)
+    """(axis, begin, end, stride) of every axis that ``strided_slice`` attributes name; None is open.
+
+    Without ``axes`` the first axes are meant, and lists that are too short leave the others open.
+    """
     begin, end = attrs.begin, attrs.end
     strides = attrs.strides or (1,)
     if attrs.axes is not None and len(begin) != len(attrs.axes):
         raise TypeCheckError(f"begin {begin} and axes {attrs.axes} differ in length")
-    if len(begin) > rank or len(end) > len(begin):
-        raise TypeCheckError(f"begin {begin} and end {end} do not fit {rank} dimensions")
+    count = max(len(begin), len(end), len(strides) if len(strides) > 1 else 0)
+    axes = range(count) if attrs.axes is None else axes_indices(attrs.axes, rank)
+    if max(len(axes), len(end)) > (rank if attrs.axes is None else len(axes)):
+        raise TypeCheckError(f"begin {begin}, end {end} and strides {strides} do not fit {rank} dimensions")
     bounds = []
-    for index, (axis, first) in enumerate(zip(axes, begin, strict=False)):
+    for index, axis in enumerate(axes):
         stride = strides[index] if index < len(strides) else strides[0] if len(strides) == 1 else 1
+        first = begin[index] if index < len(begin) else 0 if stride >= 0 else -1
         last = end[index] if index < len(end) else None
         if attrs.slice_mode == "size":
             stride = 1

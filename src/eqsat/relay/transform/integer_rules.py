@@ -291,6 +291,7 @@ RULES: dict[str, Rule] = {
     "nn.avg_pool2d": _average_pool,
     "nn.bias_add": _bias_add,
     "nn.hardswish": _function("hardswish"),
+    "nn.leaky_relu": _function("leaky_relu"),
     "nn.pad": _pad,
     "nn.relu": _relu,
     "qnn.dequantize": _dequantize,

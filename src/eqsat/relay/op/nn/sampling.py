@@ -43,6 +43,24 @@ def _deformable_type(attrs: Any, args: Sequence[Type]) -> Type:
     return TensorType(result, attrs.out_dtype or data.dtype)
 
 
+def _deformable_deduced(attrs: Any, args: Sequence[Type | None]) -> Sequence[Type | None]:
+    """The types of the moves and the weight, where the attributes say the size of the kernel."""
+    data, offset, weight = args
+    if not isinstance(data, TensorType) or attrs.channels is None or attrs.kernel_size is None:
+        return args
+    image = layout_change(attrs.data_layout, "NCHW")
+    batch, channels, *sizes = image.shape(data.shape)
+    pads = [attrs.padding[axis] + attrs.padding[2 + axis] for axis in range(2)]
+    spatial = map(extent, sizes, attrs.kernel_size, attrs.strides, attrs.dilation, pads)
+    moves = (batch, multiply_dims(2 * attrs.deformable_groups, *attrs.kernel_size), *spatial)
+    kernel = (attrs.channels, floor_divide_dims(channels, attrs.groups), *attrs.kernel_size)
+    return [
+        data,
+        offset or TensorType(layout_change("NCHW", attrs.data_layout).shape(moves), data.dtype),
+        weight or TensorType(layout_change("OIHW", attrs.kernel_layout).shape(kernel), data.dtype),
+    ]
+
+
 def _sampled(images: Any, y: Any, x: Any) -> Any:
     """``images`` (N, G, C, H, W) at places (N, G, ...) by bilinear interpolation with 0 around them: (N, G, C, ...)."""
     batch, groups, channels, height, width = images.shape
@@ -101,6 +119,7 @@ deformable_conv2d = define(
     Field("out_layout", "str", ""),
     Field("out_dtype", "dtype", ""),
     infer=_deformable_type,
+    deduce=_deformable_deduced,
     kernel=_deformable,
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=lambda attrs, args, ty: 2 * size(ty) * size(TensorType(tensor(args[2]).shape[1:])) + 8 * size(args[1]),

@@ -75,6 +75,20 @@ def _image(name: str, **changes: str) -> Converter:
     return convert
 
 
+def _regions(name: str) -> Converter:
+    """The converter of a pool of regions, whose layout is always the same."""
+
+    def convert(attrs: Any, args: list[Expr], types: Sequence[Any], layouts: Sequence[str]) -> Call:
+        layout, regions = _wanted(name, layouts, 2)
+        if regions != "default":
+            raise ArgumentError(
+                f"ConvertLayout: the layout of the regions of {name} must be 'default', not {regions!r}"
+            )
+        return _call(name, args, attrs, layout=layout)
+
+    return convert
+
+
 _CONV2D = {"NCHW": "OIHW", "NHWC": "HWIO", "HWNC": "HWOI"}
 _TRANSPOSE2D = {"NCHW": "IOHW", "NHWC": "HWIO"}
 _POOLS = ("nn.max_pool2d", "nn.avg_pool2d", "nn.global_max_pool2d", "nn.global_avg_pool2d", "qnn.avg_pool2d")
@@ -84,9 +98,11 @@ CONVERTERS: dict[str, Converter] = {
     "nn.conv2d_transpose": _convolution("nn.conv2d_transpose", {**_TRANSPOSE2D, "HWNC": "HWOI"}),
     "nn.conv3d": _convolution("nn.conv3d", {"NCDHW": "OIDHW", "NDHWC": "DHWIO"}),
     "nn.conv3d_transpose": _convolution("nn.conv3d_transpose", {"NCDHW": "IODHW", "NDHWC": "DHWOI"}),
+    "nn.deformable_conv2d": _convolution("nn.deformable_conv2d", {"NCHW": "OIHW", "NHWC": "HWIO"}),
     "qnn.conv2d": _convolution("qnn.conv2d", _CONV2D, "HWOI"),
     "qnn.conv2d_transpose": _convolution("qnn.conv2d_transpose", _TRANSPOSE2D),
     **{name: _image(name, out_layout="") for name in _POOLS},
     **{name: _image(name) for name in ("image.resize1d", "image.resize2d")},
+    **{name: _regions(name) for name in ("vision.roi_align", "vision.roi_pool")},
 }
 """The converter of each operator, used where none is registered as ``FTVMConvertOpLayout``."""

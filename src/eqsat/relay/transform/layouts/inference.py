@@ -137,6 +137,19 @@ def _products(others: int = 0) -> Rule:
     return rule
 
 
+def _deformable(attrs: Any, new: Layouts | None, old: Layouts, types: Sequence[Type]) -> Answer:
+    """The moves have the layout of the data."""
+    found = _products()(attrs, new, old, types)
+    data, kernel = found.input_layouts  # type: ignore[union-attr]
+    return _answer([data, data, kernel], found.output_layouts, attrs)  # type: ignore[union-attr]
+
+
+def _regions(attrs: Any, new: Layouts | None, old: Layouts, types: Sequence[Type]) -> Answer:
+    """Pools of regions, which take the layout that they state; a region is a row of five numbers."""
+    layout = Layout.parse(attrs.layout)
+    return _answer([layout, Layout.parse("NC")], [layout], attrs)
+
+
 def _dense(attrs: Any, new: Layouts | None, old: Layouts, types: Sequence[Type]) -> Answer:
     layout = Layout.parse("NC")
     return _answer([layout, layout], [layout], attrs) if len(_shape(types[0])) == 2 else None
@@ -298,6 +311,8 @@ def _slice(attrs: Any, new: Layouts | None, old: Layouts, types: Sequence[Type])
 def _blocked_bounds(attrs: Any, old: Layout, new: Layout, shape: Sequence[Any]) -> Attrs | None:
     """The attributes of a slice once axes are divided into blocks; None if it cuts a block."""
     begins, ends = list(attrs.begin), list(attrs.end)
+    if len(ends) != len(begins) or len(attrs.strides) > len(begins):
+        return None
     for place, axis in enumerate(attrs.axes if attrs.axes is not None else range(len(begins))):
         block = new.block(old[axis][0])
         if block is None:
@@ -432,6 +447,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(["qnn.add", "qnn.subtract", "qnn.mul"], _with_channels(_broadcast, 6, count=2)),
     "concatenate": _concatenate,
     "nn.batch_norm": _along_axis(5, 3),
+    "nn.deformable_conv2d": _deformable,
     "nn.instance_norm": _along_axis(3, 1, keeps_batch=True),
     "nn.l2_normalize": _l2_normalize,
     "nn.layer_norm": _along_axis(3, 1),
@@ -448,4 +464,6 @@ _RULES: dict[str, Rule] = {
     "strided_slice": _slice,
     "topk": _top_k,
     "transpose": _transpose,
+    "vision.roi_align": _regions,
+    "vision.roi_pool": _regions,
 }
