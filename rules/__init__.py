@@ -8,6 +8,7 @@ equations; CanonicalizeCast undoes sharing; and others move bindings and functio
 """
 
 from eqsat.egraph.author import (
+    above_least,
     attrs_of,
     base,
     birewrite,
@@ -17,6 +18,7 @@ from eqsat.egraph.author import (
     index_of,
     like,
     non_constant,
+    real,
     refuse,
     rewrite,
     rule,
@@ -40,6 +42,7 @@ from eqsat.rules.joining import joining
 from eqsat.rules.kernels import kernels
 from eqsat.rules.likes import dynamic, likes
 from eqsat.rules.linear import linear
+from eqsat.rules.masks import masks, nans
 from eqsat.rules.merge import merge
 from eqsat.rules.normalization import normalization
 from eqsat.rules.one_hot import in_range
@@ -55,7 +58,7 @@ from eqsat.rules.transposes import transposes
 from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import pools, windows
 
-attending = RuleSet("attending", [attention, joined_heads, rotary])
+attending = RuleSet("attending", [attention, masks, joined_heads, rotary])
 """What finds the operators of attention; of use where the result can have them."""
 
 fold = RuleSet("fold", [FoldConstants()])
@@ -87,7 +90,9 @@ _subjects = (
     row_moves,
     scaling,
     normalization,
+    nans,
     heads,
+    masks,
     joined_heads,
     rotary,
     quantization,
@@ -107,6 +112,7 @@ __all__ = [
     "Rewrite",
     "RuleSet",
     "Soundness",
+    "above_least",
     "attending",
     "attrs_of",
     "base",
@@ -124,6 +130,7 @@ __all__ = [
     "lowering",
     "merge",
     "non_constant",
+    "real",
     "refuse",
     "rewrite",
     "rule",

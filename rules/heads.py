@@ -85,9 +85,10 @@ def leaves_some(mask: Array) -> bool:
     return bool(np.all(np.any(np.isfinite(lower), axis=-1)))
 
 
-def masks(ty: TensorType, whole: TensorType) -> bool:
-    """Guard: a mask that broadcasts against the scores along batches and heads only."""
-    return ty.dtype == whole.dtype and 2 <= rank_of(ty) <= 4 and whole.shape[-2:] == ty.shape[-2:]
+def masks_scores(ty: TensorType, whole: TensorType) -> bool:
+    """Guard: a mask that broadcasts against scores of type ``whole``, and says something of each key."""
+    fits = 2 <= rank_of(ty) <= 4 and ty.shape[-1] == whole.shape[-1]
+    return fits and all(dim in (1, other) for dim, other in zip(ty.shape[::-1], whole.shape[::-1], strict=False))
 
 
 def of_heads(
@@ -114,7 +115,7 @@ is_factor = when(lambda ty: is_scalar(ty) and rank_of(ty) <= 4, type_of(c))
 
 def masked(name: str, mask: DFPattern, *guards: Guard, soundness: Soundness = ROUNDING) -> list[Rewrite]:
     """Attention with a mask: by scores as they are, and by scaled ones."""
-    is_mask = when(masks, type_of(mask), type_of(scores))
+    is_mask = when(masks_scores, type_of(mask), type_of(scores))
     plain, by_factor = (nn.masked_attention(q, k, v, mask, scale=scale) for scale in (1.0, factor))
     return [
         of_heads(f"{name}-attention", scores + mask, plain, is_mask, *guards, soundness=soundness),

@@ -9,14 +9,16 @@ from collections.abc import Callable, Sequence
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item, many, wildcard
+from eqsat.relay.dims import multiply_dims
 from eqsat.relay.op import concatenate, expand_dims, reshape, split, squeeze, strided_slice, transpose
 from eqsat.relay.op.types import axis_index
-from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.relay.ty import Dim, TensorType, Type, is_static
 from eqsat.rules.axes import from_front, inverse_order, permutation, reduced_axes, without
-from eqsat.rules.operators import any_reduction, binary, one_of, ordered, unary
+from eqsat.rules.operators import any_reduction, binary, one_of, ordered, unary, view
 from eqsat.rules.types import Shape, dtype_of, is_scalar, rank_of
 from eqsat.rules.values import attribute, computed_parts
 
@@ -231,6 +233,58 @@ several = RuleSet(
     ],
 )
 
+# ---- axes that a view joins
+
+joined_axes = view(x)
+turned_groups = transpose(joined_axes)
+apart_again = view(turned_groups)
+
+
+def groups(whole: TensorType, joined: TensorType) -> list[list[int]] | None:
+    """For each axis of a view the axes of the tensor that are joined in it, None where the view parts an axis."""
+    found: list[list[int]] = []
+    axis = 0
+    for dim in joined.shape:
+        group: list[int] = []
+        product: Dim = 1
+        while axis < len(whole.shape) and (not group or product != dim):
+            group.append(axis)
+            product = multiply_dims(product, whole.shape[axis])
+            axis += 1
+        if product != dim or not group:
+            return None
+        found.append(group)
+    return found if axis == len(whole.shape) else None
+
+
+def order_apart(attrs: Attrs, whole: TensorType, joined: TensorType, result: TensorType) -> tuple[int, ...] | Refusal:
+    """The transpose of ``whole`` that moves its axes as groups of them are moved, where ``result`` has them all."""
+    if rank_of(joined) >= rank_of(whole) or rank_of(result) != rank_of(whole) or not is_exact(whole):
+        return refuse("no axes are joined and parted again")
+    found = groups(whole, joined)
+    if found is None:
+        return refuse("an axis is parted")
+    order = tuple([axis for group in permutation(attrs, rank_of(joined)) for axis in found[group]])
+    return order if result.shape == tuple([whole.shape[axis] for axis in order]) else refuse("it ends in other axes")
+
+
+regrouped = RuleSet(
+    "transposes-of-joined-axes",
+    [
+        # view(T view(x)) = T' x
+        rewrite(
+            "transpose-of-joined-axes",
+            apart_again,
+            transpose(
+                x,
+                axes=compute(
+                    order_apart, attrs_of(turned_groups), type_of(x), type_of(joined_axes), type_of(apart_again)
+                ),
+            ),
+        )
+    ],
+)
+
 # ---- products: transposes of operands and results are flags of matrix products
 
 
@@ -295,4 +349,4 @@ products = RuleSet(
     ],
 )
 
-transposes = RuleSet("transposes", [elementwise, axes, several, products])
+transposes = RuleSet("transposes", [elementwise, axes, several, regrouped, products])

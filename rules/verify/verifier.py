@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.rule import Array, FoldConstants, Rule, Soundness, flatten
+from eqsat.egraph.rule import Array, FoldConstants, Rewrite, Rule, Soundness, flatten
 from eqsat.errors import EqsatError, EvaluationError, TypeCheckError
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
 from eqsat.relay.infer import infer_type, infer_types
@@ -147,7 +147,7 @@ def _verify(rule: Rule, wanted: int, seed: int) -> Verdict:
 
 def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[Instance]]:
     rng = random.Random(f"{seed} {rule.name}")
-    finite = rule.soundness is Soundness.FINITE
+    finite = rule.soundness is Soundness.FINITE or (isinstance(rule, Rewrite) and bool(rule.numbers))
     if isinstance(rule, FoldConstants):
         stream = _constant_calls(rng, wanted)
     else:

@@ -10,7 +10,7 @@ import numpy as np
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Var, const
-from eqsat.relay.op import concatenate, cos, expand_dims, negative, sin, split, take, transpose
+from eqsat.relay.op import concatenate, cos, expand_dims, isnan, negative, sin, split, take, transpose, where
 from eqsat.relay.op.draw import FLOATS, Draw
 from eqsat.relay.ty import TensorType
 
@@ -36,6 +36,61 @@ def written_out(draw: Draw, name: str) -> Any:
         ty = mask_of(draw, batch, queries, keys, dtype)
         scores = scores + (const(draw.array(ty)) if "constant" in name else Var("mask", ty))
     return nn.matmul(nn.softmax(scores), value)
+
+
+def least(dtype: str) -> float:
+    return float(np.finfo(dtype).min)
+
+
+def scores_of(draw: Draw, batch: int, count: int, queries: int, keys: int, dtype: str) -> Any:
+    """c q k', which is of real numbers."""
+    width = draw.rng.randint(1, 3)
+    query = Var("q", TensorType((batch, count, queries, width), dtype))
+    key = Var("k", TensorType((batch, count, keys, width), dtype))
+    scores = nn.matmul(query, key, transpose_b=True)
+    return scores * const(np.asarray(0.5, dtype)) if draw.chance(0.5) else scores
+
+
+def without_nan(draw: Draw) -> Any:
+    """Zeros in the place of the NaN of a softmax that has none."""
+    batch, count, queries, keys = sizes(draw, 4)
+    soft = nn.softmax(scores_of(draw, batch, count, queries, keys, "float32"))
+    return where(isnan(soft), const(np.float32(0)), soft)
+
+
+def hidden(draw: Draw) -> Any:
+    """The softmax of scores of which some are hidden by the least number."""
+    batch, count, queries, keys = sizes(draw, 4)
+    shown = Var("shown", TensorType((batch, 1, draw.rng.choice((1, queries)), keys), "bool"))
+    mask = where(shown, const(np.float32(0)), const(np.float32(least("float32"))))
+    return nn.softmax(scores_of(draw, batch, count, queries, keys, "float32") + mask)
+
+
+def by_conditions(draw: Draw, name: str) -> Any:
+    """softmax(c q k' + mask) v of masks that are made from conditions."""
+    batch, count, queries, keys, width, out = sizes(draw, 6)
+    query, key, value = (
+        Var(label, TensorType((batch, count, length, size), "float32"))
+        for label, length, size in (("q", queries, width), ("k", keys, width), ("v", keys, out))
+    )
+    scores = nn.matmul(query, key, transpose_b=True)
+    if "scaled" in name:
+        scores = scores * const(np.float32(0.5))
+    shown = Var("shown", TensorType((draw.rng.choice((1, batch)), 1, draw.rng.choice((1, queries)), keys), "bool"))
+    low = np.float32(-1e4 if "open" in name else -np.inf)
+    soft = nn.softmax(scores + where(shown, const(np.float32(0)), const(low)))
+    return nn.matmul(where(isnan(soft), const(np.float32(0)), soft) if "guarded" in name else soft, value)
+
+
+def one_row(draw: Draw) -> Any:
+    """Attention by a mask that is the same for all queries."""
+    batch, count, queries, keys, width, out = sizes(draw, 6)
+    query, key, value = (
+        Var(label, TensorType((batch, count, length, size), "float32"))
+        for label, length, size in (("q", queries + 1, width), ("k", keys, width), ("v", keys, out))
+    )
+    mask = Var("mask", TensorType((draw.rng.choice((1, batch)), 1, 1, keys), draw.rng.choice(("float32", "bool"))))
+    return nn.masked_attention(query, key, value, mask, scale=0.5, causal=draw.chance(0.3))
 
 
 def groups_of_heads(draw: Draw, masked: bool, transposed: bool) -> Any:
@@ -97,6 +152,15 @@ WRITTEN_OUT = [f"{factor}{mask}attention" for factor in ("", "scaled-") for mask
 
 EXAMPLES: dict[str, Examples] = {
     **{name: partial(written_out, name=name) for name in WRITTEN_OUT},
+    **{
+        f"{factor}{mask}-attention": partial(by_conditions, name=factor + mask)
+        for factor in ("", "scaled-")
+        for mask in ("open-masked", "guarded-masked")
+    },
+    "nan-of-real": without_nan,
+    "nan-of-any": without_nan,
+    "half-of-the-least": hidden,
+    "mask-of-each-query": one_row,
     "joined-heads": partial(groups_of_heads, masked=False, transposed=True),
     "joined-heads-masked": partial(groups_of_heads, masked=True, transposed=True),
     "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),

@@ -38,6 +38,8 @@ def as_callback(rule: Rewrite | PythonRule) -> DFPatternCallback:
         return _InPlace(rule)
     if any(ref.kind == "uses" for ref in refs_of(rule)):
         raise RuleError(f"rule {rule.name} asks for uses, which a callback is not told of")
+    if rule.numbers:
+        raise RuleError(f"rule {rule.name} asks what real numbers are, which a callback is not told of")
     if len(rule.lhs) != 1:
         raise RuleError(f"rule {rule.name} joins {len(rule.lhs)} patterns: rewriting in place replaces one match only")
     return _InPlace(rule)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from eqsat.egraph.numbers import ABOVE_LEAST, REAL
 from eqsat.egraph.rule import (
     Base,
     Compute,
@@ -14,6 +15,7 @@ from eqsat.egraph.rule import (
     Guard,
     Like,
     NonConstant,
+    Numbers,
     PythonRule,
     Ref,
     Refusal,
@@ -96,6 +98,16 @@ def base(pattern: DFPattern) -> Base:
     return Base(pattern)
 
 
+def real(pattern: DFPattern) -> Numbers:
+    """A condition: every element that ``pattern`` matched is a real number, see :mod:`eqsat.egraph.numbers`."""
+    return Numbers(pattern, REAL)
+
+
+def above_least(pattern: DFPattern) -> Numbers:
+    """A condition: :func:`real`, and no element is the least number of its dtype."""
+    return Numbers(pattern, ABOVE_LEAST)
+
+
 def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
     """An attribute value or constant computed from the match.
 
@@ -122,7 +134,7 @@ def rewrite(
     name: str,
     lhs: Any,
     rhs: Any,
-    *guards: Guard | Distinct | NonConstant | Base,
+    *guards: Guard | Distinct | NonConstant | Base | Numbers,
     soundness: Soundness = Soundness.EXACT,
     examples: Examples | None = None,
     contracts: bool = False,
@@ -133,7 +145,8 @@ def rewrite(
         name: unique name.
         lhs: a pattern, or a tuple of patterns matched together.
         rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
-        guards: conditions made by :func:`when`, :func:`distinct`, :func:`non_constant` and :func:`base`.
+        guards: conditions made by :func:`when`, :func:`distinct`, :func:`non_constant`, :func:`base`, :func:`real` and
+            :func:`above_least`.
         soundness: what it keeps; by default every bit.
         examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
         contracts: whether the right side is no larger whatever is chosen: such rules run to their end before others,
@@ -153,7 +166,8 @@ def rewrite(
     different = tuple([guard for guard in guards if isinstance(guard, Distinct)])
     unknown = tuple([guard for guard in guards if isinstance(guard, NonConstant)])
     bases = tuple([guard for guard in guards if isinstance(guard, Base)])
-    result = Rewrite(name, roots, templates, when, different, unknown, bases, soundness, examples, contracts)
+    numbers = tuple([guard for guard in guards if isinstance(guard, Numbers)])
+    result = Rewrite(name, roots, templates, when, different, unknown, bases, numbers, soundness, examples, contracts)
     _check_rewrite(result)
     return result
 
@@ -216,7 +230,7 @@ def _check_rewrite(rule: Rewrite) -> None:
     for distinct in rule.distinct:
         for pattern in distinct.patterns:
             checks.require(pattern, "a condition")
-    for pattern in rule.varying:
+    for pattern in (*rule.varying, *(each.pattern for each in rule.numbers)):
         checks.require(pattern, "a condition")
     for guard in rule.when:
         checks.require_all(guard.refs, "a guard")

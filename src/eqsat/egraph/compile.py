@@ -171,6 +171,11 @@ class RewriteCompiler(RuleRunner):
             yield f"(= lowest (level {query.classes[base.pattern]}))"
             yield from (f"(= lowest (origin {each}))" for each in _inside(rule, query))
 
+        for each in rule.numbers:
+            self.egraph.ask_numbers()
+            variable = query.classes[each.pattern]
+            yield f"(= num_{variable} (num {variable})) (>= num_{variable} {each.level})"
+
     def _hiding(self, rule: Rewrite, query: Query) -> tuple[str, str]:
         """The actions that hide what a rule contracts, and the premises that nothing else uses what it has inside."""
         if not rule.contracts:

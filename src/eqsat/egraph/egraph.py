@@ -37,6 +37,7 @@ class EGraph:
         vocabulary: What the integers in the tables stand for.
         commutative: Names of the operators whose operands a rule of the run swaps: queries need not.
         has_bases: Whether a rule asks for bases, see :mod:`eqsat.egraph.bases`.
+        has_numbers: Whether a rule asks which classes hold real numbers, see :mod:`eqsat.egraph.numbers`.
         asks_lone: Whether a rule asks which classes are lone, see :mod:`eqsat.egraph.lone`.
         on_constness: Called when :meth:`ask_constness` is called for the first time.
     """
@@ -46,6 +47,7 @@ class EGraph:
         self.vocabulary = Vocabulary()
         self.commutative: frozenset[str] = frozenset()
         self.has_bases = False
+        self.has_numbers = False
         self.asks_lone = False
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
@@ -102,6 +104,12 @@ class EGraph:
             self.ask_non_constant()
             for table in ("level", "origin"):
                 self.engine.declare(f"(function {table} (Expr) i64 :merge (min old new))")
+
+    def ask_numbers(self) -> None:
+        """Have it found which classes hold real numbers: a rule asks for it."""
+        if not self.has_numbers:
+            self.has_numbers = True
+            self.engine.declare("(function num (Expr) i64 :merge (max old new))")
 
     def ask_lone(self) -> None:
         """Have ``lone`` kept: a rule asks for it."""

@@ -84,6 +84,14 @@ class Base:
     pattern: DFPattern
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """A condition: the elements of what the pattern matched are numbers of this level (:mod:`eqsat.egraph.numbers`)."""
+
+    pattern: DFPattern
+    level: int
+
+
 class Template(DFPattern):
     """A part of a right side that is no pattern by itself; base class."""
 
@@ -121,6 +129,8 @@ class Rewrite:
         when: guards.
         distinct: patterns that matched different values.
         non_constant: patterns that matched no constants.
+        bases: patterns that matched no sums or products with constants either.
+        numbers: which patterns matched real numbers.
         soundness: what it keeps.
         examples: ``examples(draw)`` draws an expression that the left side matches (a tuple of them for several
             roots), where ``draw`` is an :class:`eqsat.relay.op.draw.Draw`. It stands in where no instance can be
@@ -135,6 +145,7 @@ class Rewrite:
     distinct: tuple[Distinct, ...] = ()
     non_constant: tuple[NonConstant, ...] = ()
     bases: tuple[Base, ...] = ()
+    numbers: tuple[Numbers, ...] = ()
     soundness: Soundness = Soundness.EXACT
     examples: Examples | None = None
     contracts: bool = False

@@ -16,6 +16,7 @@ from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lone import LoneClasses
 from eqsat.egraph.lower import Lowered, lower
+from eqsat.egraph.numbers import Numbers
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.python_rules import ClassExpressions, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
@@ -67,6 +68,7 @@ class Runner:
         on_iteration: called with the report after every iteration; an exception it raises ends the run.
         explain: whether to keep a journal of all that rules equate.
         on_error: whether a rule's failing Python part ends the run (``raise``) or is reported (``skip``).
+        has_inputs: whether variables are inputs of a program, and not what another graph computes.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Runner:
         on_iteration: OnIteration | None = None,
         explain: bool = False,
         on_error: str = "raise",
+        has_inputs: bool = True,
     ):
         self.schedule = schedule
         self.limits = limits
@@ -102,6 +105,7 @@ class Runner:
         self.lowered = self._lower()
         self.lone = LoneClasses(self.egraph, self.lowered)
         self.bases = Bases(self.egraph)
+        self.numbers = Numbers(self.egraph, has_inputs)
         self._symbols = 0  # that rules were told of, once they no longer wait
         self._is_stale = True
         self._snapshot: Snapshot | None = None  # while nothing has changed since
@@ -221,6 +225,7 @@ class Runner:
         """Let rules see what is new; whether facts came of it."""
         for turn in self.turns.values():
             turn.runner.update(prefilter)
+        self.numbers.update()
         self.egraph.flush()
         return self.egraph.engine.saturate("facts")
 
@@ -376,6 +381,8 @@ class Runner:
 
     def _settle(self) -> bool:
         """Derive facts and answer questions until there are no new ones; whether anything came of it."""
+        self.numbers.update()
+        self.egraph.flush()
         changed = False
         while True:
             changed |= self.egraph.engine.saturate("facts")

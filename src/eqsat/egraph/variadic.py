@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
-from eqsat.egraph.rule import Compute, Distinct, Guard, Like, NonConstant, Ref, Rewrite
+from eqsat.egraph.rule import Compute, Distinct, Guard, Like, NonConstant, Numbers, Ref, Rewrite
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import AttrPattern, DFPattern, ManyPattern, TuplePattern
 from eqsat.relay.dataflow_pattern.language import Copy, subpatterns
@@ -234,6 +234,7 @@ class Expansion:
 def expanded(rule: Rewrite, layout: Layout) -> Rewrite:
     """``rule`` with a fixed number of fields."""
     expansion = Expansion(rule.lhs, layout)
+    numbers = [Numbers(part, one.level) for one in rule.numbers for part in expansion.occurrences(one.pattern)]
     varying = [NonConstant(part) for one in rule.non_constant for part in expansion.occurrences(one.pattern)]
     return replace(
         rule,
@@ -242,6 +243,7 @@ def expanded(rule: Rewrite, layout: Layout) -> Rewrite:
         when=tuple([Guard(*expansion.spread(guard.holds, guard.refs, {})) for guard in rule.when]),
         distinct=tuple([pair for one in rule.distinct for pair in _distinct(one, expansion)]),
         non_constant=tuple(varying),
+        numbers=tuple(numbers),
         examples=None,
     )
 

@@ -73,6 +73,7 @@ def optimize_with_report(
     rules: Rules | None = None,
     *,
     on_iteration: OnIteration | None = None,
+    has_inputs: bool = True,
     **keywords: Unpack[OptimizeKeywords],
 ) -> Extraction:
     """What ``extract(saturate(source, ...), ...)`` gives; of repeated layers only a few are saturated if that suffices.
@@ -83,6 +84,7 @@ def optimize_with_report(
         source: An expression, function or module.
         rules, keywords: As for :func:`optimize`.
         on_iteration: Called with the report after every iteration of a saturation.
+        has_inputs: Whether the variables of ``source`` are inputs of a program, and not what another graph computes.
 
     Raises:
         EqsatError: As for :func:`optimize`.
@@ -91,10 +93,10 @@ def optimize_with_report(
     start = time.perf_counter()
     bodies = bodies_of(source)
     short = _truncated(bodies, options)
-    whole, choosing = (None, 0.0) if short is None else _by_few(short, options, on_iteration, start)
+    whole, choosing = (None, 0.0) if short is None else _by_few(short, options, on_iteration, start, has_inputs)
     seconds = time.perf_counter() - start
     if whole is None:
-        saturation = saturate_bodies(source, bodies, options, on_iteration, start)
+        saturation = saturate_bodies(source, bodies, options, on_iteration, start, has_inputs)
         whole = extract(saturation, options=options.after(0.0, choosing))
     else:
         seconds -= sum(whole.report.phases.values())
@@ -129,7 +131,7 @@ def _sees_near(rule: Rule) -> bool:
 
 
 def _by_few(
-    short: Truncated, options: Options, on_iteration: OnIteration | None, start: float
+    short: Truncated, options: Options, on_iteration: OnIteration | None, start: float, has_inputs: bool
 ) -> tuple[Extraction | None, float]:
     """The extraction of the whole function from that of the shortened one, None where that tells nothing.
 
@@ -137,7 +139,7 @@ def _by_few(
     """
     now = time.perf_counter()
     few = replace(options, limits=short.limits(options.after(now - start).limits))
-    saturation = saturate_bodies(short.body.expr, [short.body], few, on_iteration, now)
+    saturation = saturate_bodies(short.body.expr, [short.body], few, on_iteration, now, has_inputs)
     (region,) = saturation.regions
     units = find_units(short, region) if saturation.stop_reason == "saturated" else None
     if units is None:

@@ -152,24 +152,26 @@ def run(
     options = replace(options, rules=acting, cost_model=cost)
     report = Report()
 
-    def chosen(imported: Imported) -> tuple[Extraction, Function]:
+    def chosen(imported: Imported, has_inputs: bool) -> tuple[Extraction, Function]:
         left = options.after(time.perf_counter() - start, report.phases.get("extract", 0.0))
         left = replace(left, rules=with_definitions(left.rules, imported)) if defines else left
-        extraction = optimize_with_report(imported.function, on_iteration=on_iteration, options=left)
+        extraction = optimize_with_report(
+            imported.function, on_iteration=on_iteration, has_inputs=has_inputs, options=left
+        )
         report.merge(extraction.report)
         if not isinstance(extraction.expr, Function):
             raise ModelError("the graph is one that rules may not look into")
         return extraction, extraction.expr
 
     def body(imported: Imported) -> ir.Graph:
-        extraction, function = chosen(imported)
+        extraction, function = chosen(imported, has_inputs=False)
         bodies.append(extraction)
         return export_body(function, imported)
 
     bodies: list[Extraction] = []
     imported = import_model(model, body)
     read = time.perf_counter() - start - sum(report.phases.values())
-    extraction, function = chosen(imported)
+    extraction, function = chosen(imported, has_inputs=True)
     extraction.report = report
     found = time.perf_counter()
     after = export_model(function, imported)

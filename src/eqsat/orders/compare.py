@@ -242,6 +242,8 @@ def _steps(item: Any, skipped: dict[str, str]) -> list[Step]:
     for rule in flatten(item):
         if isinstance(rule, Rewrite) and len(rule.lhs) > 1:
             skipped[rule.name] = f"it joins {len(rule.lhs)} patterns; rewriting in place replaces one match"
+        elif isinstance(rule, Rewrite) and rule.numbers:
+            skipped[rule.name] = "it asks which values are real numbers, which is found in an e-graph only"
         elif isinstance(rule, (Rewrite, PythonRule)):
             steps.append((rule.name, as_callback(rule)))
     return steps

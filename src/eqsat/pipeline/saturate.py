@@ -144,15 +144,22 @@ def saturate_bodies(
     options: Options,
     on_iteration: OnIteration | None,
     start: float,
+    has_inputs: bool = True,
 ) -> Saturation:
-    """Do :func:`saturate` with what :func:`bodies_of` found; ``start``, by ``time.perf_counter()``, starts the time."""
+    """Do :func:`saturate` with what :func:`bodies_of` found.
+
+    Args:
+        start: When the time of the call started, by ``time.perf_counter()``.
+        has_inputs: Whether the variables of ``source`` are inputs of a program, and not what another graph computes.
+    """
     report = Report()
     regions = []
     schedule = options.schedule
     for body in bodies:
         limits = options.after(time.perf_counter() - start).limits
         again = partial(Runner, body.expr, body.types, schedule, limits)
-        runner = again(on_iteration, options.explain, options.on_error)
+        is_program = has_inputs and not body.nested and body.name in (None, "main")
+        runner = again(on_iteration, options.explain, options.on_error, is_program)
         runner.run()
         ended = time.perf_counter()
         snapshot = runner.snapshot()

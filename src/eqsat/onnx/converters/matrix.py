@@ -9,7 +9,7 @@ import numpy as np
 from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, exports, op_name
 from eqsat.relay.expr import Call, Expr, Tuple
-from eqsat.relay.ty import TensorType
+from eqsat.relay.ty import TensorType, is_static
 
 PRODUCTS = ("nn.dense", "nn.matmul")
 
@@ -149,13 +149,23 @@ def _to_rotary_embedding(call: Call, target: Target) -> OnnxNode:
     return OnnxNode("RotaryEmbedding", call.args, {"num_heads": attributes(call).heads or None})
 
 
+def _of_each_query(mask: Expr, query: Expr, target: Target) -> Operand:
+    """A mask with a row for each query: ONNX Runtime knows no others."""
+    ty, queries = target.type(mask), target.type(query).shape[-2]
+    if ty.shape[-2] == queries or not is_static(ty) or not isinstance(queries, int):
+        return mask
+    shape = (*ty.concrete_shape[:-2], queries, ty.concrete_shape[-1])
+    return OnnxNode("Expand", [mask, np.asarray(shape, np.int64)])
+
+
 @exports("nn.attention", "nn.masked_attention")
 def _to_attention(call: Call, target: Target) -> OnnxNode:
     attrs, (query, key, value, *mask) = attributes(call), call.args
     scale = attrs.scale
     if target.has("Attention") and all(target.rank(part) > 1 for part in mask):
         heads = {"q_num_heads": attrs.query_heads or None, "kv_num_heads": attrs.key_heads or None}
-        return OnnxNode("Attention", call.args, {"scale": scale, "is_causal": int(attrs.causal) or None, **heads})
+        operands = [query, key, value, *(_of_each_query(part, query, target) for part in mask)]
+        return OnnxNode("Attention", operands, {"scale": scale, "is_causal": int(attrs.causal) or None, **heads})
     plain = target.type(query).shape[1] == target.type(key).shape[1] and not attrs.query_heads and not attrs.causal
     plain = plain and all(target.type(part).dtype != "bool" for part in mask)
     target.require(plain, call, "its heads are joined or in groups, or some keys are left out")

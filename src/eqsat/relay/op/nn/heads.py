@@ -15,6 +15,8 @@ from eqsat.relay.op.types import broadcast_shape, check_dtype, divided, ranked, 
 from eqsat.relay.ty import Dim, TensorType, Type
 
 # ---- scaled dot-product attention: softmax(scale Q K' + mask) V for each batch and head
+#
+# A query to which a mask shows no key gets zeros, as in ONNX.
 
 
 def _split_type(ty: Type, heads: int) -> TensorType:
@@ -70,11 +72,16 @@ def _attention(attrs: Any, query: Any, key: Any, value: Any, mask: Any = None) -
     group = wide[0].shape[1] // max(wide[1].shape[1], 1)
     wide[1:] = [np.repeat(part, group, axis=1) for part in wide[1:]]
     scores = np.matmul(wide[0], np.swapaxes(wide[1], 2, 3)) * wide[0].dtype.type(attrs.scale)
+    shown = np.ones(scores.shape, bool)
     if attrs.causal:
-        scores = np.where(np.tri(*scores.shape[2:]) > 0, scores, -np.inf)
+        shown = np.tri(*scores.shape[2:]) > 0
     if mask is not None:
-        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
-    result = np.matmul(softmax_of(scores, -1), wide[2]).astype(query.dtype, copy=False)
+        shown = shown & (mask if mask.dtype == bool else mask != -np.inf)
+        scores = scores if mask.dtype == bool else scores + mask
+    scores = np.where(shown, scores, -np.inf)
+    some = np.any(np.broadcast_to(shown, scores.shape), axis=-1, keepdims=True)
+    weights = softmax_of(np.where(some, scores, 0), -1) * some  # a query to which nothing is shown gets zeros
+    result = np.matmul(weights, wide[2]).astype(query.dtype, copy=False)
     return result.transpose(0, 2, 1, 3).reshape(*query.shape[:2], -1) if joined else result
 
 

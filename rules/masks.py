@@ -1,0 +1,172 @@
+"""Masks of attention: what they hide, how they are written, and the NaN of rows that they hide altogether.
+
+PyTorch puts zeros in the place of the NaN that a softmax gives where a mask of minus infinity hides every key, as the
+attention of ONNX does. Where a mask of the least number of a dtype hides every key it hides none, but ONNX Runtime's
+attention gives zeros there too; with half of that number it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.author import (
+    above_least,
+    attrs_of,
+    compute,
+    constants,
+    like,
+    real,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
+from eqsat.egraph.rule import Array, Guard, Numbers, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op
+from eqsat.relay.op import broadcast_to, where
+from eqsat.relay.ty import TensorType, is_static
+from eqsat.rules.heads import (
+    are_heads,
+    factor,
+    is_by_key,
+    is_factor,
+    k,
+    masks_scores,
+    q,
+    query_key_value,
+    scaled,
+    scores,
+    v,
+)
+from eqsat.rules.types import Shape, is_float, is_scalar, rank_of
+from eqsat.rules.values import zero
+
+x, y, mask, condition = variables("x y mask condition")
+a, b = constants("a b")
+ROUNDING = Soundness.ROUNDING
+
+# ---- NaN
+
+without_nan = where(is_op("isnan")(x), y, x)
+
+nans = RuleSet(
+    "nans",
+    [
+        rewrite("nan-of-real", without_nan, x, real(x), when(is_float, type_of(x)), soundness=ROUNDING),
+        rewrite("nan-of-any", without_nan, x, when(is_float, type_of(x)), soundness=Soundness.FINITE),
+    ],
+)
+
+# ---- what stands for a place that is hidden
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """Whether all elements of an array are minus infinity or, ``finite``, the least number; a pattern's predicate."""
+
+    finite: bool
+
+    def __call__(self, array: Array) -> bool:
+        return bool(array.size and array.dtype.kind == "f" and np.all(array == self._value(array.dtype)))
+
+    def example(self, shape: Shape, dtype: str) -> Array:
+        return np.full(shape, self._value(np.dtype(dtype)), dtype)
+
+    def _value(self, dtype: np.dtype[Any]) -> float:
+        return float(np.finfo(dtype).min) if self.finite else -np.inf
+
+
+least = is_constant(label="least", predicate=Extreme(finite=True))
+minus_infinity = is_constant(label="minus_infinity", predicate=Extreme(finite=False))
+
+hides = where(condition, zero, least)
+hidden = nn.softmax(x + hides)
+hides_all = where(condition, zero, minus_infinity)
+half_as_low = compute(lambda value: value / 2, value_of(least))
+
+# ---- attention with masks
+
+
+def attended(
+    name: str, shown: DFPattern, mask: DFPattern, *guards: Guard | Numbers, guarded: bool = False
+) -> list[Rewrite]:
+    """softmax(c q k' + shown) v = attention(q, k, v, mask), by scores as they are and by scaled ones.
+
+    Args:
+        guarded: whether zeros take the place of NaN among the probabilities.
+    """
+    rules = []
+    for prefix, product, scale, extra in (("", scores, 1.0, ()), ("scaled-", scaled, factor, (is_factor,))):
+        soft = nn.softmax(product + shown)
+        weights = where(is_op("isnan")(soft), zero, soft) if guarded else soft
+        whole = nn.matmul(weights, v)
+        rules.append(
+            rewrite(
+                f"{prefix}{name}-attention",
+                whole,
+                nn.masked_attention(q, k, v, mask, scale=scale),
+                when(is_by_key, attrs_of(scores), attrs_of(soft), attrs_of(whole)),
+                when(are_heads, *query_key_value),
+                when(masks_scores, type_of(mask), type_of(scores)),
+                *extra,
+                *guards,
+                *([real(product)] if guarded else []),
+                soundness=ROUNDING,
+            )
+        )
+    return rules
+
+
+# ---- masks that are the same for all queries
+
+
+def missing_queries(mask: TensorType, query: TensorType) -> Shape | Refusal:
+    """The shape of a mask of one row, of as many as there are queries."""
+    queries = query.shape[-2]
+    if not is_static(mask) or not isinstance(queries, int) or mask.shape[-2] == queries:
+        return refuse("it has a row for each query, or a dimension is not known")
+    return (*mask.concrete_shape[:-2], queries, mask.concrete_shape[-1])
+
+
+def widened(ty: TensorType, of: TensorType) -> Shape | Refusal:
+    """The shape of a constant that makes a choice by a condition as large as an expansion of it."""
+    if not is_static(ty) or not is_static(of) or rank_of(ty) != rank_of(of):
+        return refuse("a dimension is not known, or axes are added")
+    return tuple(1 if old == new else new for old, new in zip(of.concrete_shape, ty.concrete_shape, strict=True))
+
+
+chosen = where(condition, a, b)
+expanded = broadcast_to(chosen)
+by_rows = nn.masked_attention(q, k, v, mask)
+
+masks = RuleSet(
+    "masks",
+    [
+        rewrite(
+            "half-of-the-least",
+            hidden,
+            like(hidden, x + where(condition, zero, half_as_low)),
+            when(is_float, type_of(x)),
+            soundness=ROUNDING,
+        ),
+        attended("open-masked", mask, mask, above_least(mask)),
+        attended("guarded-masked", hides_all, condition, guarded=True),
+        rewrite(
+            "mask-of-each-query",
+            by_rows,
+            like(by_rows, q, k, v, broadcast_to(mask, shape=compute(missing_queries, type_of(mask), type_of(q)))),
+        ),
+        rewrite(
+            "expand-into-constant-choice",
+            expanded,
+            where(condition, broadcast_to(a, shape=compute(widened, type_of(expanded), type_of(condition))), b),
+            when(lambda *types: all(map(is_scalar, types)), type_of(a), type_of(b)),
+        ),
+    ],
+)

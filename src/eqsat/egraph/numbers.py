@@ -1,0 +1,207 @@
+"""Which classes hold real numbers, so that no NaN, or no infinity, is in their elements.
+
+``num(class)`` is one of these numbers, each of which says more than the one before it:
+
+    CAPPED       no element is NaN or plus infinity
+    REAL         every element is a real number
+    ABOVE_LEAST  every element is a real number, and above the least of its dtype
+
+It is said of what is computed barring overflow, and in the belief that
+
+* inputs of a graph are CAPPED: a mask may be minus infinity in places;
+* what sums of products are made of, and what is normalized, is REAL where it is CAPPED: there minus infinity makes no
+  sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.symbols import Symbol
+from eqsat.egraph.vocabulary import Test
+from eqsat.relay.expr import Constant, Op
+from eqsat.relay.traits import Trait
+from eqsat.relay.ty import TensorType, Type
+
+CAPPED, REAL, ABOVE_LEAST = 1, 2, 3
+
+DEFINED = frozenset(
+    {
+        "abs",
+        "add",
+        "atan",
+        "ceil",
+        "clip",
+        "cos",
+        "cosh",
+        "erf",
+        "exp",
+        "floor",
+        "maximum",
+        "minimum",
+        "multiply",
+        "negative",
+        "round",
+        "sigmoid",
+        "sign",
+        "sin",
+        "sinh",
+        "subtract",
+        "tan",
+        "tanh",
+        "trunc",
+        "sum",
+        "nn.bias_add",
+        "nn.elu",
+        "nn.gelu",
+        "nn.hard_sigmoid",
+        "nn.leaky_relu",
+        "nn.log_softmax",
+        "nn.mish",
+        "nn.prelu",
+        "nn.relu",
+        "nn.selu",
+        "nn.softmax",
+        "nn.softplus",
+        "nn.swish",
+    }
+)
+"""Operators that give real numbers for real numbers. (The mean of no numbers is none.)"""
+
+WEIGHING = frozenset(
+    {
+        "nn.attention",
+        "nn.batch_matmul",
+        "nn.conv1d",
+        "nn.conv2d",
+        "nn.conv3d",
+        "nn.dense",
+        "nn.group_norm",
+        "nn.instance_norm",
+        "nn.layer_norm",
+        "nn.masked_attention",
+        "nn.matmul",
+        "nn.rms_norm",
+    }
+)
+"""Operators that sum products of their arguments, or normalize them."""
+
+
+class Numbers:
+    """Has it found which classes hold real numbers, once a rule asks for it.
+
+    Args:
+        has_inputs: Whether variables are inputs of a program, and not what another graph computes.
+    """
+
+    def __init__(self, egraph: EGraph, has_inputs: bool):
+        self.egraph = egraph
+        self.has_inputs = has_inputs
+        self._seen = 0  # symbols
+
+    def update(self) -> None:
+        """See to the symbols that are new."""
+        if not self.egraph.has_numbers:
+            return
+        symbols = self.egraph.vocabulary.symbols
+        if not self._seen:
+            holds = self.egraph.predicate(Test("type", "whole numbers", _holds_whole_numbers))
+            self._rule(f"(= t (ty e)) ({holds} t)", str(ABOVE_LEAST))
+        for index in range(self._seen, len(symbols)):
+            self._cover(index, symbols[index])
+        self._seen = len(symbols)
+
+    def _cover(self, index: int, symbol: Symbol) -> None:
+        children = [f"c{i}" for i in range(symbol.arity)]
+        node = f"(= e (n{index} {' '.join(['a', *children])}))"
+        if symbol.kind == "constant":
+            for level, kept in _KEPT.items():
+                holds = self.egraph.predicate(Test("constant", kept.__name__, kept))
+                self._rule(f"{node} ({holds} a)", str(level))
+        elif symbol.kind == "var" and self.has_inputs:
+            floats = self.egraph.predicate(Test("type", "floating-point numbers", _holds_floats))
+            self._rule(f"{node} (= t (ty e)) ({floats} t)", str(CAPPED))
+        elif symbol.kind in ("tuple", "project"):
+            self._least(node, children)
+        elif symbol.kind == "call" and symbol.op is not None:
+            self._cover_call(node, symbol.op, children)
+
+    def _cover_call(self, node: str, op: Op, children: list[str]) -> None:
+        if op.name in WEIGHING:
+            self._all(node, children, CAPPED, REAL)
+        elif op.name in DEFINED:
+            self._all(node, children, REAL, REAL)
+            if op.name == "add":
+                self._all(node, children, CAPPED, CAPPED)
+        elif op.name == "where":
+            self._least(node, children[1:])
+        elif op.name == "nn.pad":
+            self._least(node, children)
+        elif op.name == "cast":
+            wide = self.egraph.predicate(Test("type", "wide floating-point numbers", _holds_wide_floats))
+            whole = self.egraph.predicate(Test("type", "whole numbers", _holds_whole_numbers))
+            self._rule(f"{node} (= t (ty e)) ({wide} t) (= u (ty c0)) ({whole} u)", str(ABOVE_LEAST))
+        elif op.has(Trait.MOVES):
+            self._least(node, children[:1])
+
+    def _all(self, node: str, children: Sequence[str], least: int, level: int) -> None:
+        """Of this level where all children are at least of another one."""
+        known = "".join(f" (= l{child} (num {child})) (>= l{child} {least})" for child in children)
+        self._rule(node + known, str(level))
+
+    def _least(self, node: str, children: Sequence[str]) -> None:
+        """Of the lowest level of the children."""
+        known = "".join(f" (= l{child} (num {child}))" for child in children)
+        lowest = f"l{children[0]}" if children else ""
+        for child in children[1:]:
+            lowest = f"(min {lowest} l{child})"
+        if children:
+            self._rule(node + known, lowest)
+
+    def _rule(self, premises: str, level: str) -> None:
+        self.egraph.engine.rule("facts", premises, f"(set (num e) {level})")
+
+
+def _holds_whole_numbers(ty: Type) -> bool:
+    return isinstance(ty, TensorType) and ty.dtype.startswith(("int", "uint", "bool"))
+
+
+def _holds_floats(ty: Type) -> bool:
+    return isinstance(ty, TensorType) and ty.dtype.startswith(("float", "bfloat"))
+
+
+def _holds_wide_floats(ty: Type) -> bool:
+    """Every 64-bit integer is, rounded, one of them."""
+    return isinstance(ty, TensorType) and ty.dtype in ("float32", "float64", "bfloat16")
+
+
+def _floats(constant: Constant) -> NDArray[np.floating] | None:
+    value = constant.data.numpy()
+    return value if value.dtype.kind == "f" or value.dtype.name == "bfloat16" else None
+
+
+def _is_capped(constant: Constant) -> bool:
+    value = _floats(constant)
+    return value is not None and not bool(np.any(np.isnan(value) | (value == np.inf)))
+
+
+def _is_real(constant: Constant) -> bool:
+    value = _floats(constant)
+    return value is not None and bool(np.all(np.isfinite(value)))
+
+
+def _is_above_least(constant: Constant) -> bool:
+    value = _floats(constant)
+    if value is None:
+        return False
+    with np.errstate(over="ignore"):
+        lower = np.nextafter(value, value.dtype.type(-np.inf))  # NumPy does not know the least bfloat16
+    return bool(np.all(np.isfinite(value)) and np.all(np.isfinite(lower)))
+
+
+_KEPT = {CAPPED: _is_capped, REAL: _is_real, ABOVE_LEAST: _is_above_least}
+"""Level -> whether the value of a constant is of it."""

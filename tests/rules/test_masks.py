@@ -1,0 +1,119 @@
+"""Masks of attention, and NaN that stands for queries to which no key is shown."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import eqsat
+from eqsat import relay, rules
+from eqsat.egraph.numbers import DEFINED, WEIGHING
+from eqsat.errors import EqsatError
+from eqsat.relay.expr import Call, Constant, Expr
+from eqsat.relay.infer import infer_type
+from eqsat.relay.interpreter import evaluate
+from eqsat.relay.op.draw import Draw, complete
+from eqsat.relay.op.op import Op, make_attrs
+from eqsat.relay.visitor import post_order
+
+const = relay.const
+LEAST = float(np.finfo("float32").min)
+SHAPES = {"q": (2, 3, 4, 8), "k": (2, 3, 5, 8), "v": (2, 3, 5, 8), "x": (2, 1, 1, 5)}
+query, key, value, given_mask = (relay.var(name, shape=shape) for name, shape in SHAPES.items())
+shown = relay.var("shown", shape=(2, 1, 1, 5), dtype="bool")
+
+
+def guarded(soft: Expr) -> Expr:
+    """As PyTorch writes its attention: zeros in the place of NaN."""
+    return relay.where(relay.isnan(soft), const(np.float32(0)), soft)
+
+
+def attention(mask: Expr | None, guard: bool) -> Expr:
+    scores = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2))) * const(np.float32(0.35))
+    soft = relay.nn.softmax(scores if mask is None else scores + mask)
+    return relay.nn.matmul(guarded(soft) if guard else soft, value)
+
+
+def hides(low: float) -> Expr:
+    return relay.where(shown, const(np.float32(0)), const(np.float32(low)))
+
+
+def operators(graph: Expr) -> list[str]:
+    return [str(node.op.name) for node in post_order(graph) if isinstance(node, Call) and isinstance(node.op, Op)]
+
+
+@pytest.mark.parametrize(
+    ("mask", "guard", "left"),
+    [
+        (None, True, []),
+        (hides(LEAST), False, ["where"]),
+        (hides(LEAST), True, ["where"]),
+        (hides(-1e4), True, ["where"]),
+        (hides(-np.inf), True, []),
+        (given_mask, True, None),  # it may be minus infinity for all keys
+        (hides(-np.inf), False, None),
+    ],
+    ids=["none", "least", "least, guarded", "low", "minus infinity, guarded", "given", "minus infinity"],
+)
+def test_attention_is_found_under_its_mask_and_keeps_what_a_query_without_keys_gets(
+    mask: Expr | None, guard: bool, left: list[str] | None
+) -> None:
+    graph = attention(mask, guard)
+    best = eqsat.optimize(graph)
+    found = operators(best)
+    attending = "nn.attention" if mask is None else "nn.masked_attention"
+    if left is None:
+        assert attending not in found
+    else:
+        assert sorted(found) == sorted([attending, *left])
+    rng = np.random.default_rng(0)
+    values = {name: rng.standard_normal(shape).astype("f4") for name, shape in SHAPES.items()}
+    values["shown"] = np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0]], bool).reshape(2, 1, 1, 5)
+    values["x"][1] = -np.inf
+    feed = {variable: values[variable.name_hint] for variable in relay.analysis.free_vars(graph)}
+    np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=1e-4, atol=1e-5)
+
+
+def test_the_finite_rules_take_masks_for_granted() -> None:
+    graph = attention(given_mask, guard=True)
+    assert "nn.masked_attention" in operators(eqsat.optimize(graph, rules=[rules.default, rules.finite]))
+
+
+def test_nan_is_looked_for_only_where_it_may_be() -> None:
+    x = relay.var("x", shape=(2, 8))
+    weight = const(np.random.default_rng(0).standard_normal((8, 8)).astype("f4"))
+    assert operators(eqsat.optimize(guarded(relay.nn.dense(x, weight)))) == ["nn.dense"]
+    assert "isnan" in operators(eqsat.optimize(guarded(relay.log(x))))
+    holed = relay.const(np.array([[1, np.nan] * 4], "f4"))
+    assert "isnan" in operators(eqsat.optimize(guarded(relay.nn.dense(x, weight) + holed)))
+
+
+def test_variables_of_inner_functions_may_be_anything() -> None:
+    x = relay.var("x", shape=(2, 8))
+    weight = const(np.random.default_rng(0).standard_normal((8, 8)).astype("f4"))
+    inner = relay.Function([x], guarded(relay.nn.dense(x, weight)))
+    outer = relay.var("y", shape=(2, 8))
+    nested = relay.Function([outer], relay.Call(inner, [relay.log(outer)]))
+    assert "isnan" in str(eqsat.optimize(nested))
+
+
+@pytest.mark.parametrize("name", sorted(DEFINED | WEIGHING))
+def test_operators_that_are_said_to_give_real_numbers_do(name: str) -> None:
+    op = Op.get(name)
+    made = 0
+    for seed in range(40):
+        draw = Draw(random.Random(seed), finite=True)
+        try:
+            types, attrs = complete(draw, op, [None] * len(op.arguments or ()), {})
+            args = [ty if isinstance(ty, Constant) else Constant(draw.array(ty)) for ty in types]
+            call = Call(op, args, make_attrs(op, attrs))
+            infer_type(call)
+            found = np.asarray(evaluate(call))
+        except EqsatError:
+            continue
+        made += 1
+        if found.dtype.kind == "f":
+            assert np.all(np.isfinite(found)), call
+    assert made
