@@ -5,6 +5,7 @@
     CAPPED       no element is NaN or plus infinity
     REAL         every element is a real number
     ABOVE_LEAST  every element is a real number, and above the least of its dtype
+    MODEST       every element is a real number, and a thousandth of the least or more
 
 It is said of what is computed barring overflow, and in the belief that
 
@@ -27,7 +28,7 @@ from eqsat.relay.expr import Constant, Op
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, Type
 
-CAPPED, REAL, ABOVE_LEAST = 1, 2, 3
+CAPPED, REAL, ABOVE_LEAST, MODEST = 1, 2, 3, 4
 
 DEFINED = frozenset(
     {
@@ -110,7 +111,7 @@ class Numbers:
         symbols = self.egraph.vocabulary.symbols
         if not self._seen:
             holds = self.egraph.predicate(Test("type", "whole numbers", _holds_whole_numbers))
-            self._rule(f"(= t (ty e)) ({holds} t)", str(ABOVE_LEAST))
+            self._rule(f"(= t (ty e)) ({holds} t)", str(MODEST))
         for index in range(self._seen, len(symbols)):
             self._cover(index, symbols[index])
         self._seen = len(symbols)
@@ -137,6 +138,8 @@ class Numbers:
             self._all(node, children, REAL, REAL)
             if op.name == "add":
                 self._all(node, children, CAPPED, CAPPED)
+                for modest in children:
+                    self._rule(f"{node}{_known(children, ABOVE_LEAST)} (>= l{modest} {MODEST})", str(ABOVE_LEAST))
         elif op.name == "where":
             self._least(node, children[1:])
         elif op.name == "nn.pad":
@@ -144,14 +147,13 @@ class Numbers:
         elif op.name == "cast":
             wide = self.egraph.predicate(Test("type", "wide floating-point numbers", _holds_wide_floats))
             whole = self.egraph.predicate(Test("type", "whole numbers", _holds_whole_numbers))
-            self._rule(f"{node} (= t (ty e)) ({wide} t) (= u (ty c0)) ({whole} u)", str(ABOVE_LEAST))
+            self._rule(f"{node} (= t (ty e)) ({wide} t) (= u (ty c0)) ({whole} u)", str(MODEST))
         elif op.has(Trait.MOVES):
             self._least(node, children[:1])
 
     def _all(self, node: str, children: Sequence[str], least: int, level: int) -> None:
         """Of this level where all children are at least of another one."""
-        known = "".join(f" (= l{child} (num {child})) (>= l{child} {least})" for child in children)
-        self._rule(node + known, str(level))
+        self._rule(node + _known(children, least), str(level))
 
     def _least(self, node: str, children: Sequence[str]) -> None:
         """Of the lowest level of the children."""
@@ -164,6 +166,11 @@ class Numbers:
 
     def _rule(self, premises: str, level: str) -> None:
         self.egraph.engine.rule("facts", premises, f"(set (num e) {level})")
+
+
+def _known(children: Sequence[str], least: int) -> str:
+    """Premises that children are of a level or a higher one."""
+    return "".join(f" (= l{child} (num {child})) (>= l{child} {least})" for child in children)
 
 
 def _holds_whole_numbers(ty: Type) -> bool:
@@ -195,13 +202,21 @@ def _is_real(constant: Constant) -> bool:
 
 
 def _is_above_least(constant: Constant) -> bool:
+    return _is_above(constant, 0.75)
+
+
+def _is_modest(constant: Constant) -> bool:
+    return _is_above(constant, 1e-3)
+
+
+def _is_above(constant: Constant, share: float) -> bool:
+    """Whether numbers are above a share of the least of their dtype, so that a few of the kind may be added."""
     value = _floats(constant)
-    if value is None:
+    if value is None or not _is_real(constant):
         return False
-    with np.errstate(over="ignore"):
-        lower = np.nextafter(value, value.dtype.type(-np.inf))  # NumPy does not know the least bfloat16
-    return bool(np.all(np.isfinite(value)) and np.all(np.isfinite(lower)))
+    least = np.finfo(np.float32 if value.dtype.name == "bfloat16" else value.dtype).min  # of nearly the same range
+    return bool(np.all(value.astype(np.float64) > share * float(least)))
 
 
-_KEPT = {CAPPED: _is_capped, REAL: _is_real, ABOVE_LEAST: _is_above_least}
+_KEPT = {CAPPED: _is_capped, REAL: _is_real, ABOVE_LEAST: _is_above_least, MODEST: _is_modest}
 """Level -> whether the value of a constant is of it."""
