@@ -104,17 +104,18 @@ class Numbers:
         self.has_inputs = has_inputs
         self._seen = 0  # symbols
 
-    def update(self) -> None:
-        """See to the symbols that are new."""
-        if not self.egraph.has_numbers:
-            return
+    def update(self) -> bool:
+        """See to the symbols that are new; whether there are any."""
         symbols = self.egraph.vocabulary.symbols
+        if not self.egraph.has_numbers or self._seen == len(symbols):
+            return False
         if not self._seen:
             holds = self.egraph.predicate(Test("type", "whole numbers", _holds_whole_numbers))
             self._rule(f"(= t (ty e)) ({holds} t)", str(MODEST))
         for index in range(self._seen, len(symbols)):
             self._cover(index, symbols[index])
         self._seen = len(symbols)
+        return True
 
     def _cover(self, index: int, symbol: Symbol) -> None:
         children = [f"c{i}" for i in range(symbol.arity)]

@@ -381,8 +381,8 @@ class Runner:
 
     def _settle(self) -> bool:
         """Derive facts and answer questions until there are no new ones; whether anything came of it."""
-        self.numbers.update()
-        self.egraph.flush()
+        if self.numbers.update():
+            self.egraph.flush()
         changed = False
         while True:
             changed |= self.egraph.engine.saturate("facts")

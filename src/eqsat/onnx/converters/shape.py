@@ -11,14 +11,14 @@ import numpy as np
 import onnx_ir as ir
 
 from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
-from eqsat.onnx.converters.target import OnnxNode, Target, attributes, cast, exports
+from eqsat.onnx.converters.target import OnnxNode, Target, attributes, cast, exports, op_name
 from eqsat.onnx.types import UNKNOWN
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TensorType, TupleType
+from eqsat.relay.ty import Dim, TensorType, TupleType
 
 # ---- shapes as values
 
@@ -250,9 +250,33 @@ def _expand(source: Source) -> Result:
         return data
     if all(isinstance(dim, int) for dim in result):
         return build("broadcast_to", data, shape=result)
-    if result != wanted:  # ONNX broadcasts both ways
+    whole = shape if result == wanted else _naming_all(shape, wanted, result, source)
+    if whole is None:
         raise Declined("its data have dimensions that it does not name", [TensorType(result, source.type(data).dtype)])
-    return build("dyn.broadcast_to", data, shape)
+    return build("dyn.broadcast_to", data, whole)
+
+
+def _naming_all(shape: Expr, wanted: Sequence[Dim], result: Sequence[Dim], source: Source) -> Expr | None:
+    """The list of sizes ``shape`` with the sizes of the data in the place of ones: ONNX broadcasts both ways.
+
+    None where some of these ones are no constants of a concatenation.
+    """
+    if len(wanted) != len(result) or not isinstance(shape, Call) or op_name(shape) != "concatenate":
+        return None
+    (parts,) = shape.args
+    if not isinstance(parts, Tuple):
+        return None
+    fields: list[Expr] = []
+    at = 0
+    for part in parts.fields:
+        (length,) = source.static_shape(part)
+        given, full = wanted[at : at + length], result[at : at + length]
+        sizes = [dim for dim in full if isinstance(dim, int)]
+        if given != full and (not isinstance(part, Constant) or len(sizes) < length):
+            return None
+        fields.append(part if given == full else Constant(np.asarray(sizes, np.int64)))
+        at += length
+    return build("concatenate", Tuple(fields), axis=0)
 
 
 @exports("broadcast_to")
