@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from eqsat import relay, rules
 from eqsat.errors import ModelError
@@ -79,3 +81,15 @@ def test_moves_of_no_axes_are_not_written() -> None:
     call = relay.squeeze(x, axis=[]) + relay.transpose(relay.strided_slice(s, begin=[], end=[]), axes=[])
     made = export_model(relay.Function(imported.function.params, call), imported)
     assert operators(made.graph) == {"Add": 1}
+
+
+def test_slices_whose_lists_differ_in_length_are_written_whole() -> None:
+    imported = import_model(from_proto(parsed("(float[4,5] x) => (float[4,5] y) { y = Relu (x) }")))
+    (x,) = imported.function.params
+    data = np.arange(20, dtype="float32").reshape(4, 5)
+    for attrs in ({"begin": [1], "end": [3, -1]}, {"begin": [], "end": [3, -6], "strides": [1, -2]}):
+        call = relay.strided_slice(x, **attrs)
+        made = to_proto(export_model(relay.Function([x], call), imported))
+        (given,) = made.graph.input
+        (found,) = ReferenceEvaluator(made).run(None, {given.name: data})
+        assert np.array_equal(found, relay.interpreter.evaluate(call, {x: data}))

@@ -680,6 +680,14 @@ def class_suppression(draw: Draw) -> Any:
     return [boxes, scores, *bounds], {"output_format": any_of(draw, "onnx", "tensorflow")}
 
 
+def regular_suppression(draw: Draw) -> Any:
+    batch, classes, count = draw(shapes(3, 3))
+    boxes, scores = fill(draw, (batch, count, 4), "float32"), fill(draw, (batch, count, classes), "float32")
+    limits = {"max_detections_per_class": any_of(draw, 0, 1, 3), "max_detections": any_of(draw, 0, 1, 5)}
+    bounds = {"iou_threshold": any_of(draw, 0.0, 0.3), "score_threshold": any_of(draw, -1.0, 0.2)}
+    return [boxes, scores], {**limits, "num_classes": draw(st.integers(0, classes)), **bounds}
+
+
 def regions(**choices: tuple[Any, ...]) -> Case:
     def case(draw: Draw) -> Any:
         data, rois = fill(draw, (2, 3, 5, 6), "float32"), np.abs(fill(draw, (any_of(draw, 0, 1, 3), 5), "float32")) * 3
@@ -1227,6 +1235,7 @@ CASES: dict[str, Case] = {
     "vision.get_valid_counts": valid_counts,
     "vision.non_max_suppression": suppression,
     "vision.all_class_non_max_suppression": class_suppression,
+    "vision.regular_non_max_suppression": regular_suppression,
     "vision.roi_align": regions(sample_ratio=(-1, 2), mode=("avg", "max")),
     "vision.roi_pool": regions(),
     "vision.yolo_reorg": lambda draw: ([fill(draw, (any_of(draw, 0, 2), 4, 2, 6), "float32")], {"stride": 2}),

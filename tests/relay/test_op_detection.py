@@ -98,6 +98,32 @@ def test_suppression_in_each_class() -> None:
         close(values[index, : counts[index]], scores[index, wanted[:, 0], wanted[:, 1]])
 
 
+def test_regular_suppression() -> None:
+    boxes, scores = boxes_of(2, 12), RNG.uniform(0, 1, (2, 12, 4)).astype("float32")  # of no class, and of three
+    numbers = {"max_detections": 6, "num_classes": 3, "iou_threshold": 0.4, "score_threshold": 0.2}
+    operator = relay.vision.regular_non_max_suppression
+    corners, classes, values, counts = computed(operator, boxes, scores, max_detections_per_class=4, **numbers)
+    for index in range(2):
+        found = []
+        for which in range(3):
+            chosen: list[int] = []
+            for box in np.argsort(-scores[index, :, 1 + which], kind="stable"):
+                free = all(overlap(boxes[index, box], boxes[index, other]) <= 0.4 for other in chosen)
+                if scores[index, box, 1 + which] >= 0.2 and free and len(chosen) < 4:
+                    chosen.append(box)
+            found += [(-scores[index, box, 1 + which], which, box) for box in chosen]
+        best = sorted(found)[:6]
+        assert counts[index] == len(best) == 6
+        assert classes[index].tolist() == [which for _, which, _ in best]
+        assert values[index].tolist() == [-score for score, _, _ in best]
+        assert np.array_equal(corners[index], boxes[index, [box for *_, box in best]])
+    few = computed(operator, boxes, scores, max_detections_per_class=1, **numbers)
+    assert few[3].tolist() == [3, 3]
+    assert not few[0][:, 3:].any()
+    with pytest.raises(TypeCheckError, match="there are no 5 classes among scores of 4"):
+        infer_type(operator(relay.const(boxes), relay.const(scores), 1, 6, 5, 0.4, 0.0).astuple())
+
+
 # ---- regions and anchors
 
 

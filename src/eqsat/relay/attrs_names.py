@@ -26,6 +26,7 @@ _SHARED = {
     "ROIAlign": "roi_align",
     "ROIPool": "roi_pool",
     "Reduce": "all any max mean min prod sum",
+    "RegularNonMaximumSuppression": "regular_non_max_suppression",
     "Reshape": "contrib_reverse_reshape",
     "Scanop": "cumprod cumsum",
     "SearchSorted": "searchsorted",

@@ -95,19 +95,21 @@ def _behind(bounds: Expr, first: np.ndarray[Any, Any], rest: Expr | None, start:
 @exports("strided_slice")
 def _to_slice(call: Call, target: Target) -> OnnxNode | Expr:
     attrs, data = attributes(call), call.args[0]
-    target.require(attrs.slice_mode == "end" and len(attrs.end) >= len(attrs.begin), call, "it names no end")
-    count = len(attrs.begin)
+    count = max(len(attrs.begin), len(attrs.end), len(attrs.strides) if len(attrs.strides) > 1 else 0)
+    count = count if attrs.axes is None else len(attrs.axes)
+    target.require(attrs.slice_mode == "end" and len(attrs.end) >= count, call, "it names no end")
     if not count:
         return data  # scalars cannot be sliced
     axes = tuple(range(count)) if attrs.axes is None else attrs.axes
     strides = attrs.strides * count if len(attrs.strides) == 1 else attrs.strides
     strides = strides + (1,) * (count - len(strides))
+    begin = (*attrs.begin, *[0 if step >= 0 else -1 for step in strides[len(attrs.begin) :]])
     plain = all(step == 1 for step in strides)
     shape = target.call(data, "shape_of")
     if shape is not None and plain and count == 1 and target.opset >= 15 and attributes(shape).dtype == "int64":
-        return OnnxNode("Shape", shape.args, {"start": attrs.begin[0], "end": attrs.end[0]})
+        return OnnxNode("Shape", shape.args, {"start": begin[0], "end": attrs.end[0]})
     target.require(plain or target.opset >= 10, call, "slices have no steps")
-    said = {"starts": attrs.begin, "ends": attrs.end, "axes": target.axes(axes, data)}
+    said = {"starts": begin, "ends": attrs.end, "axes": target.axes(axes, data)}
     return target.node("Slice", data, said if plain else {**said, "steps": strides})
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.order import order_of
@@ -223,5 +224,66 @@ all_class_non_max_suppression = with_numbers(
 their scores, and how many there are. The other rows are 0.
 """
 
+# ---- suppression in each class, and the best boxes of all classes
 
-__all__ = ["all_class_non_max_suppression", "get_valid_counts", "non_max_suppression"]
+
+def _regular_type(attrs: Any, args: Sequence[Type]) -> Type:
+    boxes, scores = ranked(args[0], 3, "boxes"), ranked(args[1], 3, "scores")
+    batch = unify(boxes.shape[0], scores.shape[0], "the batches of boxes and scores,")
+    unify(boxes.shape[1], scores.shape[1], "the numbers of boxes and scores,")
+    unify(boxes.shape[2], 4, "the last dimension of boxes,")
+    classes = scores.shape[2]
+    if isinstance(classes, int) and not 0 <= attrs.num_classes <= classes:
+        raise TypeCheckError(f"there are no {attrs.num_classes} classes among scores of {classes}")
+    rows = (batch, attrs.max_detections)
+    return TupleType([TensorType((*rows, 4)), TensorType(rows), TensorType(rows), TensorType((batch,), "int32")])
+
+
+def _of_class(attrs: Any, boxes: Any, scores: Any) -> Any:
+    """The numbers of the boxes (N, 4) of one class that stay, in descending order of score."""
+    order = _descending(scores)
+    order = order[scores[order] >= attrs.score_threshold]
+    overlaps, gone, best = _overlaps(boxes[order]), np.zeros(len(order), bool), list[int]()
+    for index in range(len(order)):
+        if not gone[index] and len(best) < attrs.max_detections_per_class:
+            best.append(order[index])
+            gone |= overlaps(index) > attrs.iou_threshold
+    return np.array(best, np.int64)
+
+
+def _regular(attrs: Any, boxes: Any, scores: Any) -> Any:
+    batch, rows = len(boxes), attrs.max_detections
+    corners, classes, values = (np.zeros((batch, rows, *more), np.float32) for more in ((4,), (), ()))
+    counts = np.zeros(batch, np.int32)
+    for index in range(batch):
+        known = scores[index, :, scores.shape[2] - attrs.num_classes :].T  # what is before is no class
+        best = [_of_class(attrs, boxes[index], each) for each in known]
+        of = np.repeat(np.arange(len(best)), list(map(len, best)))
+        box = np.concatenate([np.zeros(0, np.int64), *best])
+        top = _descending(known[of, box])[:rows]
+        counts[index] = count = len(top)
+        corners[index, :count], classes[index, :count] = boxes[index, box[top]], of[top]
+        values[index, :count] = known[of, box][top]
+    return corners, classes, values, counts
+
+
+regular_non_max_suppression = define(
+    "vision.regular_non_max_suppression",
+    "boxes scores",
+    Field("max_detections_per_class", "int"),
+    Field("max_detections", "int"),
+    Field("num_classes", "int"),
+    Field("iou_threshold", "float"),
+    Field("score_threshold", "float"),
+    infer=_regular_type,
+    kernel=_regular,
+    kind=OpPattern.OPAQUE,
+    outputs=4,
+)
+"""The best boxes of all classes among those (N, boxes, 4) that stay in each class by its scores (N, boxes, classes):
+the boxes, their classes and scores, and how many there are.
+
+The last ``num_classes`` scores count; those before are of what is no class. The other rows of the results are 0.
+"""
+
+__all__ = ["all_class_non_max_suppression", "get_valid_counts", "non_max_suppression", "regular_non_max_suppression"]
