@@ -756,6 +756,15 @@ def sparse_dense(draw: Draw) -> Any:
     return [dense, *compressed(draw, rows, columns, dtype, block)], {"sparse_lhs": draw(st.booleans())}
 
 
+def sparse_conv2d(draw: Draw) -> Any:
+    layout, (batch, rows, channels) = any_of(draw, "NHWC", "NCHW"), draw(shapes(3, 3))
+    sizes, kernel, height = draw(shapes(2, 2, 1)), any_of(draw, (1, 1), (3, 3), (1, 3)), any_of(draw, 1, 2)
+    data = fill(draw, (batch, *sizes, channels) if layout == "NHWC" else (batch, channels, *sizes), "float32")
+    weight, *rest = compressed(draw, rows, channels * kernel[0] * kernel[1], "float32", (height, 1))
+    weight = weight[:, :, 0] if draw(st.booleans()) else weight
+    return [data, weight, *rest], {"layout": layout, "kernel_size": kernel}
+
+
 def sparse_square(draw: Draw) -> Any:
     size = draw(st.integers(0, 4))
     return compressed(draw, size, size, "float32"), {}
@@ -1211,6 +1220,7 @@ CASES: dict[str, Case] = {
     "random.threefry_split": lambda draw: ([random_key(draw)], {}),
     **dict.fromkeys(["random.normal", "random.uniform"], drawn_numbers),
     "random.multinomial": choices,
+    "nn.sparse_conv2d": sparse_conv2d,
     "nn.sparse_dense": sparse_dense,
     "nn.sparse_transpose": sparse_square,
     "nn.sparse_add": sparse_add,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eqsat import relay
-from eqsat.errors import ArgumentError, EvaluationError, OperatorError
+from eqsat.errors import ArgumentError, EvaluationError, OperatorError, TypeCheckError
 from eqsat.relay.infer import infer_type
 
 from .test_op_reference import RNG, close, computed, normal
@@ -154,6 +154,21 @@ def test_matrix_set_diag(align: str) -> None:
     assert np.array_equal(found, expected)
     single = computed(relay.matrix_set_diag, data, diagonals[:, 0])
     assert np.array_equal(single[:, range(3), range(3)], diagonals[:, 0])
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("side", [1, 3])
+def test_sparse_convolution(layout: str, side: int) -> None:
+    data, weight = normal(2, 3, 5, 4), normal(6, 3, side, side) * (RNG.uniform(size=(6, 3, side, side)) < 0.4)
+    expected = computed(relay.nn.conv2d, data, weight, padding=side // 2)
+    if layout == "NHWC":
+        data, weight, expected = (np.ascontiguousarray(np.moveaxis(each, 1, 3)) for each in (data, weight, expected))
+    parts = compressed(weight.reshape(6, -1), (2, 1))
+    for values in (parts[0], parts[0][:, :, 0]):
+        found = computed(relay.nn.sparse_conv2d, data, values, *parts[1:], layout=layout, kernel_size=(side, side))
+        close(found, expected)
+    with pytest.raises(TypeCheckError, match="the sides of the kernel must be odd, not"):
+        infer_type(relay.nn.sparse_conv2d(*map(relay.const, (data, *parts)), kernel_size=2))
 
 
 # ---- devices

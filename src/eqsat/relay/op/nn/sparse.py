@@ -8,14 +8,18 @@ and rows and columns count blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.errors import ArgumentError, EvaluationError, TypeCheckError
 from eqsat.relay.dims import add_dims, multiply_dims
 from eqsat.relay.op.index import bounded
+from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.matrix import multiply_matrices
+from eqsat.relay.op.nn.window import per_axis
 from eqsat.relay.op.op import Field, OpPattern, define, tensor_of
 from eqsat.relay.op.types import check_dtype, ranked, size, tensor, unify
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
@@ -85,6 +89,54 @@ def sparse_dense(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> A
     return _sparse_dense(dense_mat, *_parts(sparse_mat), sparse_lhs)
 
 
+def _convolution_type(attrs: Any, args: Sequence[Type]) -> TensorType:
+    """Of the size of the data, with as many channels as the matrix has rows."""
+    data, matrix = ranked(args[0], 4, "data"), tensor(args[1])
+    ranked(args[2], 1, "indices")
+    if len(matrix.shape) not in (2, 3):
+        raise TypeCheckError("the weight of a sparse convolution must be of blocks: 2 or 3 dimensions")
+    if not all(side % 2 for side in attrs.kernel_size):
+        raise TypeCheckError(f"the sides of the kernel must be odd, not {attrs.kernel_size}")
+    check_dtype(data, matrix)
+    channels = multiply_dims(add_dims(ranked(args[3], 1, "indptr").shape[0], -1), matrix.shape[1])
+    batch, *sizes = _pixels(attrs, data)
+    return TensorType(layout_change("NCHW", attrs.layout).shape((batch, channels, *sizes)), data.dtype)
+
+
+def _pixels(attrs: Any, data: TensorType) -> list[Dim]:
+    batch, _, *sizes = layout_change(attrs.layout, "NCHW").shape(data.shape)
+    return [batch, *sizes]
+
+
+def _convolution(attrs: Any, data: Any, weight: Any, indices: Any, indptr: Any) -> Any:
+    images = layout_change(attrs.layout, "NCHW")(data)
+    pads = [(side // 2, side // 2) for side in attrs.kernel_size]
+    padded = np.pad(images, [(0, 0), (0, 0), *pads])
+    windows = sliding_window_view(padded, attrs.kernel_size, axis=(2, 3)).transpose(
+        (0, 2, 3, 1, 4, 5) if attrs.layout == "NCHW" else (0, 2, 3, 4, 5, 1)
+    )  # the columns of the matrix are in the order in which the layout has channels and places of the kernel
+    rows = windows.reshape(prod(windows.shape[:3]), prod(windows.shape[3:]))
+    matrix = _as_dense(weight if weight.ndim == 3 else weight[:, :, None], indices, indptr, rows.shape[1])
+    result = multiply_matrices(rows, matrix.T, data.dtype).reshape(*windows.shape[:3], len(matrix))
+    return layout_change("NHWC", attrs.layout)(result)
+
+
+sparse_conv2d = define(
+    "nn.sparse_conv2d",
+    "data weight_data weight_indices weight_indptr",
+    Field("layout", "str", "NHWC", choices=("NHWC", "NCHW")),
+    Field("kernel_size", "ints", (1, 1), per_axis(2)),
+    infer=_convolution_type,
+    kernel=_convolution,
+    kind=OpPattern.OUT_ELEMWISE_FUSABLE,
+    flops=lambda attrs, args, ty: 2 * size(args[1]) * size(TensorType(_pixels(attrs, tensor(args[0])))),
+)
+"""A convolution by a matrix (O, H * W * I) in BSR, or (O, I * H * W) for data ``NCHW``; the result is of the same size.
+
+Blocks of one column may be given without their last dimension.
+"""
+
+
 def _transpose_type(attrs: Any, args: Sequence[Type]) -> Type:
     _compressed(args)
     return TupleType([tensor(ty) for ty in args])
@@ -135,4 +187,4 @@ def sparse_add(dense_mat: Any, sparse_mat: Any) -> Any:
     return _sparse_add(dense_mat, *_parts(sparse_mat))
 
 
-__all__ = ["sparse_add", "sparse_dense", "sparse_transpose"]
+__all__ = ["sparse_add", "sparse_conv2d", "sparse_dense", "sparse_transpose"]
