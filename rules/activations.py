@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from eqsat.egraph.author import (
     attrs_of,
     compute,
@@ -30,7 +28,18 @@ from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.types import floats, is_float, is_scalar, is_short_float, keeps_floats, rank_of
-from eqsat.rules.values import Filled, attribute, filled, finite_number, half, one, only_number, scales_safely, three
+from eqsat.rules.values import (
+    Filled,
+    attribute,
+    filled,
+    finite_number,
+    half,
+    one,
+    only_number,
+    scalar,
+    scales_safely,
+    three,
+)
 
 x, y, u = variables("x y u")
 a, b, c = constants("a b c")
@@ -320,18 +329,25 @@ def is_scale(factor: Array) -> bool:
     return factor.size == 1 and scales_safely(factor) and not Filled(1.0)(factor)
 
 
+# what a weight scales; elsewhere the scale would only move
+weighted = is_op("nn.bias_add")(u, b) | is_op("nn.dense")(u, b) | is_op("nn.matmul")(u, b) | is_op("nn.conv2d")(u, b)
+
+
 def outward(name: str, inside: Callable[[DFPattern], DFPattern], gate: Callable[[DFPattern], DFPattern]) -> Rewrite:
-    """x inside(x c) = gate(x c) / c, of a gate that no scale leaves again, or weights would take it in for ever"""
-    argument = x * c
-    whole = x * inside(argument)
+    """x inside(x c) = gate(x c) / c, where a weight makes x.
+
+    No scale leaves the gate again, or weights would take it in for ever.
+    """
+    argument = weighted * c
+    whole = weighted * inside(argument)
     return rewrite(
         f"scale-of-{name}-outward",
         whole,
-        gate(argument) * compute(np.reciprocal, value_of(c)),
+        gate(argument) * (scalar(1, c) / c),
         when(is_scale, value_of(c)),
-        keeps_floats(whole, x),
-        *beside(c),
-        distinct(argument, x),
+        keeps_floats(whole, weighted),
+        when(is_number_beside, type_of(c), type_of(weighted)),
+        distinct(argument, weighted),
         soundness=ROUNDING,
     )
 

@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from eqsat.egraph.action import Action, Fail, Refuse
+from eqsat.egraph.bases import AFFINE
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
@@ -22,6 +23,7 @@ from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Dependencies, Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Rewrite
+from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.variadic import expanded
 from eqsat.relay.dataflow_pattern import DFPattern
 
@@ -168,8 +170,20 @@ class RewriteCompiler(RuleRunner):
             yield f"(varies {query.classes[pattern]})"
         for base in rule.bases:
             self.egraph.ask_bases()
-            yield f"(= lowest (level {query.classes[base.pattern]}))"
-            yield from (f"(= lowest (origin {each}))" for each in _inside(rule, query))
+            variable = query.classes[base.pattern]
+            yield f"(= lowest (level {variable}))"
+            yield from (f"(= lowest (origin {each}))" for each in self._forms(rule, query, variable))
+
+    def _forms(self, rule: Rewrite, query: Query, base: str) -> list[str]:
+        """The variables of the classes below the roots that come from ``base`` by sums and products."""
+        symbols = self.egraph.vocabulary.symbols
+        by_class = [(query.classes[pattern], node) for pattern, node in query.nodes.items()]
+        affine = [(each, node.children) for each, node in by_class if _is_affine(symbols[node.symbol])]
+        found = [base]
+        for form in found:
+            found += [each for each, children in affine if form in children and each not in found]
+        inside = _inside(rule, query)
+        return [each for each in found if each in inside]
 
         for each in rule.numbers:
             self.egraph.ask_numbers()
@@ -195,6 +209,10 @@ class RewriteCompiler(RuleRunner):
         """Have the types of what is made found, where they are not known from what it equals."""
         for made in action.untyped.values():
             find_types(self.egraph, len(made.children))
+
+
+def _is_affine(symbol: Symbol) -> bool:
+    return symbol.op is not None and symbol.op.name in AFFINE
 
 
 def _inside(rule: Rewrite, query: Query) -> list[str]:
