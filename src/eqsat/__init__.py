@@ -1,7 +1,7 @@
 """eqsat: equality saturation for tensor-compiler graphs, with Relay's pattern language."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eqsat import _ffi as _ffi
 from eqsat import error, frontend, ir, nd, parser, relay, runtime, support, target, tir, transform
@@ -17,16 +17,20 @@ from eqsat.pipeline.options import Options
 from eqsat.pipeline.saturate import Saturation, saturate
 from eqsat.registry import get_global_func, register_func
 from eqsat.relay import IRModule
-from eqsat.spellings.walk import Variant, variants
+
+if TYPE_CHECKING:
+    from eqsat.spellings.walk import Variant, variants
 
 TVMError = EqsatError
 """The name that programs written for TVM catch."""
 
 
 def __getattr__(name: str) -> Any:
-    """Packages that are loaded on first use: ``eqsat.onnx`` needs an extra, and all the rules take a while."""
+    """What is loaded on first use: ``eqsat.onnx`` needs an extra, and all the rules take a while."""
     if name in ("extraction", "onnx", "rules"):
         return import_module(f"eqsat.{name}")
+    if name in ("Variant", "variants"):
+        return getattr(import_module("eqsat.spellings.walk"), name)
     raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
 
 
