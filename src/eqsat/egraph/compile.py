@@ -173,6 +173,10 @@ class RewriteCompiler(RuleRunner):
             variable = query.classes[base.pattern]
             yield f"(= lowest (level {variable}))"
             yield from (f"(= lowest (origin {each}))" for each in self._forms(rule, query, variable))
+        for each in rule.numbers:
+            self.egraph.ask_numbers()
+            variable = query.classes[each.pattern]
+            yield f"(= num_{variable} (num {variable})) (>= num_{variable} {each.level})"
 
     def _forms(self, rule: Rewrite, query: Query, base: str) -> list[str]:
         """The variables of the classes below the roots that come from ``base`` by sums and products."""
@@ -184,11 +188,6 @@ class RewriteCompiler(RuleRunner):
             found += [each for each, children in affine if form in children and each not in found]
         inside = _inside(rule, query)
         return [each for each in found if each in inside]
-
-        for each in rule.numbers:
-            self.egraph.ask_numbers()
-            variable = query.classes[each.pattern]
-            yield f"(= num_{variable} (num {variable})) (>= num_{variable} {each.level})"
 
     def _hiding(self, rule: Rewrite, query: Query) -> tuple[str, str]:
         """The actions that hide what a rule contracts, and the premises that nothing else uses what it has inside."""

@@ -263,7 +263,8 @@ def _single(rule: Rule) -> list[Rewrite | PythonRule]:
     """The rule, or its equations that say what one place equals whatever is at others."""
     if isinstance(rule, PythonRule):
         return [rule]
-    if not isinstance(rule, Rewrite) or any(ref.kind == "uses" for ref in refs_of(rule)):
+    asks_e_graph = isinstance(rule, Rewrite) and (rule.numbers or any(ref.kind == "uses" for ref in refs_of(rule)))
+    if not isinstance(rule, Rewrite) or asks_e_graph:
         return []
     if len(rule.lhs) == 1:
         return [rule]
