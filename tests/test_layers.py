@@ -11,7 +11,7 @@ from pathlib import Path
 import eqsat
 
 LAYERS = [
-    ["eqsat.collector", "eqsat.errors", "eqsat.files", "eqsat.nd", "eqsat.registry", "eqsat.support"],
+    ["eqsat.collector", "eqsat.contrib", "eqsat.errors", "eqsat.files", "eqsat.nd", "eqsat.registry", "eqsat.support"],
     ["eqsat._ffi", "eqsat.runtime", "eqsat.target"],
     ["eqsat.relay"],
     ["eqsat.relay.dataflow_pattern"],
@@ -21,7 +21,7 @@ LAYERS = [
     ["eqsat.extraction"],
     ["eqsat.rules"],
     ["eqsat.composites", "eqsat.layers", "eqsat.orders", "eqsat.pipeline", "eqsat.spellings"],
-    ["eqsat.error", "eqsat.ir", "eqsat.parser", "eqsat.tir", "eqsat.transform"],
+    ["eqsat.error", "eqsat.ir", "eqsat.parser", "eqsat.te", "eqsat.tir", "eqsat.transform"],
     ["eqsat.frontend", "eqsat.onnx"],
     ["eqsat.cli", "eqsat.report_page"],
 ]

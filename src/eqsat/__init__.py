@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from eqsat import _ffi as _ffi
-from eqsat import error, frontend, ir, nd, parser, relay, runtime, support, target, tir, transform
+from eqsat import contrib, error, frontend, ir, nd, parser, relay, runtime, support, target, te, tir, transform
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
 from eqsat.errors import EqsatError
@@ -47,6 +47,7 @@ __all__ = [
     "Variant",
     "compare_orders",
     "composite_rules",
+    "contrib",
     "cpu",
     "device",
     "error",
@@ -64,6 +65,7 @@ __all__ = [
     "saturate",
     "support",
     "target",
+    "te",
     "tir",
     "transform",
     "variants",

@@ -63,7 +63,7 @@ def @map[A, B](%f: fn (A) -> B, %xs1: List[A]) -> List[B] {
       Cons(%1, %2)
     },
     Nil => {
-      Nil()
+      Nil
     },
   }
 }
@@ -109,6 +109,14 @@ class TestText:
         assert again.astext() == typed.astext()
         assert "Cons(%h: A /* ty=A */, %t1: List[A] /* ty=List[A] */) =>" in str(typed)
 
+    def test_a_constructor_without_fields_is_called_unless_fn_is_before_it(self) -> None:
+        mod = relay.parse(f"{PROGRAM}def @main() {{ (Nil, Nil(), Cons(1, Nil), fn Nil, (Nil)) }}")
+        fields = mod["main"].body.fields
+        nil = mod.get_type("List")[2]
+        assert [getattr(field, "op", field) for field in fields] == [nil, nil, mod.get_type("List")[1], nil, nil]
+        assert fields[3].same_as(nil)
+        assert_structural_equal(relay.parse(mod.astext()), mod)
+
     @settings(max_examples=50, deadline=None)
     @given(modules_with_matches())
     def test_print_then_parse_gives_back_every_module(self, module: eqsat.IRModule) -> None:
@@ -121,6 +129,10 @@ class TestText:
         expr = relay.parse_expr(text)
         assert [type(arg) for arg in expr.args] == [relay.Match, relay.Match]
         assert_structural_equal(relay.parse_expr(str(expr)), expr, map_free_vars=True)
+
+    def test_a_variable_is_matched_with_or_without_parentheses(self) -> None:
+        with_them, without = (relay.parse_expr(f"free_var %x; match {data} {{ _ => 1 }}") for data in ("(%x)", "%x"))
+        assert_structural_equal(with_them, without, map_free_vars=True)
 
     def test_names_of_clauses_end_with_them(self) -> None:
         with pytest.raises(eqsat.EqsatError, match="%y is not defined"):

@@ -22,3 +22,9 @@ def test_what_is_expanded_to_a_constant_shape() -> None:
 def test_what_would_be_large_is_kept() -> None:
     large = expanded(1 << 20, 1 << 20)
     assert fold_constants(large) is large
+
+
+def test_constants_of_an_expression_without_its_module() -> None:
+    x = relay.var("x", shape=(2,))
+    folded = relay.transform.FoldConstantExpr(x + (relay.const(1.0) + relay.const(2.0)), relay.IRModule())
+    assert float(folded.args[1].data.numpy()) == 3

@@ -6,7 +6,7 @@ import pytest
 
 from eqsat import relay
 from eqsat.errors import TypeCheckError
-from eqsat.ir import structural_equal
+from eqsat.ir import assert_structural_equal, structural_equal
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.infer import infer_type
 from eqsat.relay.ty import Any
@@ -174,3 +174,40 @@ class TestOneNode:
         inner = relay.nn.relu(relay.var("untyped"))
         inner._checked_type = relay.TensorType((2, 3))
         assert str(relay.transform.InferTypeLocal(relay.transpose(inner))) == "Tensor[(3, 2), float32]"
+
+
+def test_unknown_annotations_say_nothing() -> None:
+    x = relay.Var("x", relay.IncompleteType())
+    let = relay.Let(x, relay.const(1), x + x)
+    assert str(infer_type(let).var.type_annotation) == "int32"
+    called = relay.Call(relay.Function([x], x), [relay.const(True)])
+    assert str(infer_type(called).checked_type) == "bool"
+    assert_structural_equal(relay.parse_expr("let %_ : _ = (); ()"), relay.parse_expr("let %_ = (); ()"))
+
+
+class TestFunctionTypes:
+    a, b, c = map(relay.TypeVar, "abc")
+    list_of = relay.GlobalTypeVar("List")
+
+    def test_are_equal_whatever_their_variables(self) -> None:
+        types = [relay.FuncType([var, self.list_of(var)], relay.TupleType([var]), [var]) for var in (self.a, self.b)]
+        assert types[0] == types[1]
+        assert hash(types[0]) == hash(types[1])
+
+    def test_differ_in_free_variables_and_in_the_places_of_bound_ones(self) -> None:
+        a, b, c = self.a, self.b, self.c
+        assert relay.FuncType([a], a) != relay.FuncType([b], b)
+        assert relay.FuncType([a, c], a, [a]) != relay.FuncType([a, b], a, [a])
+        assert relay.FuncType([a, b], a, [a, b]) != relay.FuncType([a, b], b, [a, b])
+        assert relay.FuncType([a], a, [a]) != relay.FuncType([a], a, [a, b])
+
+    def test_within_function_types(self) -> None:
+        def nested(outer: relay.TypeVar, inner: relay.TypeVar, *fields: relay.TypeVar) -> relay.FuncType:
+            return relay.FuncType([outer], relay.FuncType(fields, inner, [inner]), [outer])
+
+        a, b, c = self.a, self.b, self.c
+        assert nested(a, b, a, b) == nested(b, c, b, c) == nested(b, a, b, a)
+        assert nested(a, b, a, b) != nested(a, b, b, a)
+
+    def test_uint1_is_bool(self) -> None:
+        assert relay.TensorType((2,), "uint1") == relay.TensorType((2,), "bool")

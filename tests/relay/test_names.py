@@ -13,8 +13,8 @@ from eqsat.relay.op import dyn, image, nn, qnn, random, vision
 
 PACKAGES = {
     "adt", "analysis", "annotation", "build_module", "dataflow_pattern", "expr", "expr_functor", "frontend", "function",
-    "image", "interpreter", "loops", "nn", "op", "qnn", "random", "scope_builder", "testing", "transform", "ty",
-    "vision",
+    "image", "interpreter", "loops", "nn", "op", "prelude", "qnn", "random", "scope_builder", "testing", "transform",
+    "ty", "vision",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import eqsat
 from eqsat import relay
+from eqsat.errors import ArgumentError, FileError
 from eqsat.ir import assert_structural_equal
 from eqsat.relay import testing, transform
 from eqsat.relay.testing.temp_op_attr import TempOpAttr
@@ -275,3 +277,40 @@ def test_calls_of_operators_are_counted_in_all_functions() -> None:
     def @main(%x: float32) { let %f = fn (%y: float32) { negative(%y) }; add(%f(%x), @other(%x)) }
     """)
     assert relay.analysis.list_op_freqs(module) == {"add": 2, "negative": 1}
+
+
+def test_support_levels_and_their_default() -> None:
+    levels = {name: relay.op.get(name).support_level for name in ("add", "abs", "nn.conv2d", "nn.swish")}
+    assert levels == {"add": 1, "abs": 3, "nn.conv2d": 2, "nn.swish": 10}
+
+
+def test_adding_to_a_module_by_the_private_name() -> None:
+    mod = relay.IRModule()
+    function = relay.Function([], relay.const(1))
+    mod._add("main", function)
+    mod._add("main", function, update=True)
+    with pytest.raises(ArgumentError, match="the module has main already"):
+        mod._add("main", function, False)
+
+
+def test_symbolic_dimensions_of_te() -> None:
+    n = eqsat.te.var("n")
+    assert relay.TensorType((n, 2)) == relay.TensorType((eqsat.tir.Var("n"), 2))
+
+
+def test_download_keeps_what_it_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "given.txt"
+    source.write_text("first")
+    monkeypatch.setenv("TEST_DATA_ROOT_PATH", str(tmp_path / "kept"))
+    fetched = eqsat.contrib.download.download_testdata(source.as_uri(), "file.txt", module=["data", "texts"])
+    assert fetched == str(tmp_path / "kept" / "data" / "texts" / "file.txt")
+    source.write_text("second")
+    assert (
+        Path(eqsat.contrib.download.download_testdata(source.as_uri(), "file.txt", ["data", "texts"])).read_text()
+        == "first"
+    )
+    eqsat.contrib.download.download(source.as_uri(), fetched, overwrite=True)
+    assert Path(fetched).read_text() == "second"
+    with pytest.raises(FileError, match="cannot be fetched"):
+        eqsat.contrib.download.download((tmp_path / "none").as_uri(), tmp_path / "other")
+    assert not (tmp_path / "other").exists()

@@ -195,7 +195,7 @@ class TestRefusals:
             ("match (1) { Nil => 2 }", 1, 13, "Nil is no constructor; known are []"),
             ("match (1) { 3 => 2 }", 1, 13, "expected a pattern: _, %name, a constructor or a tuple of patterns"),
             ("match (1) { _ -> 2 }", 1, 15, "expected '=>', found '->'"),
-            ("match 1 { _ => 2 }", 1, 7, "expected '(', found '1'"),
+            ("match { _ => 2 }", 1, 7, "expected '(', found '{'"),
             ("fn [A](%x: B) { %x }", 1, 12, "expected a type such as float32"),
             ("fn [1](%x: B) { %x }", 1, 5, "expected the name of a type parameter"),
             ("fn (a=1, %x) { %x }", 1, 10, "expected an attribute: key=value, found %x"),

@@ -14,6 +14,7 @@ from eqsat.relay import (
     interpreter,
     loops,
     op,
+    prelude,
     scope_builder,
     testing,
     transform,
@@ -53,6 +54,7 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.op import *  # noqa: F403 - relay.add is relay.op.add
 from eqsat.relay.op.contrib import cmsisnn, dnnl, tensorrt  # noqa: F401 - registers passes and pattern tables
 from eqsat.relay.parser import Span, fromtext, parse, parse_expr
+from eqsat.relay.prelude import Prelude
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.scope_builder import ScopeBuilder
 from eqsat.relay.ty import (
@@ -74,11 +76,12 @@ from eqsat.relay.viz import viz
 __all__ = [
     "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
     "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "Let", "Match", "Op",
-    "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate", "RefRead",
-    "RefType", "RefWrite", "ScopeBuilder", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper",
-    "Type", "TypeCall", "TypeData", "TypeVar", "Var", "adt", "analysis", "bind", "build_module", "const",
-    "create_executor", "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "interpreter",
-    "loops", "op", "parse", "parse_expr", "scalar_type", "scope_builder", "testing", "transform", "ty", "var", "viz",
+    "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "Prelude", "RefCreate",
+    "RefRead", "RefType", "RefWrite", "ScopeBuilder", "Span", "TensorType", "Tuple", "TupleGetItem", "TupleType",
+    "TupleWrapper", "Type", "TypeCall", "TypeData", "TypeVar", "Var", "adt", "analysis", "bind", "build_module",
+    "const", "create_executor", "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function",
+    "interpreter", "loops", "op", "parse", "parse_expr", "prelude", "scalar_type", "scope_builder", "testing",
+    "transform", "ty", "var", "viz",
 ]  # fmt: skip
 # ``from eqsat.relay import *`` leaves Python's own ``abs``, ``max`` and so on as they are
 __all__ += sorted(set(op.__all__) - set(dir(builtins)))

@@ -97,13 +97,13 @@ class Layout:
 
     def _use(self, node: Expr, block: Block, last: bool = False) -> None:
         place = self.place.get(node)
-        self.place[node] = block if place is None else _common(place, block)
+        self.place[node] = block if place is None else common_block(place, block)
         self._uses[node] = self._uses.get(node, 0) + 1
         if last:
             self._last.add(node)
 
 
-def _common(left: Block, right: Block) -> Block:
+def common_block(left: Block, right: Block) -> Block:
     """Return the innermost block around both."""
     if left.depth < right.depth:
         left, right = right, left

@@ -236,12 +236,12 @@ class Op(Expr):
 
     :func:`eqsat.relay.op.op.define` fills the registry and explains the attributes that it sets. ``tuples`` names the
     arguments that are tuples of tensors, ``own_tuples`` those of which each call has its own; ``attr_map`` holds
-    Relay's operator attributes, such as ``TOpPattern``.
+    Relay's operator attributes, such as ``TOpPattern``; ``support_level`` is TVM's, which sorts its documentation.
     """
 
     __slots__ = (
         "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "outputs", "own_tuples",
-        "refine", "traits", "tuples",
+        "refine", "support_level", "traits", "tuples",
     )  # fmt: skip
     kind = "operator"
 
@@ -261,6 +261,7 @@ class Op(Expr):
         self.kernel: Callable[..., Any] | None = None
         self.flops: Callable[..., float] | None = None
         self.outputs: int | Callable[[Attrs], int | None] = 1
+        self.support_level = 10
         self.traits = Trait.NONE
         self.tuples: tuple[str, ...] = ()
         self.own_tuples: tuple[str, ...] = ()
@@ -346,7 +347,8 @@ class Op(Expr):
         self.infer = infer
 
     def set_support_level(self, level: int) -> None:
-        """Do nothing: TVM sorts its documentation by this level."""
+        """Set the level by which TVM's documentation sorts operators."""
+        self.support_level = level
 
     def set_attrs_type_key(self, key: str) -> None:
         """Do nothing: calls of an operator that declares no attributes may have any."""
@@ -393,6 +395,8 @@ class Call(Expr):
         self.op = op
         self.args = tuple(args)
         _require_exprs(self, self.args)
+        if not isinstance(op, Expr):
+            _require_exprs(self, (op,))
         self._checked_type = None  # not by _init: calls are made by the hundred thousand
         self._children = (op, *self.args)
         self.span = span

@@ -91,12 +91,11 @@ class Inferencer:
 
     def _solve(self, nodes: Sequence[Expr]) -> None:
         """Find the types of nodes that depend on each other."""
-        declared = self.var_types.get
         left = Solver(
             self.types,
             self._type_of,
             self._note,
-            declared=lambda var: declared(var) or var.type_annotation,
+            declared=self._declared,
             function=lambda var: self.module[var],
             name=_callee_text,
         ).run(nodes)
@@ -172,7 +171,12 @@ class Inferencer:
         return UNKNOWN
 
     def _var(self, node: Var) -> Type | None:
-        return self.types.get(node) or self.var_types.get(node) or node.type_annotation
+        return self.types.get(node) or self._declared(node)
+
+    def _declared(self, variable: Var) -> Type | None:
+        """Return the type that a variable is declared to have; ``_`` says as much as no annotation."""
+        annotation = variable.type_annotation
+        return self.var_types.get(variable) or (None if type(annotation) is IncompleteType else annotation)
 
     def _global_var(self, node: GlobalVar) -> Type | None:
         if node.name_hint not in self.module:

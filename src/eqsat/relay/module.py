@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, overload
 
 from eqsat.errors import ArgumentError
+from eqsat.registry import get_global_func
 from eqsat.relay.adt import Constructor, TypeData
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
@@ -108,6 +109,16 @@ class IRModule(Printable):
         """Set the function of a global variable."""
         self[name] = function
 
+    def _add(self, var: str | GlobalVar | GlobalTypeVar, val: Function | TypeData, update: bool = True) -> None:
+        """Set a function or type, as TVM's method of this name does.
+
+        Raises:
+            ArgumentError: There is one of that name, and ``update`` is false.
+        """
+        if not update and var in self:
+            raise ArgumentError(f"the module has {var!s} already; pass update=True to replace it")
+        self[var] = val
+
     def __setitem__(self, name: str | GlobalVar | GlobalTypeVar, function: Function | TypeData) -> None:
         if isinstance(name, GlobalTypeVar):
             if not isinstance(function, TypeData) or function.header != name:
@@ -132,6 +143,33 @@ class IRModule(Printable):
         functions = other.functions if isinstance(other, IRModule) else other
         for name, function in functions.items():
             self[name] = function
+
+    def extend(self, library: IRModule) -> None:
+        """Add the functions and types of ``library`` that the module has not; functions of the same names stay.
+
+        Raises:
+            ArgumentError: The module has another type of the same name.
+        """
+        for header, definition in library._types.items():
+            if self._types.setdefault(header, definition) is not definition:
+                raise ArgumentError(f"the module has a type {header} of its own; rename it to add the library's")
+        for name, function in library.functions.items():
+            if name not in self:
+                self[name] = function
+
+    def import_from_std(self, file_to_import: str) -> IRModule:
+        """Add the definitions of a file of the standard library: lists and more are in ``"prelude.rly"``.
+
+        Returns:
+            The module with its types inferred.
+
+        Raises:
+            ArgumentError: There is no such file, or the module defines one of its types in another way.
+        """
+        read = get_global_func("ir.Module_ImportFromStd")
+        assert read is not None
+        typed: IRModule = read(self, file_to_import)
+        return typed
 
     def same_as(self, other: object) -> bool:
         """Whether ``other`` is this very module."""

@@ -208,7 +208,11 @@ class _Printer:
         yield from self._children((call.op, *call.args))
         inside = [self._use(arg) for arg in call.args]
         inside += self._attributes(call)
-        self.text[call] = f"{self._use(call.op)}({', '.join(inside)})"
+        if type(call.op) is not Constructor:
+            self.text[call] = f"{self._use(call.op)}({', '.join(inside)})"
+        else:
+            name = call.op.name_hint
+            self.text[call] = f"{name}({', '.join(inside)})" if inside or call.op.inputs else name
 
     def _attributes(self, call: Call) -> list[str]:
         """Return the text of a call's attributes, which is made once for all calls that have the same."""
@@ -324,7 +328,7 @@ _NAMED = frozenset({Constructor, GlobalVar, Op})
 
 _LEAVES: dict[type[Expr], Callable[[_Printer, Any], str]] = {
     Constant: _Printer._constant,
-    Constructor: lambda printer, node: node.name_hint,
+    Constructor: lambda printer, node: node.name_hint if node.inputs else f"fn {node.name_hint}",
     GlobalVar: lambda printer, node: f"@{name_text(node.name_hint)}",
     Op: lambda printer, node: node.name,
     Var: _Printer._var,

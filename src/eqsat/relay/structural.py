@@ -22,7 +22,7 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Id, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.generics import type_parts
 from eqsat.relay.module import IRModule
-from eqsat.relay.ty import FuncType, RefType, TensorType, TupleType, Type, TypeCall
+from eqsat.relay.ty import FuncType, IncompleteType, RefType, TensorType, TupleType, Type, TypeCall
 from eqsat.relay.visitor import post_order
 
 FLOAT_TOLERANCE = 1e-9
@@ -180,7 +180,9 @@ def _fields(node: Expr) -> tuple[tuple[str, object], ...]:
         numbers = (("parameters", len(node.params)), ("type parameters", len(node.type_params)))
         return (*numbers, ("result type", node.ret_type), ("attributes", node.attrs))
     if isinstance(node, Var):
-        return (("type", node.type_annotation), ("device", node.virtual_device_))
+        unknown = type(node.type_annotation) is IncompleteType  # which says as much as no annotation
+        declared = None if unknown else node.type_annotation
+        return (("type", declared), ("device", node.virtual_device_))
     return (("value", node.data if isinstance(node, Constant) else node.payload),)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Never, TypeAlias, TypeGuard
+from typing import NamedTuple, Never, TypeAlias, TypeGuard
 
 Terms: TypeAlias = dict[tuple[str, ...], int]
 """A sum of products of names: how often each product is in it."""
@@ -102,14 +102,14 @@ class TensorType(Type):
 
     Args:
         shape: the dimensions, ints or :class:`Any`; ``()`` is a scalar.
-        dtype: element type by NumPy's name, ``"bool"`` and ``"bfloat16"`` included.
+        dtype: element type by NumPy's name, ``"bool"`` (``"uint1"`` to TVM) and ``"bfloat16"`` included.
     """
 
     __slots__ = ("dtype", "shape")
 
     def __init__(self, shape: Sequence[Dim], dtype: str = "float32"):
         self.shape: tuple[Dim, ...] = tuple([plain_int(dim) if type(dim) is int else dim for dim in shape])
-        self.dtype = str(dtype)
+        self.dtype = "bool" if dtype == "uint1" else str(dtype)
         self._seal(self.shape, self.dtype)
 
     @property
@@ -184,6 +184,8 @@ class TypeCall(Type):
 class FuncType(Type):
     """A function from ``arg_types`` to ``ret_type``, for any types in the place of ``type_params``.
 
+    Two such types are equal if they differ in nothing but the variables that their ``type_params`` are.
+
     TVM's argument of constraints may be given, empty: there is no kind of them.
     """
 
@@ -199,11 +201,43 @@ class FuncType(Type):
         self.arg_types = tuple(arg_types)
         self.ret_type = ret_type
         self.type_params = tuple(type_params)
-        self._seal(self.arg_types, ret_type, self.type_params)
+        content: object = (self.arg_types, ret_type)
+        if self.type_params:
+            level = 1 + max((place.level for place in _places(content)), default=-1)
+            content = _with_places(content, {param: _Place(level, at) for at, param in enumerate(self.type_params)})
+        self._seal(len(self.type_params), content)
 
     def __str__(self) -> str:
         generic = f"{type_params_text(self.type_params)} " if self.type_params else ""
         return f"fn {generic}({', '.join(map(str, self.arg_types))}) -> {self.ret_type}"
+
+
+class _Place(NamedTuple):
+    """What stands for a type parameter in what is compared: its place among those of a function type.
+
+    ``level`` tells function types within function types apart.
+    """
+
+    level: int
+    at: int
+
+
+def _with_places(key: object, places: Mapping[TypeVar, _Place]) -> object:
+    """Return a type's key with places for type variables."""
+    if isinstance(key, TypeVar):
+        return places.get(key, key)
+    if isinstance(key, Type):
+        return type(key), _with_places(key._key, places)
+    return tuple([_with_places(part, places) for part in key]) if type(key) is tuple else key
+
+
+def _places(key: object) -> Iterator[_Place]:
+    """List the places in a type's key."""
+    if isinstance(key, _Place):
+        yield key
+    elif isinstance(key, (Type, tuple)):
+        for part in key._key if isinstance(key, Type) else key:
+            yield from _places(part)
 
 
 class RefType(Type):

@@ -126,6 +126,12 @@ class TestBadInput:
         with pytest.raises(ArgumentError, match=r"InferType takes an IRModule.*IRModule\.from_expr"):
             transform.InferType()(var("x", 2))
 
+    def test_a_module_pass_is_of_its_class_and_tells_of_itself(self):
+        made = transform.module_pass(lambda mod, context: mod, opt_level=2, name="made", required=["InferType"])
+        assert isinstance(made, eqsat.transform.ModulePass)
+        told = "pass name: made, opt_level: 2, required passes: [InferType]"
+        assert str(made.info) == f"The meta data of the pass - {told}"
+
     def test_a_module_pass_gives_a_module(self):
         forgetful = transform.module_pass(lambda mod, context: None, opt_level=0, name="forgetful")
         with pytest.raises(PassError, match="forgetful gave None"):

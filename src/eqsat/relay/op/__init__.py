@@ -48,6 +48,8 @@ from eqsat.relay.op.sparse import *  # noqa: F403
 from eqsat.relay.op.tensor import *  # noqa: F403
 from eqsat.relay.op.transform import *  # noqa: F403
 
+from eqsat.relay.op import levels as levels  # isort: skip - after all operators are defined
+
 __all__ = ["annotation", "image", "nn", "qnn", "random", "vision"]
 _MODULES = (
     algorithm, create, devices, fixed_point, index, order, rearrange, reduce, scatter, signal, sparse, tensor,

@@ -1,8 +1,9 @@
 """Reading the text form: the grammar is Relay's, forms 0.0.4 and 0.0.5.
 
 Beyond it: names in quotes (``%"conv.weight"``, ``@"a b"``, ``"key"=1``), escapes in strings, ``%x: ref(T)``,
-named dimensions ``?n``, attributes with a dotted name in any place, and ``attrs_type_key=None`` for a call of an
-operator without attributes. A match may stand wherever an expression may. Not read: virtual devices.
+named dimensions ``?n``, attributes with a dotted name in any place, ``attrs_type_key=None`` for a call of an operator
+without attributes, and ``fn Nil`` for a constructor without fields that is not called, since ``Nil`` is ``Nil()``. A
+match may stand wherever an expression may. Not read: virtual devices.
 """
 
 from __future__ import annotations

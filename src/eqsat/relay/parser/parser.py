@@ -246,7 +246,7 @@ class Parser(Reader):
     def _call(self) -> Step:
         """Read an atom and what is applied to it."""
         start = self.at
-        node = self._leaf()
+        leaf = node = self._leaf()
         if node is None:
             node = yield self._compound()
         while True:
@@ -257,6 +257,8 @@ class Parser(Reader):
                 node = self.spanned(TupleGetItem(node, int(index)), start)
             elif self.accept("("):
                 node = yield self._application(node, start)
+            elif node is leaf and type(node) is Constructor and not node.inputs:
+                return self.spanned(Call(node, ()), start)  # Nil is Nil()
             else:
                 return node
 
@@ -338,8 +340,10 @@ class Parser(Reader):
     def _match(self, start: int) -> Step:
         complete = not (self.kinds[self.at] == "unknown" and self.values[self.at] == "?")
         self.at += not complete
-        self.expect("(")
-        data = yield self._parenthesised(self.at - 1)
+        data = self._leaf()  # match %x is match (%x)
+        if data is None:
+            self.expect("(")
+            data = yield self._parenthesised(self.at - 1)
         self.expect("{")
         clauses: list[Clause] = []
         while not self.accept("}"):
@@ -361,6 +365,14 @@ class Parser(Reader):
             children.append((yield self._block()))
         self.expect(")")
         return self.spanned(node(*children), start)
+
+    def _function_value(self, start: int) -> Step:
+        """Read the rest of ``fn (...) {...}``, or of ``fn Nil``: a constructor without fields that is not called."""
+        name = self.values[self.at] if self.kinds[self.at] == "name" else None
+        if name in self.constructors:
+            self.at += 1
+            return self.constructors[name]
+        return (yield self._function(start))
 
     def _function(self, start: int) -> Step:
         type_params, outside = self.type_params()
@@ -441,7 +453,7 @@ class Parser(Reader):
 
 
 _FORMS: dict[str, Callable[[Parser, int], Step]] = {
-    "fn": Parser._function,
+    "fn": Parser._function_value,
     "if": Parser._if,
     "match": Parser._match,
 }

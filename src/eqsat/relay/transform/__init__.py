@@ -8,6 +8,7 @@ from eqsat.relay.transform.base import (
     FunctionPass,
     InferType,
     InferTypeLocal,
+    ModulePass,
     Pass,
     PassContext,
     PassInfo,
@@ -29,7 +30,7 @@ from eqsat.relay.transform.compiler_functions import (
 from eqsat.relay.transform.dynamic_to_static import DynamicToStatic
 from eqsat.relay.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from eqsat.relay.transform.fake_quantization_to_integer import FakeQuantizationToInteger
-from eqsat.relay.transform.fold_constant import FoldConstant
+from eqsat.relay.transform.fold_constant import FoldConstant, FoldConstantExpr
 from eqsat.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from eqsat.relay.transform.fuse_ops import FuseOps
 from eqsat.relay.transform.inline import DefuseOps, Inline, RemoveUnusedFunctions
@@ -39,6 +40,7 @@ from eqsat.relay.transform.lets import DeadCodeElimination, ToGraphNormalForm
 from eqsat.relay.transform.merge_compiler_regions import MergeCompilerRegions
 from eqsat.relay.transform.merge_composite import MergeComposite
 from eqsat.relay.transform.mixed_precision import ToMixedPrecision
+from eqsat.relay.transform.normal_forms import ToANormalForm, ToANormalFormExpr
 from eqsat.relay.transform.partition_graph import PartitionGraph
 from eqsat.relay.transform.simplify import SimplifyExpr, SimplifyExprPostAlterOp
 from eqsat.relay.transform.write_out import CanonicalizeOps, SimplifyInference
@@ -47,12 +49,13 @@ __all__ = [
     "AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BackwardFoldScaleAxis", "CanonicalizeOps",
     "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "ConvertLayout",
     "DeadCodeElimination", "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "FakeQuantizationToInteger",
-    "FoldConstant", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput",
-    "InferType", "InferTypeLocal", "Inline", "InlineCompilerFunctionsBoundTo", "LayoutConfig", "Legalize",
-    "MergeCompilerRegions", "MergeComposite", "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph",
-    "Pass", "PassContext", "PassInfo", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-    "SimplifyExprPostAlterOp", "SimplifyInference", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
-    "module_pass", "register_pass",
+    "FoldConstant", "FoldConstantExpr", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps",
+    "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline", "InlineCompilerFunctionsBoundTo",
+    "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite", "ModulePass",
+    "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
+    "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
+    "ToANormalForm", "ToANormalFormExpr", "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass",
+    "register_pass",
 ]  # fmt: skip
 
 

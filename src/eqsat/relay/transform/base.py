@@ -30,6 +30,10 @@ class PassInfo:
     name: str
     required: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        told = f"pass name: {self.name}, opt_level: {self.opt_level}, required passes: [{', '.join(self.required)}]"
+        return f"The meta data of the pass - {told}"
+
 
 class PassInstrument:
     """What a :class:`PassContext` tells of its passes; subclasses override what they are interested in."""
@@ -235,6 +239,10 @@ class FunctionPass(Pass):
         return infer_module(result)
 
 
+class ModulePass(Pass):
+    """A pass over whole modules, as :func:`module_pass` makes them."""
+
+
 def InferType() -> Pass:
     """Infer types: ``checked_type`` on every node, annotations on parameters, result types on functions."""
     return Pass(lambda mod, context: infer_module(mod), PassInfo(0, "InferType"))
@@ -324,7 +332,7 @@ def _make_pass(
     return _pass_class(pass_func, info, kind, method)
 
 
-module_pass = partial(_make_pass, kind=Pass, method="transform_module")
+module_pass = partial(_make_pass, kind=ModulePass, method="transform_module")
 """Make a pass of a function ``f(mod, context) -> mod``, or of a class with ``transform_module``."""
 
 function_pass = partial(_make_pass, kind=FunctionPass, method="transform_function")

@@ -9,7 +9,9 @@ import numpy as np
 from eqsat.errors import EvaluationError
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var, const
 from eqsat.relay.fold import is_pure, value_of
+from eqsat.relay.infer import infer_type
 from eqsat.relay.interpreter import evaluate_op
+from eqsat.relay.module import IRModule
 from eqsat.relay.op.devices import without_device
 from eqsat.relay.transform.base import FunctionPass, Pass, PassInfo
 from eqsat.relay.ty import is_static
@@ -29,11 +31,22 @@ def FoldConstant(fold_qnn: bool = False) -> Pass:
     return FunctionPass(lambda function, mod, context: _Folder(fold_qnn).run(function), info, typed=True)
 
 
+def FoldConstantExpr(expr: Expr, mod: IRModule, fold_qnn: bool = False) -> Expr:
+    """Do :func:`FoldConstant` to an expression.
+
+    Args:
+        expr: The expression; its types are inferred anew.
+        mod: The module whose functions it calls.
+        fold_qnn: As in :func:`FoldConstant`.
+    """
+    return _Folder(fold_qnn).run(infer_type(expr, mod))
+
+
 class _Folder:
     def __init__(self, fold_qnn: bool):
         self.fold_qnn = fold_qnn
 
-    def run(self, function: Function) -> Expr:
+    def run(self, function: Expr) -> Expr:
         order = post_order(function, children=lambda node: () if _is_primitive(node) else node.children())
         bound = {node.var: node.value for node in order if isinstance(node, Let)}
         new: dict[Expr, Expr] = {}
