@@ -33,7 +33,9 @@ from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Sound
 from eqsat.rules.activations import activations, gates
 from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
+from eqsat.rules.attended import attended, score_parts
 from eqsat.rules.binomials import binomials
+from eqsat.rules.blocks import blocks
 from eqsat.rules.einsum import notations
 from eqsat.rules.gathering import gathering
 from eqsat.rules.heads import attention, heads
@@ -44,6 +46,7 @@ from eqsat.rules.likes import dynamic, likes
 from eqsat.rules.linear import linear
 from eqsat.rules.masks import masks, nans
 from eqsat.rules.merge import merge
+from eqsat.rules.neighbours import neighbours, partly_turned
 from eqsat.rules.normalization import normalization
 from eqsat.rules.one_hot import in_range
 from eqsat.rules.passes import fast_math, lowering
@@ -58,7 +61,7 @@ from eqsat.rules.transposes import transposes
 from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import pools, windows
 
-attending = RuleSet("attending", [attention, masks, joined_heads, rotary])
+attending = RuleSet("attending", [attention, masks, attended, joined_heads, rotary, partly_turned])
 """What finds the operators of attention; of use where the result can have them."""
 
 fold = RuleSet("fold", [FoldConstants()])
@@ -76,9 +79,11 @@ _subjects = (
     shuffles,
     repeating,
     unit_axes,
+    blocks,
     joining,
     partitions,
     gathering,
+    neighbours,
     reductions,
     notations,
     windows,
@@ -89,12 +94,15 @@ _subjects = (
     rows,
     row_moves,
     scaling,
+    score_parts,
     normalization,
     nans,
     heads,
     masks,
+    attended,
     joined_heads,
     rotary,
+    partly_turned,
     quantization,
 )
 _every = RuleSet("every", _subjects)

@@ -10,7 +10,20 @@ import numpy as np
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Var, const
-from eqsat.relay.op import concatenate, cos, expand_dims, isnan, negative, sin, split, take, transpose, where
+from eqsat.relay.op import (
+    concatenate,
+    cos,
+    expand_dims,
+    isnan,
+    negative,
+    reshape,
+    sin,
+    split,
+    strided_slice,
+    take,
+    transpose,
+    where,
+)
 from eqsat.relay.op.draw import FLOATS, Draw
 from eqsat.relay.ty import TensorType
 
@@ -148,9 +161,89 @@ def rotated_heads(draw: Draw) -> Any:
     return nn.rotary_embedding(data, *[Var(name, TensorType((batch, places, half), dtype)) for name in "cs"])
 
 
+def reshaped(data: Any, sizes: tuple[int, ...], computed: bool) -> Any:
+    """A reshape, by sizes that are a tensor where ``computed``."""
+    return reshape(data, newshape=const(np.asarray(sizes)) if computed else sizes)
+
+
+def keys_with_joined_batches(draw: Draw, inner: bool, outer: bool) -> Any:
+    """The transpose of keys, whose batches and heads are joined meanwhile, mostly, by views or by computed sizes."""
+    batch, count, places, width = sizes(draw, 4)
+    keys = Var("k", TensorType((batch, count, places, width), draw.rng.choice(FLOATS)))
+    joined = reshaped(keys, (batch * count, places, width), inner)
+    turned = transpose(joined, axes=(0, 2, 1) if draw.chance(0.8) else (1, 0, 2))
+    shape = (batch, count, width, places) if draw.chance(0.9) else (batch * count * places, width)
+    return reshaped(turned, shape, outer)
+
+
+def product_of_batches(draw: Draw, computed: bool) -> Any:
+    """A view that splits the batches of a product, mostly."""
+    batch, count, rows, inner, columns = sizes(draw, 5)
+    dtype = draw.rng.choice(("float32", "float64"))
+    left = Var("q", TensorType((batch * count, rows, inner), dtype))
+    right = Var("k", TensorType((batch * count, columns, inner), dtype))
+    shape = (batch, count, rows, columns) if draw.chance(0.9) else (batch, count * rows, columns)
+    return reshaped(nn.matmul(left, right, transpose_b=True), shape, computed)
+
+
+def swapped_neighbours(draw: Draw, data: Var, shape: tuple[int, ...]) -> Any:
+    """(-b, a) for neighbours a and b along the last axis of ``data``, which has this shape."""
+    start = 1 if draw.chance(0.9) else 0
+    ends = draw.rng.choice((2**31, shape[-1]))
+    second, first = (strided_slice(data, [at], [ends], strides=[2], axes=[-1]) for at in (start, 1 - start))
+    stacked = concatenate([expand_dims(negative(second), axis=-1), expand_dims(first, axis=-1)], axis=-1)
+    return reshape(stacked, newshape=shape)
+
+
+def stacked_neighbours(draw: Draw) -> Any:
+    """These, times a factor."""
+    lead, width = draw.rng.choice(((), (2,), (1, 2))), 2 * draw.rng.randint(1, 3)
+    shape = (*lead, width)
+    swapped = swapped_neighbours(draw, Var("x", TensorType(shape, draw.dtype)), shape)
+    return swapped * Var("u", TensorType(draw.rng.choice(((), (width,), shape)), draw.dtype))
+
+
+def neighbours_by_constants(draw: Draw, behind: bool) -> Any:
+    """A written-out embedding of neighbours, by constants of one or of all batches."""
+    batch, heads, places, half = sizes(draw, 4)
+    dtype = draw.rng.choice(("float32", "float16"))
+    between = (places, 1) if behind else (1, places)
+    angle = draw.array(TensorType((draw.rng.choice((1, batch)), *between, half), dtype))
+    other = angle if draw.chance(0.8) else angle + angle.dtype.type(1)
+    cosine = np.stack([np.cos(angle), np.cos(other)], axis=-1).reshape(*angle.shape[:3], 2 * half)
+    sine = np.stack([-np.sin(angle), np.sin(other)], axis=-1).reshape(*angle.shape[:3], 2 * half)
+    shape = (batch, places, heads, 2 * half) if behind else (batch, heads, places, 2 * half)
+    data = Var("x", TensorType(shape, dtype))
+    swapped = take(data, const(np.arange(2 * half) ^ 1), axis=-1, mode="fast")
+    return data * const(cosine) + swapped * const(sine)
+
+
+def partly_rotated(draw: Draw, behind: bool) -> Any:
+    """An embedding of the first elements of each head, mostly joined with the others."""
+    batch, heads, places, half, left = sizes(draw, 5)
+    dtype = draw.rng.choice(("float32", "float16"))
+    shape = (batch, places, heads, 2 * half + left) if behind else (batch, heads, places, 2 * half + left)
+    parts: Any = split(Var("x", TensorType(shape, dtype)), indices_or_sections=(2 * half,), axis=-1)
+    angles = [Var(name, TensorType((batch, places, half), dtype)) for name in "cs"]
+    turned = transpose(parts[0], axes=(0, 2, 1, 3)) if behind else parts[0]
+    embedded = nn.rotary_embedding(turned, *angles, interleaved=draw.chance(0.5))
+    return concatenate([transpose(embedded, axes=(0, 2, 1, 3)) if behind else embedded, parts[1]], axis=-1)
+
+
 WRITTEN_OUT = [f"{factor}{mask}attention" for factor in ("", "scaled-") for mask in ("", "masked-", "constant-masked-")]
 
 EXAMPLES: dict[str, Examples] = {
+    "transpose-out-of-views": partial(keys_with_joined_batches, inner=False, outer=False),
+    "transpose-out-of-dynamic-views": partial(keys_with_joined_batches, inner=False, outer=True),
+    "transpose-out-of-views-of-dynamic": partial(keys_with_joined_batches, inner=True, outer=False),
+    "transpose-out-of-dynamic-views-of-dynamic": partial(keys_with_joined_batches, inner=True, outer=True),
+    "neighbours-are-gathered": stacked_neighbours,
+    "rotary-embedding-of-neighbours": partial(neighbours_by_constants, behind=False),
+    "rotary-embedding-of-neighbours-behind-places": partial(neighbours_by_constants, behind=True),
+    "rotary-embedding-of-some": partial(partly_rotated, behind=False),
+    "rotary-embedding-of-some-behind-places": partial(partly_rotated, behind=True),
+    "view-into-product": partial(product_of_batches, computed=False),
+    "dynamic-view-into-product": partial(product_of_batches, computed=True),
     **{name: partial(written_out, name=name) for name in WRITTEN_OUT},
     **{
         f"{factor}{mask}-attention": partial(by_conditions, name=factor + mask)

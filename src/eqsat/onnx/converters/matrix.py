@@ -136,17 +136,19 @@ def _attention(source: Source) -> Result:
 @imports("RotaryEmbedding")
 def _rotary_embedding(source: Source) -> Result:
     data, cos, sin, positions = source.optional(3, 4)
-    plain = not source.int("interleaved", 0) and not source.int("rotary_embedding_dim", 0)
-    source.require(plain and positions is None, "it turns neighbours or some elements only, or looks angles up")
-    heads = source.int("num_heads", 0)
+    source.require(positions is None, "it looks angles up")
+    heads, interleaved = source.int("num_heads", 0), bool(source.int("interleaved", 0))
     source.require(source.rank(data) == 4 or heads > 0, "its heads are not told")
-    return build("nn.rotary_embedding", data, cos, sin, heads=heads if source.rank(data) == 3 else 0)
+    attrs = {"width": source.int("rotary_embedding_dim", 0), "interleaved": interleaved}
+    return build("nn.rotary_embedding", data, cos, sin, heads=heads if source.rank(data) == 3 else 0, **attrs)
 
 
 @exports("nn.rotary_embedding")
 def _to_rotary_embedding(call: Call, target: Target) -> OnnxNode:
     target.require(target.has("RotaryEmbedding"), call, "there is no such operator")
-    return OnnxNode("RotaryEmbedding", call.args, {"num_heads": attributes(call).heads or None})
+    attrs = attributes(call)
+    said = {"rotary_embedding_dim": attrs.width or None, "interleaved": int(attrs.interleaved) or None}
+    return OnnxNode("RotaryEmbedding", call.args, {"num_heads": attrs.heads or None, **said})
 
 
 def _of_each_query(mask: Expr, query: Expr, target: Target) -> Operand:
@@ -166,7 +168,8 @@ def _to_attention(call: Call, target: Target) -> OnnxNode:
         heads = {"q_num_heads": attrs.query_heads or None, "kv_num_heads": attrs.key_heads or None}
         operands = [query, key, value, *(_of_each_query(part, query, target) for part in mask)]
         return OnnxNode("Attention", operands, {"scale": scale, "is_causal": int(attrs.causal) or None, **heads})
-    plain = target.type(query).shape[1] == target.type(key).shape[1] and not attrs.query_heads and not attrs.causal
+    broadcast = target.type(key).shape[1] in (1, target.type(query).shape[1])
+    plain = broadcast and not attrs.query_heads and not attrs.causal
     plain = plain and all(target.type(part).dtype != "bool" for part in mask)
     target.require(plain, call, "its heads are joined or in groups, or some keys are left out")
     scores = OnnxNode("MatMul", [query, OnnxNode("Transpose", [key], {"perm": [0, 1, 3, 2]})])

@@ -109,15 +109,19 @@ def _define(name: str, arguments: str) -> Builder:
 attention = _define("attention", "query key value")
 masked_attention = _define("masked_attention", "query key value mask")
 
-# ---- rotary embedding: halves of each head's elements are turned as points of a plane
+# ---- rotary embedding: two halves of each head's elements, or neighbours, are turned as points of a plane
 
 
 def _rotary_type(attrs: Any, args: Sequence[Type]) -> Type:
-    """(B, H, S, D), or (B, S, H * D) of joined heads, and angles of (B, S, D / 2): the first's type."""
+    """(B, H, S, D), or (B, S, H * D) of joined heads, and angles of (B, S, W / 2): the first's type."""
     joined = attrs.heads > 0
     data = ranked(args[0], 3 if joined else 4, "the data")
     heads, width = attrs.heads if joined else 1, data.shape[-1]
     half = divided(width, 2 * heads, f"{width} elements are no halves of {heads} heads")
+    if attrs.width > 0:
+        if attrs.width % 2 or (isinstance(half, int) and attrs.width > 2 * half):
+            raise TypeCheckError(f"of {width} elements of {heads} heads, {attrs.width} of each cannot be turned")
+        half = attrs.width // 2
     angles = (data.shape[0], data.shape[-2], half)
     for arg in args[1:]:
         for dim, wanted in zip(ranked(arg, 3, "cosines and sines").shape, angles, strict=True):
@@ -132,15 +136,26 @@ def _rotary(attrs: Any, data: Any, cos: Any, sin: Any) -> Any:
         cos, sin = cos[:, :, None], sin[:, :, None]
     else:
         parts, cos, sin = data, cos[:, None], sin[:, None]
-    first, second = np.split(parts, 2, axis=-1)
-    turned = np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
-    return turned.reshape(data.shape)
+    width = attrs.width or parts.shape[-1]
+    turning, rest = parts[..., :width], parts[..., width:]
+    if attrs.interleaved:
+        first, second = turning[..., ::2], turning[..., 1::2]
+    else:
+        first, second = np.split(turning, 2, axis=-1)
+    points = [first * cos - second * sin, second * cos + first * sin]
+    if attrs.interleaved:
+        turned = np.stack(points, axis=-1).reshape(turning.shape)
+    else:
+        turned = np.concatenate(points, axis=-1)
+    return np.concatenate([turned, rest], axis=-1).reshape(data.shape)
 
 
 rotary_embedding = define(
     "nn.rotary_embedding",
     "data cos sin",
     Field("heads", "int", 0),  # above 0 the heads are joined
+    Field("width", "int", 0),  # how many of each head's elements are turned, the first ones; 0 is all
+    Field("interleaved", "bool", False),  # neighbours are the points, not elements of two halves
     infer=_rotary_type,
     kernel=_rotary,
     kind=OpPattern.OPAQUE,

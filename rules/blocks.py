@@ -1,0 +1,215 @@
+"""Views that split and join axes, past transposes, batched products and broadcasting operands.
+
+A view splits and joins neighbouring axes in blocks: each block of axes before has as many elements as one of axes
+behind. What works on whole blocks works as well before the view, where views meet and cancel. PyTorch writes the
+transpose of the keys of attention, and BLOOM its scores, with batches and heads joined in one axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
+from eqsat.egraph.rule import Refusal, Rewrite, RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
+from eqsat.relay.dims import multiply_dims, quotient
+from eqsat.relay.op import reshape, transpose
+from eqsat.relay.op.shape import reshape_codes
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, TensorType
+from eqsat.rules.axes import inverse_order, permutation
+from eqsat.rules.operators import view
+from eqsat.rules.types import Shape, keeps, rank_of
+from eqsat.rules.values import computed_parts
+
+x, y, z, sizes, more_sizes = variables("x y z sizes more_sizes")
+(s,) = constants("s")
+
+Block = tuple[range, range]
+"""Axes before a view, and the axes behind it that have the same elements."""
+
+
+def blocks_of(before: Sequence[Dim], after: Sequence[Dim]) -> list[Block] | None:
+    """The smallest blocks of a view from one shape to another, None where it is not known which they are."""
+    if not before or not after or 0 in before or AnyDim() in (*before, *after):
+        return None
+    found, i, j = [], 0, 0
+    while i < len(before) and j < len(after):
+        first, other, left, right = i, j, before[i], after[j]
+        i, j = i + 1, j + 1
+        while left != right:
+            if i < len(before) and _divides(left, right):
+                left, i = multiply_dims(left, before[i]), i + 1
+            elif j < len(after) and _divides(right, left):
+                right, j = multiply_dims(right, after[j]), j + 1
+            else:
+                return None
+        found.append((range(first, i), range(other, j)))
+    if any(dim != 1 for dim in (*before[i:], *after[j:])):
+        return None
+    last, behind = found[-1]
+    found[-1] = range(last.start, len(before)), range(behind.start, len(after))
+    return found
+
+
+def _divides(part: Dim, whole: Dim) -> bool:
+    """Whether a dimension may be a factor of another: of numbers, the smaller one is tried."""
+    if isinstance(part, int) and isinstance(whole, int):
+        return part < whole
+    return quotient([whole], [part]) not in (None, AnyDim())
+
+
+def moved_blocks(
+    turn: Attrs, data: TensorType, turned: TensorType, result: TensorType
+) -> tuple[list[Dim], Shape] | None:
+    """A view of a transpose as a transpose of a view: the shape of that view, and the order of its axes.
+
+    Args:
+        turn: the attributes of the transpose.
+        data, turned: the types before and behind it.
+        result: the type of the view.
+    """
+    blocks = blocks_of(turned.shape, result.shape)
+    if blocks is None:
+        return None
+    order = permutation(turn, rank_of(data))
+    long = [axis for axis in range(rank_of(data)) if data.shape[axis] != 1]
+    starts = []
+    for axes, _ in blocks:
+        of_data = [order[axis] for axis in axes]
+        places = [long.index(axis) for axis in of_data if axis in long]
+        if places and places != list(range(places[0], places[0] + len(places))):
+            return None
+        starts.append(long[places[0]] if places else of_data[0])
+    ranked = sorted(range(len(blocks)), key=lambda index: starts[index])
+    moved = [axis for index in ranked for axis in blocks[index][1]]
+    return [result.shape[axis] for axis in moved], inverse_order(moved)
+
+
+def before_transpose(
+    turn: Attrs, whole: TensorType, data: TensorType, turned: TensorType, result: TensorType
+) -> tuple[Shape, Shape] | Refusal:
+    """The codes of a reshape of ``whole``, of which ``data`` is a view, and the transpose of it."""
+    found = moved_blocks(turn, data, turned, result)
+    if found is None:
+        return refuse("axes are joined that the transpose parts")
+    shape, order = found
+    codes = reshape_codes(whole.shape, shape)
+    return refuse("more than one dimension is not known") if codes is None else (codes, order)
+
+
+def any_view(data: DFPattern, dims: DFPattern) -> dict[str, DFPattern]:
+    """Views, and those by sizes that are computed."""
+    return {"": view(data), "dynamic-": is_op("dyn.reshape")(data, dims)}
+
+
+def out_of_views() -> list[Rewrite]:
+    """view(T view(x)) = T' view'(x)"""
+    found = []
+    for name, inner in any_view(x, sizes).items():
+        turned = transpose(inner)
+        for outer_name, outer in any_view(turned, more_sizes).items():
+            types = type_of(x), type_of(inner), type_of(turned), type_of(outer)
+            part = computed_parts(before_transpose, attrs_of(turned), *types)
+            found.append(
+                rewrite(
+                    f"transpose-out-of-{outer_name}views" + ("-of-dynamic" if name else ""),
+                    outer,
+                    transpose(reshape(x, newshape=part(0)), axes=part(1)),
+                )
+            )
+    return found
+
+
+# ---- batches of matrices
+
+
+def batches(result: Sequence[Dim], after: Sequence[Dim]) -> bool:
+    """Whether a view keeps the last two axes, of matrices, and splits or joins those in front."""
+    return len(result) > 2 < len(after) and result[-2:] == after[-2:] and AnyDim() not in result[-2:]
+
+
+def of_batches(part: TensorType, other: TensorType, product: TensorType, after: TensorType) -> Shape | Refusal:
+    """The codes of a reshape of an operand of a product of matrices whose batches another view splits or joins."""
+    if not batches(product.shape, after.shape) or not part.shape[:-2] == other.shape[:-2] == product.shape[:-2]:
+        return refuse("it changes matrices, or operands are repeated")
+    codes = reshape_codes(part.shape, (*after.shape[:-2], *part.shape[-2:]))
+    return refuse("more than one dimension is not known") if codes is None else codes
+
+
+def keeps_batches(before: TensorType, after: TensorType) -> bool:
+    """Guard: a view keeps the last axis."""
+    dims = before.shape[-1:], after.shape[-1:]
+    return dims[0] == dims[1] != () and AnyDim() not in dims[0] and 0 not in before.shape
+
+
+def is_last_axis(attrs: Attrs, ty: TensorType) -> bool:
+    return attrs.axis in (-1, rank_of(ty) - 1)
+
+
+def along_blocks(part: TensorType, whole: TensorType, after: TensorType) -> Shape | Refusal:
+    """The codes of a reshape of a tensor that broadcasts against another one, along whole blocks of a view of that."""
+    blocks = blocks_of(whole.shape, after.shape)
+    if blocks is None or rank_of(part) > rank_of(whole):
+        return refuse("what the view splits and joins is not known")
+    dims = (*[1] * (rank_of(whole) - rank_of(part)), *part.shape)
+    shape: list[Dim] = []
+    for before, behind in blocks:
+        own = [dims[axis] for axis in before]
+        if own == [whole.shape[axis] for axis in before]:
+            shape += [after.shape[axis] for axis in behind]
+        elif all(dim == 1 for dim in own):
+            shape += [1] * len(behind)
+        else:
+            return refuse("it broadcasts along a part of what the view joins")
+    codes = reshape_codes(part.shape, shape)
+    return refuse("more than one dimension is not known") if codes is None else codes
+
+
+product = nn.matmul(x, y)
+soft = nn.softmax(x)
+
+
+def into_products(name: str, batched: DFPattern) -> Rewrite:
+    """view(x y) = view(x) view(y)"""
+    left, right = (
+        reshape(one, newshape=compute(of_batches, type_of(one), type_of(two), type_of(product), type_of(batched)))
+        for one, two in ((x, y), (y, x))
+    )
+    return rewrite(f"{name}view-into-product", batched, like(product, left, right), soundness=Soundness.ROUNDING)
+
+
+def into_scores(name: str, scores: DFPattern) -> Rewrite:
+    """view(scores + z) = view(scores) + view(z), where z is a mask or bias of scores"""
+    whole = scores + z
+    seen = view(whole)
+    moved = reshape(z, newshape=compute(along_blocks, type_of(z), type_of(whole), type_of(seen)))
+    return rewrite(f"view-into-masked-{name}", seen, like(seen, scores) + moved, keeps(whole, scores))
+
+
+blocks = RuleSet(
+    "blocks",
+    [
+        *out_of_views(),
+        *[into_products(name, seen) for name, seen in any_view(product, sizes).items()],
+        into_scores("product", product),
+        into_scores("scaled-product", product * s),
+        # view(softmax(x)) = softmax(view(x))
+        *[
+            rewrite(
+                f"{name}view-into-softmax",
+                seen,
+                like(soft, like(seen, x, *given), axis=-1),
+                when(is_last_axis, attrs_of(soft), type_of(x)),
+                when(keeps_batches, type_of(soft), type_of(seen)),
+                soundness=Soundness.ROUNDING,
+            )
+            for name, seen, given in (
+                ("", view(soft), ()),
+                ("dynamic-", is_op("dyn.reshape")(soft, sizes), (sizes,)),
+            )
+        ],
+    ],
+)

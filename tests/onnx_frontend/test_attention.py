@@ -1,0 +1,114 @@
+"""Attention in the spellings of decoders is one node of opset 23, whichever way its parts are written."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from .models import operators, optimized, parsed
+
+PLAIN = "t = Transpose <perm=[0,1,3,2]> (k) s = MatMul (q, t) d = Mul (s, quarter) p = Softmax <axis=-1> (d)"
+SPELLINGS = {
+    "scales split between queries and keys": """
+        a = Mul (q, half) t = Transpose <perm=[0,1,3,2]> (k) b = Mul (t, half) s = MatMul (a, b)
+        p = Softmax <axis=-1> (s)""",
+    "keys turned with batches and heads joined": """
+        j = Reshape (k, joined) r = Transpose <perm=[0,2,1]> (j) t = Reshape (r, split) a = Mul (q, half)
+        b = Mul (t, half) s = MatMul (a, b) p = Softmax <axis=-1> (s)""",
+    "scores with batches and heads joined": """
+        i = Reshape (q, joined) j = Reshape (k, joined) t = Transpose <perm=[0,2,1]> (j) s = MatMul (i, t)
+        d = Mul (s, quarter) e = Reshape (d, apart) p = Softmax <axis=-1> (e)""",
+    "probabilities with batches and heads joined": """
+        i = Reshape (q, joined) j = Reshape (k, joined) t = Transpose <perm=[0,2,1]> (j) s = MatMul (i, t)
+        d = Mul (s, quarter) e = Softmax <axis=-1> (d) p = Reshape (e, apart)""",
+}
+
+
+def same_results(text: str, *, opset: int = 23, **shapes: tuple[int, ...]) -> dict[str, int]:
+    """The operators of an optimized graph, which computes the same of random inputs."""
+    proto = parsed(text, opset)
+    after = optimized(proto)
+    rng = np.random.default_rng(0)
+    feed = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
+    expected, found = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, feed) for each in (proto, after)
+    )
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+    return operators(after.graph)
+
+
+def of_heads(body: str, batch: str, heads: int = 3) -> str:
+    return f"""(float[{batch},3,5,8] q, float[{batch},{heads},5,8] k, float[{batch},{heads},5,8] v)
+        => (float[{batch},3,5,8] y) <
+            float half = {{0.5}}, float quarter = {{0.25}}, int64[3] joined = {{-1, 5, 8}},
+            int64[4] split = {{-1, 3, 8, 5}}, int64[4] apart = {{-1, 3, 5, 5}}
+        > {{ {body} y = MatMul (p, v) }}"""
+
+
+@pytest.mark.parametrize("batch", ["2", "1", "B"])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_each_spelling_is_one_node(spelling: str, batch: str) -> None:
+    shape = (1 if batch == "1" else 2, 3, 5, 8)
+    assert same_results(of_heads(SPELLINGS[spelling], batch), q=shape, k=shape, v=shape) == {"Attention": 1}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_each_spelling_costs_as_much_where_there_is_no_node_of_attention(spelling: str) -> None:
+    shape = (2, 3, 5, 8)
+    texts = of_heads(PLAIN, "2"), of_heads(SPELLINGS[spelling], "2")
+    plain, other = (same_results(text, opset=18, q=shape, k=shape, v=shape) for text in texts)
+    assert plain == other
+
+
+def test_one_head_of_keys_for_all_queries_is_attention() -> None:
+    one = (2, 1, 5, 8)
+    assert same_results(of_heads(PLAIN, "2", 1), q=(2, 3, 5, 8), k=one, v=one) == {"Attention": 1}
+
+
+def test_a_bias_and_a_mask_of_scores_are_one_sum() -> None:
+    text = """(float[2,3,5,8] q, float[2,3,5,8] k, float[2,3,5,8] v) => (float[2,3,5,8] y)
+        <float[1,1,5,5] bias = {0,0,0,0,0, 1,0,0,0,0, 2,1,0,0,0, 3,2,1,0,0, 4,3,2,1,0}, float quarter = {0.25},
+         float[5,5] mask = {0,-9,-9,-9,-9, 0,0,-9,-9,-9, 0,0,0,-9,-9, 0,0,0,0,-9, 0,0,0,0,0}> {
+            t = Transpose <perm=[0,1,3,2]> (k) s = MatMul (q, t) d = Mul (s, quarter)
+            b = Add (d, bias) m = Add (b, mask) p = Softmax <axis=-1> (m) y = MatMul (p, v)
+        }"""
+    shape = (2, 3, 5, 8)
+    assert same_results(text, q=shape, k=shape, v=shape) == {"Attention": 1}
+
+
+NEIGHBOURS = """
+    b = Slice (a, one, far, last, two) n = Neg (b) nu = Unsqueeze (n, fourth) e = Slice (a, zero, far, last, two)
+    eu = Unsqueeze (e, fourth) st = Concat <axis=-1> (nu, eu) sh = Shape (a) r = Reshape (st, sh)"""
+HALVES = "f = Slice (a, zero, half, last) g = Slice (a, half, far, last) n = Neg (g) r = Concat <axis=-1> (n, f)"
+
+
+@pytest.mark.parametrize("some", [False, True], ids=["all elements", "some elements"])
+@pytest.mark.parametrize(
+    ("turned", "places_first"),
+    [(NEIGHBOURS, False), (NEIGHBOURS, True), (HALVES, False)],
+    ids=["neighbours", "neighbours, places first", "halves"],
+)
+def test_rotary_embeddings_of_neighbours_and_of_some_elements_are_one_node(
+    turned: str, places_first: bool, some: bool
+) -> None:
+    shape, angles = ((2, 5, 3, 8), "1,5,1,4") if places_first else ((2, 3, 5, 8), "1,1,5,4")
+    rng = np.random.default_rng(0)
+    angle = rng.standard_normal((5, 2))
+    both = np.repeat(angle, 2, axis=1) if turned == NEIGHBOURS else np.tile(angle, (1, 2))
+    cos, sin = (
+        "{" + ",".join(f"{value:.6f}" for value in table.ravel()) + "}" for table in (np.cos(both), np.sin(both))
+    )
+    dims = ",".join(map(str, shape if some else (*shape[:3], 4)))
+    body = f"{turned} c = Mul (a, cos) s = Mul (r, sin)"
+    ends = "w = Add (c, s) y = Concat <axis=-1> (w, z)" if some else "y = Add (c, s)"
+    starts = "a = Slice (x, zero, four, last) z = Slice (x, four, far, last)" if some else "a = Identity (x)"
+    text = f"""(float[{dims}] x) => (float[{dims}] y) <
+            float[{angles}] cos = {cos}, float[{angles}] sin = {sin}, int64[1] zero = {{0}}, int64[1] one = {{1}},
+            int64[1] two = {{2}}, int64[1] half = {{2}}, int64[1] four = {{4}}, int64[1] last = {{3}},
+            int64[1] fourth = {{4}}, int64[1] far = {{9223372036854775807}}
+        > {{ {starts} {body} {ends} }}"""
+    found = same_results(text, x=(*shape[:3], 8 if some else 4))
+    assert found.pop("RotaryEmbedding") == 1
+    assert found in ({}, {"Reshape": 2})  # where the places come first, the embedding takes joined heads
