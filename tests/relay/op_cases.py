@@ -218,6 +218,26 @@ def attention(masked: bool) -> Case:
     return case
 
 
+def recurrent(gates: int, states: int, *more: str) -> Case:
+    """A layer of a recurrent network, of every direction, with and without lengths and states."""
+
+    def case(draw: Draw) -> Any:
+        dtype, first = any_of(draw, "float32", "float64"), draw(st.booleans())
+        length, batch, width = draw(st.integers(0, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        units, direction = draw(st.integers(1, 3)), any_of(draw, "forward", "reverse", "bidirectional")
+        both = 2 if direction == "bidirectional" else 1
+        attrs = {"hidden_size": units, "direction": direction, "batch_first": first, "clip": any_of(draw, None, 0.5)}
+        attrs |= {name: draw(st.booleans()) for name in ("lengths", "states", *more)}
+        sizes = [(batch, length, width) if first else (length, batch, width), (both, gates * units, width)]
+        sizes += [(both, gates * units, units), (both, 2 * gates * units)]
+        arguments = [fill(draw, shape, dtype) for shape in sizes]
+        arguments += [fill(draw, (batch,), "int32", 0, length + 1) for _ in range(attrs["lengths"])]
+        state = (batch, both, units) if first else (both, batch, units)
+        return arguments + [fill(draw, state, dtype) for _ in range(states * attrs["states"])], attrs
+
+    return case
+
+
 def rotary(draw: Draw) -> Any:
     """Heads, apart or joined, and an angle's cosine and sine for each half."""
     batch, heads, places, half = draw(shapes(4, 4, 1, 3))
@@ -1165,6 +1185,9 @@ CASES: dict[str, Case] = {
     "nn.batch_norm": normalisation(4),
     "nn.layer_norm": normalisation(2),
     "nn.rms_norm": normalisation(1),
+    "nn.lstm": recurrent(4, 2, "input_forget"),
+    "nn.gru": recurrent(3, 1, "linear_before_reset"),
+    "nn.rnn": recurrent(1, 1),
     "nn.attention": attention(masked=False),
     "nn.masked_attention": attention(masked=True),
     "nn.rotary_embedding": rotary,

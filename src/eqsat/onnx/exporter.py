@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -101,9 +101,10 @@ class _Exporter:
         order = post_order(*roots, children=self._operands)
         self._find_origins(order)
         self._write_constants(roots, outputs)
+        used = {_place(expr) for expr in (*order, *roots) if isinstance(expr, TupleGetItem)}
         for expr in order:
             if isinstance(expr, Call):
-                self._write_call(expr)
+                self._write_call(expr, used)
         written: dict[ir.Value, ir.Value] = {}  # one value may be several outputs
         for root, output, value in zip(roots, outputs, source.outputs, strict=True):
             if value not in written:
@@ -231,11 +232,17 @@ class _Exporter:
 
     # ---- writing
 
-    def _write_call(self, call: Call) -> None:
+    def _write_call(self, call: Call, used: Collection[tuple[Expr, int]]) -> None:
         node = self._spell(call)
         if not isinstance(node, OnnxNode):
             return
-        outputs = [self._output(call, index, node) for index in range(node.outputs)]
+        is_written = [(call, index) in used or not node.optional_outputs for index in range(node.outputs)]
+        while not is_written[-1]:
+            is_written.pop()
+        outputs = [
+            self._output(call, index, node) if written else ir.Value(name="")
+            for index, written in enumerate(is_written)
+        ]
         self.values[call] = outputs
         self._write(node, outputs, self.origins.get((call, 0)))
 

@@ -25,6 +25,7 @@ from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of, subgraph
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute, one_node_model
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
+from eqsat.onnx.zeros import is_zero
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.fold import is_folded
 from eqsat.relay.op.op import Field, OpPattern, define
@@ -206,25 +207,10 @@ _STATES = {
 }
 """Domain and operator -> inputs that are zero where they are left out, as is stated for each."""
 
-_KEEP_ZEROS = ("cast", "full", "dyn.full")
-"""Operators that move no elements and whose results are zero where their first argument is."""
-_ZEROS = ("zeros", "dyn.zeros", "zeros_like")
-_MOST_ELEMENTS = 1 << 20
-
 
 def _is_needless(node: ir.Node, index: int, value: Expr) -> bool:
     """Whether a node computes the same without its input ``index``, which is ``value``."""
-    return index in _STATES.get((node.domain, node.op_type), ()) and _is_zero(value)
-
-
-def _is_zero(expr: Expr) -> bool:
-    while isinstance(expr, Call) and isinstance(expr.op, Op):
-        if expr.op.name in _ZEROS:
-            return True
-        if not expr.op.has(Trait.MOVES) and expr.op.name not in _KEEP_ZEROS:
-            return False
-        expr = expr.args[0]
-    return isinstance(expr, Constant) and expr.data.size <= _MOST_ELEMENTS and not expr.data.numpy().any()
+    return index in _STATES.get((node.domain, node.op_type), ()) and is_zero(value)
 
 
 # ---- writing

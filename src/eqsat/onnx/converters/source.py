@@ -276,6 +276,9 @@ class Source:
     def string(self, name: str, default: Any = None) -> Any:
         return self._attribute(name, ir.AttributeType.STRING, default)
 
+    def strings(self, name: str) -> Any:
+        return self._attribute(name, ir.AttributeType.STRINGS, None)
+
     def field(self, field: Field) -> Any:
         """Return the attribute that has the name and kind of an operator's field, or ONNX's default, or the field's."""
         defaults = _defaults(self.op_type, self.opset)

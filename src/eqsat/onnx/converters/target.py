@@ -33,6 +33,7 @@ class OnnxNode:
         domain: the operator's domain.
         overload: which overload of a local function.
         outputs: how many outputs it has.
+        optional_outputs: whether outputs that nothing uses are left out.
         captured: expressions that its subgraphs use.
         same: outputs of the call that are not computed but equal to an expression, by index.
     """
@@ -43,6 +44,7 @@ class OnnxNode:
     domain: str = ""
     overload: str = ""
     outputs: int = 1
+    optional_outputs: bool = False
     captured: Sequence[Expr] = ()
     same: Mapping[int, Expr] = field(default_factory=dict)
 

@@ -12,6 +12,7 @@ from eqsat.relay.op.nn import (
     norm,
     packed,
     pool,
+    recurrent,
     sampling,
     sparse,
 )
@@ -26,10 +27,12 @@ from eqsat.relay.op.nn.matrix import *  # noqa: F403
 from eqsat.relay.op.nn.norm import *  # noqa: F403
 from eqsat.relay.op.nn.packed import *  # noqa: F403
 from eqsat.relay.op.nn.pool import *  # noqa: F403
+from eqsat.relay.op.nn.recurrent import *  # noqa: F403
 from eqsat.relay.op.nn.sampling import *  # noqa: F403
 from eqsat.relay.op.nn.sparse import *  # noqa: F403
 
 _MODULES = (
-    activation, arrange, blocks, conv, gradients, heads, losses, matrix, norm, packed, pool, sampling, sparse,
+    activation, arrange, blocks, conv, gradients, heads, losses, matrix, norm, packed, pool, recurrent,
+    sampling, sparse,
 )  # fmt: skip
 __all__ = [name for module in _MODULES for name in module.__all__]
