@@ -51,6 +51,7 @@ from eqsat.rules.normalization import normalization
 from eqsat.rules.one_hot import in_range
 from eqsat.rules.passes import fast_math, lowering
 from eqsat.rules.quantized import quantization
+from eqsat.rules.recurrent import recurrent
 from eqsat.rules.reductions import reductions
 from eqsat.rules.row_moves import repeating, row_moves, shuffles
 from eqsat.rules.rows import rows
@@ -104,6 +105,7 @@ _subjects = (
     rotary,
     partly_turned,
     quantization,
+    recurrent,
 )
 _every = RuleSet("every", _subjects)
 

@@ -128,3 +128,113 @@ def test_activations_with_parameters_pass_through(said: str) -> None:
     with_arrays(proto, **weights("LSTM"))
     assert import_model(from_proto(proto)).opaque
     assert list(round_trip(proto).graph.node[0].attribute) == list(proto.graph.node[0].attribute)
+
+
+# ---- rules
+
+NUMBERS = {"one": [1], "last": -1, "lasts": [-1], "zero": [0], "first": 0, "far": [2**62], "back": [-(2**62)]}
+
+
+def layers(graph: str, *kinds: str, opset: int = 17) -> onnx.ModelProto:
+    """A graph over layers of the given kinds, whose weights are w, r, b, w1, r1, b1 and so on."""
+    proto = parsed(graph, opset)
+    for index, kind in enumerate(kinds):
+        with_arrays(proto, **weights(kind, seed=index, end=str(index or "")))
+    used = {name for node in proto.graph.node for name in node.input}
+    return with_arrays(proto, **{name: np.array(value) for name, value in NUMBERS.items() if name in used})
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("sizes", ["2,5", "N,S"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "t = Transpose <perm = [1, 0, 2]> (s) y = Gather <axis = 1> (t, last)",
+        "y = Gather <axis = 0> (s, last)",
+        "t = Transpose <perm = [1, 0, 2]> (s) c = Slice (t, lasts, far, one) y = Squeeze (c, one)",
+    ],
+)
+def test_the_last_step_is_the_state(kind: str, sizes: str, end: str) -> None:
+    proto = layers(
+        f"""(float[{sizes},3] x) => (y) {{
+            f = Transpose <perm = [1, 0, 2]> (x)
+            h = {kind} <hidden_size = 4> (f, w, r, b)
+            s = Squeeze (h, one)
+            {end}
+        }}""",
+        kind,
+    )
+    check(proto, {"Transpose": 1, kind: 1, "Squeeze": 1})
+
+
+@pytest.mark.parametrize(("direction", "place"), [("reverse", "last"), ("forward", "first")])
+def test_another_step_is_no_state(direction: str, place: str) -> None:
+    proto = layers(
+        f"""(float[5,2,3] x) => (y) {{
+            h = GRU <hidden_size = 4, direction = "{direction}"> (x, w, r, b)
+            y = Gather <axis = 0> (h, {place})
+        }}""",
+        "GRU",
+    )
+    check(proto, {"GRU": 1, "Gather": 1})
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_two_directions_are_one_layer(kind: str) -> None:
+    graph = f"""(float[S,N,3] x) => (y, z) {{
+        h, e = {kind} <hidden_size = 4> (x, w, r, b)
+        g, f = {kind} <hidden_size = 4, direction = "reverse"> (x, w1, r1, b1)
+        y = Concat <axis = 1> (h, g)
+        z = Concat <axis = 0> (e, f)
+    }}"""
+    check(layers(graph, kind, kind), {kind: 1})
+
+
+def test_two_directions_in_rows_are_one_layer() -> None:
+    graph = """(float[S,N,3] x) => (y) {
+        h = LSTM <hidden_size = 4> (x, w, r, b)
+        t = Slice (x, lasts, back, zero, lasts)
+        g = LSTM <hidden_size = 4> (t, w1, r1, b1)
+        s = Squeeze (h, one)
+        q = Squeeze (g, one)
+        u = Slice (q, lasts, back, zero, lasts)
+        y = Concat <axis = 2> (s, u)
+    }"""
+    check(layers(graph, "LSTM", "LSTM"), {"LSTM": 1, "Transpose": 1, "Reshape": 1})
+
+
+def test_layers_that_differ_in_more_than_the_direction_stay_two() -> None:
+    graph = """(float[S,N,3] x) => (y) {
+        h = GRU <hidden_size = 4> (x, w, r, b)
+        g = GRU <hidden_size = 4, direction = "reverse", linear_before_reset = 1> (x, w1, r1, b1)
+        y = Concat <axis = 1> (h, g)
+    }"""
+    check(layers(graph, "GRU", "GRU"), {"GRU": 2, "Concat": 1})
+
+
+@pytest.mark.parametrize("sizes", ["5,2", "S,N"])
+def test_time_turned_round_is_a_direction(sizes: str) -> None:
+    graph = f"""(float[{sizes},3] x) => (y, z) {{
+        t = Slice (x, lasts, back, zero, lasts)
+        h, z = RNN <hidden_size = 4> (t, w, r, b)
+        y = Slice (h, lasts, back, zero, lasts)
+    }}"""
+    after = check(layers(graph, "RNN"), {"RNN": 1})
+    assert [attr.s for attr in after.graph.node[0].attribute if attr.name == "direction"] == [b"reverse"]
+
+
+def test_transposes_between_layers_meet() -> None:
+    graph = """(float[N,S,3] x) => (y) {
+        f = Transpose <perm = [1, 0, 2]> (x)
+        h = LSTM <hidden_size = 4> (f, w, r, b)
+        s = Squeeze (h, one)
+        t = Transpose <perm = [1, 0, 2]> (s)
+        u = Transpose <perm = [1, 0, 2]> (t)
+        g = LSTM <hidden_size = 4> (u, k, q, d)
+        v = Squeeze (g, one)
+        y = Transpose <perm = [1, 0, 2]> (v)
+    }"""
+    proto = layers(graph, "LSTM")
+    more = weights("LSTM", width=4, seed=1)
+    with_arrays(proto, k=more["w"], q=more["r"], d=more["b"])
+    check(proto, {"Transpose": 2, "LSTM": 2, "Squeeze": 2})

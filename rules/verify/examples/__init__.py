@@ -10,9 +10,13 @@ from functools import cache
 
 from eqsat.egraph.rule import Examples, PythonRule, Rewrite
 from eqsat.rules import sets
-from eqsat.rules.verify.examples import arithmetic, attention, images, moves
+from eqsat.rules.verify.examples import arithmetic, attention, images, moves, recurrent
 
-EXAMPLES: dict[str, Examples] = arithmetic.EXAMPLES | attention.EXAMPLES | images.EXAMPLES | moves.EXAMPLES
+EXAMPLES: dict[str, Examples] = {
+    name: example
+    for module in (arithmetic, attention, images, moves, recurrent)
+    for name, example in module.EXAMPLES.items()
+}
 
 
 def examples_of(rule: Rewrite | PythonRule) -> Examples | None:

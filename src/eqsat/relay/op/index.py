@@ -69,7 +69,8 @@ def _slice_dim(begin: int | None, end: int | None, stride: int, dim: Dim) -> Dim
     if isinstance(dim, int):
         return len(range(dim)[clamp_slice(begin, end, stride, dim)])
     whole = begin == 0 and stride == 1 and (end is None or end >= FARTHEST)
-    return dim if whole else AnyDim()
+    turned = begin == -1 and stride == -1 and (end is None or end <= -FARTHEST)
+    return dim if whole or turned else AnyDim()
 
 
 def _slice_shape(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
