@@ -32,12 +32,14 @@ class Definition:
         results: each output over these; None where nothing is said of it.
         types: the types of the results.
         soundness: how equal they are.
+        rewrites: whether a rule may put the results in the place of the node.
     """
 
     inputs: Sequence[Expr | None]
     results: Sequence[Expr | None]
     types: Sequence[Type | None]
     soundness: Soundness
+    rewrites: bool
 
     @property
     def key(self) -> Hashable:
@@ -77,7 +79,7 @@ def definition_rules(function: Function) -> list[PythonRule]:
     found: dict[tuple[Op, int, bool, Soundness], PythonRule] = {}
     for node in post_order(function.body):
         definition = definition_of(node)
-        if definition is None or not isinstance(node, Call) or not isinstance(node.op, Op):
+        if definition is None or not definition.rewrites or not isinstance(node, Call) or not isinstance(node.op, Op):
             continue
         several = len(definition.results) > 1
         key = node.op, len(node.args), several, definition.soundness

@@ -293,7 +293,6 @@ class _Importer:
         found = definer_of(node.domain, node.op_type)
         if found is None or node.op_identifier() in self.model.functions or node.device_configurations:
             raise Declined("it is not standard")
-        definer, soundness = found
         stands: list[Expr | None] = []
         types: dict[Expr, Type] = {}
         for expr in inputs:
@@ -304,18 +303,18 @@ class _Importer:
             stands.append(stand)
         typing = Inferencer(types, names=self.context.dims)
         source = Source(node, stands, types, typing.elements, self.opset)
-        made = definer(source)
+        made = found.definer(source)
         results: list[Expr | None] = [made] if isinstance(made, Expr) else list(made)
         source.require(source.used_outputs() <= len(results), "more of its outputs are used")
         source.check_read()
-        soundness = Soundness.ROUNDING if source.is_rounded else soundness
+        soundness = Soundness.ROUNDING if source.is_rounded else found.soundness
         results = [*results, *[None] * len(node.outputs)][: len(node.outputs)]
         for result in results:
             if result is not None:
                 typing.run(result)
         known = [None if result is None else types[result] for result in results]
-        definition = Definition(stands, results, known, soundness)
-        if soundness is Soundness.EXACT and len(results) == 1:
+        definition = Definition(stands, results, known, soundness, found.rewrites)
+        if found.rewrites and soundness is Soundness.EXACT and len(results) == 1:
             (whole,) = definition.over(inputs)
             if whole is not None and self._is_one_node(whole, inputs):
                 return [self._placed(node, node.outputs[0], whole)]

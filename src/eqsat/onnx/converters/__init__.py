@@ -20,6 +20,7 @@ from eqsat.onnx.converters import (  # noqa: F401 - each fills the tables of imp
     indexing,
     matrix,
     normalization,
+    quantized,
     recurrent,
     resizing,
     shape,

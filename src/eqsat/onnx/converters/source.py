@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
@@ -39,7 +40,18 @@ Importer: TypeAlias = Callable[["Source"], Result]
 Definer: TypeAlias = Callable[["Source"], "Expr | Sequence[Expr | None]"]
 
 _IMPORTERS: dict[str, Importer] = {}
-_DEFINERS: dict[tuple[str, str], tuple[Definer, Soundness]] = {}
+
+
+@dataclass(frozen=True)
+class DefinedOperator:
+    """An operator that has a definition; the fields are the arguments of :func:`defines`."""
+
+    definer: Definer
+    soundness: Soundness
+    rewrites: bool
+
+
+_DEFINERS: dict[tuple[str, str], DefinedOperator] = {}
 
 
 _Importer = TypeVar("_Importer", bound=Importer)
@@ -61,25 +73,28 @@ def importer_of(op_type: str) -> Importer | None:
     return _IMPORTERS.get(op_type)
 
 
-def defines(*op_types: str, domain: str, soundness: Soundness = Soundness.ROUNDING) -> Callable[[Definer], Definer]:
+def defines(
+    *op_types: str, domain: str, soundness: Soundness = Soundness.ROUNDING, rewrites: bool = True
+) -> Callable[[Definer], Definer]:
     """Return a decorator that registers what defines some operators that stay one node: what they compute, in the IR.
 
     Args:
         op_types: The operators.
         domain: Their domain.
         soundness: How equal the definition is to what runtimes compute, if the definer does not say otherwise.
+        rewrites: Whether nodes may be replaced by the definition. If not, it only tells types and values.
     """
 
     def register(definer: Definer) -> Definer:
         for op_type in op_types:
-            _DEFINERS[domain, op_type] = definer, soundness
+            _DEFINERS[domain, op_type] = DefinedOperator(definer, soundness, rewrites)
         return definer
 
     return register
 
 
-def definer_of(domain: str, op_type: str) -> tuple[Definer, Soundness] | None:
-    """Return what defines an operator, and how well, or None where it has no definition."""
+def definer_of(domain: str, op_type: str) -> DefinedOperator | None:
+    """Return what defines an operator, or None where it has no definition."""
     return _DEFINERS.get((domain, op_type))
 
 

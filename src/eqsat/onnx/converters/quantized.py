@@ -1,0 +1,166 @@
+"""Operators on quantized numbers: what they compute, exactly, by integers and then one rounding.
+
+These definitions tell types and values. They are no rules: written in other operators, each is several.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eqsat.onnx.contrib import DOMAIN
+from eqsat.onnx.converters.source import Declined, Source, build, defines
+from eqsat.onnx.converters.windows import convolve
+from eqsat.relay.expr import Constant, Expr
+from eqsat.relay.infer import extend_types
+
+define = partial(defines, rewrites=False)
+
+
+def _constant(value: float, dtype: str) -> Constant:
+    return Constant(np.asarray(value, dtype))
+
+
+def _typed(expr: Expr, source: Source) -> Expr:
+    """``expr``, whose type the source knows from now on."""
+    extend_types(source.types, expr)  # type: ignore[arg-type]
+    return expr
+
+
+def _along(vector: Expr, axis: int, rank: int, source: Source) -> Expr:
+    """A number as it is; a vector of more than one in the shape that broadcasts along ``axis``, from the end."""
+    shape = source.type(vector).shape
+    source.require(len(shape) < 2, "its scales or zero points are no numbers and no vectors")
+    if not shape:
+        return vector
+    if shape == (1,):
+        return build("reshape", vector, newshape=())
+    after = rank - 1 - axis
+    return build("expand_dims", vector, axis=1, num_newaxis=after) if after else vector
+
+
+def _shifted(data: Expr, zero: Expr | None, axis: int, source: Source) -> Expr:
+    """The numbers less their zero point, as int32."""
+    wide = build("cast", data, dtype="int32")
+    if zero is None:
+        return _typed(wide, source)
+    point = build("cast", _along(zero, axis, source.rank(data), source), dtype="int32")
+    return _typed(build("subtract", wide, point), source)
+
+
+def _requantized(data: Expr, factor: Expr, zero: Expr | None, dtype: str, source: Source) -> Expr:
+    """round(data * factor) + zero as numbers of ``dtype``, the nearest that there are."""
+    steps = build("round", build("multiply", build("cast", data, dtype="float32"), factor))
+    return _as_bytes(steps, zero, dtype, source)
+
+
+def _as_bytes(steps: Expr, zero: Expr | None, dtype: str, source: Source) -> Expr:
+    if zero is not None:
+        steps = build("add", steps, build("cast", _along(zero, 0, 1, source), dtype="float32"))
+    source.require(dtype in ("int8", "uint8"), "its numbers are no bytes")
+    limits = np.iinfo(dtype)
+    return build("cast", build("clip", steps, a_min=float(limits.min), a_max=float(limits.max)), dtype=dtype)
+
+
+# ---- sums of products
+
+
+def _product(a: Expr, a_zero: Expr | None, b: Expr, b_zero: Expr | None, source: Source) -> Expr:
+    """Zero points of rows and of columns are vectors."""
+    rank, other = source.rank(a), source.rank(b)
+    source.require(rank > 1 < other, "an operand is no matrix")
+    left, right = _shifted(a, a_zero, rank - 2, source), _shifted(b, b_zero, other - 1, source)
+    return build("nn.matmul", left, right, out_dtype="int32")
+
+
+@define("MatMulInteger", domain="")
+def _matmul_integer(source: Source) -> Expr:
+    a, b, a_zero, b_zero = source.optional(2, 4)
+    return _product(a, a_zero, b, b_zero, source)
+
+
+@define("ConvInteger", domain="")
+def _conv_integer(source: Source) -> Expr:
+    data, weight, data_zero, weight_zero = source.optional(2, 4)
+    _check_number(data_zero, source)
+    parts = _shifted(data, data_zero, 0, source), _shifted(weight, weight_zero, 0, source)
+    return convolve(source.over([*parts, None]))
+
+
+def _check_number(zero: Expr | None, source: Source) -> None:
+    plain = zero is None or source.type(zero).shape in ((), (1,))
+    source.require(plain, "the data have a zero point for each channel")
+
+
+@define("QLinearMatMul", domain="")
+def _quantized_matmul(source: Source) -> Expr:
+    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = source.arguments(8)
+    _check_number(scale, source)
+    _check_number(zero, source)
+    _check_float32(source, a_scale, b_scale, scale)
+    left = _along(a_scale, source.rank(a) - 2, source.rank(a), source)
+    right = _along(b_scale, source.rank(b) - 1, source.rank(b), source)
+    factor = build("divide", build("multiply", left, right), _along(scale, 0, 1, source))
+    return _requantized(_product(a, a_zero, b, b_zero, source), factor, zero, source.type(zero).dtype, source)
+
+
+def _check_float32(source: Source, *scales: Expr) -> None:
+    source.require(all(source.type(scale).dtype == "float32" for scale in scales), "its scales are not float32")
+
+
+@define("QLinearConv", domain="")
+def _quantized_conv(source: Source) -> Expr:
+    data, data_scale, data_zero, weight, weight_scale, weight_zero, scale, zero, bias = source.optional(8, 9)
+    for each in (data_scale, data_zero, scale, zero):
+        _check_number(each, source)
+    _check_float32(source, data_scale, weight_scale, scale)
+    rank = source.rank(data)
+    parts = _shifted(data, data_zero, 0, source), _shifted(weight, weight_zero, 0, source)
+    found: Any = convolve(source.over([*parts, bias]))
+    product = build("multiply", _along(data_scale, 0, 1, source), _along(weight_scale, 1, rank, source))
+    factor = build("divide", product, _along(scale, 0, 1, source))
+    return _requantized(found, factor, zero, source.type(zero).dtype, source)
+
+
+# ---- by the range of the data
+
+
+@define("DynamicQuantizeLinear", domain="")
+def _quantized_by_range(source: Source) -> list[Expr]:
+    """Bytes, their scale and their zero point, so that 0 is a byte."""
+    (data,) = source.arguments(1)
+    source.require(source.type(data).dtype == "float32", "its numbers are not float32")
+    none = _constant(0, "float32")
+    low = build("minimum", build("min", data, axis=None, keepdims=False), none)
+    high = build("maximum", build("max", data, axis=None, keepdims=False), none)
+    step = build("divide", build("subtract", high, low), _constant(255, "float32"))
+    scale = build("where", build("equal", step, none), _constant(1, "float32"), step)
+    start = build("clip", build("divide", build("negative", low), scale), a_min=0.0, a_max=255.0)
+    point = build("cast", build("round", start), dtype="uint8")
+    steps = build("round", build("divide", data, scale))
+    return [_as_bytes(steps, _typed(point, source), "uint8", source), scale, point]
+
+
+# ---- of ONNX Runtime: through real numbers
+
+
+def _real(data: Expr, scale: Expr, zero: Expr | None, source: Source) -> Expr:
+    for each in (scale, zero):
+        _check_number(each, source)
+    _check_float32(source, scale)
+    wide = build("cast", _shifted(data, zero, 0, source), dtype="float32")
+    return build("multiply", wide, _along(scale, 0, 1, source))
+
+
+@define("QLinearAdd", "QLinearMul", domain=DOMAIN)
+def _quantized_arithmetic(source: Source) -> Expr:
+    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = source.optional(7, 8)
+    if None in (a_scale, b, b_scale, scale):
+        raise Declined("it lacks inputs")
+    left, right = _real(a, a_scale, a_zero, source), _real(b, b_scale, b_zero, source)
+    _check_number(scale, source)
+    result = build("add" if source.op_type == "QLinearAdd" else "multiply", left, right)
+    steps = build("round", build("divide", result, _along(scale, 0, 1, source)))
+    return _as_bytes(steps, zero, source.type(a).dtype, source)
