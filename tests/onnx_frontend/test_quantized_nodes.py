@@ -34,12 +34,19 @@ GRAPHS = {
     }""",
     "DynamicQuantizeLinear": "(float[3,4] x) => (y, a, b) { y, a, b = DynamicQuantizeLinear (x) }",
     "QLinearAdd": "(uint8[3,4] u, uint8[4] k) => (y) { y = com.microsoft.QLinearAdd (u, s, z, k, d, p, e, z) }",
+    "QLinearSigmoid": "(uint8[3,40] u) => (y) { y = com.microsoft.QLinearSigmoid (u, s, z, c, z0) }",
+    "QLinearLeakyRelu": "(uint8[3,40] u) => (y) { y = com.microsoft.QLinearLeakyRelu <alpha = 0.2> (u, s, z, d, p) }",
+    "QLinearConcat": """(uint8[3,4] u, uint8[3,2] k) => (y) {
+        y = com.microsoft.QLinearConcat <axis = 1> (e, z, u, s, z, k, d, p)
+    }""",
     "QLinearMul": "(uint8[3,4] u, uint8[4] k) => (y) { y = com.microsoft.QLinearMul (u, s, z, k, d, p, e) }",
 }
 NUMBERS: dict[str, Any] = {
     "s": np.float32(0.013),
     "d": np.float32(0.021),
     "e": np.float32(0.29),
+    "c": np.float32(1 / 256),
+    "z0": np.uint8(0),
     "z": np.uint8(119),
     "p": np.uint8(130),
     "t": np.int8(-3),
@@ -47,12 +54,16 @@ NUMBERS: dict[str, Any] = {
     "t3": np.zeros(3, "i1"),
     "b3": np.array([-500, 0, 700], "i4"),
     "d6": np.linspace(0.01, 0.03, 6, dtype="f4"),
+    "b6": np.linspace(-1, 1, 6, dtype="f4"),
     "t6": np.arange(-3, 3, dtype="i1"),
 }
 
 
 def model_of(name: str) -> onnx.ModelProto:
-    proto = parsed(GRAPHS[name], domains=DOMAIN)
+    return with_numbers(parsed(GRAPHS[name], domains=DOMAIN))
+
+
+def with_numbers(proto: onnx.ModelProto) -> onnx.ModelProto:
     used = {name for node in proto.graph.node for name in node.input}
     proto.graph.initializer.extend(
         [numpy_helper.from_array(np.asarray(value), name) for name, value in NUMBERS.items() if name in used]
@@ -86,7 +97,7 @@ def test_the_bytes_are_those_of_the_runtime(name: str) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", [name for name in GRAPHS if name not in ("QLinearAdd", "QLinearMul")])
+@pytest.mark.parametrize("name", [name for name in GRAPHS if "com." not in GRAPHS[name]])
 def test_the_bytes_are_those_of_the_reference(name: str) -> None:
     proto = model_of(name)
     feed = feed_of(proto, 0)
@@ -95,6 +106,23 @@ def test_the_bytes_are_those_of_the_reference(name: str) -> None:
         found if isinstance(found, tuple) else (found,), ReferenceEvaluator(proto).run(None, feed), strict=True
     ):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "(uint8[5,4] u, int8[4,6] k) => (y) { y = com.microsoft.MatMulIntegerToFloat (u, k, s, d6, z, t6, b6) }",
+        "(uint8[2,5,4] u, uint8[4,6] k) => (y) { y = com.microsoft.MatMulIntegerToFloat (u, k, s, d, z, p) }",
+        "(float[5,4] x, uint8[4,6] k) => (y) { y = com.microsoft.DynamicQuantizeMatMul (x, k, d, p, b6) }",
+    ],
+)
+def test_products_in_real_numbers_are_those_of_the_runtime(graph: str) -> None:
+    proto = with_numbers(parsed(graph, domains=DOMAIN))
+    imported = import_model(from_proto(proto))
+    assert not imported.opaque
+    feed = feed_of(proto, 0)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(evaluate(imported.function, feed), session.run(None, feed)[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", GRAPHS)

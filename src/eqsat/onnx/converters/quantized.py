@@ -5,6 +5,7 @@ These definitions tell types and values. They are no rules: written in other ope
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from eqsat.onnx.contrib import DOMAIN
 from eqsat.onnx.converters.source import Declined, Source, build, defines
 from eqsat.onnx.converters.windows import convolve
-from eqsat.relay.expr import Constant, Expr
+from eqsat.relay.expr import Constant, Expr, Tuple
 from eqsat.relay.infer import extend_types
 
 define = partial(defines, rewrites=False)
@@ -127,10 +128,8 @@ def _quantized_conv(source: Source) -> Expr:
 # ---- by the range of the data
 
 
-@define("DynamicQuantizeLinear", domain="")
-def _quantized_by_range(source: Source) -> list[Expr]:
+def _by_range(data: Expr, source: Source) -> list[Expr]:
     """Bytes, their scale and their zero point, so that 0 is a byte."""
-    (data,) = source.arguments(1)
     source.require(source.type(data).dtype == "float32", "its numbers are not float32")
     none = _constant(0, "float32")
     low = build("minimum", build("min", data, axis=None, keepdims=False), none)
@@ -140,7 +139,12 @@ def _quantized_by_range(source: Source) -> list[Expr]:
     start = build("clip", build("divide", build("negative", low), scale), a_min=0.0, a_max=255.0)
     point = build("cast", build("round", start), dtype="uint8")
     steps = build("round", build("divide", data, scale))
-    return [_as_bytes(steps, _typed(point, source), "uint8", source), scale, point]
+    return [_typed(each, source) for each in (_as_bytes(steps, _typed(point, source), "uint8", source), scale, point)]
+
+
+@define("DynamicQuantizeLinear", domain="")
+def _quantized_by_range(source: Source) -> list[Expr]:
+    return _by_range(source.arguments(1)[0], source)
 
 
 # ---- of ONNX Runtime: through real numbers
@@ -160,7 +164,64 @@ def _quantized_arithmetic(source: Source) -> Expr:
     if None in (a_scale, b, b_scale, scale):
         raise Declined("it lacks inputs")
     left, right = _real(a, a_scale, a_zero, source), _real(b, b_scale, b_zero, source)
-    _check_number(scale, source)
     result = build("add" if source.op_type == "QLinearAdd" else "multiply", left, right)
-    steps = build("round", build("divide", result, _along(scale, 0, 1, source)))
-    return _as_bytes(steps, zero, source.type(a).dtype, source)
+    return _bytes_of(result, scale, zero, source.type(a).dtype, source)
+
+
+def _bytes_of(real: Expr, scale: Expr, zero: Expr | None, dtype: str, source: Source) -> Expr:
+    """Real numbers as the nearest steps of ``scale``."""
+    _check_number(scale, source)
+    _check_number(zero, source)
+    _check_float32(source, scale)
+    steps = build("round", build("divide", real, _along(scale, 0, 1, source)))
+    return _as_bytes(steps, zero, dtype, source)
+
+
+@define("QLinearLeakyRelu", "QLinearSigmoid", domain=DOMAIN)
+def _quantized_function(source: Source) -> Expr:
+    data, data_scale, data_zero, scale, zero = source.optional(4, 5)
+    real = _real(data, data_scale, data_zero, source)
+    if source.op_type == "QLinearSigmoid":
+        found = build("sigmoid", real)
+    else:
+        found = build("nn.leaky_relu", real, alpha=source.float("alpha", 0.01))
+    return _bytes_of(found, scale, zero, source.type(data).dtype, source)
+
+
+@define("QLinearConcat", domain=DOMAIN)
+def _quantized_concat(source: Source) -> Expr:
+    scale, zero, *parts = source.arguments(len(source.inputs))
+    source.require(parts and len(parts) % 3 == 0, "it has parts without scales or zero points")
+    reals = [_real(*part, source) for part in zip(parts[::3], parts[1::3], parts[2::3], strict=True)]
+    joined = build("concatenate", Tuple(reals), axis=source.int("axis"))
+    return _bytes_of(joined, scale, zero, source.type(zero).dtype, source)
+
+
+# ---- products that give real numbers
+
+
+def _real_product(a: Expr, a_scale: Expr, a_zero: Expr | None, rest: Sequence[Expr | None], source: Source) -> Expr:
+    """The product of quantized matrices in real numbers; ``rest`` is the second one, scale, zero point, and a bias."""
+    b, b_scale, b_zero, bias = rest
+    if b is None or b_scale is None:
+        raise Declined("it lacks inputs")
+    _check_number(a_scale, source)
+    _check_float32(source, a_scale, b_scale)
+    right = _along(b_scale, source.rank(b) - 1, source.rank(b), source)
+    factor = build("multiply", _along(a_scale, 0, 1, source), right)
+    product = build("cast", _product(a, a_zero, b, b_zero, source), dtype="float32")
+    scaled = build("multiply", product, factor)
+    return scaled if bias is None else build("add", scaled, bias)
+
+
+@define("MatMulIntegerToFloat", domain=DOMAIN)
+def _matmul_to_float(source: Source) -> Expr:
+    a, b, a_scale, b_scale, a_zero, b_zero, bias = source.optional(4, 7)
+    return _real_product(a, a_scale, a_zero, [b, b_scale, b_zero, bias], source)
+
+
+@define("DynamicQuantizeMatMul", domain=DOMAIN)
+def _matmul_by_range(source: Source) -> Expr:
+    data, *rest = source.optional(3, 5)
+    quantized, scale, zero = _by_range(data, source)
+    return _real_product(quantized, scale, zero, rest, source)
