@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+
+import numpy as np
 
 from eqsat.egraph.author import (
     attrs_of,
@@ -20,11 +21,12 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Compute, Guard, Refusal, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum, sigmoid, subtract, sum, tanh
+from eqsat.relay.op.nn.activation import GATE_SCALES
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.types import floats, is_float, is_scalar, is_short_float, keeps_floats, rank_of
@@ -333,30 +335,47 @@ def is_scale(factor: Array) -> bool:
 weighted = is_op("nn.bias_add")(u, b) | is_op("nn.dense")(u, b) | is_op("nn.matmul")(u, b) | is_op("nn.conv2d")(u, b)
 
 
-def outward(name: str, inside: Callable[[DFPattern], DFPattern], gate: Callable[[DFPattern], DFPattern]) -> Rewrite:
-    """x inside(x c) = gate(x c) / c, where a weight makes x.
-
-    No scale leaves the gate again, or weights would take it in for ever.
-    """
-    argument = weighted * c
-    whole = weighted * inside(argument)
-    return rewrite(
-        f"scale-of-{name}-outward",
-        whole,
-        gate(argument) * (scalar(1, c) / c),
-        when(is_scale, value_of(c)),
-        keeps_floats(whole, weighted),
-        when(is_number_beside, type_of(c), type_of(weighted)),
-        distinct(argument, weighted),
-        soundness=ROUNDING,
-    )
+def gate_scale(attrs: Attrs, ty: TensorType) -> Array:
+    """The factor of the data of gelu."""
+    return np.asarray(GATE_SCALES[attrs.approximate], ty.dtype)
 
 
+def scale_behind(attrs: Attrs, ty: TensorType) -> Array:
+    """The factor of what gelu makes of the scaled data."""
+    scale = GATE_SCALES[attrs.approximate]
+    return np.asarray(0.5 / scale if attrs.approximate == "none" else 1 / scale, ty.dtype)
+
+
+argument = weighted * c
+by_sigmoid, smooth = weighted * sigmoid(argument), nn.gelu(weighted)
+
+# no scale leaves the gates again, or weights would take it in for ever
 scaled_gates = RuleSet(
     "scaled-gates",
     [
-        outward("gate-by-erf", lambda part: erf(part) + one, lambda part: part + part * erf(part)),
-        outward("gate-by-sigmoid", sigmoid, nn.swish),
+        # x sigmoid(x c) = silu(x c) / c, where a weight makes x
+        rewrite(
+            "scale-of-gate-by-sigmoid-outward",
+            by_sigmoid,
+            nn.swish(argument) * (scalar(1, c) / c),
+            when(is_scale, value_of(c)),
+            keeps_floats(by_sigmoid, weighted),
+            when(is_number_beside, type_of(c), type_of(weighted)),
+            distinct(argument, weighted),
+            soundness=ROUNDING,
+        ),
+        # gelu(x) = gate(x a) b, where a weight makes x
+        rewrite(
+            "scale-of-gelu-outward",
+            smooth,
+            nn.gelu_gate(
+                weighted * compute(gate_scale, attrs_of(smooth), type_of(weighted)),
+                approximate=attribute(smooth, "approximate"),
+            )
+            * compute(scale_behind, attrs_of(smooth), type_of(weighted)),
+            when(is_short_float, type_of(weighted)),
+            soundness=ROUNDING,
+        ),
     ],
 )
 

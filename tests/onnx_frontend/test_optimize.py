@@ -101,6 +101,22 @@ def test_a_bias_goes_into_its_product() -> None:
     assert operators(optimized(proto).graph) == {"Gemm": 1}
 
 
+def test_scales_of_an_activation_go_into_the_weights_around_it() -> None:
+    """Written out, gelu is x (1 + erf(x / sqrt 2)) / 2, of which two factors are left to the products."""
+    proto = with_weights(
+        parsed(
+            "(float[4,3] x) => (float[4,5] y) { p = Gemm (x, w, b) s = Constant <value_float=1.41421354> ()"
+            " d = Div (p, s) e = Erf (d) one = Constant <value_float=1.0> () o = Add (e, one) m = Mul (p, o)"
+            " half = Constant <value_float=0.5> () h = Mul (m, half) y = Gemm (h, v, c) }"
+        ),
+        w=(3, 6),
+        b=(6,),
+        v=(6, 5),
+        c=(5,),
+    )
+    assert operators(optimized(proto).graph) == {"Gemm": 2, "Erf": 1, "Add": 1, "Mul": 1}
+
+
 def test_branches_of_a_constant_condition_are_taken() -> None:
     proto = parsed(
         """(float[4] x) => (float[4] y) <bool c = {0}> {

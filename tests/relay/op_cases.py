@@ -1178,7 +1178,9 @@ CASES: dict[str, Case] = {
     "reverse_sequence": reverse_sequence,
     "slice_like": slice_like,
     "nn.leaky_relu": with_attrs(lambda draw: {"alpha": 0.1}, *FLOATS),
-    "nn.gelu": with_attrs(lambda draw: {"approximate": any_of(draw, "none", "tanh")}, *FLOATS),
+    **dict.fromkeys(
+        ("nn.gelu", "nn.gelu_gate"), with_attrs(lambda draw: {"approximate": any_of(draw, "none", "tanh")}, *FLOATS)
+    ),
     "nn.prelu": normalisation(1),
     **dict.fromkeys(["nn.softmax", "nn.log_softmax", "nn.fast_softmax"], on_axis(*FLOATS)),
     "nn.bias_add": normalisation(1),

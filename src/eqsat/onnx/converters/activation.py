@@ -10,6 +10,7 @@ import numpy as np
 from eqsat.onnx.converters.source import Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports, op_name
 from eqsat.relay.expr import Call, Constant
+from eqsat.relay.op.nn.activation import GATE_SLOPE
 from eqsat.relay.op.types import axis_index
 
 # ---- clip
@@ -104,6 +105,16 @@ def _to_gelu(call: Call, target: Target) -> OnnxNode:
         odd = OnnxNode("Erf", [OnnxNode("Div", [data, np.asarray(sqrt(2), dtype)])])
     twice = OnnxNode("Mul", [data, OnnxNode("Add", [odd, np.asarray(1, dtype)])])
     return OnnxNode("Mul", [twice, np.asarray(0.5, dtype)])
+
+
+@exports("nn.gelu_gate")
+def _to_gelu_gate(call: Call, target: Target) -> OnnxNode:
+    (data,) = call.args
+    dtype = np.dtype(target.type(data).dtype)
+    if attributes(call).approximate == "tanh":
+        slope = OnnxNode("Add", [OnnxNode("Mul", [data, data]), np.asarray(GATE_SLOPE, dtype)])
+        return OnnxNode("Mul", [data, OnnxNode("Sigmoid", [OnnxNode("Mul", [data, slope])])])
+    return OnnxNode("Mul", [data, OnnxNode("Add", [OnnxNode("Erf", [data]), np.asarray(1, dtype)])])
 
 
 # ---- softmax

@@ -98,6 +98,34 @@ gelu = define(
 )
 """Relay has no such operator. ``approximate`` is ``none`` or ``tanh``, as in ONNX."""
 
+
+GATE_SCALES = {"none": sqrt(0.5), "tanh": (2 * 0.044715 * sqrt(2 / pi)) ** (1 / 3)}
+"""By ``approximate`` the factor of the data of ``gelu`` that ``gelu_gate`` does without."""
+GATE_SLOPE = 2 * sqrt(2 / pi) / GATE_SCALES["tanh"]
+"""How steep the inside of the gate by tanh is at 0."""
+
+
+def _gelu_gate(attrs: Any, data: Any) -> Any:
+    wide = data.astype(accumulator(data.dtype), copy=False)
+    if attrs.approximate == "tanh":
+        gated = wide * sigmoid_of(wide * (wide * wide + wide.dtype.type(GATE_SLOPE)))
+    else:
+        gated = wide * (1 + erf_of(wide))
+    return gated.astype(data.dtype, copy=False)
+
+
+gelu_gate = define(
+    "nn.gelu_gate",
+    "data",
+    Field("approximate", "str", "none"),
+    infer=same_type,
+    kernel=_gelu_gate,
+    kind=OpPattern.ELEMWISE,
+    traits=Trait.ELEMENTWISE,
+    flops=lambda attrs, args, ty: 6 * size(ty),
+)
+"""What is left of ``gelu`` when weights around it take its scales: x (1 + erf x), or x sigmoid(x^3 + c x)."""
+
 # ---- others for which Relay has no operator, with the names, attributes and defaults that ONNX gives them
 
 
@@ -184,6 +212,6 @@ fast_softmax = _softmax("fast_softmax", lambda attrs, data: softmax_of(data, att
 log_softmax = _softmax("log_softmax", _log_softmax)
 
 __all__ = [
-    "celu", "elu", "fast_softmax", "gelu", "hard_sigmoid", "hardswish", "leaky_relu", "log_softmax", "mish", "prelu",
-    "relu", "selu", "shrink", "softmax", "softplus", "softsign", "swish", "thresholded_relu",
+    "celu", "elu", "fast_softmax", "gelu", "gelu_gate", "hard_sigmoid", "hardswish", "leaky_relu", "log_softmax",
+    "mish", "prelu", "relu", "selu", "shrink", "softmax", "softplus", "softsign", "swish", "thresholded_relu",
 ]  # fmt: skip
