@@ -275,6 +275,7 @@ def test_the_command_writes_a_verified_model_and_tells_what_it_found(tmp_path: P
         "composites": {"conv2d_bias_relu": 2, "conv2d_bias_relu_2": 1},
         "runtime": "none",
         "opaque": {},
+        "folded": {"computed": {}, "left": {}},
     }
     assert len(onnx.load(tmp_path / "out.onnx").functions) == 2
 

@@ -139,6 +139,10 @@ def _write_page(page: Path, title: str, done: Any, facts: dict[str, Any], explai
         f"Output {each['output']}": f"differs by {_figure(each['relative'])} of its largest value"
         for each in facts["differences"]
     }
+    for op_type, count in facts["folded"]["computed"].items():
+        told[f"{op_type} of constants"] = f"{count} computed"
+    for op_type, reasons in facts["folded"]["left"].items():
+        told[f"{op_type} of constants, left"] = "; ".join([f"{count}: {reason}" for reason, count in reasons.items()])
     report_page.write(
         page,
         report_page.render(
@@ -228,6 +232,7 @@ def _facts(done: Any, settings: Settings, phases: dict[str, float], differences:
             if rule.updates
         },
         "opaque": done.imported.opaque,
+        "folded": asdict(done.folded),
         "seconds": phases,
         "differences": [
             {"output": each.output, "absolute": _finite(each.absolute), "relative": _finite(each.relative)}
@@ -267,6 +272,7 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     for op_type, reasons in sorted(facts["opaque"].items()):
         for reason, count in reasons.items():
             line(f"passed through {count} {escape(op_type)}: {escape(reason)}")
+    show_folded(facts, console)
     line("seconds  " + "  ".join(f"{phase} {seconds:.3f}" for phase, seconds in facts["seconds"].items()))
     for difference in facts["differences"]:
         line(
@@ -281,6 +287,16 @@ def show_explained(facts: dict[str, Any], console: Console) -> None:
         console.print(f"made by {escape(rule)}: {count} operators", highlight=False, soft_wrap=True)
     for change in facts.get("changes", []):
         console.print(f"step {escape(str(Change(**change)))}", highlight=False, soft_wrap=True)
+
+
+def show_folded(facts: dict[str, Any], console: Console) -> None:
+    """Print which nodes over constants were computed though they are not understood, and which were left and why."""
+    for op_type, count in sorted(facts["folded"]["computed"].items()):
+        console.print(f"computed {count} {escape(op_type)} of constants", highlight=False, soft_wrap=True)
+    for op_type, reasons in sorted(facts["folded"]["left"].items()):
+        for reason, count in reasons.items():
+            text = f"left {count} {escape(op_type)} of constants: {escape(reason)}"
+            console.print(text, highlight=False, soft_wrap=True)
 
 
 def _rule_table(rules: dict[str, Any]) -> Table:

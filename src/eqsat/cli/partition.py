@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from eqsat.cli.optimize import Explained, node_count, show_explained, to_blame, verified, write_model
+from eqsat.cli.optimize import Explained, node_count, show_explained, show_folded, to_blame, verified, write_model
 from eqsat.cli.options import (
     PATH,
     STREAM,
@@ -67,6 +68,7 @@ def partition(
         "composites": dict(done.composites.most_common()),
         "runtime": options.runtime,
         "opaque": done.opaque,
+        "folded": asdict(done.folded),
     }
     if done.extraction is not None and options.explain:
         facts |= Explained.of(done.extraction.explanations).facts
@@ -85,3 +87,4 @@ def _show(facts: dict[str, Any], console: Console) -> None:
             table.add_row(escape(name), str(count))
         console.print(table)
     show_explained(facts, console)
+    show_folded(facts, console)

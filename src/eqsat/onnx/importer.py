@@ -17,6 +17,7 @@ from eqsat.collector import paused_gc
 from eqsat.egraph.rule import Soundness
 from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
+from eqsat.onnx.constants import ConstantNodes
 from eqsat.onnx.control_flow import (
     Inlined,
     carried_values,
@@ -28,6 +29,7 @@ from eqsat.onnx.control_flow import (
 )
 from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_of, importer_of
 from eqsat.onnx.converters.source import OLDEST_OPSET, definer_of
+from eqsat.onnx.converters.target import attributes
 from eqsat.onnx.definition import Definition
 from eqsat.onnx.graphs import attributes_of, captured_values, copy_value, nodes_of, topological_order
 from eqsat.onnx.imported import Imported, Origin, body_of, constant_initializers, opset_of
@@ -35,6 +37,7 @@ from eqsat.onnx.initializers import name_counts
 from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
+from eqsat.relay.fold import Folding, is_folded
 from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.static_forms import static_form
 from eqsat.relay.ty import IncompleteType, TupleType, Type
@@ -59,7 +62,7 @@ Body = Callable[[Imported], ir.Graph]
 """What takes the place of a subgraph."""
 
 
-def import_model(model: ir.Model, body: Body | None = None) -> Imported:
+def import_model(model: ir.Model, body: Body | None = None, constants: ConstantNodes | None = None) -> Imported:
     """The graph of ``model`` as a function.
 
     What is not understood becomes an opaque operator, see :mod:`eqsat.onnx.opaque`; it is no error.
@@ -78,7 +81,7 @@ def import_model(model: ir.Model, body: Body | None = None) -> Imported:
             f" {NEWEST_OPSET}; install a newer one"
         )
     with paused_gc():
-        context = _Context(model, name_counts(model), body)
+        context = _Context(model, name_counts(model), body, constants)
         if body is not None:
             _decide_conditions(context)
         return _Importer(context, model.graph).run()
@@ -101,7 +104,7 @@ class _Context:
     """What the graphs of a model have in common.
 
     Args:
-        model, names, body: as for :class:`Imported` and :func:`import_model`.
+        model, names, body, constants: as for :class:`Imported` and :func:`import_model`.
         decided: the truth of values that have the same in every run, as far as they are found.
         inlined: branches of conditions that are known, as far as they are found.
         dims: names for dimensions that nothing else names.
@@ -111,6 +114,7 @@ class _Context:
     model: ir.Model
     names: Counter[str]
     body: Body | None
+    constants: ConstantNodes | None
     decided: dict[ir.Value, bool] = field(default_factory=dict)
     inlined: Inlined = field(default_factory=Inlined)
     dims: Iterator[str] = field(default_factory=lambda: (f"%{index}" for index in count()))
@@ -132,6 +136,9 @@ class _Importer:
         self.typing = Inferencer(self.types, names=context.dims)
         self.opaque: dict[str, dict[str, int]] = {}
         self.tensors: dict[NDArray, Any] = {}
+        self.foreign: dict[Expr, ir.TensorProtocol] = {}  # initializers of element types that the IR does not have
+        constants = context.constants
+        self.folding = Folding(foreign=None if constants is None else constants.foreign)
 
     def run(self) -> Imported:
         graph = self.graph
@@ -141,6 +148,7 @@ class _Importer:
                 self._parameter(value, self._input_type(value))
         for value in [value for value in graph.initializers.values() if not self._bind_initializer(value)]:
             self._parameter(value, relay_type(value))
+            self.foreign[self.values[value]] = value.const_value
         for node in topological_order(graph):
             self._bind_node(node)
         outputs = [self._value(value, "the graph's outputs") for value in graph.outputs]
@@ -227,13 +235,10 @@ class _Importer:
             return
         inputs = [None if value is None else self._value(value, node) for value in node.inputs]
         try:
-            definer = definer_of(node.domain, node.op_type)
-            outputs: Sequence[Expr] = self._understood(node, inputs) if definer is None else self._defined(node, inputs)
+            outputs = self._outputs_of(node, inputs)
         except (Declined, EqsatError, *_MALFORMED) as why:
             reason = f"it is malformed: {why}" if isinstance(why, _MALFORMED) else str(why)
-            reasons = self.opaque.setdefault(node.op_type, {})
-            reasons[reason] = reasons.get(reason, 0) + 1
-            outputs = self._passed_through(node, why.types if isinstance(why, Declined) else None)
+            outputs = self._passed_through(node, why.types if isinstance(why, Declined) else None, reason)
         for value, expr in zip(node.outputs, outputs, strict=False):
             self._bind(value, expr)
 
@@ -241,7 +246,7 @@ class _Importer:
         """The branch of an If whose condition is known, as far as the IR has its constants."""
         if node.op_type != "If" or node.domain != "" or len(node.inputs) != 1 or node.inputs[0] is None:
             return None
-        condition = self.values.get(node.inputs[0])
+        condition = self._settled(self._value(node.inputs[0], node))
         if isinstance(condition, Constant) and condition.data.size == 1:
             taken = bool(condition.data.numpy().reshape(-1)[0])
         else:
@@ -318,7 +323,7 @@ class _Importer:
             (whole,) = definition.over(inputs)
             if whole is not None and self._is_one_node(whole, inputs):
                 return [self._placed(node, node.outputs[0], whole)]
-        return self._passed_through(node, None, definition)
+        return self._passed_through(node, None, None, definition)
 
     def _is_one_node(self, expr: Expr, inputs: Sequence[Expr | None]) -> bool:
         """Whether ``expr`` is written as one node over ``inputs``."""
@@ -358,14 +363,30 @@ class _Importer:
             expr.span = Origin(node, () if is_sequence else (value,))
         return expr
 
+    def _outputs_of(self, node: ir.Node, inputs: Sequence[Expr | None]) -> Sequence[Expr]:
+        """The outputs of a node that is understood, or whose constants are; raises Declined or EqsatError."""
+        if self.foreign and any(each in self.foreign for each in inputs):
+            computed = self._computed(node, None)
+            if computed is not None:
+                return computed
+        if definer_of(node.domain, node.op_type) is None:
+            return self._understood(node, inputs)
+        return self._defined(node, inputs)
+
     def _passed_through(
-        self, node: ir.Node, types: Sequence[Type] | None, definition: Definition | None = None
+        self, node: ir.Node, types: Sequence[Type] | None, reason: str | None, definition: Definition | None = None
     ) -> Sequence[Expr]:
-        attributes = self._attributes(node)
-        call = opaque_call(node, attributes, self.values, self.types, self.model, types, definition)
+        """A call of an operator of the node's own; ``reason`` says why it is not understood, None if it is."""
+        computed = self._computed(node, types, definition)
+        if computed is not None:
+            return computed
+        call = opaque_call(node, self._attributes(node), self.values, self.types, self.model, types, definition)
         known = constant_outputs(call)
         if known is not None:
             return known
+        if reason is not None:
+            reasons = self.opaque.setdefault(node.op_type, {})
+            reasons[reason] = reasons.get(reason, 0) + 1
         call.span = Origin(node, tuple(node.outputs))
         self.typing.run(call)
         if len(node.outputs) == 1:
@@ -374,6 +395,46 @@ class _Importer:
         for part, value in zip(parts, node.outputs, strict=True):
             part.span = Origin(node, (value,))
         return parts
+
+    def _computed(
+        self, node: ir.Node, types: Sequence[Type] | None, definition: Definition | None = None
+    ) -> list[Expr] | None:
+        """The outputs of a node that is not understood, where all that it takes is constant and it can be computed."""
+        constants = self.context.constants
+        taken = [value for value in (*node.inputs, *captured_values(attributes_of(node))) if value is not None]
+        exprs = [self._value(value, node) for value in taken]
+        if constants is None or not exprs:
+            return None
+        if not all(expr in self.foreign or self.folding.is_constant(expr) for expr in exprs):
+            return None
+        whole = list(attributes_of(node))
+        call = opaque_call(node, whole, self.values, self.types, self.model, types, definition)
+        if not isinstance(call.op, Op) or not is_folded(call.op):
+            return None
+        inputs, sources = [], 0
+        for expr in call.args:
+            foreign = self.foreign.get(expr)
+            found = self.folding.find(expr) if foreign is None else (foreign, foreign.nbytes)
+            if found is None:
+                return None
+            inputs.append(found[0])
+            sources += found[1]
+        outputs = constants.outputs(attributes(call).node, inputs, sources)
+        if outputs is None:
+            return None
+        unused = TupleGetItem(call, 0)  # stands for what nothing uses
+        return [unused if output is None else Constant(output) for output in outputs]
+
+    def _settled(self, expr: Expr) -> Expr:
+        """The constant that an expression over constants is, where it can be computed; else the expression."""
+        if isinstance(expr, Constant) or not self.folding.is_constant(expr):
+            return expr
+        found = self.folding.find(expr)
+        if found is None or isinstance(found[0], tuple):
+            return expr
+        constant = Constant(np.asarray(found[0]))
+        self.typing.run(constant)
+        return constant
 
     # ---- subgraphs
 
@@ -408,7 +469,7 @@ class _Importer:
         inner = _Importer(context or self.context, graph, carried)
         inner.tensors = self.tensors
         for value, placeholder in placeholders.items():
-            expr = self.values[value]
+            expr = self._settled(self.values[value])
             inner.capture(value, expr, self.types[expr], placeholder)
         return inner
 

@@ -8,7 +8,7 @@ take from outside. What ONNX's reference implementation computes of it is comput
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ from eqsat.relay.ty import Type
 
 T = TypeVar("T")
 
-_RANDOM = frozenset(
+RANDOM = frozenset(
     ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
 _STATED_VALUES = 1024
@@ -146,7 +146,7 @@ def opaque_call(
 
 def _is_known(node: ir.Node, model: ir.Model) -> bool:
     if node.domain in _STANDARD:
-        return node.op_type not in _RANDOM
+        return node.op_type not in RANDOM
     return contrib.is_known(node) and node.op_identifier() not in model.functions
 
 
@@ -162,7 +162,9 @@ def _operator(node: ir.Node) -> Op:
             kernel=lambda attrs, *arrays: _computed(attrs.node, arrays),
             outputs=lambda attrs: len(attrs.node.types),
             kind=OpPattern.OPAQUE,
-            traits=Trait.FOREIGN | (Trait.NON_COMPUTATIONAL if is_quantization else Trait.NONE),
+            traits=Trait.FOREIGN
+            | (Trait.NON_COMPUTATIONAL if is_quantization else Trait.NONE)
+            | (Trait.STATEFUL if node.op_type in RANDOM else Trait.NONE),
         )
         exports(name)(_to_node)
     return Op.get(name)
@@ -171,20 +173,27 @@ def _operator(node: ir.Node) -> Op:
 def constant_outputs(call: Call) -> list[Constant] | None:
     """The outputs of an opaque call over small constants; None when they are not known."""
     opaque: OpaqueNode = attributes(call).node
-    constants = [arg for arg in call.args if isinstance(arg, Constant)]
-    size = sum(constant.data.size for constant in constants)
-    foldable = isinstance(call.op, Op) and is_folded(call.op) and opaque.is_pure
-    if not foldable or len(constants) < len(call.args) or size > MOST_ELEMENTS:
+    constants = [arg.data for arg in call.args if isinstance(arg, Constant)]
+    foldable = isinstance(call.op, Op) and is_folded(call.op) and len(constants) == len(call.args)
+    if not foldable or not is_small(opaque, [data.size for data in constants]):
         return None
     try:
-        arrays = [constant.data.numpy() for constant in constants]
-        outputs = _outputs(opaque, arrays)
+        return list(map(Constant, small_outputs(opaque, [data.numpy() for data in constants])))
     except EqsatError:
         return None
-    return list(map(Constant, outputs))
 
 
-def _outputs(opaque: OpaqueNode, arrays: Sequence[Any]) -> Sequence[Any]:
+def is_small(opaque: OpaqueNode, sizes: Iterable[int]) -> bool:
+    """Whether a node over constants of these sizes may be computed here and now."""
+    return opaque.is_pure and sum(sizes) <= MOST_ELEMENTS
+
+
+def small_outputs(opaque: OpaqueNode, arrays: Sequence[Any]) -> Sequence[Any]:
+    """The outputs of a node, by its definition or by the reference implementation.
+
+    Raises:
+        EqsatError: It is too large for that, or fails.
+    """
     if opaque.definition is not None:
         return opaque.definition.compute(opaque.placed(arrays))
     return compute(opaque.node, opaque.placed(arrays), opaque.opset)
@@ -193,7 +202,7 @@ def _outputs(opaque: OpaqueNode, arrays: Sequence[Any]) -> Sequence[Any]:
 def _computed(opaque: OpaqueNode, arrays: Sequence[Any]) -> Any:
     if not opaque.is_pure:
         raise EvaluationError(f"what {opaque.node.op_type} gives does not follow from its inputs")
-    outputs = tuple(_outputs(opaque, arrays))
+    outputs = tuple(small_outputs(opaque, arrays))
     return outputs if len(outputs) > 1 else outputs[0]
 
 

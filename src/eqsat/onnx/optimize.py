@@ -15,6 +15,7 @@ from eqsat.egraph.runner import OnIteration
 from eqsat.errors import ModelError
 from eqsat.extraction.costs import Cost, total
 from eqsat.layers.optimize import optimize_with_report
+from eqsat.onnx.constants import ConstantNodes, Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.definition import definition_rules
 from eqsat.onnx.exporter import export_body, export_model
@@ -49,6 +50,7 @@ class Optimization:
         imported: The model as a function, and which nodes are not understood and why.
         extraction: The chosen graph and the report of all saturations.
         bodies: What was chosen for the bodies of control flow, inner ones first.
+        folded: Nodes over constants that are not understood: which were computed, and which were left and why.
         seconds: Time of each phase, in seconds.
     """
 
@@ -58,6 +60,7 @@ class Optimization:
     imported: Imported
     extraction: Extraction
     bodies: list[Extraction]
+    folded: Folded
     seconds: dict[str, float]
 
     @property
@@ -145,7 +148,16 @@ def run(
     """
     options = Options.of(keywords, rules=rules)
     start = time.perf_counter()
-    given, model = model, at_opset(model, options.opset)
+    with constant_nodes(model, options.limits) as constants:
+        return _run(model, on_iteration, options, start, constants)
+
+
+def _run(
+    given: ir.Model, on_iteration: OnIteration | None, options: Options, start: float, constants: ConstantNodes
+) -> Optimization:
+    """As :func:`run`; the call began at ``start``, by ``time.perf_counter()``."""
+    model = at_opset(given, options.opset, constants)
+    constants.take(model)
     defines = options.rules is None
     acting = rules_for(model) if options.rules is None else options.rules
     cost = onnx_cost(options.cost_model, opset_of(model), options.runtime)
@@ -159,24 +171,22 @@ def run(
             imported.function, on_iteration=on_iteration, has_inputs=has_inputs, options=left
         )
         report.merge(extraction.report)
-        if not isinstance(extraction.expr, Function):
-            raise ModelError("the graph is one that rules may not look into")
-        return extraction, extraction.expr
+        return extraction, constants.fold(extraction.expr)
 
-    def body(imported: Imported) -> ir.Graph:
+    def improved(imported: Imported) -> ir.Graph:
         extraction, function = chosen(imported, has_inputs=False)
         bodies.append(extraction)
         return export_body(function, imported)
 
     bodies: list[Extraction] = []
-    imported = import_model(model, body)
+    imported = import_model(model, improved, constants)
     read = time.perf_counter() - start - sum(report.phases.values())
     extraction, function = chosen(imported, has_inputs=True)
     extraction.report = report
     found = time.perf_counter()
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
-    return Optimization(given, after, options, imported, extraction, bodies, seconds)
+    return Optimization(given, after, options, imported, extraction, bodies, constants.folded, seconds)
 
 
 def with_definitions(rules: Rules | None, imported: Imported) -> Rules | None:

@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.runner import OnIteration
-from eqsat.errors import ArgumentError, ModelError
+from eqsat.errors import ArgumentError
+from eqsat.onnx.constants import Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
@@ -39,6 +40,7 @@ class Partitioning:
         after: The same with a node for each composite, and a local function for each kind of composite.
         composites: Kind of composite -> number of nodes of it.
         opaque: Operator -> reasons why nodes of it are not understood, with their number.
+        folded: Nodes over constants that are not understood: which were computed, and which were left and why.
         extraction: The chosen graph and the report of the saturation; None where no rules acted.
     """
 
@@ -46,6 +48,7 @@ class Partitioning:
     after: ir.Model
     composites: Counter[str]
     opaque: dict[str, dict[str, int]]
+    folded: Folded
     extraction: Extraction | None
 
 
@@ -74,16 +77,19 @@ def partition(
     """
     options = Options.of(keywords, rules=rules)
     table = _table(target)
-    given, model = model, at_opset(model, options.opset)
-    imported = import_model(model)
-    options = replace(
-        options,
-        rules=options.schedule.beside(composite_rules(table)),
-        cost_model=onnx_cost(options.cost_model, opset_of(model), options.runtime),
-    )
-    saturation = saturate(imported.function, on_iteration=on_iteration, options=options)
-    chosen = extract(saturation, options=options)
-    return _partitioning(given, chosen.expr, imported, target, chosen)
+    with constant_nodes(model, options.limits) as constants:
+        given, model = model, at_opset(model, options.opset, constants)
+        constants.take(model)
+        imported = import_model(model, constants=constants)
+        options = replace(
+            options,
+            rules=options.schedule.beside(composite_rules(table)),
+            cost_model=onnx_cost(options.cost_model, opset_of(model), options.runtime),
+        )
+        saturation = saturate(imported.function, on_iteration=on_iteration, options=options)
+        chosen = extract(saturation, options=options)
+        best = constants.fold(chosen.expr)
+        return _partitioning(given, best, imported, target, constants.folded, chosen)
 
 
 def merge(model: ir.Model, target: str) -> Partitioning:
@@ -94,7 +100,7 @@ def merge(model: ir.Model, target: str) -> Partitioning:
     table = _table(target)
     imported = import_model(model)
     typed: Any = infer_type(imported.function)
-    return _partitioning(model, merge_composite(typed, IRModule(), table), imported, target)
+    return _partitioning(model, merge_composite(typed, IRModule(), table), imported, target, Folded())
 
 
 def targets() -> list[str]:
@@ -110,10 +116,13 @@ def _table(target: str) -> Any:
 
 
 def _partitioning(
-    given: ir.Model, function: Any, imported: Imported, target: str, extraction: Extraction | None = None
+    given: ir.Model,
+    function: Function,
+    imported: Imported,
+    target: str,
+    folded: Folded,
+    extraction: Extraction | None = None,
 ) -> Partitioning:
-    if not isinstance(function, Function):
-        raise ModelError("the graph is one that rules may not look into")
     after = export_partitioned(function, imported, target)
     composites = Counter(node.op_type for node in after.graph if node.domain == target)
-    return Partitioning(given, after, composites, imported.opaque, extraction)
+    return Partitioning(given, after, composites, imported.opaque, folded, extraction)

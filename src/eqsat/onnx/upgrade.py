@@ -8,6 +8,7 @@ import onnx_ir as ir
 from onnx import defs
 
 from eqsat.errors import ModelError
+from eqsat.onnx.constants import ConstantNodes
 from eqsat.onnx.converters.source import is_standard
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
@@ -18,12 +19,13 @@ from eqsat.relay.expr import Call
 from eqsat.relay.visitor import post_order
 
 
-def at_opset(model: ir.Model, opset: int | None) -> ir.Model:
+def at_opset(model: ir.Model, opset: int | None, constants: ConstantNodes | None = None) -> ir.Model:
     """``model`` over version ``opset`` of the standard operators; the same model if that is its version.
 
     Args:
         model: The model; it is not changed.
         opset: The version, not below the model's own; None for the model's own.
+        constants: Computes nodes over constants that are not understood, if it is given.
 
     Raises:
         ModelError: The version is older or not known, or a node that is not understood is of another version of its
@@ -34,7 +36,7 @@ def at_opset(model: ir.Model, opset: int | None) -> ir.Model:
         return model
     if not old < opset <= NEWEST_OPSET:
         raise ModelError(f"a model of opset {old} can be raised to {old + 1} to {NEWEST_OPSET}, not to {opset}")
-    imported = import_model(model)
+    imported = import_model(model, constants=constants)
     for expr in post_order(imported.function.body):
         opaque = None if not isinstance(expr, Call) or expr.attrs is None else expr.attrs.get("node")
         if isinstance(opaque, OpaqueNode):

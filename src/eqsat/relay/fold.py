@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from eqsat.relay.elements import MOST_ELEMENTS
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.relations import call_type, refined_type
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TupleType, Type, is_static
 from eqsat.relay.values import value_type
 from eqsat.relay.visitor import post_order, rebuild
@@ -22,51 +23,107 @@ GROWTH_LIMIT = 1 << 20
 """Bytes by which one folded constant may be larger than the constants it is computed from."""
 
 
-def fold_constants(root: Expr, limit: float = GROWTH_LIMIT) -> Expr:
+Foreign: TypeAlias = Callable[[Call, Sequence[Any], int], Any]
+"""Computes a call of an operator that is not Relay's from its arguments and the bytes of what these are computed from.
+
+It gives None for what is to be kept; in a tuple, for outputs that nothing uses.
+"""
+
+
+def fold_constants(root: Expr, limit: float = GROWTH_LIMIT, foreign: Foreign | None = None) -> Expr:
     """Return a graph with every sub-expression over constants replaced by its value.
 
     Kept as they are: the inside of functions, operators that are stateful, quantized or have no kernel, and what would
     be larger by more than ``limit`` bytes than all it is computed from (such as ``zeros`` of a large shape).
+
+    Args:
+        root: The graph.
+        limit: Bytes by which a result may be larger than what it is computed from.
+        foreign: Computes operators that are not Relay's, in the place of their kernels.
     """
+    folding = Folding(limit, foreign)
     new: dict[Expr, Expr] = {}
-    known: dict[Expr, tuple[Any, int]] = {}
-    for node in post_order(root, children=lambda node: () if isinstance(node, Function) else node.children()):
+    for node in post_order(root, children=_children):
         made = rebuild(node, new)
-        found = _folded(made, known, limit)
-        if found is not None:
-            if not isinstance(made, Constant) and not isinstance(found[0], tuple):
-                made = Constant(np.asarray(found[0]))._carry(made)
-            known[made] = found
-        new[node] = made
+        new[node] = folding.take(made)
     return new[root]
 
 
-def _folded(node: Expr, known: Mapping[Expr, tuple[Any, int]], limit: float) -> tuple[Any, int] | None:
-    """Return the value of a node and the bytes of the constants that it is computed from, None if it is to be kept.
+class Folding:
+    """Values of expressions over constants, each computed once.
 
-    ``known`` holds the same of other nodes.
+    Args:
+        limit, foreign: As for :func:`fold_constants`.
     """
-    if isinstance(node, Constant):
-        return node.data.numpy(), node.data.nbytes
-    if not isinstance(node, (Call, Tuple, TupleGetItem)):
-        return None
-    operands = node.args if isinstance(node, Call) else node.children()
-    if not all(operand in known for operand in operands):
-        return None
-    values = [known[operand][0] for operand in operands]
-    sources = sum(known[operand][1] for operand in dict.fromkeys(operands))
-    if isinstance(node, Tuple):
-        return tuple(values), sources
-    if isinstance(node, TupleGetItem):
-        return values[0][node.index], sources
-    if not isinstance(node.op, Op) or not is_folded(node.op):
-        return None
-    try:
-        if nbytes(_result_type(node.op, node.attrs, values)) > limit + sources:
+
+    def __init__(self, limit: float = GROWTH_LIMIT, foreign: Foreign | None = None):
+        self._limit = limit
+        self._foreign = foreign
+        self._known: dict[Expr, tuple[Any, int] | None] = {}
+        self._is_constant: dict[Expr, bool] = {}
+
+    def take(self, node: Expr) -> Expr:
+        """The value of a node whose operands were taken before as a constant; the node if it has none."""
+        found = self._known[node] = self._folded(node)
+        if found is None or isinstance(node, Constant) or isinstance(found[0], tuple):
+            return node
+        constant = Constant(np.asarray(found[0]))._carry(node)
+        self._known[constant] = found
+        return constant
+
+    def find(self, expr: Expr) -> tuple[Any, int] | None:
+        """The value of an expression and the bytes of the constants that it is computed from; None if it is kept."""
+        for node in post_order(expr, children=lambda node: () if node in self._known else _children(node)):
+            if node not in self._known:
+                self._known[node] = self._folded(node)
+        return self._known[expr]
+
+    def is_constant(self, expr: Expr) -> bool:
+        """Whether an expression depends on constants alone and is one to be folded, whatever its size."""
+        known = self._is_constant
+        for node in post_order(expr, children=lambda node: () if node in known else _children(node)):
+            if node not in known:
+                is_call = isinstance(node, Call) and isinstance(node.op, Op) and is_folded(node.op)
+                is_kept = not is_call and not isinstance(node, (Constant, Tuple, TupleGetItem))
+                known[node] = not is_kept and all(known[operand] for operand in _operands(node))
+        return known[expr]
+
+    def _folded(self, node: Expr) -> tuple[Any, int] | None:
+        """Return the value of a node and the bytes of the constants that it is computed from, None if it is kept."""
+        if isinstance(node, Constant):
+            return node.data.numpy(), node.data.nbytes
+        if not isinstance(node, (Call, Tuple, TupleGetItem)):
             return None
-        return evaluate_op(node.op, node.attrs, values), sources
-    except EqsatError:
-        return None
+        operands = [self._known.get(operand) for operand in _operands(node)]
+        found = [operand for operand in operands if operand is not None]
+        if len(found) < len(operands):
+            return None
+        values = [value for value, _ in found]
+        sources = sum({operand: each for operand, (_, each) in zip(_operands(node), found, strict=True)}.values())
+        if isinstance(node, Tuple):
+            return tuple(values), sources
+        if isinstance(node, TupleGetItem):
+            return None if values[0][node.index] is None else (values[0][node.index], sources)
+        if not isinstance(node.op, Op) or not is_folded(node.op):
+            return None
+        if self._foreign is not None and node.op.has(Trait.FOREIGN):
+            result = self._foreign(node, values, sources)
+            return None if result is None else (result, sources)
+        try:
+            if nbytes(_result_type(node.op, node.attrs, values)) > self._limit + sources:
+                return None
+            return evaluate_op(node.op, node.attrs, values), sources
+        except EqsatError:
+            return None
+
+
+def _children(node: Expr) -> Sequence[Expr]:
+    """The sub-expressions to look into: functions are kept as they are."""
+    return () if isinstance(node, Function) else node.children()
+
+
+def _operands(node: Expr) -> Sequence[Expr]:
+    return node.args if isinstance(node, Call) else node.children()
 
 
 def value_of(expr: Expr) -> Any:
