@@ -21,7 +21,7 @@ from eqsat.relay.op.types import size
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, TupleType, Type
 
-FREE = frozenset({"var", "constant", "tuple", "project", "function", "global"})
+FREE = frozenset({"var", "constant", "tuple", "joined", "project", "function", "global"})
 """Heads of e-nodes that compute nothing."""
 
 PARTS = frozenset({"split"})

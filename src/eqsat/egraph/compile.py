@@ -24,7 +24,8 @@ from eqsat.egraph.prefilter import Dependencies, Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Rewrite
 from eqsat.egraph.symbols import Symbol
-from eqsat.egraph.variadic import expanded
+from eqsat.egraph.variadic import expanded, widest_tuple
+from eqsat.egraph.vocabulary import WIDEST_TUPLE
 from eqsat.relay.dataflow_pattern import DFPattern
 
 _KEYS = {"type": "type", "attrs": "atom", "index": "atom", "value": "atom", "uses": "number"}
@@ -226,7 +227,7 @@ class VariadicCompiler(RewriteCompiler):
 
     def __init__(self, *args: Any):
         super().__init__(*args)
-        self._members: dict[Hashable, Rewrite] = {}
+        self._members: dict[Hashable, Rewrite | None] = {}  # None where a tuple would be too wide
 
     def update(self, prefilter: Prefilter | None) -> None:
         """Add engine rules for the layouts and alternatives that may match now; none without ``prefilter``."""
@@ -235,8 +236,11 @@ class VariadicCompiler(RewriteCompiler):
         for layout in find_layouts(self.roots, prefilter):
             key = tuple(layout.items())
             if key not in self._members:
-                self._members[key] = expanded(self.rule, layout)
-            self._update_rewrite(self._members[key], prefilter)
+                fixed = expanded(self.rule, layout)
+                self._members[key] = fixed if widest_tuple(fixed) <= WIDEST_TUPLE else None
+            member = self._members[key]
+            if member is not None:
+                self._update_rewrite(member, prefilter)
 
     def may_have_layouts(self) -> bool:
         """Whether the e-graph has the symbols without which the rule matches nowhere."""

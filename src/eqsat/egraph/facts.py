@@ -17,7 +17,7 @@ from eqsat.egraph.engine import put
 from eqsat.egraph.exact_constants import ExactConstants
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.symbols import Symbol, is_foldable
-from eqsat.egraph.vocabulary import Test, Vocabulary
+from eqsat.egraph.vocabulary import WIDEST_TUPLE, Test, Vocabulary
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
@@ -43,6 +43,8 @@ def node_type(symbol: Symbol, value: Any, children: Sequence[Type]) -> Type | No
         return TensorType(value.data.shape, value.data.dtype)
     if symbol.kind == "tuple":
         return TupleType(children)
+    if symbol.kind == "joined":
+        return TupleType([field for child in children if isinstance(child, TupleType) for field in child.fields])
     if symbol.kind == "project":
         (of,) = children
         return of.fields[value] if isinstance(of, TupleType) and value < len(of.fields) else None
@@ -200,7 +202,7 @@ class _Folding:
         if symbol.kind == "project":
             fields = arguments[0].value
             return (fields[value],) if isinstance(fields, tuple) and value < len(fields) else None
-        if symbol.op is None or not self._is_small(symbol.op, value, ids):
+        if symbol.kind == "joined" or symbol.op is None or not self._is_small(symbol.op, value, ids):
             return None
         exact = self._exact.result(symbol.op, value, ids)
         if exact is not None:
@@ -209,7 +211,8 @@ class _Folding:
             result = evaluate_op(symbol.op, value, [self._array(index) for index in ids])
         except EqsatError:
             return None
-        return None if result is None or _vanishes(result) else (self._intern(result),)
+        is_wide = isinstance(result, tuple) and len(result) > WIDEST_TUPLE
+        return None if result is None or is_wide or _vanishes(result) else (self._intern(result),)
 
     def _is_small(self, op: Op, attrs: Attrs | None, ids: Sequence[int]) -> bool:
         try:

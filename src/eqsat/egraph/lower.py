@@ -8,17 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.symbols import Symbol
-from eqsat.egraph.vocabulary import Vocabulary
+from eqsat.egraph.vocabulary import WIDEST_TUPLE, Vocabulary
 from eqsat.errors import ArgumentError
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, TupleGetItem, Var
-from eqsat.relay.ty import IncompleteType, Type
+from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.ty import IncompleteType, TupleType, Type
 from eqsat.relay.visitor import post_order
+
+_PART = 128
+"""Fields of the tuples that a tuple which is too wide is made of."""
+
+_Part: TypeAlias = tuple[int, Sequence[Type | None]]
+"""The handle of a tuple, and the types of its fields as far as they are known."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +106,43 @@ def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping
             handles[node] = place(bound[node])
         else:
             children = [place(child) for child in region_children(node)]
+            if isinstance(node, Tuple) and len(children) > WIDEST_TUPLE:
+                handles[node] = _joined(egraph, list(zip(children, map(type_of, node.fields), strict=True)))
+                continue
             kind, op, atom = _head(egraph.vocabulary, node)
             symbol = egraph.symbol(Symbol(kind, op, len(children)))
             handles[node] = egraph.add(symbol, atom, children, ids.type(type_of(node)))
     return Lowered(handles, handles[root], new.since(before))
+
+
+def _joined(egraph: EGraph, fields: Sequence[tuple[int, Type | None]]) -> int:
+    """Add a tuple that is too wide for a table as narrow tuples that are joined; rules do not look into it.
+
+    Args:
+        egraph: Where.
+        fields: The handle of each field, and its type as far as it is known.
+    """
+    vocabulary = egraph.vocabulary
+
+    def add(symbol: Symbol, atom: int, children: Sequence[int], types: Sequence[Type | None]) -> _Part:
+        known = [ty for ty in types if ty is not None and not isinstance(ty, IncompleteType)]
+        whole = vocabulary.type_id(TupleType(known)) if len(known) == len(types) else None
+        return egraph.add(egraph.symbol(symbol), atom, children, whole), types
+
+    parts: list[_Part] = []
+    for start in range(0, len(fields), _PART):
+        handles, types = zip(*fields[start : start + _PART], strict=True)
+        parts.append(add(Symbol("tuple", None, len(handles)), vocabulary.atom("tuple", "tuple", None), handles, types))
+    while len(parts) > 1:
+        wider = []
+        for start in range(0, len(parts), _PART):
+            below = parts[start : start + _PART]
+            counts = tuple([len(types) for _, types in below])
+            atom = vocabulary.atom("joined", ("joined", counts), counts)
+            types = [ty for _, part in below for ty in part]
+            wider.append(add(Symbol("joined", None, len(below)), atom, [handle for handle, _ in below], types))
+        parts = wider
+    return parts[0][0]
 
 
 class _Ids:

@@ -138,6 +138,10 @@ def build_node(symbol: Symbol, atom: Atom, children: list[Expr]) -> Expr:
         return Call(symbol.op, children, atom.value)
     if symbol.kind == "tuple":
         return Tuple(children)
+    if symbol.kind == "joined":
+        return Tuple(
+            [field for child, count in zip(children, atom.value, strict=True) for field in _fields(child, count)]
+        )
     if symbol.kind == "project":
         return TupleGetItem(children[0], atom.value)
     example: Expr = atom.value
@@ -146,6 +150,11 @@ def build_node(symbol: Symbol, atom: Atom, children: list[Expr]) -> Expr:
     copy = example.with_children(children)
     copy._checked_type = copy.span = None
     return copy
+
+
+def _fields(expr: Expr, count: int) -> Sequence[Expr]:
+    """The fields of a tuple that has so many."""
+    return expr.fields if isinstance(expr, Tuple) else [TupleGetItem(expr, index) for index in range(count)]
 
 
 class Alternative(NamedTuple):

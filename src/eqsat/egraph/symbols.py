@@ -35,7 +35,8 @@ class Symbol(NamedTuple):
 
     Attributes:
         kind: ``call`` for a call of an operator, ``function`` for a node that is opaque (its children are what it
-            captures), else the ``kind`` of the node's class: the first child of ``apply`` is what is called.
+            captures), ``joined`` for the tuple of the fields of all its children, which rules do not look into, else
+            the ``kind`` of the node's class: the first child of ``apply`` is what is called.
         op: The operator that is called.
         arity: The number of children.
     """
@@ -54,7 +55,7 @@ def is_foldable(symbol: Symbol) -> bool:
     """Whether an e-node of this symbol whose children are constants is a constant."""
     if symbol.kind == "call" and symbol.op is not None:
         return is_folded(symbol.op)
-    return symbol.kind in ("tuple", "project")
+    return symbol.kind in ("tuple", "joined", "project")
 
 
 class Interner(Generic[T]):

@@ -248,6 +248,18 @@ def expanded(rule: Rewrite, layout: Layout) -> Rewrite:
     )
 
 
+def widest_tuple(rule: Rewrite) -> int:
+    """How many fields the widest tuple has that a rule matches or builds."""
+    seen: dict[DFPattern, None] = {}
+    stack: list[DFPattern] = [*rule.lhs, *rule.rhs]
+    while stack:
+        pattern = stack.pop()
+        if pattern not in seen:
+            seen[pattern] = None
+            stack += [*pattern.children(), *(pattern.args if isinstance(pattern, Like) else ())]
+    return max([len(pattern.fields or ()) for pattern in seen if isinstance(pattern, TuplePattern)], default=0)
+
+
 def _distinct(condition: Distinct, expansion: Expansion) -> list[Distinct]:
     """A condition on patterns of which those of different fields need not be distinct from each other."""
     once = [pattern for pattern in condition.patterns if pattern not in expansion.repetition]

@@ -121,12 +121,14 @@ class ConstantNodes:
 
         Args:
             opaque: The node.
-            inputs: An array or ONNX tensor for each input that is there, then for each captured value.
+            inputs: An array or ONNX tensor for each argument of the call; the captured values come last.
             sources: Bytes of the constants that these are computed from.
         """
         node = opaque.node
         if node in self._left_nodes:
             return None
+        if opaque.is_wide:
+            (inputs,) = inputs
         try:
             found = self._outputs(opaque, inputs, GROWTH_LIMIT + sources)
         except EvaluationError as error:

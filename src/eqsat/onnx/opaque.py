@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx import checker, defs, numpy_helper, shape_inference
 
+from eqsat.egraph.vocabulary import WIDEST_TUPLE
 from eqsat.errors import EqsatError, EvaluationError, ModelError
 from eqsat.onnx import contrib
 from eqsat.onnx.converters.target import OnnxNode, Target, attributes, exports
@@ -26,7 +27,7 @@ from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute, one_node_model
 from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
 from eqsat.onnx.zeros import is_zero
-from eqsat.relay.expr import Call, Constant, Expr, Op
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.fold import is_folded
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.traits import Trait
@@ -83,6 +84,11 @@ class OpaqueNode:
         attributes = tuple((name, node.attributes[name].value) for name in sorted(node.attributes))
         definition = None if self.definition is None else self.definition.key
         return (node.domain, node.op_type, repr(attributes), self.given, self.types, definition)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has more arguments than e-nodes of tuples: then its call has one, the tuple of them."""
+        return sum(self.given) + len(self.captured) > WIDEST_TUPLE
 
     def placed(self, arguments: Sequence[T]) -> list[T | None]:
         """The arguments at the places of the inputs they are, None for those left out."""
@@ -141,7 +147,8 @@ def opaque_call(
         found = [ty or other for ty, other in zip(definition.types, found, strict=True)]
     is_known = definition is not None or _is_known(node, model)
     opaque = OpaqueNode(node, attributes, captured, tuple(found), opset, tuple(given), is_known, definition)
-    return Call(_operator(node), [*inputs, *(values[value] for value in captured)], {"node": opaque})
+    arguments = [*inputs, *(values[value] for value in captured)]
+    return Call(_operator(node), [Tuple(arguments)] if opaque.is_wide else arguments, {"node": opaque})
 
 
 def _is_known(node: ir.Node, model: ir.Model) -> bool:
@@ -202,6 +209,8 @@ def small_outputs(opaque: OpaqueNode, arrays: Sequence[Any]) -> Sequence[Any]:
 def _computed(opaque: OpaqueNode, arrays: Sequence[Any]) -> Any:
     if not opaque.is_pure:
         raise EvaluationError(f"what {opaque.node.op_type} gives does not follow from its inputs")
+    if opaque.is_wide:
+        (arrays,) = arrays
     outputs = tuple(small_outputs(opaque, arrays))
     return outputs if len(outputs) > 1 else outputs[0]
 
@@ -228,15 +237,19 @@ def _is_needless(node: ir.Node, index: int, value: Expr) -> bool:
 def _to_node(call: Call, target: Target) -> OnnxNode:
     opaque: OpaqueNode = attributes(call).node
     node = opaque.node
-    count = len(call.args) - len(opaque.captured)
+    arguments, count = call.args, sum(opaque.given)
+    if opaque.is_wide:
+        (whole,) = arguments
+        places = range(count + len(opaque.captured))
+        arguments = whole.fields if isinstance(whole, Tuple) else [TupleGetItem(whole, each) for each in places]
     return OnnxNode(
         node.op_type,
-        opaque.placed(call.args[:count]),
+        opaque.placed(arguments[:count]),
         lambda captured: _attributes_over(opaque, captured),
         domain=node.domain,
         overload=node.overload,
         outputs=len(node.outputs),
-        captured=call.args[count:],
+        captured=arguments[count:],
     )
 
 
