@@ -131,16 +131,17 @@ def _joined(egraph: EGraph, fields: Sequence[tuple[int, Type | None]]) -> int:
 
     parts: list[_Part] = []
     for start in range(0, len(fields), _PART):
-        handles, types = zip(*fields[start : start + _PART], strict=True)
-        parts.append(add(Symbol("tuple", None, len(handles)), vocabulary.atom("tuple", "tuple", None), handles, types))
+        some = fields[start : start + _PART]
+        symbol, atom = Symbol("tuple", None, len(some)), vocabulary.atom("tuple", "tuple", None)
+        parts.append(add(symbol, atom, [handle for handle, _ in some], [ty for _, ty in some]))
     while len(parts) > 1:
-        wider = []
+        wider: list[_Part] = []
         for start in range(0, len(parts), _PART):
             below = parts[start : start + _PART]
             counts = tuple([len(types) for _, types in below])
             atom = vocabulary.atom("joined", ("joined", counts), counts)
-            types = [ty for _, part in below for ty in part]
-            wider.append(add(Symbol("joined", None, len(below)), atom, [handle for handle, _ in below], types))
+            inner = [ty for _, types in below for ty in types]
+            wider.append(add(Symbol("joined", None, len(below)), atom, [handle for handle, _ in below], inner))
         parts = wider
     return parts[0][0]
 

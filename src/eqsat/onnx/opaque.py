@@ -237,7 +237,8 @@ def _is_needless(node: ir.Node, index: int, value: Expr) -> bool:
 def _to_node(call: Call, target: Target) -> OnnxNode:
     opaque: OpaqueNode = attributes(call).node
     node = opaque.node
-    arguments, count = call.args, sum(opaque.given)
+    arguments: Sequence[Expr] = call.args
+    count = sum(opaque.given)
     if opaque.is_wide:
         (whole,) = arguments
         places = range(count + len(opaque.captured))
