@@ -36,6 +36,7 @@ from eqsat.onnx.imported import Imported, Origin, body_of, constant_initializers
 from eqsat.onnx.initializers import name_counts
 from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
+from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
 from eqsat.relay.fold import Folding, is_folded
 from eqsat.relay.inferencer import Inferencer
@@ -152,7 +153,9 @@ class _Importer:
         for node in topological_order(graph):
             self._bind_node(node)
         outputs = [self._value(value, "the graph's outputs") for value in graph.outputs]
-        function = Function(self.params, body_of(outputs))
+        body = body_of(outputs)
+        used = set(free_vars(body)) if self.foreign else ()  # not those that have been computed with
+        function = Function([each for each in self.params if each not in self.foreign or each in used], body)
         return Imported(
             self.model, graph, function, self.context.names, self.opaque, self.tensors, self.captured, self.outer
         )
