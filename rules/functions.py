@@ -36,6 +36,7 @@ with_neutral = {
     "or-false": logical_or(x, all_false),
     "false-or": logical_or(all_false, x),
 }
+decided = {"where-true": (where(all_true, x, y), x), "where-false": (where(all_false, x, y), y)}
 
 
 # signs, and functions applied once more
@@ -61,8 +62,8 @@ repeated = RuleSet(
         *[rewrite(f"{name}-expands", whole, expanded(x, whole)) for name, whole in with_neutral.items()],
         rewrite("where-not", where(logical_not(z), x, y), where(z, y, x)),
         rewrite("where-both", where(z, x, x), x),
-        rewrite("where-true", where(all_true, x, y), x),
-        rewrite("where-false", where(all_false, x, y), y),
+        *[rewrite(name, whole, part) for name, (whole, part) in decided.items()],
+        *[rewrite(f"{name}-expands", whole, expanded(part, whole)) for name, (whole, part) in decided.items()],
     ],
 )
 

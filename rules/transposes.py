@@ -235,10 +235,6 @@ several = RuleSet(
 
 # ---- axes that a view joins
 
-joined_axes = view(x)
-turned_groups = transpose(joined_axes)
-apart_again = view(turned_groups)
-
 
 def groups(whole: TensorType, joined: TensorType) -> list[list[int]] | None:
     """For each axis of a view the axes of the tensor that are joined in it, None where the view parts an axis."""
@@ -268,20 +264,20 @@ def order_apart(attrs: Attrs, whole: TensorType, joined: TensorType, result: Ten
     return order if result.shape == tuple([whole.shape[axis] for axis in order]) else refuse("it ends in other axes")
 
 
+def transposed_groups(name: str, reshaped: Callable[[DFPattern, DFPattern], DFPattern]) -> Rewrite:
+    """view(T view(x)) = T' x"""
+    joined = reshaped(x, y)
+    turned = transpose(joined)
+    apart = reshaped(turned, z)
+    axes = compute(order_apart, attrs_of(turned), type_of(x), type_of(joined), type_of(apart))
+    return rewrite(name, apart, transpose(x, axes=axes))
+
+
 regrouped = RuleSet(
     "transposes-of-joined-axes",
     [
-        # view(T view(x)) = T' x
-        rewrite(
-            "transpose-of-joined-axes",
-            apart_again,
-            transpose(
-                x,
-                axes=compute(
-                    order_apart, attrs_of(turned_groups), type_of(x), type_of(joined_axes), type_of(apart_again)
-                ),
-            ),
-        )
+        transposed_groups("transpose-of-joined-axes", lambda data, sizes: view(data)),
+        transposed_groups("transpose-of-axes-joined-by-sizes", is_op("dyn.reshape")),
     ],
 )
 

@@ -83,17 +83,20 @@ def gathered_rows(draw: Draw) -> Any:
     return take(view, Constant(indices), axis=axis - draw.rng.choice((0, 4)), mode="fast")
 
 
-def transposed_groups(draw: Draw) -> Any:
+def transposed_groups(draw: Draw, by_sizes: bool) -> Any:
     """A transpose of axes of which two are joined, mostly parted again as they were."""
     shape = [draw.rng.randint(1, 3) for _ in range(4)]
     at = draw.rng.randrange(3)
     joined = (*shape[:at], shape[at] * shape[at + 1], *shape[at + 2 :])
     order = draw.rng.sample(range(3), 3)
-    turned = transpose(reshape(Var("x", TensorType(shape, draw.dtype)), newshape=joined), axes=order)
+    data = Var("x", TensorType(shape, draw.dtype))
+    whole = reshape(data, const(np.asarray(joined))) if by_sizes else reshape(data, newshape=joined)
+    turned = transpose(whole, axes=order)
     parts = [shape[at : at + 2] if axis == at else [joined[axis]] for axis in order]
     if draw.chance(0.1):
         parts[0].reverse()
-    return reshape(turned, newshape=[dim for part in parts for dim in part])
+    sizes = [dim for part in parts for dim in part]
+    return reshape(turned, const(np.asarray(sizes))) if by_sizes else reshape(turned, newshape=sizes)
 
 
 EXAMPLES: dict[str, Examples] = {
@@ -107,7 +110,8 @@ EXAMPLES: dict[str, Examples] = {
     "repeat-is-gather": repeated_heads,
     "dynamic-repeat-is-gather": repeated_heads,
     "shuffle-is-gather": shuffled_channels,
-    "transpose-of-joined-axes": transposed_groups,
+    "transpose-of-joined-axes": partial(transposed_groups, by_sizes=False),
+    "transpose-of-axes-joined-by-sizes": partial(transposed_groups, by_sizes=True),
     "transpose-of-rows": transposed_rows,
     "gather-of-rows": gathered_rows,
 }
