@@ -139,6 +139,7 @@ __all__ = [
     "like",
     "lowering",
     "merge",
+    "nans",
     "non_constant",
     "real",
     "refuse",

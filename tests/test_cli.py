@@ -119,6 +119,27 @@ def test_the_input_is_not_touched(eqsat: Any, source: Path, tmp_path: Path) -> N
     assert (source.read_bytes(), source.stat().st_mtime_ns) == before
 
 
+def test_what_finite_rules_would_save_is_offered(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    """A mask that is given may hide all keys of a query: what PyTorch does of such rows is kept, unless asked."""
+    assert "offer" not in json.loads(eqsat("optimize", source, tmp_path / "out.onnx", "--json").out)
+    proto = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 23]>
+        g (float[2,3,4,8] q, float[2,3,5,8] k, float[2,3,5,8] v, float[4,5] m) => (float[2,3,4,8] y)
+        < float zero = {0.0} > {
+            t = Transpose <perm=[0,1,3,2]> (k) s = MatMul (q, t) a = Add (s, m)
+            p = Softmax <axis=-1> (a) n = IsNaN (p) w = Where (n, zero, p)
+            y = MatMul (w, v)
+        }"""
+    )
+    onnx.save(proto, source)
+    facts = json.loads(eqsat("optimize", source, tmp_path / "out.onnx", "--json").out)
+    assert facts["offer"]["rules"] == ["masked-attention", "nan-of-any"]
+    told = eqsat("optimize", source, tmp_path / "out.onnx").out
+    assert "6 nodes fewer with --rules default --rules finite: masked-attention, nan-of-any" in told
+    taken = eqsat("optimize", source, tmp_path / "out.onnx", "--rules", "default", "--rules", "finite", "--json").out
+    assert facts["nodes"]["after"] - json.loads(taken)["nodes"]["after"] == facts["offer"]["nodes"]
+
+
 def test_chosen_rules_only(eqsat: Any, source: Path, tmp_path: Path) -> None:
     facts = json.loads(eqsat("optimize", source, tmp_path / "out.onnx", "--rules", "algebra", "--json").out)
     assert facts["nodes"]["after"] == 2

@@ -95,8 +95,15 @@ def optimize_file(
     differences = verified(reference, done.after, verification, lambda: to_blame(model, options, verification))
     if verification.runs:
         phases["verify"] = clock() - start
+    if not settings.rules and settings.cost == "opcount":
+        start = clock()
+        offer = onnx.finite_offer(done)
+        phases["offer"] = clock() - start
+    else:
+        offer = None
     explained = Explained.of(done.explanations) if settings.explain else None
-    facts = _facts(done, settings, phases, differences) | ({} if explained is None else explained.facts)
+    offered = {} if offer is None else {"offer": {"nodes": offer.nodes, "rules": offer.rules, "told": str(offer)}}
+    facts = _facts(done, settings, phases, differences) | offered | ({} if explained is None else explained.facts)
     if page is not None:
         _write_page(page, source.name, done, facts, explained)
     start = clock()
@@ -135,6 +142,7 @@ def _write_page(page: Path, title: str, done: Any, facts: dict[str, Any], explai
     from eqsat import report_page
 
     told = {"ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}", "Runtime": facts["runtime"]}
+    told |= {"Offer": facts["offer"]["told"]} if "offer" in facts else {}
     told |= {
         f"Output {each['output']}": f"differs by {_figure(each['relative'])} of its largest value"
         for each in facts["differences"]
@@ -268,6 +276,8 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
     if facts["rules"]:
         console.print(_rule_table(facts["rules"]))
+    if "offer" in facts:
+        line(facts["offer"]["told"])
     show_explained(facts, console)
     for op_type, reasons in sorted(facts["opaque"].items()):
         for reason, count in reasons.items():

@@ -16,6 +16,7 @@ from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
 from eqsat.onnx.imported import Imported
 from eqsat.onnx.importer import import_model
+from eqsat.onnx.offer import Offer, finite_offer
 from eqsat.onnx.optimize import Optimization, optimize, run
 from eqsat.onnx.partition import Partitioning, merge, partition
 from eqsat.onnx.upgrade import at_opset
@@ -25,12 +26,14 @@ from eqsat.onnx.verify import Difference, differing, verify
 __all__ = [
     "Difference",
     "Imported",
+    "Offer",
     "Optimization",
     "Partitioning",
     "at_opset",
     "blame",
     "differing",
     "export_model",
+    "finite_offer",
     "from_bytes",
     "import_model",
     "load",

@@ -1,0 +1,75 @@
+"""What rules that take finite numbers for granted would save: told where NaN of masks is what keeps a model larger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from eqsat.egraph.report import Limits
+from eqsat.egraph.rule import Soundness
+from eqsat.onnx.imported import opset_of
+from eqsat.onnx.optimize import ATTENTION_SINCE, Optimization, rules_for, run
+from eqsat.pipeline.options import Options
+from eqsat.rules import RuleSet, attending, nans
+
+TAKEN_FOR_GRANTED = RuleSet("taken for granted", [attending, nans]).sound(Soundness.FINITE)
+"""The rules that hold where a mask shows a key to each query, and NaN is nowhere."""
+
+LEAST_SECONDS = 5.0
+"""Time that small models may take, in seconds."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What could be had.
+
+    Attributes:
+        nodes: How many nodes fewer there would be.
+        rules: The names of the rules that find them, of which the set ``finite`` has more.
+    """
+
+    nodes: int
+    rules: list[str]
+
+    def __str__(self) -> str:
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        return f"{nodes} fewer with --rules default --rules finite: {', '.join(self.rules)}"
+
+
+def finite_offer(done: Optimization) -> Offer | None:
+    """What finite rules would save beyond what an optimization by the default rules did; None if nothing.
+
+    They are tried only where the result looks for NaN, or weighs by a softmax although its opset has attention. They
+    are tried on the result, which is smaller than what was given, and may take half as long as the optimization did.
+    """
+    if not any(_may_be_saved(done.after)):
+        return None
+    spent = sum(done.seconds.values())
+    seconds = max(LEAST_SECONDS, spent / 2)
+    limits = replace(done.options.limits, seconds=min(done.options.limits.seconds, seconds))
+    tried = _tried(done, limits, seconds)
+    fewer = _count(done.after) - _count(tried.after)
+    names = {rule.name for rule in TAKEN_FOR_GRANTED}
+    used = [rule.name for rule in tried.extraction.report.rules.values() if rule.updates and rule.name in names]
+    return Offer(fewer, sorted(used)) if fewer > 0 and used else None
+
+
+def _tried(done: Optimization, limits: Limits, seconds: float) -> Optimization:
+    """The result, optimized once more with the rules."""
+    options = Options(limits=limits, seconds=seconds, method=done.options.method, runtime=done.options.runtime)
+    return run(done.after, options=replace(options, rules=[rules_for(done.after), TAKEN_FOR_GRANTED]))
+
+
+def _count(model: ir.Model) -> int:
+    return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
+
+
+def _may_be_saved(model: ir.Model) -> Iterator[bool]:
+    """For each node whether it looks for NaN, or is a product by a softmax where there is attention."""
+    attends = opset_of(model) >= ATTENTION_SINCE
+    for node in model.graph:
+        first = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+        weighs = node.op_type == "MatMul" and first is not None and first.op_type in ("Softmax", "Where")
+        yield node.op_type == "IsNaN" or (attends and weighs)
