@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.author import rewrite, variables
+from eqsat.egraph.author import constants, rewrite, variables
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
@@ -24,6 +24,7 @@ from eqsat.rules.types import floats, keeps_floats
 from eqsat.rules.values import all_false, all_true, minus_one, one, scalar, two
 
 x, y, z = variables("x y z")
+a, b, c = constants("a b c")
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -62,6 +63,8 @@ repeated = RuleSet(
         *[rewrite(f"{name}-expands", whole, expanded(x, whole)) for name, whole in with_neutral.items()],
         rewrite("where-not", where(logical_not(z), x, y), where(z, y, x)),
         rewrite("where-both", where(z, x, x), x),
+        # of a known condition and another one, the known one chooses among constants
+        rewrite("where-known-and-other", where(logical_and(a, z), b, c), where(z, where(a, b, c), c)),
         *[rewrite(name, whole, part) for name, (whole, part) in decided.items()],
         *[rewrite(f"{name}-expands", whole, expanded(part, whole)) for name, (whole, part) in decided.items()],
     ],

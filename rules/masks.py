@@ -7,6 +7,7 @@ attention gives zeros there too; with half of that number it does not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from eqsat.egraph.author import (
     compute,
     constants,
     like,
+    modest,
     real,
     refuse,
     rewrite,
@@ -47,7 +49,7 @@ from eqsat.rules.heads import (
 from eqsat.rules.types import Shape, is_float, is_scalar, rank_of
 from eqsat.rules.values import zero
 
-x, y, mask, condition = variables("x y mask condition")
+x, y, bias, mask, condition = variables("x y bias mask condition")
 a, b = constants("a b")
 ROUNDING = Soundness.ROUNDING
 
@@ -94,16 +96,17 @@ half_as_low = compute(lambda value: value / 2, value_of(least))
 
 
 def attended(
-    name: str, shown: DFPattern, mask: DFPattern, *guards: Guard | Numbers, guarded: bool = False
+    name: str, shown: Sequence[DFPattern], mask: DFPattern, *guards: Guard | Numbers, guarded: bool = False
 ) -> list[Rewrite]:
-    """softmax(c q k' + shown) v = attention(q, k, v, mask), by scores as they are and by scaled ones.
+    """softmax(c q k' + all of ``shown``) v = attention(q, k, v, mask), by scores as they are and by scaled ones.
 
     Args:
         guarded: whether zeros take the place of NaN among the probabilities.
     """
     rules = []
+    of = [condition] if mask is condition else shown
     for prefix, product, scale, extra in (("", scores, 1.0, ()), ("scaled-", scaled, factor, (is_factor,))):
-        soft = nn.softmax(product + shown)
+        soft = nn.softmax(sum(shown, start=product))
         weights = where(is_op("isnan")(soft), zero, soft) if guarded else soft
         whole = nn.matmul(weights, v)
         rules.append(
@@ -113,7 +116,7 @@ def attended(
                 nn.masked_attention(q, k, v, mask, scale=scale),
                 when(is_by_key, attrs_of(scores), attrs_of(soft), attrs_of(whole)),
                 when(are_heads, *query_key_value),
-                when(masks_scores, type_of(mask), type_of(scores)),
+                *[when(masks_scores, type_of(part), type_of(scores)) for part in of],
                 *extra,
                 *guards,
                 *([real(product)] if guarded else []),
@@ -155,8 +158,9 @@ masks = RuleSet(
             when(is_float, type_of(x)),
             soundness=ROUNDING,
         ),
-        attended("open-masked", mask, mask, above_least(mask)),
-        attended("guarded-masked", hides_all, condition, guarded=True),
+        attended("open-masked", [mask], mask, above_least(mask)),
+        attended("biased-masked", [bias, mask], bias + mask, modest(bias), above_least(mask)),
+        attended("guarded-masked", [hides_all], condition, guarded=True),
         rewrite(
             "mask-of-each-query",
             by_rows,

@@ -10,7 +10,7 @@ from eqsat.egraph.vocabulary import is_exact
 from eqsat.errors import TypeCheckError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
-from eqsat.relay.op import broadcast_to, cast, clip, layout_transform, reshape, tile, transpose, where
+from eqsat.relay.op import broadcast_to, cast, clip, cumsum, layout_transform, reshape, tile, transpose, where
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import Dim, TensorType, Type, is_static
@@ -94,12 +94,21 @@ def truncates_once(attrs: Attrs, data: TensorType, between: TensorType, result: 
     return whole and data.dtype.startswith("float")
 
 
+def narrows_sums(attrs: Attrs, data: TensorType, result: TensorType) -> bool:
+    """Guard: integers are summed in their own dtype and cast to one that is no wider: both leave out high bits."""
+    if not is_integer(data) or not is_integer(result) or attrs.dtype not in ("", data.dtype):
+        return False
+    return np.dtype(result.dtype).itemsize <= np.dtype(data.dtype).itemsize
+
+
 inner_transpose = transpose(x)
 outer_transpose = transpose(inner_transpose)
 inner_view = view(x)
 outer_view = view(inner_view)
 inner_cast = cast(x)
 outer_cast = cast(inner_cast)
+running_sum = cumsum(x)
+cast_of_sums = cast(running_sum)
 inner_expand = broadcast_to(x)
 outer_expand = broadcast_to(inner_expand)
 tiled = tile(x)
@@ -173,6 +182,12 @@ casts = RuleSet(
             "cast-cast", outer_cast, cast(x, dtype=dtype_of(outer_cast)), when(widens, type_of(x), type_of(inner_cast))
         ),
         rewrite("cast-nothing", inner_cast, x),
+        rewrite(
+            "cast-into-running-sum",
+            cast_of_sums,
+            like(running_sum, cast(x, dtype=dtype_of(cast_of_sums)), dtype=""),
+            when(narrows_sums, attrs_of(running_sum), type_of(x), type_of(cast_of_sums)),
+        ),
         # what a clip leaves fits into the narrow dtype: that cast does nothing
         rewrite(
             "cast-of-clip", cast_again, cast_once, when(keeps_whole, attrs_of(clipped), type_of(x), type_of(narrowed))

@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsat.egraph.rule import Examples
 from eqsat.relay.expr import Expr, Var, const
-from eqsat.relay.op import add, clip, mean, multiply, rsqrt, sum
+from eqsat.relay.op import add, cast, clip, cumsum, mean, multiply, rsqrt, sum
 from eqsat.relay.op.draw import FLOATS, Draw
 from eqsat.relay.ty import TensorType
 
@@ -19,6 +19,13 @@ def floats(draw: Draw, rank: int | None = None) -> tuple[Var, TensorType]:
     """A variable of floating-point numbers, and its type."""
     ty = draw.tensor(rank, draw.rng.choice(FLOATS))
     return Var("x", ty), ty
+
+
+def cast_sums(draw: Draw) -> Any:
+    """Running sums of integers, cast to integers of another width or the same."""
+    data = draw.tensor(draw.rng.randint(1, 3), draw.rng.choice(("int64", "int32", "uint8")))
+    sums = cumsum(Var("x", data), axis=draw.rng.randrange(len(data.shape)), exclusive=draw.chance(0.3))
+    return cast(sums, dtype=draw.rng.choice(("int32", "int64", "int8")))
 
 
 def number(value: float, like: TensorType) -> Any:
@@ -67,6 +74,7 @@ def instance_norm(draw: Draw) -> Any:
 
 
 EXAMPLES: dict[str, Examples] = {
+    "cast-into-running-sum": cast_sums,
     "add-add-large-constant": partial(by_large_constants, operator=add),
     "multiply-multiply-large-constant": partial(by_large_constants, operator=multiply),
     "hard-sigmoid-scaled": ramp,

@@ -90,7 +90,9 @@ def by_conditions(draw: Draw, name: str) -> Any:
     if "scaled" in name:
         scores = scores * const(np.float32(0.5))
     shown = Var("shown", TensorType((draw.rng.choice((1, batch)), 1, draw.rng.choice((1, queries)), keys), "bool"))
-    low = np.float32(-1e4 if "open" in name else -np.inf)
+    low = np.float32(-np.inf if "guarded" in name else -1e4)
+    if "biased" in name:
+        scores = scores + draw.constant((1, count, queries, keys), "float32")
     soft = nn.softmax(scores + where(shown, const(np.float32(0)), const(low)))
     return nn.matmul(where(isnan(soft), const(np.float32(0)), soft) if "guarded" in name else soft, value)
 
@@ -248,7 +250,7 @@ EXAMPLES: dict[str, Examples] = {
     **{
         f"{factor}{mask}-attention": partial(by_conditions, name=factor + mask)
         for factor in ("", "scaled-")
-        for mask in ("open-masked", "guarded-masked")
+        for mask in ("open-masked", "biased-masked", "guarded-masked")
     },
     "nan-of-real": without_nan,
     "nan-of-any": without_nan,

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from eqsat.egraph.numbers import ABOVE_LEAST, REAL
+from eqsat.egraph.numbers import ABOVE_LEAST, MODEST, REAL
 from eqsat.egraph.rule import (
     Base,
     Compute,
@@ -108,6 +108,11 @@ def above_least(pattern: DFPattern) -> Numbers:
     return Numbers(pattern, ABOVE_LEAST)
 
 
+def modest(pattern: DFPattern) -> Numbers:
+    """A condition: :func:`above_least`, also of sums of a few such numbers."""
+    return Numbers(pattern, MODEST)
+
+
 def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
     """An attribute value or constant computed from the match.
 
@@ -145,8 +150,8 @@ def rewrite(
         name: unique name.
         lhs: a pattern, or a tuple of patterns matched together.
         rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
-        guards: conditions made by :func:`when`, :func:`distinct`, :func:`non_constant`, :func:`base`, :func:`real` and
-            :func:`above_least`.
+        guards: conditions made by :func:`when`, :func:`distinct`, :func:`non_constant`, :func:`base`, :func:`real`,
+            :func:`above_least` and :func:`modest`.
         soundness: what it keeps; by default every bit.
         examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
         contracts: whether the right side is no larger whatever is chosen: such rules run to their end before others,
