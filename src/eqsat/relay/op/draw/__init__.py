@@ -97,7 +97,7 @@ def complete(draw: Draw, op: Op, known: Known, fixed: dict[str, Any]) -> Drawn:
         raise RuleError(f"no way is known to draw arguments of {op.name}: give the rule examples=")
     try:
         types, attrs = entry(draw, known)
-    except (IndexError, ZeroDivisionError) as error:
+    except (IndexError, ValueError, ZeroDivisionError) as error:
         raise TypeCheckError(f"{op.name}: what is known of its arguments does not suit it") from error
     if op.name not in draw.attrs:  # rules that join calls of one operator often want equal attributes
         draw.attrs[op.name] = attrs if draw.chance(0.5) else None
