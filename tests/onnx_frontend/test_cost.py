@@ -217,3 +217,8 @@ def test_the_cost_of_a_random_graph_is_the_number_of_nodes_written(data: st.Data
 def test_the_cost_of_a_network_is_the_number_of_nodes_written(name: str) -> None:
     filled = benchmark_module("filled_models")
     counted(filled.fill_weights(onnx.load(filled.light_model(name))))
+
+
+def test_a_product_of_a_tensor_of_unknown_rank_has_a_cost() -> None:
+    proto = parsed("(float[2,4,3] x, y) => (z) { t = Transpose <perm = [0, 2, 1]> (x) z = MatMul (t, y) }")
+    assert operators(run(from_proto(proto)).after.graph) == {"Transpose": 1, "MatMul": 1}

@@ -19,7 +19,7 @@ from eqsat.relay.fold import nbytes
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.op.types import size
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import TensorType, TupleType, Type
+from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
 FREE = frozenset({"var", "constant", "tuple", "joined", "project", "function", "global"})
 """Heads of e-nodes that compute nothing."""
@@ -179,7 +179,8 @@ def flops(node: CostNode) -> float:
     if node.body:
         return math.fsum(flops(part) for part in node.body if part.runs)
     op = Op.find(node.op)
-    if op is None or node.type is None or None in node.arg_types:
+    types = (node.type, *node.arg_types)
+    if op is None or any(ty is None or isinstance(ty, IncompleteType) for ty in types):
         return 0.0
     if op.flops is not None:
         return float(op.flops(node.attrs if node.attrs is not None else Attrs(), node.arg_types, node.type))
