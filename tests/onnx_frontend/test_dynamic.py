@@ -9,6 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from eqsat import rules
+from eqsat.onnx import import_model
+from eqsat.onnx.files import from_proto
 
 from .models import operators, optimized, parsed, with_weights
 
@@ -240,3 +242,9 @@ def test_between_linear_layers_rows_stay_rows() -> None:
 def test_flattening_keeps_what_is_not_known() -> None:
     proto = parsed("(float[n,2,3] x) => (float[m,3] y) { h = Flatten <axis = 2> (x) y = Exp (h) }")
     assert agree(proto, optimized(proto), rows(1, 2, 3), rows(4, 2, 3))
+
+
+def test_axes_put_in_apart_from_each_other_are_understood_where_one_dimension_is_not_known() -> None:
+    proto = parsed("(float[1,n] x) => (float[1,1,n,1] y) <int64[2] a = {0, 3}> { y = Unsqueeze (x, a) }")
+    assert not import_model(from_proto(proto)).opaque
+    assert operators(optimized(proto).graph) in ({"Unsqueeze": 1}, {"Reshape": 1})

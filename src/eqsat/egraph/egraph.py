@@ -146,7 +146,8 @@ class EGraph:
         """The name of the engine's table of the ids that satisfy a test (after :meth:`flush`)."""
         predicate = self.vocabulary.predicates.find(test)
         if predicate.table is None:
-            predicate.table = f"holds_{self._tables}"
+            # the engine numbers what it names after a table: of holds_1 the second would be the first of holds_12
+            predicate.table = f"holds_{self._tables}_"
             self._tables += 1
             self.engine.inbox(predicate.table, 1)
         return predicate.table

@@ -145,9 +145,13 @@ def _unsqueeze(source: Source) -> Result:
     places = sorted(axes_indices(axes, rank + len(axes)))
     if places[-1] - places[0] == len(places) - 1:
         return build("expand_dims", data, axis=places[0], num_newaxis=len(places))
-    dims = iter(source.static_shape(data))
+    before = source.type(data).shape
+    dims = iter(before)
     shape = [1 if axis in places else next(dims) for axis in range(rank + len(axes))]
-    return build("reshape", data, newshape=shape, allowzero=0 in shape)
+    codes = reshape_codes(before, shape)
+    known = codes is not None and (0 not in shape or codes == tuple(shape))
+    source.require(known, "more than one dimension of an input is not known")
+    return build("reshape", data, newshape=codes, allowzero=0 in shape)
 
 
 @exports("expand_dims")
