@@ -11,7 +11,14 @@ from onnx import helper
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, IncompleteType, TensorType, TupleType, Type
 
-UNKNOWN = IncompleteType()
+
+class UnknownType(IncompleteType):
+    """What a value has of which ONNX knows no type, of an input too: it is not found from its uses."""
+
+    __slots__ = ()
+
+
+UNKNOWN = UnknownType()
 
 
 class OnnxType(IncompleteType):
