@@ -45,6 +45,7 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "x + x": ((4, 8), lambda x, i: x + x),
     "x * a + x * b": ((4, 8), lambda x, i: x * number(0.5) + x * number(0.5 + i / 100)),
     "maximum(x, a)": ((4, 8), lambda x, i: relay.maximum(x, normal())),
+    "minimum(maximum(x))": ((4, 8), lambda x, i: relay.minimum(relay.maximum(x, number(-i)), number(i + 1))),
     "clip(x)": ((4, 8), lambda x, i: relay.clip(x, -1.0 - i, 1.0 + i)),
     "casts": ((4, 8), lambda x, i: relay.cast(x, "float32" if i % 2 else "float64")),
     "sqrt(x * x)": ((4, 8), lambda x, i: relay.sqrt(x * x)),

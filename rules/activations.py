@@ -112,6 +112,7 @@ clips = RuleSet(
             when(is_ordered, attrs_of(inner), attrs_of(outer)),
             floats(x),
             soundness=ROUNDING,
+            contracts=True,
         ),
         rewrite("clip-nothing", inner, x, when(holds_dtype, attrs_of(inner), type_of(x))),
         rewrite("relu-twice", nn.relu(nn.relu(x)), nn.relu(x)),

@@ -59,6 +59,10 @@ def subtracted(x: Any, link: int) -> Any:
     return number(FLOATS[link]) - x
 
 
+def bounded(x: Any, link: int) -> Any:
+    return relay.minimum(relay.maximum(x, number(-link)), number(link + 1))
+
+
 def gelu(x: Any, link: int) -> Any:
     return number(0.5) * x * (number(1) + relay.erf(x * number(0.5**0.5)))
 
@@ -79,6 +83,7 @@ OPTIMUM = {
     shifted_and_divided: 2,
     parted: 1,
     subtracted: 2,
+    bounded: 1,
     gelu: 30,  # each an operator
 }
 
