@@ -52,6 +52,13 @@ def ranges(attrs: Attrs, ty: TensorType) -> Ranges | Refusal:
     return found
 
 
+def in_one_form(taken: range) -> range:
+    """The same places as a range that is the same for all ways to take them: slices of slices would be many."""
+    if len(taken) < 2:
+        return range(taken.start, taken.start + len(taken))
+    return range(taken.start, taken[-1] + 1, taken.step)
+
+
 def cut(of: DFPattern, function: Callable[..., Ranges | Refusal], *refs: Ref) -> DFPattern:
     """A slice of ``of`` by the ranges that ``function`` finds from what ``refs`` refer to."""
 
@@ -59,9 +66,9 @@ def cut(of: DFPattern, function: Callable[..., Ranges | Refusal], *refs: Ref) ->
         found = function(*given)
         if isinstance(found, Refusal):
             return found
-        every = found.values()
-        ends = tuple(max(taken.stop, taken.start) for taken in every)
-        return tuple(taken.start for taken in every), ends, tuple(taken.step for taken in every), tuple(found)
+        every = [*map(in_one_form, found.values())]
+        begins, ends, steps = ([getattr(taken, name) for taken in every] for name in ("start", "stop", "step"))
+        return tuple(begins), tuple(ends), tuple(steps), tuple(found)
 
     part = computed_parts(bounds, *refs)
     return strided_slice(of, begin=part(0), end=part(1), strides=part(2), axes=part(3))  # type: ignore[no-any-return]
