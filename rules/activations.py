@@ -138,13 +138,13 @@ root_of_two_over_pi = filled(math.sqrt(2 / math.pi), "root_of_two_over_pi")
 gate = clip(x + three)
 hard = (x * gate) * sixth
 odd = erf(x * root_of_half)
-half_of_one_plus_erf = (x * (odd + one)) * half | x * half + (x * odd) * half
+half_of_one_plus_erf = (x * (odd + one)) * half | x * half + (x * odd) * half | x * (odd * half + half)
 cube_by_square = (x * x) * x
 inside = (x + cube_by_square * third_power) * root_of_two_over_pi | (
     ((x * x) * third_power + one) * x
 ) * root_of_two_over_pi
 odd_too = tanh(inside)
-half_of_one_plus_tanh = (x * (odd_too + one)) * half | x * half + (x * odd_too) * half
+half_of_one_plus_tanh = (x * (odd_too + one)) * half | x * half + (x * odd_too) * half | x * (odd_too * half + half)
 
 recognised = RuleSet(
     "recognised",

@@ -20,7 +20,7 @@ from eqsat.relay.ty import TensorType, Type, is_static
 from eqsat.rules.functions import functions, repeated
 from eqsat.rules.operators import COMMUTATIVE
 from eqsat.rules.types import floats, is_float, is_number, is_scalar, keeps, keeps_floats
-from eqsat.rules.values import all_positive, half, minus_one, one, scalar, three, two, zero
+from eqsat.rules.values import all_positive, half, minus_one, one, scalar, scales_safely, three, two, zero
 
 x, y, z = variables("x y z")
 a, b, c = constants("a b c")
@@ -48,12 +48,17 @@ def is_float_scalar(ty: Type) -> bool:
     return is_scalar(ty) and is_float(ty)
 
 
+def is_not_one(value: Array) -> bool:
+    return bool(np.any(value != 1))
+
+
 # products and quotients that several rules speak of
 power_of_two = power(x, two)
 power_of_half = power(x, half)
 power_of_three = power(x, three)
 reciprocal_power = power(x, minus_one)
 by_reciprocal = x * (one / y)
+opposite = x * minus_one
 by_root = x / sqrt(y)
 scaled_twice = x * a + x * b
 scaled_and_itself = x + x * a
@@ -89,6 +94,8 @@ canonical = RuleSet(
             non_constant(x),
         ),
         rewrite("negate-is-multiply", negative(x), x * scalar(-1, x), when(is_number, type_of(x))),
+        # and back: rules on signs speak of negative(x)
+        rewrite("multiply-is-negate", opposite, negative(x), keeps(opposite, x), non_constant(x)),
         # the real quotient of integers is no integer
         rewrite(
             "divide-constant",
@@ -170,6 +177,30 @@ meeting = RuleSet(
         outward("scalar-outward-of-shifted", scaled_shift, scaled_shift * y, ((x + b) * y) * a, is_scalar),
         outward("scalar-out-of-numerator", scaled, scaled / y, (x / y) * a, is_float_scalar),
         outward("scalar-out-of-shifted-numerator", scaled_shift, scaled_shift / y, ((x + b) / y) * a, is_float_scalar),
+        *[
+            rewrite(
+                f"scalar-out-of-{name}",
+                y / inner,
+                (y / rest) * (scalar(1, a) / a),
+                when(is_float_scalar, type_of(a)),
+                when(scales_safely, value_of(a)),
+                distinct(inner, x),
+                base(x),
+                soundness=ROUNDING,
+            )
+            for name, inner, rest in (("denominator", scaled, x), ("shifted-denominator", scaled_shift, x + b))
+        ],
+        # a / y = (1 / y) a: then it meets others
+        rewrite(
+            "scalar-numerator-outward",
+            a / y,
+            (scalar(1, a) / y) * a,
+            when(is_float_scalar, type_of(a)),
+            when(scales_safely, value_of(a)),
+            when(is_not_one, value_of(a)),
+            non_constant(y),
+            soundness=ROUNDING,
+        ),
         outward("shift-outward", shifted, shifted + y, (x + y) + a, is_scalar),
         outward("shift-outward-of-scaled", shifted_scale, shifted_scale + y, (x * b + y) + a, is_scalar),
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only

@@ -78,7 +78,8 @@ def test_moves_of_no_axes_are_not_written() -> None:
     """Rules may make them, but onnxruntime squeezes all axes, or refuses them."""
     imported = import_model(from_proto(parsed("(float[1,2] x, float s) => (float[1,2] y) { y = Add (x, s) }")))
     x, s = imported.function.params
-    call = relay.squeeze(x, axis=[]) + relay.transpose(relay.strided_slice(s, begin=[], end=[]), axes=[])
+    scalar = relay.nn.pad(relay.strided_slice(s, begin=[], end=[]), pad_width=[])
+    call = relay.squeeze(x, axis=[]) + relay.transpose(scalar, axes=[])
     made = export_model(relay.Function(imported.function.params, call), imported)
     assert operators(made.graph) == {"Add": 1}
 

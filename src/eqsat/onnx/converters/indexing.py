@@ -170,8 +170,10 @@ def _pad(source: Source) -> Result:
 
 
 @exports("nn.pad", "nn.mirror_pad")
-def _to_pad(call: Call, target: Target) -> OnnxNode:
+def _to_pad(call: Call, target: Target) -> OnnxNode | Expr:
     attrs, (data, *value) = attributes(call), call.args
+    if not attrs.pad_width:
+        return data  # scalars cannot be padded
     target.require(value or attrs.mode == "REFLECT", call, "ONNX has no symmetric padding")
     said: dict[str, Any] = {
         "mode": attrs.pad_mode if value else "reflect",
