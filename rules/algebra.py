@@ -48,16 +48,13 @@ def is_float_scalar(ty: Type) -> bool:
     return is_scalar(ty) and is_float(ty)
 
 
-def is_not_one(value: Array) -> bool:
-    return bool(np.any(value != 1))
-
-
 # products and quotients that several rules speak of
 power_of_two = power(x, two)
 power_of_half = power(x, half)
 power_of_three = power(x, three)
 reciprocal_power = power(x, minus_one)
-by_reciprocal = x * (one / y)
+reciprocal = one / y
+by_reciprocal, over_reciprocal = x * reciprocal, x / reciprocal
 opposite = x * minus_one
 by_root = x / sqrt(y)
 scaled_twice = x * a + x * b
@@ -76,6 +73,7 @@ neutral = RuleSet(
         rewrite("negate-twice", negative(negative(x)), x),
         rewrite("abs-twice", abs(abs(x)), abs(x)),
         rewrite("abs-of-negative", abs(negative(x)), abs(x), floats(x)),
+        rewrite("abs-of-opposite", abs(opposite), abs(x), keeps_floats(opposite, x)),
         rewrite("maximum-itself", maximum(x, x), x),
         rewrite("minimum-itself", minimum(x, x), x),
     ],
@@ -94,8 +92,6 @@ canonical = RuleSet(
             non_constant(x),
         ),
         rewrite("negate-is-multiply", negative(x), x * scalar(-1, x), when(is_number, type_of(x))),
-        # and back: rules on signs speak of negative(x)
-        rewrite("multiply-is-negate", opposite, negative(x), keeps(opposite, x), non_constant(x)),
         # the real quotient of integers is no integer
         rewrite(
             "divide-constant",
@@ -106,6 +102,7 @@ canonical = RuleSet(
             soundness=ROUNDING,
         ),
         rewrite("multiply-reciprocal", by_reciprocal, x / y, keeps_floats(by_reciprocal, x), soundness=ROUNDING),
+        rewrite("divide-by-reciprocal", over_reciprocal, x * y, keeps_floats(reciprocal, y), soundness=ROUNDING),
         rewrite("divide-by-root", by_root, x * rsqrt(y), floats(y), soundness=ROUNDING),
         rewrite("square", power_of_two, x * x, keeps(power_of_two, x), soundness=ROUNDING),
         rewrite("cube", power_of_three, (x * x) * x, keeps_floats(power_of_three, x), soundness=ROUNDING),
@@ -188,19 +185,8 @@ meeting = RuleSet(
                 base(x),
                 soundness=ROUNDING,
             )
-            for name, inner, rest in (("denominator", scaled, x), ("shifted-denominator", scaled_shift, x + b))
+            for name, inner, rest in (("denominator", scaled, x), ("affine-denominator", affine, x + b / a))
         ],
-        # a / y = (1 / y) a: then it meets others
-        rewrite(
-            "scalar-numerator-outward",
-            a / y,
-            (scalar(1, a) / y) * a,
-            when(is_float_scalar, type_of(a)),
-            when(scales_safely, value_of(a)),
-            when(is_not_one, value_of(a)),
-            non_constant(y),
-            soundness=ROUNDING,
-        ),
         outward("shift-outward", shifted, shifted + y, (x + y) + a, is_scalar),
         outward("shift-outward-of-scaled", shifted_scale, shifted_scale + y, (x * b + y) + a, is_scalar),
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only

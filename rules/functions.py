@@ -70,10 +70,11 @@ repeated = RuleSet(
     ],
 )
 
-logistic = one / (one + exp(x * minus_one))
+opposite = x * minus_one
+logistic = one / (one + exp(opposite))
 logistic_of_negative = one / (one + exp(x))
 odds = exp(x) / (one + exp(x))
-above_one = one + exp(x * minus_one)
+above_one = one + exp(opposite)
 by_logistic = y / above_one
 two_sigmoids = sigmoid(x * two) * two + minus_one
 reciprocal_of_root = one / sqrt(x)
@@ -89,6 +90,7 @@ functions = RuleSet(
         rewrite("abs-of-sigmoid", abs(sigmoid(x)), sigmoid(x)),
         rewrite("square-of-abs", abs(x) * abs(x), x * x),
         rewrite("cos-of-negative", cos(negative(x)), cos(x)),
+        rewrite("cos-of-opposite", cos(opposite), cos(x), keeps_floats(opposite, x)),
         rewrite(
             "reciprocal-of-root", reciprocal_of_root, rsqrt(x), keeps_floats(reciprocal_of_root, x), soundness=ROUNDING
         ),

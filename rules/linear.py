@@ -251,6 +251,12 @@ def forward(product: Product, name: str, activation: Callable[[DFPattern], DFPat
 
 scaled_again = nn.relu(x) * s
 
+
+def scales(value: Array) -> bool:
+    """Guard: a constant is not 1. Where x = relu(x) 1 there would be no end of products of products."""
+    return bool(np.any(value != 1))
+
+
 through = RuleSet(
     "scales-through-activations",
     [
@@ -260,6 +266,7 @@ through = RuleSet(
             nn.relu(scaled_again),
             nn.relu(x * s),
             when(scales_positively, value_of(s)),
+            when(scales, value_of(s)),
             floats_alike(x, s),
             soundness=ROUNDING,
             contracts=True,
