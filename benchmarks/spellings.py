@@ -71,11 +71,13 @@ class Network:
         return min(self.costs) == max(self.costs) and not any(each.problem for each in self.spellings)
 
 
-def of_variants(path: Path, count: int, steps: int, seed: int, opset: int | None) -> Network:
-    """A model and its variants."""
+def of_variants(
+    path: Path, count: int, steps: int, seed: int, opset: int | None = None, rules: Iterable[Any] | None = None
+) -> Network:
+    """A model and its variants, made by the rules that it is optimized by or by others."""
     model = eqsat.onnx.load(path)
     network = Network(path.stem, [measured("as given", model, model, opset)])
-    for number, variant in enumerate(eqsat.onnx.variants(model, count, seed, steps=steps)):
+    for number, variant in enumerate(eqsat.onnx.variants(model, count, seed, rules, steps)):
         made = measured(f"variant {number} of seed {seed}", variant.graph, model, opset)
         if made.problem or made.cost != network.spellings[0].cost:
             made.problem = f"{made.problem or 'another cost'}; made by {', '.join(variant.rules)}"
