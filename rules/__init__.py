@@ -19,6 +19,7 @@ from eqsat.egraph.author import (
     like,
     modest,
     non_constant,
+    place_of,
     real,
     refuse,
     rewrite,
@@ -60,6 +61,7 @@ from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
 from eqsat.rules.slices import partitions
 from eqsat.rules.transposes import transposes
+from eqsat.rules.triples import triples
 from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import pools, windows
 
@@ -92,6 +94,7 @@ _subjects = (
     pools,
     kernels,
     linear,
+    triples,
     affine,
     rows,
     row_moves,
@@ -143,6 +146,7 @@ __all__ = [
     "modest",
     "nans",
     "non_constant",
+    "place_of",
     "real",
     "refuse",
     "rewrite",

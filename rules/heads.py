@@ -137,8 +137,8 @@ def puts_heads_and_elements_first(attrs: Attrs, product: Attrs, ty: TensorType) 
     return plain and rank_of(ty) == 4 and permutation(attrs, 4) == (0, 2, 3, 1)
 
 
-attention = RuleSet(
-    "attention",
+keys = RuleSet(
+    "keys",
     [
         rewrite(
             "keys-as-rows",
@@ -146,6 +146,12 @@ attention = RuleSet(
             like(over_columns, q, transpose(k, axes=(0, 2, 1, 3)), transpose_b=True),
             when(puts_heads_and_elements_first, attrs_of(turned_keys), attrs_of(over_columns), type_of(k)),
         ),
+    ],
+)
+
+attention = RuleSet(
+    "attention",
+    [
         of_heads("attention", scores, nn.attention(q, k, v, scale=1.0)),
         of_heads("scaled-attention", scaled, nn.attention(q, k, v, scale=factor), is_factor),
         *masked("constant-masked", known_mask, when(leaves_some, value_of(known_mask))),
@@ -153,4 +159,4 @@ attention = RuleSet(
     ],
 )
 
-heads = RuleSet("heads", [rms_norms, attention])
+heads = RuleSet("heads", [rms_norms, keys, attention])

@@ -21,7 +21,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Ref, Refusal, RuleSet
+from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
 from eqsat.relay.op import expand_dims, shape_of, split, strided_slice, take
@@ -199,36 +199,36 @@ gathers = RuleSet(
     ],
 )
 
-# ---- two slices that divide an axis, as of the halves of a rotary embedding or a gated unit, are one split
+# ---- slices that divide an axis, as of a gated unit or of queries, keys and values, are one split
 
-head, tail = strided_slice(x), strided_slice(x)
+slices_of_one = [strided_slice(x) for _ in range(3)]
 
 
-def halves(first: Attrs, second: Attrs, ty: TensorType) -> tuple[Shape, int] | Refusal:
-    """Where two slices divide an axis, and that axis."""
-    one, other = ranges(first, ty), ranges(second, ty)
-    if not isinstance(one, dict) or not isinstance(other, dict):
+def division(ty: TensorType, *slices: Attrs) -> tuple[Shape, int] | Refusal:
+    """Where slices divide an axis, and that axis."""
+    found = [ranges(attrs, ty) for attrs in slices]
+    known = [each for each in found if isinstance(each, dict)]
+    parts = [{axis: part for axis, part in each.items() if len(part) != ty.shape[axis]} for each in known]
+    if len(parts) < len(slices):
         return refuse("what the slices take is not known")
-    parts = [{axis: part for axis, part in each.items() if len(part) != ty.shape[axis]} for each in (one, other)]
-    if parts[0].keys() != parts[1].keys() or len(parts[0]) != 1:
+    axes = {axis for part in parts for axis in part}
+    if len(axes) != 1 or not all(parts):
         return refuse("the slices do not take parts of one axis")
-    ((axis, low),) = parts[0].items()
-    high = parts[1][axis]
-    if low.step != 1 or high.step != 1 or (low.start, low.stop, high.stop) != (0, high.start, ty.shape[axis]):
+    (axis,) = axes
+    taken = [part[axis] for part in parts]
+    starts, stops = [part.start for part in taken], [part.stop for part in taken]
+    if any(part.step != 1 for part in taken) or [*starts, ty.shape[axis]] != [0, *stops]:
         return refuse("the slices do not follow each other, or leave something out")
-    return (high.start,), axis
+    return tuple(starts[1:]), axis
 
 
-divided = computed_parts(halves, attrs_of(head), attrs_of(tail), type_of(x))
-halved = split(x, indices_or_sections=divided(0), axis=divided(1))
+def divided(name: str, count: int) -> Rewrite:
+    """x[:a], x[a:b], x[b:] are the parts of one split."""
+    first, *others = slices_of_one[:count]
+    found = computed_parts(division, type_of(x), *map(attrs_of, (first, *others)))
+    whole = split(x, indices_or_sections=found(0), axis=found(1))
+    parts = tuple([is_tuple_get_item(whole, index) for index in range(count)])
+    return rewrite(name, (first.has_attr({"begin": (0,)}), *others), parts)
 
-partitions = RuleSet(
-    "partitions",
-    [
-        rewrite(
-            "halves-are-split",
-            (head.has_attr({"begin": (0,)}), tail),
-            (is_tuple_get_item(halved, 0), is_tuple_get_item(halved, 1)),
-        )
-    ],
-)
+
+partitions = RuleSet("partitions", [divided("halves-are-split", 2), divided("thirds-are-split", 3)])

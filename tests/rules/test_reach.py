@@ -48,6 +48,13 @@ def quick_gelu(x: Expr) -> Expr:
     return x * relay.sigmoid(x * const(1.702))
 
 
+def heads_of_three(tokens: Expr) -> list[Expr]:
+    weights = array(8, 8, low=0.1), array(8, 8, low=0.2), array(8, 4, low=0.3)
+    products = [nn.matmul(tokens, weight) for weight in weights]
+    views = [relay.reshape(each, newshape=(2, 6, -1, 4)) for each in products]
+    return [relay.transpose(each, axes=(0, 2, 1, 3)) for each in views]
+
+
 def image_bias(scale: Expr) -> Expr:
     bias = relay.cast(relay.floor(array(3) / scale), "int32")
     return relay.var("image", shape=(1, 3, 8, 8), dtype="int32") + relay.reshape(bias, newshape=(1, 3, 1, 1))
@@ -222,6 +229,10 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "the scale of a gate goes into the weights before and behind it": (
         "nn.dense nn.swish nn.dense",
         lambda: nn.dense(quick_gelu(nn.dense(relay.var("rows", shape=(3, 8)), array(6, 8))), array(4, 6)),
+    ),
+    "heads of three products are split and put first once": (
+        "nn.matmul reshape transpose split",
+        lambda: relay.Tuple(heads_of_three(relay.var("tokens", shape=(2, 6, 8)))),
     ),
     "a product with one-hot rows is a gather": ("clip take", lambda: one_hot_product(relay.clip(words(), 0, 6))),
     "unless an index may be out of range": (

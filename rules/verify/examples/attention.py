@@ -19,6 +19,7 @@ from eqsat.relay.op import (
     reshape,
     sin,
     split,
+    squeeze,
     strided_slice,
     take,
     transpose,
@@ -106,6 +107,34 @@ def one_row(draw: Draw) -> Any:
     )
     mask = Var("mask", TensorType((draw.rng.choice((1, batch)), 1, 1, keys), draw.rng.choice(("float32", "bool"))))
     return nn.masked_attention(query, key, value, mask, scale=0.5, causal=draw.chance(0.3))
+
+
+def three_products(draw: Draw, product: str) -> tuple[Any, ...]:
+    """Heads of three products of one operand, transposed."""
+    batch, places, width, size = sizes(draw, 4)
+    dtype = draw.rng.choice(FLOATS)
+    shape = (batch * places, width) if product == "dense" or draw.chance(0.3) else (batch, places, width)
+    data, found = Var("x", TensorType(shape, dtype)), []
+    for _ in range(3):
+        count = draw.rng.randint(1, 3)
+        outputs = count * size
+        if product == "dense":
+            value = nn.dense(data, draw.constant((outputs, width), dtype))
+        else:
+            value = nn.matmul(data, draw.constant((width, outputs), dtype))
+        found.append(transpose(reshape(value, newshape=(batch, places, count, size)), axes=(0, 2, 1, 3)))
+    return tuple(found)
+
+
+def part_of_three(draw: Draw) -> Any:
+    """A part of a transposed tensor along an axis that the part is viewed without."""
+    shape = [draw.rng.randint(1, 3) for _ in range(4)]
+    axis = draw.rng.randrange(3)
+    shape[axis] = draw.rng.randint(2, 3)
+    order = draw.rng.sample(range(4), 4)
+    turned = transpose(Var("x", TensorType(shape, draw.dtype)), axes=order)
+    parts: Any = split(turned, indices_or_sections=shape[axis], axis=order.index(axis))
+    return squeeze(parts[draw.rng.randrange(shape[axis])], axis=[order.index(axis)])
 
 
 def groups_of_heads(draw: Draw, masked: bool, transposed: bool) -> Any:
@@ -256,6 +285,8 @@ EXAMPLES: dict[str, Examples] = {
     "nan-of-any": without_nan,
     "half-of-the-least": hidden,
     "mask-of-each-query": one_row,
+    **{f"three-{product}s": partial(three_products, product=product) for product in ("dense", "matmul")},
+    "parts-of-transposed": part_of_three,
     "joined-heads": partial(groups_of_heads, masked=False, transposed=True),
     "joined-heads-masked": partial(groups_of_heads, masked=True, transposed=True),
     "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),

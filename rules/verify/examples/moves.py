@@ -16,17 +16,20 @@ from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import TensorType
 
 
-def halves(draw: Draw) -> tuple[Expr, ...]:
-    """Two slices of one axis that mostly divide it."""
-    length, axis = draw.rng.randint(2, 6), draw.rng.randrange(3)
+def divisions(draw: Draw, count: int) -> tuple[Expr, ...]:
+    """Slices of one axis that mostly divide it."""
+    length, axis = draw.rng.randint(count, 7), draw.rng.randrange(3)
     shape = [2, 3, 2]
     shape[axis] = length
     data = Var("x", TensorType(shape, draw.dtype))
-    at = draw.rng.randrange(1, length)
-    begin = at if draw.chance(0.8) else draw.rng.randrange(1, length)
+    cuts = sorted(draw.rng.sample(range(1, length), count - 1))
+    begins, ends = [0, *cuts], [*cuts, length]
+    if draw.chance(0.2):
+        begins[-1] = draw.rng.randrange(1, length)
     along = [axis - draw.rng.choice((0, 3))]
-    low = strided_slice(data, begin=[0], end=[at], axes=along)
-    return low, strided_slice(data, begin=[begin], end=[length], axes=along)
+    return tuple(
+        [strided_slice(data, begin=[first], end=[end], axes=along) for first, end in zip(begins, ends, strict=True)]
+    )
 
 
 def one_hot_product(draw: Draw, product: str, operator: Any = one_hot) -> Any:
@@ -100,7 +103,8 @@ def transposed_groups(draw: Draw, by_sizes: bool) -> Any:
 
 
 EXAMPLES: dict[str, Examples] = {
-    "halves-are-split": halves,
+    "halves-are-split": partial(divisions, count=2),
+    "thirds-are-split": partial(divisions, count=3),
     "in-range-one-hot-dense": partial(one_hot_product, product="dense"),
     "in-range-one-hot-matmul": partial(one_hot_product, product="matmul"),
     **{

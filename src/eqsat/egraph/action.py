@@ -193,7 +193,7 @@ class Action:
         if ref.kind in ("attrs", "index"):
             name = self.node(ref.pattern).atom
         else:
-            table = {"type": "ty", "value": "val", "uses": "uses"}[ref.kind]
+            table = {"type": "ty", "value": "val", "uses": "uses", "place": "place"}[ref.kind]
             name = f"{table}_{variable}"
             if name not in self.keys:
                 self.premises.append(f"(= {name} ({table} {variable}))")
@@ -206,7 +206,7 @@ class Action:
     def meaning(self, key: str, values: dict[str, int]) -> Any:
         """The type, attributes, array or number that the variable ``key`` stands for."""
         kind = self.keys[key]
-        if kind == "uses":
+        if kind in ("uses", "place"):
             return values[key]
         if kind == "type":
             return self.vocabulary.types[values[key]]

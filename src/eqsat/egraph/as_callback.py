@@ -36,8 +36,8 @@ def as_callback(rule: Rewrite | PythonRule) -> DFPatternCallback:
     """
     if isinstance(rule, PythonRule):
         return _InPlace(rule)
-    if any(ref.kind == "uses" for ref in refs_of(rule)):
-        raise RuleError(f"rule {rule.name} asks for uses, which a callback is not told of")
+    if any(ref.kind in ("uses", "place") for ref in refs_of(rule)):
+        raise RuleError(f"rule {rule.name} asks for uses or places, which a callback is not told of")
     if rule.numbers:
         raise RuleError(f"rule {rule.name} asks what real numbers are, which a callback is not told of")
     if len(rule.lhs) != 1:

@@ -59,6 +59,14 @@ def uses_of(pattern: DFPattern) -> Ref:
     return Ref("uses", pattern)
 
 
+def place_of(pattern: DFPattern) -> Ref:
+    """When the input graph computes what ``pattern`` matched: a number that no other value has.
+
+    Where only rules made the value, the rule does not apply.
+    """
+    return Ref("place", pattern)
+
+
 def single_use(pattern: DFPattern) -> Guard:
     """Guard: the input graph reads what ``pattern`` matched in one place: rewriting it leaves no copy behind."""
     return when(lambda uses: uses == 1, uses_of(pattern))

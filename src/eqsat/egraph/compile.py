@@ -28,7 +28,7 @@ from eqsat.egraph.variadic import expanded, widest_tuple
 from eqsat.egraph.vocabulary import WIDEST_TUPLE
 from eqsat.relay.dataflow_pattern import DFPattern
 
-_KEYS = {"type": "type", "attrs": "atom", "index": "atom", "value": "atom", "uses": "number"}
+_KEYS = {"type": "type", "attrs": "atom", "index": "atom", "value": "atom", "uses": "number", "place": "number"}
 """What the keys of questions are that stand for what a rule refers to."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -172,6 +172,14 @@ class EGraph:
         self.engine.inbox("used", 2)
         self.engine.rule("load", "(used i n)", "(set (uses (N i)) n) (delete (used i n))")
         self._rows["used"] = sorted(counts.items())
+        self.flush()
+
+    def number_places(self, handles: Iterable[int]) -> None:
+        """Tell that handles are those of the input graph (after :meth:`flush` of them); the first of a class counts."""
+        self.engine.declare("(function place (Expr) i64 :merge (min old new))")
+        self.engine.inbox("placed", 1)
+        self.engine.rule("load", "(placed i)", "(set (place (N i)) i) (delete (placed i))")
+        self._rows["placed"] = [(handle,) for handle in handles]
         self.flush()
 
     def flush(self) -> bool:

@@ -38,7 +38,7 @@ class Soundness(Enum):
 class Ref:
     """Something of what a pattern matched, given to Python.
 
-    ``kind`` is ``attrs``, ``index`` (of a field of a tuple), ``type``, ``value`` or ``uses``.
+    ``kind`` is ``attrs``, ``index`` (of a field of a tuple), ``type``, ``value``, ``uses`` or ``place``.
     """
 
     kind: str

@@ -134,8 +134,11 @@ class Runner:
         start = time.perf_counter()
         lowered = lower(self.egraph, self.root, self.types)
         self.egraph.flush()
-        if any(ref.kind == "uses" for rule in self.schedule.rules for ref in refs_of(rule)):
+        asked = {ref.kind for rule in self.schedule.rules for ref in refs_of(rule)}
+        if "uses" in asked:
             self.egraph.count_uses(Counter([*lowered.nodes.child.tolist(), lowered.root]))
+        if "place" in asked:
+            self.egraph.number_places(lowered.handles.values())
         if self.names is not None:
             self.names.add(lowered)
         self.report.add_seconds("lower", time.perf_counter() - start)

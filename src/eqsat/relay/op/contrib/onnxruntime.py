@@ -110,10 +110,13 @@ def _products() -> Iterator[Entry]:
     factor = is_constant(predicate=lambda array: array.size == 1)
     plain: DFPattern = product(x, y)
     turned: DFPattern = product(x, transposed) | product(transposed, y)
-    for base, conditions in ((turned, (_swaps_last(transposed),)), (plain, ())):
-        scaled = is_op("multiply")(base, factor) | is_op("divide")(base, factor)
-        yield entry("FusedMatMul", scaled | base, _is_stack, *conditions)
     scaled = is_op("multiply")(wildcard(), factor) | is_op("divide")(wildcard(), factor)
+    turned_scaled = is_op("transpose")(scaled)
+    whole = product(x, turned_scaled) | product(turned_scaled, y)
+    yield entry("FusedMatMul", whole, _is_stack, _swaps_last(turned_scaled))
+    for base, conditions in ((turned, (_swaps_last(transposed),)), (plain, ())):
+        result = is_op("multiply")(base, factor) | is_op("divide")(base, factor)
+        yield entry("FusedMatMul", result | base, _is_stack, *conditions)
     yield entry("FusedMatMul", product(scaled, y) | product(x, scaled), _is_stack)
 
 
