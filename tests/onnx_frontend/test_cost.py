@@ -127,7 +127,7 @@ RMS_NORM = """(float[4,8] x) => (float[4,8] y) {
 @pytest.mark.parametrize(("text", "kernel"), [(GELU, "Gelu"), (RMS_NORM, "SimplifiedLayerNormalization")])
 def test_what_onnxruntime_fuses_keeps_a_factor_that_weights_could_take(text: str, kernel: str, tmp_path: Path) -> None:
     model = from_proto(with_weights(parsed(text, opset=17), v=(8, 8), w=(8, 8), scale=(8,)))
-    assert nodes(run(model).after.graph) == nodes(model.graph) - 1
+    assert nodes(run(model).after.graph) < nodes(model.graph)
     done = run(model, runtime="onnxruntime")
     assert nodes(done.after.graph) == nodes(done.before.graph)
     assert done.extraction.cost == 3
