@@ -70,9 +70,12 @@ def is_by_key(product: Attrs, softmax: Attrs, weighted: Attrs) -> bool:
 
 
 def are_heads(query: TensorType, key: TensorType, value: TensorType) -> bool:
-    """Guard: queries, keys and values have four axes and equal numbers of batches, and as many heads or one for all."""
+    """Guard: queries, keys and values have four axes and equal numbers of batches, and as many heads or one for all.
+
+    That there are as many keys as values follows from the products.
+    """
     four = all(is_float(part) and rank_of(part) == 4 and part.dtype == query.dtype for part in (query, key, value))
-    if not four or not query.shape[0] == key.shape[0] == value.shape[0] or key.shape[2] != value.shape[2]:
+    if not four or not query.shape[0] == key.shape[0] == value.shape[0]:
         return False
     return key.shape[1] == value.shape[1] and key.shape[1] in (1, query.shape[1])
 

@@ -87,7 +87,7 @@ class Extreme:
 least = is_constant(label="least", predicate=Extreme(finite=True))
 minus_infinity = is_constant(label="minus_infinity", predicate=Extreme(finite=False))
 
-hides = where(condition, zero, least)
+hides = where(condition, y, least)
 hidden = nn.softmax(x + hides)
 hides_all = where(condition, zero, minus_infinity)
 half_as_low = compute(lambda value: value / 2, value_of(least))
@@ -154,7 +154,7 @@ masks = RuleSet(
         rewrite(
             "half-of-the-least",
             hidden,
-            like(hidden, x + where(condition, zero, half_as_low)),
+            like(hidden, x + where(condition, y, half_as_low)),
             when(is_float, type_of(x)),
             soundness=ROUNDING,
         ),

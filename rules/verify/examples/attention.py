@@ -76,7 +76,8 @@ def hidden(draw: Draw) -> Any:
     """The softmax of scores of which some are hidden by the least number."""
     batch, count, queries, keys = sizes(draw, 4)
     shown = Var("shown", TensorType((batch, 1, draw.rng.choice((1, queries)), keys), "bool"))
-    mask = where(shown, const(np.float32(0)), const(np.float32(least("float32"))))
+    bias = Var("bias", TensorType((1, count, 1, keys), "float32")) if draw.chance(0.5) else const(np.float32(0))
+    mask = where(shown, bias, const(np.float32(least("float32"))))
     return nn.softmax(scores_of(draw, batch, count, queries, keys, "float32") + mask)
 
 
