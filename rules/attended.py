@@ -12,7 +12,7 @@ from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import where
 from eqsat.relay.ty import TensorType
 from eqsat.rules.types import floats_of_one_dtype, is_scalar, keeps_floats, rank_of
-from eqsat.rules.values import scales_safely
+from eqsat.rules.values import all_positive, scales_safely
 
 x, y, q, k, v, mask, bias, condition = variables("x y q k v mask bias condition")
 s, t, c = constants("s t c")
@@ -38,6 +38,7 @@ def scaled_parts(name: str, operator: Callable[..., DFPattern], *masks: DFPatter
                 like(whole, q, k, v, *masks, scale=scale),
                 when(is_number_for, type_of(s), type_of(q), type_of(k)),
                 when(scales_safely, value_of(s)),
+                when(all_positive, value_of(s)),  # ONNX's reference takes the root of the scale
                 soundness=ROUNDING,
             )
         )
