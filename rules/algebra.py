@@ -48,6 +48,15 @@ def is_float_scalar(ty: Type) -> bool:
     return is_scalar(ty) and is_float(ty)
 
 
+def is_wide(ty: TensorType) -> bool:
+    """Guard: a scalar of a dtype other than float16, in which products of some hundreds overflow."""
+    return is_scalar(ty) and ty.dtype != "float16"
+
+
+def is_wide_float(ty: TensorType) -> bool:
+    return is_wide(ty) and is_float(ty)
+
+
 # products and quotients that several rules speak of
 power_of_two = power(x, two)
 power_of_half = power(x, half)
@@ -135,9 +144,7 @@ def meet(
     return rewrite(name, whole, met, known, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
 
 
-def outward(
-    name: str, inner: DFPattern, whole: DFPattern, moved: DFPattern, is_moved: Callable[[Type], bool]
-) -> Rewrite:
+def outward(name: str, inner: DFPattern, whole: DFPattern, moved: DFPattern, is_moved: Callable[..., bool]) -> Rewrite:
     """The scalar ``a`` of ``inner``, which is over the base ``x``, leaves a product, quotient or sum with ``y``."""
     terms = distinct(inner, x), base(x), non_constant(y)
     return rewrite(name, whole, moved, when(is_moved, type_of(a)), *terms, soundness=ROUNDING)
@@ -171,9 +178,9 @@ meeting = RuleSet(
             soundness=ROUNDING,
         ),
         outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_scalar),
-        outward("scalar-outward-of-shifted", scaled_shift, scaled_shift * y, ((x + b) * y) * a, is_scalar),
+        outward("scalar-outward-of-shifted", scaled_shift, scaled_shift * y, ((x + b) * y) * a, is_wide),
         outward("scalar-out-of-numerator", scaled, scaled / y, (x / y) * a, is_float_scalar),
-        outward("scalar-out-of-shifted-numerator", scaled_shift, scaled_shift / y, ((x + b) / y) * a, is_float_scalar),
+        outward("scalar-out-of-shifted-numerator", scaled_shift, scaled_shift / y, ((x + b) / y) * a, is_wide_float),
         *[
             rewrite(
                 f"scalar-out-of-{name}",
