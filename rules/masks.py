@@ -33,12 +33,15 @@ from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op
 from eqsat.relay.op import broadcast_to, where
 from eqsat.relay.ty import TensorType, is_static
+from eqsat.rules.axes import is_last
 from eqsat.rules.heads import (
     are_heads,
     factor,
     is_by_key,
     is_factor,
     k,
+    known_mask,
+    leaves_some,
     masks_scores,
     q,
     query_key_value,
@@ -57,9 +60,26 @@ ROUNDING = Soundness.ROUNDING
 
 without_nan = where(is_op("isnan")(x), y, x)
 
+left = nn.softmax(y + known_mask)
+
+
+def leaves_numbers(mask: Array) -> bool:
+    """Guard: a mask leaves some key of each row, and makes none infinite."""
+    return mask.dtype.kind == "f" and leaves_some(mask) and bool(np.all(mask < np.inf))
+
+
 nans = RuleSet(
     "nans",
     [
+        rewrite(
+            "nan-of-left-keys",
+            where(is_op("isnan")(left), zero, left),
+            left,
+            real(y),
+            when(is_last, attrs_of(left), type_of(left)),
+            when(leaves_numbers, value_of(known_mask)),
+            soundness=ROUNDING,
+        ),
         rewrite("nan-of-real", without_nan, x, real(x), when(is_float, type_of(x)), soundness=ROUNDING),
         rewrite("nan-of-any", without_nan, x, when(is_float, type_of(x)), soundness=Soundness.FINITE),
     ],
