@@ -258,6 +258,10 @@ class BranchAndCut:
             if self._closed():
                 return ""
             violated = cuts.loops(relaxation) if found else []
+            if found and not violated:
+                self._offer(relaxation.chosen())
+                if self._closed():
+                    return ""
             if not violated:
                 break
             relaxation.add(violated)

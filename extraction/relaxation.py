@@ -184,6 +184,13 @@ class Relaxation:
             self._read(self._highs.getSolution())
         return found
 
+    def chosen(self) -> Ints:
+        """The choice that an integer solution makes: a node for each class, -1 for none."""
+        choice = np.full(self.problem.num_classes, -1, np.int64)
+        nodes = np.flatnonzero(self.x[: self.problem.num_nodes] > 0.5)
+        choice[self.problem.node_class[nodes]] = nodes
+        return choice
+
     def _start(self, choice: Sequence[int]) -> highspy.HighsSolution:
         values = np.zeros(self._highs.getNumCol())
         for index, node in enumerate(choice):

@@ -81,9 +81,7 @@ def is_no_scalar(ty: Type) -> bool:
 
 
 def is_spread(factor: TensorType, over: TensorType) -> bool:
-    """Guard: a factor of more than one number is repeated along an axis of what it multiplies."""
-    if all(dim == 1 for dim in factor.shape):
-        return False
+    """Guard: a factor is repeated along an axis of what it multiplies."""
     dims = (*(1,) * (rank_of(over) - rank_of(factor)), *factor.shape)
     return len(dims) == rank_of(over) and any(dim == 1 != length for dim, length in zip(dims, over.shape, strict=True))
 

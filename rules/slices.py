@@ -21,7 +21,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
+from eqsat.egraph.rule import Array, Ref, Refusal, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
 from eqsat.relay.op import expand_dims, shape_of, split, strided_slice, take
@@ -201,8 +201,6 @@ gathers = RuleSet(
 
 # ---- slices that divide an axis, as of a gated unit or of queries, keys and values, are one split
 
-slices_of_one = [strided_slice(x) for _ in range(3)]
-
 
 def division(ty: TensorType, *slices: Attrs) -> tuple[Shape, int] | Refusal:
     """Where slices divide an axis, and that axis."""
@@ -222,13 +220,14 @@ def division(ty: TensorType, *slices: Attrs) -> tuple[Shape, int] | Refusal:
     return tuple(starts[1:]), axis
 
 
-def divided(name: str, count: int) -> Rewrite:
-    """x[:a], x[a:b], x[b:] are the parts of one split."""
-    first, *others = slices_of_one[:count]
-    found = computed_parts(division, type_of(x), *map(attrs_of, (first, *others)))
-    whole = split(x, indices_or_sections=found(0), axis=found(1))
-    parts = tuple([is_tuple_get_item(whole, index) for index in range(count)])
-    return rewrite(name, (first.has_attr({"begin": (0,)}), *others), parts)
+beginning, ending = strided_slice(x).has_attr({"begin": (0,)}), strided_slice(x)
+found = computed_parts(division, type_of(x), attrs_of(beginning), attrs_of(ending))
+halves = split(x, indices_or_sections=found(0), axis=found(1))
 
-
-partitions = RuleSet("partitions", [divided("halves-are-split", 2), divided("thirds-are-split", 3)])
+partitions = RuleSet(
+    "partitions",
+    [
+        # x[:a] and x[a:] are the parts of one split
+        rewrite("halves-are-split", (beginning, ending), tuple([is_tuple_get_item(halves, index) for index in (0, 1)]))
+    ],
+)

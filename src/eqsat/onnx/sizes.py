@@ -21,7 +21,7 @@ from eqsat.relay.visitor import post_order
 Demands = Iterator[tuple[Dim, Dim]]
 """Pairs of dimensions that have to be equal."""
 
-_RECURRENT = ("onnx.LSTM", "onnx.GRU", "onnx.RNN")
+_RECURRENT = ("nn.lstm", "nn.gru", "nn.rnn", "onnx.LSTM", "onnx.GRU", "onnx.RNN")
 
 
 def demanded_sizes(model: ir.Model) -> dict[str, int]:
