@@ -5,7 +5,6 @@ Programs that write a model again use :mod:`eqsat.onnx`, which keeps what Relay 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ def from_onnx(
     """Read an ONNX model. Nodes that are not understood are calls of opaque operators.
 
     Args:
-        model: An ``onnx.ModelProto``, or the path of a file.
+        model: An ``onnx.ModelProto``, the path of a file, or an ``onnx_ir.Model``; it is not changed.
         shape: Input -> its shape; others have the shape that the model says.
         dtype: Accepted as in TVM; a model says the element types of its inputs.
         freeze_params: Whether weights are constants. Otherwise they are parameters of ``main``.
@@ -45,10 +44,12 @@ def from_onnx(
         ModelError: The model cannot be read.
         ArgumentError: There is no input of a name in ``shape``, or it has another number of dimensions.
     """
-    from eqsat.onnx.files import from_proto, load
+    from onnx_ir import Model
+
+    from eqsat.onnx.files import from_bytes, load, to_bytes
     from eqsat.onnx.importer import import_model
 
-    read = load(model) if isinstance(model, (str, os.PathLike)) else from_proto(model)
+    read = from_bytes(to_bytes(model)) if isinstance(model, Model) else load(model)  # its shapes may be set
     _set_shapes(read, shape or {})
     function = import_model(read).function
     params: dict[str, NDArray] = {}

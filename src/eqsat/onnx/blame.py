@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import EqsatError
+from eqsat.onnx.files import Given
 from eqsat.onnx.optimize import rules_for, run
 from eqsat.onnx.partition import partition
 from eqsat.onnx.upgrade import at_opset
@@ -24,7 +25,7 @@ Suspect = TypeVar("Suspect")
 
 @takes(ModelKeywords)
 def blame(
-    model: ir.Model,
+    model: Given,
     rules: Rules | None = None,
     *,
     runs: int = 3,
@@ -35,7 +36,7 @@ def blame(
     """Names of the rules without any one of which the optimized, or partitioned, model would not differ.
 
     Args:
-        model: The model as it was.
+        model: The model as it was, in any form that :func:`eqsat.onnx.load` takes.
         rules: What acted, as for :func:`eqsat.onnx.run`.
         runs: On how many random inputs models are compared.
         tolerance: The relative difference beyond which they differ.
@@ -47,21 +48,21 @@ def blame(
         no rule at all; None when it does not differ with those rules alone that changed something.
     """
     options = Options.of(keywords, rules=rules)
-    model = at_opset(model, options.opset)
-    acting = (rules_for(model) if target is None else default) if options.rules is None else options.rules
+    given = at_opset(model, options.opset)
+    acting = (rules_for(given) if target is None else default) if options.rules is None else options.rules
     every = Schedule.of(acting).rules
 
     def made(names: Sequence[str]) -> tuple[ir.Model, Extraction | None]:
         chosen = replace(options, rules=[rule for rule in every if rule.name in names])
         if target is not None:
-            parts = partition(model, target, options=chosen)
+            parts = partition(given, target, options=chosen)
             return parts.after, parts.extraction
-        done = run(model, options=chosen)
+        done = run(given, options=chosen)
         return done.after, done.extraction
 
     def differs(names: Sequence[str]) -> bool:
         try:
-            return bool(differing(verify(model, made(names)[0], runs), tolerance))
+            return bool(differing(verify(given, made(names)[0], runs), tolerance))
         except EqsatError:  # another way to go wrong than the one looked for
             return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx
 import onnx_ir as ir
@@ -17,6 +17,9 @@ from eqsat.onnx.graphs import graphs_of
 from eqsat.onnx.sparse import without_sparse_tensors
 from eqsat.onnx.weights import check_external_files, has_external_tensors, take_in_attributes, taken_in, write
 
+Given: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str]
+"""What is taken for a model: an ``onnx_ir.Model``, an ``onnx.ModelProto``, or the path of a file."""
+
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
 """Bytes that one file can hold: protobuf's limit, less room for the graph."""
 _NEWEST_OPSET = 2**31 - 1
@@ -25,14 +28,28 @@ _SMALL = 256
 """Bytes up to which weights are in the model though others are in an external file."""
 
 
-def load(path: str | os.PathLike[str]) -> ir.Model:
-    """Read an ONNX model. Weights in external files are not read but mapped when they are asked for.
+def load(model: Given) -> ir.Model:
+    """The model that is given in one of the forms that every function of ``eqsat.onnx`` takes.
+
+    Weights in external files are not read but mapped when they are asked for. Those of an ``onnx.ModelProto`` are
+    looked for in the current folder.
+
+    Args:
+        model: The path of a file; an ``onnx.ModelProto``, which is not changed; or an ``onnx_ir.Model``, which is
+            returned as it is.
 
     Raises:
-        ModelError: the file is missing, unreadable, cut off, or no ONNX model; or an external file is not there
-            or too short.
+        ModelError: The file is missing, unreadable, cut off, or no ONNX model; an external file is not there or too
+            short; or ``model`` is something else.
     """
-    where = os.fspath(path)
+    if isinstance(model, ir.Model):
+        return model
+    if isinstance(model, onnx.ModelProto):
+        return _with_folder(from_proto(model), "the model", ".")
+    if not isinstance(model, (str, os.PathLike)):
+        given = type(model).__name__
+        raise ModelError(f"a model is an onnx_ir.Model, an onnx.ModelProto or the path of a file, not {given}")
+    where = os.fspath(model)
     try:
         data = Path(where).read_bytes()
     except OSError as error:
@@ -58,7 +75,11 @@ def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.M
         raise ModelError(f"{where} is no ONNX model, or is cut off: {_one_line(error)}") from None
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{where} is no ONNX model, or is cut off: it has no graph or no opset")
-    model = from_proto(proto, where)
+    return _with_folder(from_proto(proto, where), where, folder)
+
+
+def _with_folder(model: ir.Model, where: str, folder: str) -> ir.Model:
+    """The model, whose external data is seen to be in ``folder``."""
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         ir.external_data.set_base_dir(graph, folder)
     check_external_files(model, where)
@@ -124,12 +145,16 @@ def _names(model: ir.Model) -> list[object]:
     return names
 
 
-def to_bytes(model: ir.Model) -> bytes:
+def to_bytes(model: Given) -> bytes:
     """What a file of the model holds, its weights included.
+
+    Args:
+        model: A model in any form that :func:`load` takes.
 
     Raises:
         ModelError: it is larger than a file can be; or not well-formed.
     """
+    model = load(model)
     if _size(model) > _LARGEST_PROTOBUF:
         raise ModelError("the model is larger than 2 GB: write it to a file, and its weights go to another beside it")
     with taken_in(model):
@@ -148,15 +173,20 @@ def to_proto(model: ir.Model) -> Any:
         raise ModelError(f"the model cannot be written: {_one_line(error)}") from None
 
 
-def save(model: ir.Model, path: str | os.PathLike[str]) -> None:
+def save(model: Given, path: str | os.PathLike[str]) -> None:
     """Write a model: the file is there whole, or as it was before.
 
     Weights that are in external files, and those of a model too large for one file, go to ``path`` with
     ``.data`` behind it.
 
+    Args:
+        model: A model in any form that :func:`load` takes.
+        path: The file.
+
     Raises:
-        ModelError: the folder does not exist or the file cannot be written.
+        ModelError: The folder does not exist or the file cannot be written.
     """
+    model = load(model)
     try:
         with replacing(path) as written, taken_in(model, _SMALL):
             if has_external_tensors(model) or _size(model) > _LARGEST_PROTOBUF:

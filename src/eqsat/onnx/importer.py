@@ -31,6 +31,7 @@ from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_o
 from eqsat.onnx.converters.source import OLDEST_OPSET, definer_of
 from eqsat.onnx.converters.target import attributes
 from eqsat.onnx.definition import Definition
+from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import attributes_of, captured_values, copy_value, nodes_of, topological_order
 from eqsat.onnx.imported import Imported, Origin, body_of, constant_initializers, opset_of
 from eqsat.onnx.initializers import name_counts
@@ -63,19 +64,20 @@ Body = Callable[[Imported], ir.Graph]
 """What takes the place of a subgraph."""
 
 
-def import_model(model: ir.Model, body: Body | None = None, constants: ConstantNodes | None = None) -> Imported:
+def import_model(model: Given, body: Body | None = None, constants: ConstantNodes | None = None) -> Imported:
     """The graph of ``model`` as a function.
 
     What is not understood becomes an opaque operator, see :mod:`eqsat.onnx.opaque`; it is no error.
 
     Args:
-        model: the model.
+        model: a model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
         body: what becomes of the subgraphs of nodes that are not understood, inner ones first; None to keep them
             as they are, as are those for which it raises an EqsatError.
 
     Raises:
         ModelError: the graph has a cycle, uses a value that nothing makes, or operators of an opset that is not known.
     """
+    model = load(model)
     if opset_of(model) > NEWEST_OPSET:
         raise ModelError(
             f"opset {opset_of(model)} is not known: the onnx package that is installed knows those up to"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
-from typing import TypeVar, Unpack
+from typing import Unpack, overload
 
 import onnx
 import onnx_ir as ir
@@ -12,14 +13,13 @@ import onnx_ir as ir
 from eqsat.collector import paused_gc
 from eqsat.egraph.report import Report
 from eqsat.egraph.runner import OnIteration
-from eqsat.errors import ModelError
 from eqsat.extraction.costs import Cost, total
 from eqsat.layers.optimize import optimize_with_report
 from eqsat.onnx.constants import ConstantNodes, Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.definition import definition_rules
 from eqsat.onnx.exporter import export_body, export_model
-from eqsat.onnx.files import from_proto, to_proto
+from eqsat.onnx.files import Given, load, to_proto
 from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
@@ -29,8 +29,6 @@ from eqsat.pipeline.extract import Extraction
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
 from eqsat.relay.expr import Function
 from eqsat.rules import RuleSet, Soundness, attending, default
-
-Model = TypeVar("Model", ir.Model, onnx.ModelProto)
 
 ATTENTION_SINCE = 23
 """The first opset with operators for attention and rotary embeddings."""
@@ -98,36 +96,49 @@ class Optimization:
         return [explanation for each in self.extractions for explanation in each.explanations]
 
 
-@takes(ModelKeywords)
+@overload
 def optimize(
-    model: Model,
+    model: onnx.ModelProto,
     rules: Rules | None = None,
     *,
     on_iteration: OnIteration | None = None,
     **keywords: Unpack[ModelKeywords],
-) -> Model:
-    """A cheaper model that computes the same, of the type that was given.
+) -> onnx.ModelProto: ...
+@overload
+def optimize(  # type: ignore[overload-cannot-match]  # the types of onnx are not read here
+    model: ir.Model | str | os.PathLike[str],
+    rules: Rules | None = None,
+    *,
+    on_iteration: OnIteration | None = None,
+    **keywords: Unpack[ModelKeywords],
+) -> ir.Model: ...
+@takes(ModelKeywords)
+def optimize(
+    model: Given,
+    rules: Rules | None = None,
+    *,
+    on_iteration: OnIteration | None = None,
+    **keywords: Unpack[ModelKeywords],
+) -> ir.Model | onnx.ModelProto:
+    """A cheaper model that computes the same.
 
     Args:
-        model: An ``onnx_ir.Model`` or ``onnx.ModelProto``; it is not changed.
+        model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed. Of an ``onnx.ModelProto`` the
+            result is one, too, and otherwise an ``onnx_ir.Model``.
         rules, on_iteration, keywords: As for :func:`run`.
 
     Raises:
         ModelError: It is no model, or its graph is not well-formed.
         EqsatError: As for :func:`eqsat.optimize`.
     """
-    options = Options.of(keywords, rules=rules)
-    if isinstance(model, ir.Model):
-        return run(model, on_iteration=on_iteration, options=options).after
-    if isinstance(model, onnx.ModelProto):
-        return to_proto(run(from_proto(model), on_iteration=on_iteration, options=options).after)
-    raise ModelError(f"a model is an onnx_ir.Model or onnx.ModelProto, not {type(model).__name__}")
+    after = run(model, on_iteration=on_iteration, options=Options.of(keywords, rules=rules)).after
+    return to_proto(after) if isinstance(model, onnx.ModelProto) else after
 
 
 @takes(ModelKeywords)
 @paused_gc()
 def run(
-    model: ir.Model,
+    model: Given,
     rules: Rules | None = None,
     *,
     on_iteration: OnIteration | None = None,
@@ -136,20 +147,22 @@ def run(
     """Optimize a model and tell how.
 
     Args:
-        model: The model; it is not changed.
+        model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
         rules: Rule sets or rules, by default those of :func:`rules_for`.
         on_iteration: Called with the report after every iteration of a saturation.
         keywords: Further options, or all of them as ``options``: see :class:`eqsat.Options`. Those about time hold
             for the whole call, bodies of control flow included.
 
     Raises:
-        ModelError: The graph is not well-formed, or cannot be written with the operators of the ``opset``.
+        ModelError: The model cannot be read, is not well-formed, or cannot be written with the operators of the
+            ``opset``.
         EqsatError: As for :func:`eqsat.optimize`.
     """
     options = Options.of(keywords, rules=rules)
     start = time.perf_counter()
-    with constant_nodes(model, options.limits) as constants:
-        return _run(model, on_iteration, options, start, constants)
+    given = load(model)
+    with constant_nodes(given, options.limits) as constants:
+        return _run(given, on_iteration, options, start, constants)
 
 
 def _run(

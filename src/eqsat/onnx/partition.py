@@ -13,6 +13,7 @@ from eqsat.egraph.runner import OnIteration
 from eqsat.errors import ArgumentError
 from eqsat.onnx.constants import Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
+from eqsat.onnx.files import Given, load
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
@@ -54,7 +55,7 @@ class Partitioning:
 
 @takes(ModelKeywords)
 def partition(
-    model: ir.Model,
+    model: Given,
     target: str,
     rules: Rules | None = None,
     *,
@@ -64,7 +65,7 @@ def partition(
     """Cut a model into composites of a target: the cheapest cover of the cheapest graph that the rules lead to.
 
     Args:
-        model: The model; it is not changed.
+        model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
         target: Whose pattern table is taken; also the domain of the new nodes.
         rules: What acts beside the table, by default ``eqsat.rules.default``; none to cover the graph as it is.
         on_iteration: Called with the report after every iteration of the saturation.
@@ -72,13 +73,15 @@ def partition(
 
     Raises:
         ArgumentError: No pattern table is registered for the target, or an option has a wrong value.
-        ModelError: The graph is not well-formed, or cannot be written with the operators of the ``opset``.
+        ModelError: The model cannot be read, is not well-formed, or cannot be written with the operators of the
+            ``opset``.
         EqsatError: As for :func:`eqsat.saturate` and :func:`eqsat.extract`.
     """
     options = Options.of(keywords, rules=rules)
     table = _table(target)
-    with constant_nodes(model, options.limits) as constants:
-        given, model = model, at_opset(model, options.opset, constants)
+    given = load(model)
+    with constant_nodes(given, options.limits) as constants:
+        model = at_opset(given, options.opset, constants)
         constants.take(model)
         imported = import_model(model, constants=constants)
         options = replace(
@@ -92,15 +95,16 @@ def partition(
         return _partitioning(given, best, imported, target, constants.folded, chosen)
 
 
-def merge(model: ir.Model, target: str) -> Partitioning:
+def merge(model: Given, target: str) -> Partitioning:
     """Cut a model as it is into composites of a target, in the order of its table, as Relay's MergeComposite does.
 
     Args and errors: as :func:`partition`.
     """
     table = _table(target)
-    imported = import_model(model)
+    given = load(model)
+    imported = import_model(given)
     typed: Any = infer_type(imported.function)
-    return _partitioning(model, merge_composite(typed, IRModule(), table), imported, target, Folded())
+    return _partitioning(given, merge_composite(typed, IRModule(), table), imported, target, Folded())
 
 
 def targets() -> list[str]:

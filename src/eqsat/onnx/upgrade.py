@@ -11,6 +11,7 @@ from eqsat.errors import ModelError
 from eqsat.onnx.constants import ConstantNodes
 from eqsat.onnx.converters.source import is_standard
 from eqsat.onnx.exporter import export_model
+from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import NEWEST_OPSET, import_model
@@ -19,11 +20,11 @@ from eqsat.relay.expr import Call
 from eqsat.relay.visitor import post_order
 
 
-def at_opset(model: ir.Model, opset: int | None, constants: ConstantNodes | None = None) -> ir.Model:
+def at_opset(model: Given, opset: int | None, constants: ConstantNodes | None = None) -> ir.Model:
     """``model`` over version ``opset`` of the standard operators; the same model if that is its version.
 
     Args:
-        model: The model; it is not changed.
+        model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
         opset: The version, not below the model's own; None for the model's own.
         constants: Computes nodes over constants that are not understood, if it is given.
 
@@ -31,6 +32,7 @@ def at_opset(model: ir.Model, opset: int | None, constants: ConstantNodes | None
         ModelError: The version is older or not known, or a node that is not understood is of another version of its
             operator there.
     """
+    model = load(model)
     old = opset_of(model)
     if opset is None or old == opset:
         return model

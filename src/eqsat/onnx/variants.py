@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Hashable
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, overload
 
 import onnx
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from eqsat.cost import CostNode
 from eqsat.errors import ModelError
 from eqsat.onnx.cost import OnnxTarget
 from eqsat.onnx.exporter import export_model
-from eqsat.onnx.files import from_proto, to_proto
+from eqsat.onnx.files import Given, load, to_proto
 from eqsat.onnx.graphs import attributes_of
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import import_model
@@ -23,30 +24,38 @@ from eqsat.relay.infer import infer_type
 from eqsat.relay.visitor import post_order
 from eqsat.spellings.walk import COUNT, STEPS, Variant, function_of, gather, walks
 
-Model = TypeVar("Model", ir.Model, onnx.ModelProto)
 
-
+@overload
 def variants(
-    model: Model, count: int = COUNT, seed: int = 0, rules: Rules | None = None, steps: int = STEPS
-) -> list[Variant[Model]]:
+    model: onnx.ModelProto, count: int = COUNT, seed: int = 0, rules: Rules | None = None, steps: int = STEPS
+) -> list[Variant[onnx.ModelProto]]: ...
+@overload
+def variants(  # type: ignore[overload-cannot-match]  # the types of onnx are not read here
+    model: ir.Model | str | os.PathLike[str],
+    count: int = COUNT,
+    seed: int = 0,
+    rules: Rules | None = None,
+    steps: int = STEPS,
+) -> list[Variant[ir.Model]]: ...
+def variants(
+    model: Given, count: int = COUNT, seed: int = 0, rules: Rules | None = None, steps: int = STEPS
+) -> list[Variant[ir.Model]] | list[Variant[onnx.ModelProto]]:
     """Make equal models by applying rules at random places, from left to right or from right to left.
 
     Args:
-        model: An ``onnx_ir.Model`` or ``onnx.ModelProto``; it is not changed. The bodies of control flow stay as
-            they are.
+        model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed. The bodies of control flow
+            stay as they are. Of an ``onnx.ModelProto`` the variants are such, and otherwise ``onnx_ir.Model``.
         count, seed, steps: As for :func:`eqsat.variants`.
         rules: Rules and rule sets, by default those of :func:`eqsat.onnx.optimize.rules_for`.
 
     Raises:
-        ModelError: It is no model, or its graph is not well-formed.
+        ModelError: The model cannot be read, or its graph is not well-formed.
         ArgumentError, RuleError: As for :func:`eqsat.variants`.
     """
+    found = _variants(load(model), count, seed, rules, steps)
     if isinstance(model, onnx.ModelProto):
-        found = _variants(from_proto(model), count, seed, rules, steps)
         return [Variant(to_proto(each.graph), each.rules) for each in found]
-    if not isinstance(model, ir.Model):
-        raise ModelError(f"a model is an onnx_ir.Model or onnx.ModelProto, not {type(model).__name__}")
-    return _variants(model, count, seed, rules, steps)
+    return found
 
 
 def _variants(model: ir.Model, count: int, seed: int, rules: Rules | None, steps: int) -> list[Variant[ir.Model]]:

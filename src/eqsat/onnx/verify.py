@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -12,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from eqsat.errors import ModelError
-from eqsat.onnx.files import load, save
+from eqsat.onnx.files import Given, load, save
 from eqsat.onnx.imported import constant_initializers
 from eqsat.onnx.sizes import demanded_sizes
 from eqsat.onnx.types import DTYPES
@@ -42,13 +43,11 @@ class Difference:
     relative: float = 0.0
 
 
-def verify(
-    before: ir.Model | Path | str, after: ir.Model | Path | str, runs: int = 3, seed: int = 0
-) -> list[Difference]:
+def verify(before: Given, after: Given, runs: int = 3, seed: int = 0) -> list[Difference]:
     """The differences of two models' outputs, one for each output, on random inputs.
 
     Args:
-        before: a model or the path of one; it says what inputs look like.
+        before: a model in any form that :func:`eqsat.onnx.load` takes; it says what inputs look like.
         after: a model of the same inputs and outputs.
         runs: how many random inputs.
         seed: of the random numbers.
@@ -59,7 +58,7 @@ def verify(
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
-        source = before if isinstance(before, ir.Model) else load(before)
+        source = load(before)
         first = _session(before, Path(folder) / "before.onnx", "the model as it was")
         differences = [Difference(output.name) for output in first.get_outputs()]
         feeds = runnable_inputs(source, first, np.random.default_rng(seed))
@@ -84,15 +83,15 @@ def differing(differences: Iterable[Difference], tolerance: float) -> list[Diffe
     return [difference for difference in differences if not difference.relative <= tolerance]
 
 
-def _session(model: ir.Model | Path | str, path: Path, what: str) -> Any:
+def _session(model: Given, path: Path, what: str) -> Any:
     try:
         import onnxruntime
     except ImportError:
         raise ModelError("verification needs onnxruntime: pip install 'eqsat[onnx]'") from None
-    if isinstance(model, ir.Model):
-        save(model, path)
-    else:
+    if isinstance(model, (str, os.PathLike)):
         path = Path(model)
+    else:
+        save(model, path)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
