@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import Any
 
 
 def main() -> None:
     """Load the command line and run it."""
     before = signal.signal(signal.SIGINT, _end)
+    _open_streams()
     from eqsat.cli import main as run
 
     signal.signal(signal.SIGINT, before)
@@ -20,3 +22,19 @@ def _end(*_: Any) -> None:
     """End at once: libraries may take an interrupt while they load for an error of theirs."""
     os.write(2, b"eqsat: interrupted, nothing is written\n")
     os._exit(130)
+
+
+def _open_streams() -> None:
+    """Open what is closed of the standard streams: else the next file that is opened takes the place of one.
+
+    Input cannot be read and output not written then, which is told like other errors of files.
+    """
+    for number, (name, mode, flag) in enumerate(
+        [("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)]
+    ):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, flag)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - it stays open

@@ -6,9 +6,7 @@ interrupted.
 
 from __future__ import annotations
 
-import io
 import logging
-import os
 import sys
 
 import click
@@ -20,9 +18,11 @@ from eqsat.cli.optimize_all import optimize_all
 from eqsat.cli.partition import partition
 from eqsat.cli.rules import rules
 from eqsat.cli.show import show
+from eqsat.cli.terminal import buffer_output, write_no_more
 from eqsat.cli.variants import variants
 from eqsat.errors import EqsatError
 from eqsat.extraction.__main__ import main as extract
+from eqsat.relay.literal import visible
 
 _LONGEST = 1000
 """Characters of an error that are told: names in models may be of any length."""
@@ -31,7 +31,7 @@ _LONGEST = 1000
 def main() -> None:
     """Run the command line; errors are one line on stderr and exit code 2, an interrupt is exit code 130."""
     logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)  # it comments on malformed models; we tell in one line
-    _buffer_output()
+    buffer_output()
     try:
         with ending_at_interrupts():
             code = cli(prog_name="eqsat", standalone_mode=False) or 0
@@ -39,7 +39,7 @@ def main() -> None:
         sys.exit(code)
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "eqsat"
-        _fail(f"{command}: {error.format_message()}", error.exit_code)
+        _fail(f"{command}: {' '.join(error.format_message().split())}", error.exit_code)
     except (click.Abort, Interrupted, KeyboardInterrupt):
         _fail("eqsat: interrupted, nothing is written", 130)
     except EqsatError as error:
@@ -49,27 +49,15 @@ def main() -> None:
     except RecursionError:
         _fail("eqsat: the model nests too deeply", 2)
     except BrokenPipeError:  # whoever read our output has seen enough
-        _write_no_more()
+        write_no_more()
         sys.exit(1)
     except OSError as error:  # those of files are told by who opens them
-        _write_no_more()
+        write_no_more()
         _fail(f"eqsat: cannot write to {error.filename or 'standard output'}: {error.strerror or error}", 2)
 
 
-def _buffer_output() -> None:
-    """Have output buffered even where PYTHONUNBUFFERED is set: without, a full disk cuts it short and says nothing."""
-    raw = getattr(sys.stdout, "buffer", None)
-    if isinstance(raw, io.RawIOBase):
-        buffered = io.BufferedWriter(raw)
-        sys.stdout = io.TextIOWrapper(buffered, encoding=sys.stdout.encoding, errors=sys.stdout.errors)
-
-
-def _write_no_more() -> None:
-    """Drop what standard output still holds: it would fail again when the program ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _fail(message: str, code: int) -> None:
+    message = visible(message)
     click.echo(message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…", err=True)
     sys.exit(code)
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from eqsat.cli.optimize import Explained, show_explained
 from eqsat.cli.options import PATH, Settings, json_option, keep_apart, page_option, read_model, shared_options
+from eqsat.cli.terminal import Console
 from eqsat.egraph.rule import RuleSet, flatten
 from eqsat.errors import ModelError
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from eqsat.cli.options import (
@@ -31,6 +29,7 @@ from eqsat.cli.options import (
     verify_options,
 )
 from eqsat.cli.progress import saturation_progress
+from eqsat.cli.terminal import Console, escape
 from eqsat.egraph.report import Report
 from eqsat.errors import ModelError
 from eqsat.pipeline.explain import Change, Explanation

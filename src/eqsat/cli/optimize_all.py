@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -20,6 +18,7 @@ from eqsat.cli.batch import Outcome, default_workers, find_jobs, run_jobs
 from eqsat.cli.interrupt import Interrupted
 from eqsat.cli.optimize import optimize_file
 from eqsat.cli.options import PATH, Settings, Verification, json_option, shared_options, verify_options
+from eqsat.cli.terminal import Console, escape
 
 
 @click.command(name="optimize-all", short_help="Optimize every model of a folder.")
@@ -95,7 +94,7 @@ def _progress(count: int) -> Iterator[Any]:
             if outcome.status == "failed":
                 where = "" if str(outcome.job.source) in outcome.error else f"{outcome.job.source}: "
                 line = f"eqsat: {where}{outcome.error}"
-                bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+                bar.console.print(escape(line), highlight=False, soft_wrap=True)
 
         yield tell
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial, reduce, wraps
@@ -11,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from eqsat.cli.terminal import read_standard_input
 from eqsat.cost import Bytes, CostFunction, Flops, Measured, OpCount, Roofline, Storage
 from eqsat.cost.runtimes import RUNTIMES
 from eqsat.egraph.report import Limits
@@ -217,4 +217,4 @@ def read_model(source: Path) -> Any:
 
     if source != STREAM:
         return onnx.load(source)
-    return onnx.from_bytes(sys.stdin.buffer.read(), "standard input")
+    return onnx.from_bytes(read_standard_input(), "standard input")

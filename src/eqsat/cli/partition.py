@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from eqsat.cli.optimize import Explained, node_count, show_explained, show_folded, to_blame, verified, write_model
@@ -25,6 +23,7 @@ from eqsat.cli.options import (
     verify_options,
 )
 from eqsat.cli.progress import saturation_progress
+from eqsat.cli.terminal import Console, escape
 
 
 @click.command(short_help="Write a model cut for a target.")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
-from rich.console import Console
 
+from eqsat.cli.terminal import Console
 from eqsat.egraph.report import Report
 
 

@@ -10,10 +10,10 @@ import sys
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from eqsat.cli.options import json_option
+from eqsat.cli.terminal import Console
 from eqsat.errors import RuleError
 
 

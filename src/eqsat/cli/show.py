@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import click
 
 from eqsat.cli.options import PATH, STREAM, json_option
+from eqsat.cli.terminal import read_standard_input
 from eqsat.errors import ModelError
 from eqsat.relay import IRModule, viz
 from eqsat.relay.expr import Call, Op
@@ -42,7 +42,7 @@ def show(file: Path, form: str, as_json: bool) -> None:
 def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
     """The graph as a module, and which ONNX operators are not understood, and why."""
     try:
-        data = sys.stdin.buffer.read() if file == STREAM else file.read_bytes()
+        data = read_standard_input() if file == STREAM else file.read_bytes()
     except OSError as error:
         raise ModelError(f"cannot read {file}: {error.strerror or error}") from None
     text = _relay_text(data)

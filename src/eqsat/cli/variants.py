@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from eqsat.cli.optimize import node_count, verified
 from eqsat.cli.options import (
@@ -20,6 +19,7 @@ from eqsat.cli.options import (
     rules_option,
     verify_options,
 )
+from eqsat.cli.terminal import Console, escape
 from eqsat.errors import ModelError
 from eqsat.spellings.walk import COUNT, STEPS, Variant
 
@@ -84,9 +84,8 @@ def _fact(path: Path, variant: Variant[Any]) -> dict[str, Any]:
 def _show(facts: dict[str, Any], console: Console) -> None:
     for each in facts["variants"]:
         console.print(
-            f"{each['file']}  {each['nodes']} nodes, {len(each['rules'])} rules",
+            f"{escape(each['file'])}  {each['nodes']} nodes, {len(each['rules'])} rules",
             highlight=False,
-            markup=False,
             soft_wrap=True,
         )
     made, asked = len(facts["variants"]), facts["asked"]

@@ -47,7 +47,19 @@ def key_text(key: str) -> str:
 
 def string_text(value: str) -> str:
     """``value`` in double quotes, with JSON's escapes."""
-    return json.dumps(value, ensure_ascii=False)
+    return visible(json.dumps(value, ensure_ascii=False))
+
+
+def visible(text: str) -> str:
+    """``text`` with JSON's escapes for what does not print: on a terminal, control characters are commands."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in text)
+
+
+def comment_text(text: str) -> str:
+    """``text`` as it stands in a comment, which it neither ends nor begins another in."""
+    return visible(text).replace("*/", "* /").replace("/*", "/ *")
 
 
 def read_string(text: str) -> str:

@@ -18,7 +18,7 @@ from eqsat.relay import printable
 from eqsat.relay.adt import Constructor, Match, TypeData
 from eqsat.relay.blocks import Block, Layout, Rope
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.literal import name_text, scalar_text
+from eqsat.relay.literal import comment_text, name_text, scalar_text, visible
 from eqsat.relay.metadata import MetadataWriter, call_attributes
 from eqsat.relay.module import IRModule
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
@@ -159,7 +159,8 @@ class _Printer:
         ty, span = node._checked_type, node.span
         if (ty is None and span is None) or not isinstance(node, self.style.typed):
             return ""
-        told = ([] if ty is None else [f"ty={self._type(ty)}"]) + ([] if span is None else [f"span={span}"])
+        told = [] if ty is None else [f"ty={self._type(ty)}"]
+        told += [] if span is None else [f"span={comment_text(str(span))}"]
         return f" /* {' '.join(told)} */"
 
     def _type(self, ty: Type) -> str:
@@ -330,7 +331,7 @@ _LEAVES: dict[type[Expr], Callable[[_Printer, Any], str]] = {
     Constant: _Printer._constant,
     Constructor: lambda printer, node: node.name_hint if node.inputs else f"fn {node.name_hint}",
     GlobalVar: lambda printer, node: f"@{name_text(node.name_hint)}",
-    Op: lambda printer, node: node.name,
+    Op: lambda printer, node: visible(node.name),
     Var: _Printer._var,
 }
 
