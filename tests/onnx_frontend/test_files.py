@@ -272,23 +272,65 @@ def test_small_external_weights_that_rules_have_read_are_written(tmp_path: Path)
         ({"location": "w.bin", "offset": "first"}, "invalid literal"),
     ],
 )
-@pytest.mark.parametrize("in_attribute", [False, True])
+@pytest.mark.parametrize("holder", ["initializer", "attribute", "attributes", "sparse", "function"])
 def test_external_data_that_is_not_there_is_refused(
-    tmp_path: Path, place: dict[str, str], reason: str, in_attribute: bool
+    tmp_path: Path, place: dict[str, str], reason: str, holder: str
 ) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    with pytest.raises(ModelError, match=reason):
+        load(written(tmp_path / "model.onnx", with_external(holder, place)))
+
+
+def with_external(holder: str, place: dict[str, str]) -> onnx.ModelProto:
+    """A model that adds a tensor of two elements, whose data is at a place in another file."""
     tensor = onnx.TensorProto(
         name="w", data_type=onnx.TensorProto.FLOAT, data_location=onnx.TensorProto.EXTERNAL, dims=[2]
     )
     tensor.external_data.extend(onnx.StringStringEntryProto(key=key, value=place[key]) for key in place)
+    if holder == "function":
+        proto = onnx.parser.parse_model("""
+            <ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+            g (bool c, float[2] x) => (float[2] y) { y = local.f (c, x) }
+            <domain: "local", opset_import: ["" : 17]> f (c, a) => (b) {
+                b = If (c) <then_branch = t () => (float[2] p) { p = Add (a, w) },
+                            else_branch = e () => (float[2] q) { q = Abs (a) }>
+            }
+        """)
+        proto.functions[0].node[0].attribute[0].g.initializer.append(tensor)
+        return proto
     proto = parsed("(float[2] x) => (float[2] y) { y = Add (x, w) }")
-    if in_attribute:
-        proto.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=tensor))
-    else:
+    if holder == "initializer":
         proto.graph.initializer.append(tensor)
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "w.bin").write_bytes(bytes(16))
-    with pytest.raises(ModelError, match=reason):
-        load(written(tmp_path / "model.onnx", proto))
+    elif holder == "attribute":
+        proto.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=tensor))
+    elif holder == "attributes":
+        del proto.graph.node[0]
+        proto.opset_import.add(domain="unknown", version=1)
+        proto.graph.node.append(onnx.helper.make_node("Unknown", ["x"], ["y"], domain="unknown", values=[tensor]))
+    else:
+        indices = numpy_helper.from_array(np.array([0, 1]))
+        proto.graph.sparse_initializer.append(onnx.SparseTensorProto(values=tensor, indices=indices, dims=[2]))
+    return proto
+
+
+@pytest.mark.parametrize("holder", ["attributes", "sparse", "function"])
+def test_external_data_outside_of_graphs_is_read_from_the_models_folder_into_the_copy(
+    tmp_path: Path, holder: str
+) -> None:
+    (tmp_path / "w.bin").write_bytes(np.array([1, 2], np.float32).tobytes())
+    model = load(written(tmp_path / "model.onnx", with_external(holder, {"location": "w.bin"})))
+    (tmp_path / "elsewhere").mkdir()
+    save(run(model).after, tmp_path / "elsewhere" / "after.onnx")
+    assert os.listdir(tmp_path / "elsewhere") == ["after.onnx"]
+    after = onnx.load(tmp_path / "elsewhere" / "after.onnx")
+    if holder == "sparse":
+        (tensor,) = after.graph.initializer
+    elif holder == "attributes":
+        (tensor,) = after.graph.node[-1].attribute[0].tensors
+    else:
+        (tensor,) = after.functions[0].node[0].attribute[0].g.initializer
+    assert numpy_helper.to_array(tensor).tolist() == [1.0, 2.0]
 
 
 # ---- writing

@@ -15,7 +15,7 @@ from eqsat.errors import ModelError
 from eqsat.files import replacing
 from eqsat.onnx.graphs import graphs_of
 from eqsat.onnx.sparse import without_sparse_tensors
-from eqsat.onnx.weights import check_external_files, has_external_tensors, take_in_attributes, taken_in, write
+from eqsat.onnx.weights import check_external_files, has_external_tensors, take_in, taken_in, write
 
 Given: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str]
 """What is taken for a model: an ``onnx_ir.Model``, an ``onnx.ModelProto``, or the path of a file."""
@@ -45,7 +45,7 @@ def load(model: Given) -> ir.Model:
     if isinstance(model, ir.Model):
         return model
     if isinstance(model, onnx.ModelProto):
-        return _with_folder(from_proto(model), "the model", ".")
+        return from_proto(model)
     if not isinstance(model, (str, os.PathLike)):
         given = type(model).__name__
         raise ModelError(f"a model is an onnx_ir.Model, an onnx.ModelProto or the path of a file, not {given}")
@@ -75,25 +75,21 @@ def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.M
         raise ModelError(f"{where} is no ONNX model, or is cut off: {_one_line(error)}") from None
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{where} is no ONNX model, or is cut off: it has no graph or no opset")
-    return _with_folder(from_proto(proto, where), where, folder)
+    return from_proto(proto, where, folder)
 
 
-def _with_folder(model: ir.Model, where: str, folder: str) -> ir.Model:
-    """The model, whose external data is seen to be in ``folder``."""
-    for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        ir.external_data.set_base_dir(graph, folder)
-    check_external_files(model, where)
-    take_in_attributes(model)
-    return model
-
-
-def from_proto(proto: Any, where: str = "the model") -> ir.Model:
+def from_proto(proto: Any, where: str = "the model", folder: str = ".") -> ir.Model:
     """An ``onnx.ModelProto`` as a model of onnx_ir.
 
+    Args:
+        proto: the message; it is not changed.
+        where: what to call it in errors.
+        folder: what names of external files are relative to.
+
     Raises:
-        ModelError: it is inconsistent, or has parts that onnx_ir cannot hold.
+        ModelError: it is inconsistent, or has parts that onnx_ir cannot hold; or an external file is not there.
     """
-    proto = without_sparse_tensors(proto)
+    proto = without_sparse_tensors(proto, where, folder)
     _check_names(proto, where)
     try:
         with paused_gc():
@@ -111,6 +107,10 @@ def from_proto(proto: Any, where: str = "the model") -> ir.Model:
     for tensor in _tensors(model):
         if not _has_element_type(tensor):
             raise ModelError(f"{where} cannot be understood: tensor {tensor.name!r} has no element type")
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        ir.external_data.set_base_dir(graph, folder)
+    check_external_files(model, where)
+    take_in(model)
     return model
 
 

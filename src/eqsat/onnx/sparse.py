@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 from onnx import numpy_helper
 
 from eqsat.errors import ModelError
+from eqsat.onnx.weights import check_external_file
 
 _GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
 _SPARSE = onnx.AttributeProto.SPARSE_TENSOR
@@ -18,11 +20,16 @@ _LARGEST = 2 << 30
 """Bytes that a tensor in a protobuf can have."""
 
 
-def without_sparse_tensors(proto: Any) -> Any:
+def without_sparse_tensors(proto: Any, where: str, folder: str) -> Any:
     """An ``onnx.ModelProto`` whose sparse initializers and constants are dense: a copy, or itself where it has none.
 
+    Args:
+        proto: the message.
+        where: what to call it in errors.
+        folder: what names of external files are relative to.
+
     Raises:
-        ModelError: the parts of a sparse tensor do not go together.
+        ModelError: the parts of a sparse tensor do not go together, or are in files that are not there.
     """
     if next(_holders(proto), None) is None:
         return proto
@@ -30,11 +37,11 @@ def without_sparse_tensors(proto: Any) -> Any:
     copy.CopyFrom(proto)
     for holder in list(_holders(copy)):
         if isinstance(holder, onnx.GraphProto):
-            holder.initializer.extend(map(_dense, holder.sparse_initializer))
+            holder.initializer.extend([_dense(sparse, where, folder) for sparse in holder.sparse_initializer])
             del holder.sparse_initializer[:]
         else:
-            value = onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR, t=_dense(holder.sparse_tensor))
-            holder.CopyFrom(value)
+            tensor = _dense(holder.sparse_tensor, where, folder)
+            holder.CopyFrom(onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR, t=tensor))
     return copy
 
 
@@ -55,14 +62,14 @@ def _holders(proto: Any) -> Iterator[Any]:
                 nodes += graph.node
 
 
-def _dense(sparse: Any) -> Any:
+def _dense(sparse: Any, where: str, folder: str) -> Any:
     """One tensor; `indices` are places in the flat one, or (count, rank).
 
     Source: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto, SparseTensorProto.
     """
     name = sparse.values.name
     try:
-        values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+        values, indices = _array(sparse.values, where, folder), _array(sparse.indices, where, folder)
         if prod(sparse.dims) * values.itemsize > _LARGEST:
             raise ValueError("it is larger than 2 GB")
         if np.any(indices < 0):
@@ -75,3 +82,14 @@ def _dense(sparse: Any) -> Any:
         return numpy_helper.from_array(dense, name)
     except (ValueError, IndexError, TypeError, NotImplementedError) as error:
         raise ModelError(f"sparse tensor {name!r:.200} is not well-formed: {error}") from None
+
+
+def _array(proto: Any, where: str, folder: str) -> Any:
+    """The elements of a part of a sparse tensor, which may be in another file."""
+    try:
+        tensor = ir.serde.deserialize_tensor(proto, folder)
+    except ir.serde.SerdeError as error:
+        raise ValueError(error.__cause__ or error) from None
+    if isinstance(tensor, ir.ExternalTensor):
+        check_external_file(tensor, where)
+    return tensor.numpy()

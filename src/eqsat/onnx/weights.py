@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any
 
@@ -24,13 +24,25 @@ def check_external_files(model: ir.Model, where: str) -> None:
         where: what to call the model in errors.
 
     Raises:
-        ModelError: a file is missing, too short, no file or outside the model's folder.
+        ModelError: as :func:`check_external_file`.
     """
-    tensors = [value.const_value for value in _external_values(model)]
-    for tensor in (*tensors, *(attr.value for _, attr in _external_attributes(model))):
-        problem = _problem_of(tensor)
-        if problem:
-            raise ModelError(f"{where} keeps tensor {tensor.name!r} in {str(tensor.location)!r:.200}, {problem}")
+    for values in (_external_values(model), _external_values_of_functions(model)):
+        for value in values:
+            check_external_file(value.const_value, where)
+    for _, attr in _external_attributes(model):
+        for tensor in filter(_is_external, _tensors_of(attr)):
+            check_external_file(tensor, where)
+
+
+def check_external_file(tensor: ir.ExternalTensor, where: str) -> None:
+    """See that the data of a tensor is there.
+
+    Raises:
+        ModelError: its file is missing, too short, no file or outside the model's folder.
+    """
+    problem = _problem_of(tensor)
+    if problem:
+        raise ModelError(f"{where} keeps tensor {tensor.name!r} in {str(tensor.location)!r:.200}, {problem}")
 
 
 def has_external_tensors(model: ir.Model) -> bool:
@@ -38,13 +50,17 @@ def has_external_tensors(model: ir.Model) -> bool:
     return bool(_external_values(model))
 
 
-def take_in_attributes(model: ir.Model) -> None:
-    """Make the data of nodes' attributes part of the model, read when it is asked for.
+def take_in(model: ir.Model) -> None:
+    """Make external data part of the model, read when it is asked for, but for that of the graph's own initializers.
 
-    Only initializers have their data beside the file that is written.
+    Only these, and those of the graphs inside it, have their data beside the file that is written.
     """
+    for value in _external_values_of_functions(model):
+        value.const_value = read_later(value.const_value, value.const_value.name)
     for node, attr in _external_attributes(model):
-        node.attributes[attr.name] = ir.AttrTensor(attr.name, read_later(attr.value, attr.value.name), attr.doc_string)
+        tensors = [read_later(tensor, tensor.name) if _is_external(tensor) else tensor for tensor in _tensors_of(attr)]
+        value = tensors[0] if attr.type == ir.AttributeType.TENSOR else tensors
+        node.attributes[attr.name] = ir.Attr(attr.name, attr.type, value, doc_string=attr.doc_string)
 
 
 def taken_in(model: ir.Model, most: float = math.inf) -> AbstractContextManager[None]:
@@ -67,8 +83,16 @@ def _in_memory(tensor: ir.ExternalTensor) -> ir.Tensor:
 
 
 def _external_values(model: ir.Model) -> list[ir.Value]:
+    """The initializers of the graph and of those inside it whose data is in another file."""
     values = [value for graph in model.graphs() for value in graph.initializers.values()]
-    return [value for value in values if isinstance(value.const_value, ir.ExternalTensor)]
+    return [value for value in values if _is_external(value.const_value)]
+
+
+def _external_values_of_functions(model: ir.Model) -> list[ir.Value]:
+    """The same of the graphs inside local functions."""
+    graphs = [graph for function in model.functions.values() for graph in function.subgraphs()]
+    values = [value for graph in graphs for value in graph.initializers.values()]
+    return [value for value in values if _is_external(value.const_value)]
 
 
 def _external_attributes(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Attr]]:
@@ -76,8 +100,19 @@ def _external_attributes(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Attr]]:
     for graph in (model.graph, *model.functions.values()):
         for node in graph.all_nodes():
             for attr in tuple(node.attributes.values()):
-                if attr.type == ir.AttributeType.TENSOR and isinstance(attr.value, ir.ExternalTensor):
+                if any(map(_is_external, _tensors_of(attr))):
                     yield node, attr
+
+
+def _tensors_of(attr: ir.Attr) -> Sequence[Any]:
+    """The tensors that an attribute holds."""
+    if attr.is_ref() or attr.type not in (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS):
+        return ()
+    return (attr.value,) if attr.type == ir.AttributeType.TENSOR else tuple(attr.value)
+
+
+def _is_external(tensor: Any) -> bool:
+    return isinstance(tensor, ir.ExternalTensor)
 
 
 def _problem_of(tensor: ir.ExternalTensor) -> str | None:
