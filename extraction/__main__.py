@@ -15,7 +15,7 @@ from rich.table import Table
 from eqsat.errors import EqsatError
 
 from . import EXTRACTORS, extract
-from .costs import Cost, as_tuple
+from .costs import Cost, as_tuple, figure
 from .gym import read_gym
 from .problem import Problem
 from .solution import Result
@@ -75,11 +75,11 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         table.add_row(*[show(row[name]) for name, show in COLUMNS])
     if rows:
-        Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True).print(table)
+        Console(width=None if sys.stdout.isatty() else 100_000).print(table)
 
 
-def _figure(form: str) -> Callable[[float | None], str]:
-    return lambda number: "none" if number is None else format(number, form)
+def _figure(digits: int) -> Callable[[float | None], str]:
+    return lambda number: "none" if number is None else figure(number, digits)
 
 
 COLUMNS: list[tuple[str, Callable[[Any], str]]] = [
@@ -87,11 +87,11 @@ COLUMNS: list[tuple[str, Callable[[Any], str]]] = [
     ("nodes", str),
     ("classes", str),
     ("method", str),
-    ("cost", _figure(".10g")),
-    ("lower bound", _figure(".10g")),
+    ("cost", _figure(10)),
+    ("lower bound", _figure(10)),
     ("optimal", lambda optimal: "yes" if optimal else "no"),
-    ("tree cost", _figure(".6g")),
-    ("seconds", _figure(".3f")),
+    ("tree cost", _figure(6)),
+    ("seconds", lambda seconds: f"{seconds:.3f}"),
     ("remark", str),
 ]
 

@@ -19,6 +19,11 @@ def as_tuple(cost: Cost) -> tuple[float, ...]:
     return cost if isinstance(cost, tuple) else (cost,)
 
 
+def figure(number: float, digits: int = 6) -> str:
+    """A number to some digits; those before the point are all there, never ``1e+06``."""
+    return f"{number:.0f}" if math.isfinite(number) and abs(number) >= 10 ** (digits - 1) else f"{number:.{digits}g}"
+
+
 def as_cost(costs: tuple[float, ...]) -> Cost:
     """The cost that callers see, given one number for each objective."""
     return costs if len(costs) > 1 else costs[0]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from click.shell_completion import ShellComplete
 from onnx import helper, numpy_helper
 
 from eqsat import cli
@@ -85,7 +86,7 @@ def test_optimize_tells_what_it_did(eqsat: Any, source: Path, tmp_path: Path) ->
     ran = eqsat("optimize", source, tmp_path / "out.onnx", "--verify", 1)
     assert (ran.code, ran.err) == (0, "")
     assert "nodes  3 -> 1" in ran.out
-    assert "(opcount, proved least)" in ran.out
+    assert "(opcount: operators that run; proved least)" in ran.out
     assert "ended  saturated after" in ran.out
     assert "batch-norm-is-affine" in ran.out
     assert "output y: largest difference" in ran.out
@@ -257,7 +258,7 @@ def test_limits_are_above_zero(eqsat: Any, source: Path, tmp_path: Path, option:
 
 def test_an_unknown_rule_set_is_told_with_those_there_are(eqsat: Any, source: Path, tmp_path: Path) -> None:
     ran = eqsat("optimize", source, tmp_path / "out.onnx", "--rules", "magic")
-    refused(ran, "there is no rule set 'magic': choose from default, ")
+    refused(ran, "there is no rule set 'magic': give MODULE:NAME, or choose from default, ")
 
 
 @pytest.mark.parametrize(
@@ -418,6 +419,134 @@ def test_variants_that_cannot_be_made(
     monkeypatch.chdir(tmp_path)
     refused(eqsat("variants", source, *arguments), words)
     assert list(tmp_path.iterdir()) == [source]
+
+
+# ---- what users name themselves
+
+MODULE = """
+from eqsat import relay
+from eqsat.relay.dataflow_pattern import is_op, wildcard
+from eqsat.rules import rewrite, variables
+
+(a,) = variables("a")
+relu = relay.nn.relu
+rules = [rewrite("my-relu-twice", relu(relu(a)), relu(a))]
+wrong = rewrite("no-relu", relu(a), a)
+table = [("mine.rectifier", is_op("nn.relu")(wildcard()))]
+adds = lambda node: float(node.op == "add")
+"""
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with modules, one of which has the name of one of the standard library."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    (folder / "my_rules_of_test_cli.py").write_text(MODULE)
+    (folder / "tabnanny.py").write_text("check = 1 / 0")
+    relus = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy"]
+    onnx.save(helper.make_model(helper.make_graph(relus, "g", values[:1], values[1:])), folder / "relus.onnx")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "my_rules_of_test_cli", raising=False)
+    return folder
+
+
+@pytest.mark.usefixtures("shelf")
+def test_rules_and_costs_of_ones_own(eqsat: Any) -> None:
+    own = ("--rules", "my_rules_of_test_cli:rules", "--cost", "my_rules_of_test_cli:adds")
+    ran = eqsat("optimize", "relus.onnx", "out.onnx", *own)
+    assert ran.code == 0, ran.err
+    assert "my-relu-twice" in ran.out
+    assert "0 -> 0 (my_rules_of_test_cli:adds; proved least)" in ran.out
+    ran = eqsat("variants", "relus.onnx", "--rules", "my_rules_of_test_cli:rules", "--count", 1)
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.usefixtures("shelf")
+def test_a_pattern_table_of_ones_own(eqsat: Any) -> None:
+    target = ("--target", "my_rules_of_test_cli:table")
+    assert eqsat("partition", "relus.onnx", "out.onnx", *target, "--verify", 1).code == 0
+    (function,) = onnx.load("out.onnx").functions
+    assert (function.domain, function.name) == ("mine", "rectifier")
+
+
+@pytest.mark.usefixtures("shelf")
+@pytest.mark.parametrize(
+    ("option", "named", "words"),
+    [
+        ("--rules", "my_rules_of_test_cli:non", "has no 'non'"),
+        ("--rules", "my_rules_of_test_cli:adds", "no rule"),
+        ("--rules", "no_such_module:rules", "No module named 'no_such_module'"),
+        ("--cost", "my_rules_of_test_cli:rules", "no cost model"),
+        ("--target", "my_rules_of_test_cli:wrong", "no pattern table"),
+        ("--target", "my_rules_of_test_cli:rules", "a pattern table holds"),
+        ("--rules", "tabnanny:rules", "has no 'rules'"),  # not the file of that name in the folder
+    ],
+)
+def test_what_is_named_and_will_not_do(eqsat: Any, option: str, named: str, words: str) -> None:
+    command = ("partition", "--target", "dnnl") if option == "--target" else ("optimize",)
+    refused(eqsat(*command, "relus.onnx", "out.onnx", option, named), named, words)
+
+
+@pytest.mark.usefixtures("shelf")
+def test_rules_verify_takes_sets_rules_and_modules_and_tells_where_it_is(eqsat: Any) -> None:
+    names = ("relu-twice", "my_rules_of_test_cli:rules")
+    ran = eqsat("rules", "verify", *names, "--instances", 5, "--progress")
+    assert ran.code == 0, ran.err
+    assert "2 of 2 rules sound" in ran.out
+    assert ran.err == "1 of 2: relu-twice\n2 of 2: my-relu-twice\n"
+    assert "no-relu" in eqsat("rules", "verify", "my_rules_of_test_cli:wrong", "--instances", 20).out
+    refused(eqsat("rules", "verify", "relu-twic"), "there is no rule set or rule 'relu-twic'", "relu-twice")
+
+
+@pytest.mark.usefixtures("shelf")
+def test_a_change_of_ones_own_rules_has_models_optimized_again(eqsat: Any) -> None:
+    Path("models").mkdir()
+    os.rename("relus.onnx", "models/relus.onnx")
+    command = ("optimize-all", "models", "out", "--rules", "my_rules_of_test_cli:rules", "--workers", 1, "--json")
+    assert [json.loads(eqsat(*command).out)[0]["status"] for _ in range(2)] == ["done", "skipped"]
+    with open("my_rules_of_test_cli.py", "a") as module:
+        module.write("# changed")
+    assert json.loads(eqsat(*command).out)[0]["status"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("eqsat optimize --rules redu", {"reductions"}),
+        ("eqsat optimize --cost roof", {"roofline"}),
+        ("eqsat partition --target tens", {"tensorrt"}),
+        ("eqsat rules verify relu-tw", {"relu-twice"}),
+    ],
+)
+def test_names_are_completed(words: str, completed: set[str]) -> None:
+    arguments = words.split()[1:]
+    found = ShellComplete(cli.cli, {}, "eqsat", "_EQSAT_COMPLETE").get_completions(arguments[:-1], arguments[-1])
+    assert {item.value for item in found} == completed
+
+
+# ---- other commands
+
+
+def test_tables_that_go_to_files_are_not_cut(eqsat: Any) -> None:
+    names = {rule for rules in json.loads(eqsat("rules", "list", "--json").out).values() for rule in rules}
+    rows = eqsat("rules", "list").out
+    assert all(f" {name} " in rows for name in names)
+
+
+def test_counts_say_what_they_count_and_have_all_their_digits(eqsat: Any, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1000, 1234]) for name in "xy"]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:])), tmp_path / "in.onnx")
+    printed = eqsat("optimize", tmp_path / "in.onnx", tmp_path / "out.onnx", "--cost", "flops", "--explain").out
+    assert "nodes  1 -> 1 (of the ONNX model, Constants left out)" in printed
+    assert "cost   1234000 -> 1234000 (flops: floating-point operations; proved least)" in printed
+    assert "operators of the result as eqsat sees it" in printed
+    printed = eqsat("compare", tmp_path / "in.onnx", "--cost", "bytes", "--rules", "fold").out
+    assert "input cost 9872000, saturation 9872000" in printed
+    assert "costs by bytes: bytes read and written" in printed
 
 
 def test_rules_are_listed(eqsat: Any) -> None:

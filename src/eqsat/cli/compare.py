@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from eqsat.cli.optimize import Explained, show_explained
+from eqsat.cli.optimize import Explained, show_explained, told_cost
 from eqsat.cli.options import PATH, Settings, json_option, keep_apart, page_option, read_model, shared_options
 from eqsat.cli.terminal import Console
+from eqsat.cost.models import unit_of
 from eqsat.egraph.rule import RuleSet, flatten
 from eqsat.errors import ModelError
 
@@ -71,11 +72,16 @@ def compare(
                 **({} if explained is None else vars(explained)),
             ),
         )
-    facts = comparison.to_json() | {"runtime": options.runtime} | ({} if explained is None else explained.facts)
+    cost = {"model": settings.cost, "unit": unit_of(options.cost_model)}
+    facts = (
+        comparison.to_json()
+        | {"cost": cost, "runtime": options.runtime}
+        | ({} if explained is None else explained.facts)
+    )
     if as_json:
         click.echo(json.dumps(facts, indent=1))
     else:
-        click.echo(f"{comparison}\nkernels of runtime {options.runtime}")
+        click.echo(f"{comparison}\ncosts by {told_cost(cost)}; kernels of runtime {options.runtime}")
         show_explained(facts, Console())
 
 

@@ -30,8 +30,10 @@ from eqsat.cli.options import (
 )
 from eqsat.cli.progress import saturation_progress
 from eqsat.cli.terminal import Console, escape
+from eqsat.cost.models import unit_of
 from eqsat.egraph.report import Report
 from eqsat.errors import ModelError
+from eqsat.extraction.costs import figure
 from eqsat.pipeline.explain import Change, Explanation
 from eqsat.pipeline.options import Options
 from eqsat.relay.expr import Call, Expr
@@ -191,7 +193,7 @@ def verified(reference: Any, made: Any, verification: Verification, why: Callabl
     if not verification.keep_differing:
         for difference in onnx.differing(differences, verification.tolerance):
             raise ModelError(
-                f"output {difference.output!r} differs by {difference.relative:.3g} of its largest value, "
+                f"output {difference.output!r} differs by {figure(difference.relative, 3)} of its largest value, "
                 f"more than {verification.tolerance:g}: nothing is written{why()}"
             )
     return differences
@@ -224,6 +226,7 @@ def _facts(done: Any, settings: Settings, phases: dict[str, float], differences:
         "nodes": {"before": node_count(done.before), "after": node_count(done.after)},
         "cost": {
             "model": settings.cost,
+            "unit": unit_of(settings.options.cost_model),
             "before": done.input_cost,
             "after": done.cost,
             "lower_bound": _finite(done.lower_bound),
@@ -254,7 +257,16 @@ def _finite(number: float) -> float | None:
 
 
 def _figure(number: float | None) -> str:
-    return "unbounded" if number is None else f"{number:.3g}"
+    return "unbounded" if number is None else figure(number, 3)
+
+
+NODES = "of the ONNX model, Constants left out"
+"""What is counted as nodes."""
+
+
+def told_cost(cost: dict[str, Any]) -> str:
+    """What a cost counts: the name of its model, and the unit where that is known."""
+    return escape(f"{cost['model']}: {cost['unit']}" if cost["unit"] else cost["model"])
 
 
 def node_count(model: Any) -> int:
@@ -267,10 +279,10 @@ def _show(facts: dict[str, Any], console: Console) -> None:
         console.print(text, highlight=False, soft_wrap=True)
 
     nodes, cost = facts["nodes"], facts["cost"]
-    line(f"nodes  {nodes['before']} -> {nodes['after']}")
+    line(f"nodes  {nodes['before']} -> {nodes['after']} ({NODES})")
     bound = cost["lower_bound"]
-    proof = "proved least" if cost["optimal"] else "no bound known" if bound is None else f"at least {bound:.6g}"
-    line(f"cost   {cost['before']:.6g} -> {cost['after']:.6g} ({cost['model']}, {proof})")
+    proof = "proved least" if cost["optimal"] else "no bound known" if bound is None else f"at least {figure(bound)}"
+    line(f"cost   {figure(cost['before'])} -> {figure(cost['after'])} ({told_cost(cost)}; {proof})")
     line(f"kernels of runtime {facts['runtime']}")
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
     if facts["rules"]:
@@ -292,6 +304,8 @@ def _show(facts: dict[str, Any], console: Console) -> None:
 
 def show_explained(facts: dict[str, Any], console: Console) -> None:
     """Print how a result follows from a model, as far as it was asked for."""
+    if facts.get("made_by"):
+        console.print("operators of the result as eqsat sees it; one node may hold several:", highlight=False)
     for rule, count in facts.get("made_by", {}).items():
         console.print(f"made by {escape(rule)}: {count} operators", highlight=False, soft_wrap=True)
     for change in facts.get("changes", []):

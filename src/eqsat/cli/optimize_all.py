@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from eqsat.cli.batch import Outcome, default_workers, find_jobs, run_jobs
 from eqsat.cli.interrupt import Interrupted
-from eqsat.cli.optimize import optimize_file
+from eqsat.cli.named import digests
+from eqsat.cli.optimize import NODES, optimize_file, told_cost
 from eqsat.cli.options import PATH, Settings, Verification, json_option, shared_options, verify_options
+from eqsat.cli.progress import counted_progress
 from eqsat.cli.terminal import Console, escape
+from eqsat.extraction.costs import figure
 
 
 @click.command(name="optimize-all", short_help="Optimize every model of a folder.")
@@ -49,7 +51,8 @@ def optimize_all(
     short is taken up by the same command. The exit code is 1 when some models failed.
     """
     jobs = find_jobs(folder, out, ".onnx")
-    options = {"settings": asdict(settings), "verification": asdict(verification)}
+    options: dict[str, Any] = {"settings": asdict(settings), "verification": asdict(verification)}
+    options["modules"] = digests([*settings.rules, settings.cost])  # results of other rules are made again
     outcomes: list[Outcome] = []
     try:
         with _progress(len(jobs)) as tell:
@@ -84,17 +87,11 @@ def _row(outcome: Outcome) -> dict[str, Any]:
 @contextmanager
 def _progress(count: int) -> Iterator[Any]:
     """Give a function to call with every outcome; it moves a bar on a terminal and prints failures."""
-    console = Console(stderr=True)
-    columns = (TextColumn("optimizing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=count)
+    with counted_progress("optimizing", count) as steps:
 
         def tell(outcome: Outcome) -> None:
-            bar.advance(task)
-            if outcome.status == "failed":
-                where = "" if str(outcome.job.source) in outcome.error else f"{outcome.job.source}: "
-                line = f"eqsat: {where}{outcome.error}"
-                bar.console.print(escape(line), highlight=False, soft_wrap=True)
+            where = "" if str(outcome.job.source) in outcome.error else f"{outcome.job.source}: "
+            steps.end(f"eqsat: {where}{outcome.error}" if outcome.status == "failed" else "")
 
         yield tell
 
@@ -109,11 +106,14 @@ def _show(outcomes: list[Outcome], folder: Path) -> None:
             name,
             outcome.status,
             f"{nodes['before']} -> {nodes['after']}" if nodes else "",
-            f"{cost['before']:.6g} -> {cost['after']:.6g}" if cost else "",
+            f"{figure(cost['before'])} -> {figure(cost['after'])}" if cost else "",
             f"{outcome.seconds:.2f}" if outcome.seconds else "",
         )
     if outcomes:
         console.print(table)
+        costs = {told_cost(each.facts["cost"]) for each in outcomes if each.facts.get("cost")}
+        told = f"nodes {NODES}; cost by {', '.join(costs)}" if costs else f"nodes {NODES}"
+        console.print(told, highlight=False, soft_wrap=True)
     counts = Counter(outcome.status for outcome in outcomes)
     told = ", ".join(f"{counts[status]} {status}" for status in ("done", "skipped", "failed"))
     console.print(f"{len(outcomes)} models: {told}", highlight=False)

@@ -10,10 +10,12 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from eqsat.cli.named import Named, load
 from eqsat.cli.terminal import read_standard_input
 from eqsat.cost import Bytes, CostFunction, Flops, Measured, OpCount, Roofline, Storage
 from eqsat.cost.runtimes import RUNTIMES
 from eqsat.egraph.report import Limits
+from eqsat.egraph.rule import flatten
 from eqsat.errors import ArgumentError
 from eqsat.extraction import EXTRACTORS
 from eqsat.pipeline.options import DEFAULTS, ON_ERROR, Options
@@ -66,21 +68,31 @@ def _tolerance(context: click.Context, parameter: click.Parameter, value: float)
     return value
 
 
-def _rule_sets(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+def _set_names() -> list[str]:
     from eqsat.rules import sets
 
-    unknown = [name for name in names if name not in sets]
-    if unknown:
-        choices = ", ".join(sets)
-        raise click.BadParameter(f"there is no rule set {unknown[0]!r}: choose from {choices}", context, parameter)
-    return names
+    return list(sets)
+
+
+def _cost_model(found: Any) -> CostFunction:
+    """A cost model that was named: a class stands for what it makes without arguments."""
+    if not callable(found):
+        raise ArgumentError("it is no cost model: give a function of a CostNode that returns a number")
+    return cast(CostFunction, found() if isinstance(found, type) else found)
+
+
+def rules_named(names: Iterable[str]) -> list[Any] | None:
+    """Return rule sets by their names, of eqsat or MODULE:NAME; None if there are no names."""
+    from eqsat.rules import sets
+
+    return [load(name) if ":" in name else sets[name] for name in names] or None
 
 
 @dataclass(frozen=True)
 class Settings:
     """What the shared options say, as plain data: names of rule sets (none for the default), and so on.
 
-    :class:`eqsat.Options` says what each of them means.
+    :class:`eqsat.Options` says what each of them means. A name with a colon is MODULE:NAME.
     """
 
     rules: Sequence[str]
@@ -98,12 +110,10 @@ class Settings:
     @property
     def options(self) -> Options:
         """The same as options of saturation and extraction."""
-        from eqsat.rules import sets
-
         return Options(
-            rules=[sets[name] for name in self.rules] or None,
+            rules=rules_named(self.rules),
             limits=Limits(iterations=self.iterations, nodes=self.nodes, seconds=self.seconds),
-            cost_model=COSTS[self.cost](),
+            cost_model=_cost_model(load(self.cost) if ":" in self.cost else COSTS[self.cost]),
             method=self.method,
             seconds=self.extract_seconds,
             on_error=self.on_error,
@@ -113,6 +123,8 @@ class Settings:
         )
 
 
+RULES = Named("rule set", _set_names, flatten)
+
 _option = partial(click.option, show_default=True)
 _limit = partial(_option, callback=_limits)
 
@@ -120,8 +132,8 @@ rules_option = click.option(
     "--rules",
     multiple=True,
     metavar="SET",
-    callback=_rule_sets,
-    help="A rule set; repeat for more. See `eqsat rules list`.",
+    type=RULES,
+    help="A rule set (see `eqsat rules list`), or MODULE:NAME of your own; repeat for more.",
 )
 
 shared_options = _gathered(
@@ -130,10 +142,12 @@ shared_options = _gathered(
     rules_option,
     _option(
         "--cost",
-        type=click.Choice(list(COSTS)),
+        type=Named("cost model", lambda: COSTS, _cost_model),
+        metavar=f"[{'|'.join(COSTS)}|MODULE:NAME]",
         default="opcount",
         help="What is minimized: operators; bytes read and written; floating-point operations; seconds on a device by "
-        "its roofline, or of NumPy kernels as measured here; bytes of constants in the file.",
+        "its roofline, or of NumPy kernels as measured here; bytes of constants in the file; or a function of your "
+        "own, which says what a CostNode costs.",
     ),
     _option(
         "--runtime",

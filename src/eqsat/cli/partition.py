@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,17 @@ from typing import Any
 import click
 from rich.table import Table
 
-from eqsat.cli.optimize import Explained, node_count, show_explained, show_folded, to_blame, verified, write_model
+from eqsat.cli.named import Named, load
+from eqsat.cli.optimize import (
+    NODES,
+    Explained,
+    node_count,
+    show_explained,
+    show_folded,
+    to_blame,
+    verified,
+    write_model,
+)
 from eqsat.cli.options import (
     PATH,
     STREAM,
@@ -24,12 +35,47 @@ from eqsat.cli.options import (
 )
 from eqsat.cli.progress import saturation_progress
 from eqsat.cli.terminal import Console, escape
+from eqsat.errors import ArgumentError
+from eqsat.relay.op.contrib.register import register_pattern_table
+from eqsat.relay.transform.merge_composite import PatternTable, checked_table
+
+
+def _target_names() -> list[str]:
+    from eqsat.onnx.partition import targets
+
+    return targets()
+
+
+def _table(found: Any) -> PatternTable:
+    """Return a pattern table that was named, or the one that a function gives."""
+    table = found() if callable(found) else found
+    if not isinstance(table, Sequence):
+        raise ArgumentError("it is no pattern table: give a list of (name, pattern) or (name, pattern, check)")
+    checked_table(table)
+    return table
+
+
+def _registered(target: str) -> str:
+    """Register the table of MODULE:TABLE; return the target whose it is by the names of its composites."""
+    if ":" not in target:
+        return target
+    table = _table(load(target))
+    prefixes = {name.partition(".")[0] if "." in name else "" for name, *_ in table} - {""}
+    name = prefixes.pop() if len(prefixes) == 1 else target.rpartition(":")[2]
+    register_pattern_table(name, lambda: table)
+    return name
 
 
 @click.command(short_help="Write a model cut for a target.")
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target_file", metavar="OUT", type=PATH)
-@click.option("--target", required=True, metavar="T", help="Whose pattern table is taken: dnnl or tensorrt.")
+@click.option(
+    "--target",
+    required=True,
+    metavar="T",
+    type=Named("target", _target_names, _table),
+    help="Whose pattern table is taken: dnnl, tensorrt, or MODULE:TABLE, your own or a function that gives it.",
+)
 @click.option("--as-is", is_flag=True, help="No rules: take matches in the order of the table, as Relay does.")
 @shared_options
 @verify_options
@@ -52,6 +98,7 @@ def partition(
     from eqsat import onnx
 
     options = settings.options
+    target = _registered(target)
     model = read_model(source)
     with saturation_progress(progress) as tick:
         if as_is:
@@ -77,7 +124,7 @@ def partition(
 
 def _show(facts: dict[str, Any], console: Console) -> None:
     nodes, composites = facts["nodes"], facts["composites"]
-    console.print(f"nodes  {nodes['before']} -> {nodes['after']}", highlight=False)
+    console.print(f"nodes  {nodes['before']} -> {nodes['after']} ({NODES})", highlight=False)
     console.print(f"composites  {sum(composites.values())} of {len(composites)} kinds", highlight=False)
     console.print(f"kernels of runtime {facts['runtime']}", highlight=False)
     if composites:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
-import os
-import sys
 from typing import Any
 
 import click
 from rich.table import Table
 
+from eqsat.cli.named import Named, load
 from eqsat.cli.options import json_option
+from eqsat.cli.progress import counted_progress
 from eqsat.cli.terminal import Console
-from eqsat.errors import RuleError
+from eqsat.egraph.rule import flatten
 
 
 @click.group()
@@ -22,8 +21,15 @@ def rules() -> None:
     """List the rules, or test that they are sound."""
 
 
+def _names() -> list[str]:
+    """The names of shipped sets, and of rules that have other names."""
+    from eqsat.rules import sets
+
+    return [*dict.fromkeys([*sets, *(rule.name for each in sets.values() for rule in each)])]
+
+
 @rules.command(name="verify")
-@click.argument("sets", nargs=-1)
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=Named("rule set or rule", _names, flatten))
 @click.option(
     "--instances",
     type=click.IntRange(min=1),
@@ -33,24 +39,29 @@ def rules() -> None:
 )
 @click.option("--seed", default=0, show_default=True, help="Of the random choices.")
 @click.option("--all", "show_all", is_flag=True, help="Print sound rules too.")
+@click.option("--progress/--no-progress", default=None, help="Tell every rule on stderr; so on terminals.")
 @json_option
-def verify_rules(sets: tuple[str, ...], instances: int, seed: int, show_all: bool, as_json: bool) -> None:
+def verify_rules(
+    names: tuple[str, ...], instances: int, seed: int, show_all: bool, progress: bool | None, as_json: bool
+) -> None:
     """Test that rules keep values: both sides of each are computed on random instances.
 
-    SETS are names of shipped sets (by default all rules), or MODULE:NAME for your own. The exit code is 1 when a rule
-    is not sound, with the smallest counterexample found.
+    A NAME is that of a shipped set, or of a rule, or MODULE:NAME for your own; by default all rules are tested. The
+    exit code is 1 when a rule is not sound, with the smallest counterexample found.
     """
-    from eqsat.egraph.rule import flatten
-    from eqsat.rules import sets as shipped
+    from eqsat.rules import sets
     from eqsat.rules.verify import table, verify
 
-    chosen = flatten([_rule_set(name) for name in sets or shipped])
+    chosen = flatten([_named(name) for name in names or sets])
     verdicts = []
-    for rule in chosen:
-        (verdict,) = verify(rule, instances, seed)
-        verdicts.append(verdict)
-        if not as_json and (show_all or not verdict.ok):
-            click.echo(table([verdict]))
+    with counted_progress("verifying", len(chosen), progress) as steps:
+        for rule in chosen:
+            steps.begin(rule.name)
+            (verdict,) = verify(rule, instances, seed)
+            verdicts.append(verdict)
+            if not as_json and (show_all or not verdict.ok):
+                click.echo(table([verdict]))
+            steps.end()
     failed = [verdict for verdict in verdicts if not verdict.ok]
     if as_json:
         click.echo(
@@ -65,27 +76,19 @@ def verify_rules(sets: tuple[str, ...], instances: int, seed: int, show_all: boo
         raise SystemExit(1)
 
 
-def _rule_set(name: str) -> Any:
-    """A shipped set, or an object of a module."""
+def _named(name: str) -> Any:
+    """Return a shipped set, a shipped rule, or an object of a module."""
     from eqsat.rules import sets
 
-    module, _, attribute = name.partition(":")
-    if not attribute:
-        if name not in sets:
-            raise RuleError(f"there is no rule set {name!r}: give MODULE:NAME, or one of {', '.join(sets)}")
-        return sets[name]
-    sys.path.insert(0, os.getcwd())
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever the module raises
-        raise RuleError(f"{name} cannot be had: {type(error).__name__}: {error}") from error
+    if ":" in name:
+        return load(name)
+    return sets[name] if name in sets else next(rule for each in sets.values() for rule in each if rule.name == name)
 
 
 @rules.command(name="list")
 @json_option
 def list_rules(as_json: bool) -> None:
     """Print the rule sets and their rules, with what each rule keeps of the values it rewrites."""
-    from eqsat.egraph.rule import flatten
     from eqsat.rules import sets
 
     listed = {name: {rule.name: rule.soundness.value for rule in flatten(each)} for name, each in sets.items()}

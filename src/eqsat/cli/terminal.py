@@ -18,9 +18,16 @@ from rich.segment import Segment
 from eqsat.errors import ModelError
 from eqsat.relay.literal import visible
 
+WIDE = 100_000
+"""Columns of what is no terminal: no table in a file or a pipe is cut."""
+
 
 class Console(rich.console.Console):
-    """A console that sends no control characters but its own."""
+    """A console that sends no control characters but its own; only a terminal's width bounds what is printed there."""
+
+    def __init__(self, stderr: bool = False):
+        on_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+        super().__init__(stderr=stderr, width=None if on_terminal else WIDE)
 
     def render(self, *args: Any, **keywords: Any) -> Iterable[Segment]:
         """Give the segments of what is printed, with escapes for control characters in their text."""

@@ -16,6 +16,7 @@ from eqsat.cli.options import (
     json_option,
     keep_apart,
     read_model,
+    rules_named,
     rules_option,
     verify_options,
 )
@@ -56,10 +57,9 @@ def variants(
     Rules are applied at random places, from left to right or from right to left. Equal seeds give equal files.
     """
     from eqsat import onnx
-    from eqsat.rules import sets
 
     model = read_model(source)
-    found = onnx.variants(model, count, seed, [sets[name] for name in rules] or None, steps)
+    found = onnx.variants(model, count, seed, rules_named(rules), steps)
     if not found:
         raise ModelError(f"{source} has nothing that rules apply to: no variants of it are known")
     name = "model" if source == STREAM else source.stem

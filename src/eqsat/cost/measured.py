@@ -35,6 +35,8 @@ class Measured(CostModel):
         ExtractionError: The file is not such a cache.
     """
 
+    unit = "seconds, measured"
+
     def __init__(self, cache: str | os.PathLike[str] | None = None, otherwise: CostFunction | None = None) -> None:
         self.path = Path(cache) if cache is not None else None
         self.otherwise = otherwise if otherwise is not None else Roofline("cpu")

@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from eqsat.cost.devices import Device, load_device
 from eqsat.relay.attrs import Attrs
@@ -65,6 +65,9 @@ CostFunction: TypeAlias = Callable[[CostNode], float]
 class CostModel:
     """Base class that lets models be combined; a subclass says what one node costs."""
 
+    unit: ClassVar[str] = ""
+    """What a cost of 1 is, in the plural."""
+
     @property
     def ties(self) -> CostFunction | None:
         """What decides between graphs that cost the same."""
@@ -99,6 +102,8 @@ class _Combined(CostModel):
 class OpCount(CostModel):
     """1 for each operator that runs; a kernel of several counts as its dearest. What takes less time decides ties."""
 
+    unit = "operators that run"
+
     @property
     def ties(self) -> CostFunction:
         return Roofline()
@@ -116,9 +121,16 @@ def ties_of(model: CostFunction) -> CostFunction | None:
     return model.ties if isinstance(model, CostModel) else None
 
 
+def unit_of(model: CostFunction) -> str:
+    """What a model counts, as far as it says."""
+    return model.unit if isinstance(model, CostModel) else ""
+
+
 @dataclass(frozen=True)
 class Bytes(CostModel):
     """Bytes read and written by each operator that runs, 0 for those that only reshape; unknown sizes count as 1."""
+
+    unit = "bytes read and written"
 
     def __call__(self, node: CostNode) -> float:
         return moved_bytes(node) if node.runs else 0.0
@@ -127,6 +139,8 @@ class Bytes(CostModel):
 @dataclass(frozen=True)
 class Flops(CostModel):
     """Floating-point operations of each operator that runs, by its registry entry; unknown sizes count as 1."""
+
+    unit = "floating-point operations"
 
     def __call__(self, node: CostNode) -> float:
         return flops(node) if node.runs else 0.0
@@ -138,6 +152,8 @@ class Storage(CostModel):
 
     A constant is charged with its bytes; a node computed from constants with what its result has beyond its arguments.
     """
+
+    unit = "bytes of constants"
 
     def __call__(self, node: CostNode) -> float:
         if node.op == "constant":
@@ -152,6 +168,8 @@ class Roofline(CostModel):
 
     `device` names a profile of `devices.toml`, or is a `Device`. Raises ExtractionError for an unknown name.
     """
+
+    unit = "seconds, estimated"
 
     def __init__(self, device: str | Device = "cpu") -> None:
         self.device = load_device(device) if isinstance(device, str) else device

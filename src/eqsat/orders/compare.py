@@ -17,7 +17,7 @@ from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, flatten
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError
-from eqsat.extraction.costs import as_tuple
+from eqsat.extraction.costs import as_tuple, figure
 from eqsat.orders.plot import draw
 from eqsat.orders.rewriter import Graphs, OrderRow, Rewriter, Rewritten, Step
 from eqsat.pipeline.extract import Extraction, extract
@@ -104,7 +104,7 @@ class OrderComparison:
     def __str__(self) -> str:
         total = len(self.rows)
         lines = [
-            f"input cost {self.input_cost:.6g}, saturation {self.saturation.cost:.6g};"
+            f"input cost {figure(self.input_cost)}, saturation {figure(self.saturation.cost)};"
             f" of {total} runs {len(self.ties)} tie, {len(self.losses)} lose, {len(self.looped)} loop",
             f"{'cost':>12} {'passes':>7} {'seconds':>9}  {'stopped':<10} order",
         ]
@@ -271,7 +271,7 @@ def _close(left: float, right: float) -> bool:
 
 
 def _line(row: OrderRow) -> str:
-    return f"{row.cost:>12.6g} {row.passes:>7} {row.seconds:>9.4f}  {row.stop:<10} {_label(row)}"
+    return f"{figure(row.cost):>12} {row.passes:>7} {row.seconds:>9.4f}  {row.stop:<10} {_label(row)}"
 
 
 def _label(row: OrderRow) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
+from eqsat.extraction.costs import figure
 from eqsat.orders.rewriter import OrderRow
 
 WIDTH, HEIGHT = 720, 360
@@ -60,7 +61,7 @@ def _axis(scale: _Scale) -> list[str]:
         cost = scale.low + (scale.high - scale.low) * step / 4
         y = scale.y(cost)
         parts.append(f'<path d="M{LEFT - 4} {y:.1f}h4" stroke="black"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{cost:.4g}</text>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{figure(cost, 4)}</text>')
     return parts
 
 
@@ -75,7 +76,7 @@ def _dot(scale: _Scale, index: int, count: int, row: OrderRow) -> str:
     colour = COLOURS[row.kind]
     fill = colour if row.stop == "settled" else "white"
     order = row.kind if row.kind == "random" else " > ".join(row.order)
-    title = escape(f"{order}: {row.cost:.6g} ({row.stop})")
+    title = escape(f"{order}: {figure(row.cost)} ({row.stop})")
     place = f'cx="{scale.x(index, count):.1f}" cy="{scale.y(row.cost):.1f}"'
     return f'<circle {place} r="4" fill="{fill}" stroke="{colour}"><title>{title}</title></circle>'
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ def _shown(character: str) -> str:
 
 def number(value: float) -> str:
     """A number to four digits."""
-    return f"{value:,.0f}" if abs(value) >= 10_000 and value == round(value) else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 and math.isfinite(value) else f"{value:.4g}"
 
 
 def as_json(data: Any) -> Markup:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from eqsat.egraph.report import Report, RuleReport
-from eqsat.extraction.costs import Cost, as_tuple
+from eqsat.extraction.costs import Cost, as_tuple, figure
 from eqsat.orders.compare import OrderComparison
 from eqsat.orders.plot import draw as draw_orders
 from eqsat.orders.rewriter import OrderRow
@@ -24,7 +24,7 @@ ORDERS_LISTED = 200
 
 
 def _told(cost: Cost) -> str:
-    return ", ".join(f"{each:.6g}" for each in as_tuple(cost))
+    return ", ".join(map(figure, as_tuple(cost)))
 
 
 def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Mapping[str, str]) -> Markup:
