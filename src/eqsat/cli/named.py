@@ -21,7 +21,7 @@ _MOST_TOLD = 100
 """Names that are all told to who gives a wrong one; of more, those that are like it."""
 
 
-class Named(click.ParamType):
+class Named(click.ParamType):  # type: ignore[type-arg]  # old versions of click have no argument
     """The type of an option that takes a name of eqsat's or MODULE:NAME.
 
     Args:
