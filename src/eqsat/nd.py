@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,25 +24,34 @@ class NDArray:
     Args:
         shape: extent of each axis; ``()`` for a scalar.
         dtype: NumPy's name of the element type, such as ``"float32"``.
-        load: gives the data, of that shape and dtype; called at most once.
+        load: gives the data, of that shape and dtype.
+        is_kept: whether data that was loaded stays; else it goes when nobody uses it, and is loaded again.
     """
 
-    __slots__ = ("_data", "_digest", "_load", "dtype", "shape")
+    __slots__ = ("_data", "_digest", "_is_kept", "_load", "_seen", "dtype", "shape")
 
-    def __init__(self, shape: tuple[int, ...], dtype: str, load: Callable[[], np.ndarray[Any, Any]]):
+    def __init__(
+        self, shape: tuple[int, ...], dtype: str, load: Callable[[], np.ndarray[Any, Any]], is_kept: bool = True
+    ):
         self.shape = shape
         self.dtype = dtype
         self._load = load
+        self._is_kept = is_kept
         self._data: np.ndarray[Any, Any] | None = None
+        self._seen: weakref.ref[np.ndarray[Any, Any]] | None = None
         self._digest: bytes | None = None
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The data as a read-only NumPy array."""
-        if self._data is None:
-            view = self._load().view()
-            view.flags.writeable = False
-            self._data = view
-        return self._data
+        data = self._data if self._seen is None else self._seen()
+        if data is None:
+            data = self._load().view()
+            data.flags.writeable = False
+            if self._is_kept:
+                self._data = data
+            else:
+                self._seen = weakref.ref(data)
+        return data
 
     asnumpy = numpy
 

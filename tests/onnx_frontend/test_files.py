@@ -92,8 +92,16 @@ def test_weights_in_another_file_stay_there_until_they_are_asked_for(tmp_path: P
     assert tensor.numpy().shape == (32, 32)
 
 
+def mapped(path: Path) -> int:
+    """Bytes of a file that this process maps, as far as the system tells."""
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    ranges = [line.split()[0].split("-") for line in lines if line.endswith(str(path))]
+    return sum(int(end, 16) - int(start, 16) for start, end in ranges)
+
+
 def test_weights_are_never_in_memory_unless_they_are_computed_with(tmp_path: Path) -> None:
-    """Allocations while a model of 128 MB is read, optimized and written: less than an eighth of that."""
+    """Allocations while a model of 128 MB is read, optimized and written, and what is mapped: less than an eighth."""
     size, count = 1024, 32
     body = "".join(f"m{i} = MatMul (h{i}, w{i}) r{i} = Relu (m{i}) h{i + 1} = Add (r{i}, zero) " for i in range(count))
     body = body.replace("h0,", "x,").replace(f"h{count} =", "y =")
@@ -111,12 +119,15 @@ def test_weights_are_never_in_memory_unless_they_are_computed_with(tmp_path: Pat
         file.truncate(count * nbytes)
     path = written(tmp_path / "model.onnx", proto)
     run(from_proto(conv_batch_norm()))  # what is imported on first use
+    mapped_bytes = []
     tracemalloc.start()
-    after = run(load(path)).after
+    after = run(load(path), on_iteration=lambda report: mapped_bytes.append(mapped(tmp_path / "weights.bin"))).after
+    mapped_bytes.append(mapped(tmp_path / "weights.bin"))
     save(after, tmp_path / "after.onnx")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(after.graph) == 2 * count
+    assert max(mapped_bytes) < count * nbytes / 8
     assert peak < count * nbytes / 8
     assert (tmp_path / "after.onnx.data").stat().st_size >= count * nbytes
 
@@ -312,6 +323,13 @@ def with_external(holder: str, place: dict[str, str]) -> onnx.ModelProto:
         indices = numpy_helper.from_array(np.array([0, 1]))
         proto.graph.sparse_initializer.append(onnx.SparseTensorProto(values=tensor, indices=indices, dims=[2]))
     return proto
+
+
+def test_an_external_file_of_several_hard_links_is_refused(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    os.link(tmp_path / "weights.bin", tmp_path / "link.bin")
+    with pytest.raises(ModelError, match="which has several hard links: make a copy of it"):
+        load(path)
 
 
 @pytest.mark.parametrize("holder", ["attributes", "sparse", "function"])

@@ -50,11 +50,14 @@ def load(model: Given) -> ir.Model:
         given = type(model).__name__
         raise ModelError(f"a model is an onnx_ir.Model, an onnx.ModelProto or the path of a file, not {given}")
     where = os.fspath(model)
+    return from_bytes(_content(where), where, os.path.dirname(where) or ".")
+
+
+def _content(where: str) -> bytes:
     try:
-        data = Path(where).read_bytes()
+        return Path(where).read_bytes()
     except OSError as error:
         raise ModelError(f"cannot read {where}: {error.strerror or error}") from None
-    return from_bytes(data, where, os.path.dirname(where) or ".")
 
 
 def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.Model:
@@ -75,6 +78,7 @@ def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.M
         raise ModelError(f"{where} is no ONNX model, or is cut off: {_one_line(error)}") from None
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{where} is no ONNX model, or is cut off: it has no graph or no opset")
+    del data  # as large as the model, which holds it all once more
     return from_proto(proto, where, folder)
 
 

@@ -37,6 +37,7 @@ from eqsat.onnx.imported import Imported, Origin, body_of, constant_initializers
 from eqsat.onnx.initializers import name_counts
 from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
+from eqsat.onnx.weights import mapped
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
 from eqsat.relay.fold import Folding, is_folded
@@ -215,7 +216,9 @@ class _Importer:
         name = DTYPES.get(tensor.dtype)
         if name is None:
             return None
-        data = NDArray(tuple(tensor.shape.numpy()), name, partial(_read, tensor))
+        data = NDArray(
+            tuple(tensor.shape.numpy()), name, partial(_read, tensor), is_kept=not isinstance(tensor, ir.ExternalTensor)
+        )
         self.tensors[data] = tensor
         return Constant(data)
 
@@ -527,7 +530,7 @@ class _Importer:
 
 def _read(tensor: Any) -> np.ndarray[Any, Any]:
     try:
-        array: np.ndarray[Any, Any] = tensor.numpy()
+        array: np.ndarray[Any, Any] = mapped(tensor) if isinstance(tensor, ir.ExternalTensor) else tensor.numpy()
     except Exception as error:  # the library raises whatever the inconsistency runs into
         raise ModelError(f"the data of tensor {tensor.name!r} cannot be read: {error}") from None
     return array

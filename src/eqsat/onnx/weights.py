@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from typing import IO, Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -72,9 +75,25 @@ def taken_in(model: ir.Model, most: float = math.inf) -> AbstractContextManager[
     return data_replaced({value: _in_memory(value.const_value) for value in values})
 
 
+def mapped(tensor: ir.ExternalTensor) -> np.ndarray[Any, Any]:
+    """The elements of a tensor, mapped as long as the array is used, and no more of the file than these.
+
+    The tensor itself maps its whole file and keeps it: for many weights this is many times the file.
+    """
+    dtype = np.dtype(tensor.dtype.numpy())
+    if tensor.size == 0 or tensor.dtype.bitwidth % 8:  # nothing to map, or several elements in a byte
+        return np.asarray(copy(tensor).numpy())
+    problem = _problem_of(tensor)
+    if problem:  # the file may have changed since it was seen
+        raise ModelError(f"it is in {str(tensor.location)!r:.200}, {problem}")
+    shape = tuple(tensor.shape.numpy())
+    found: np.ndarray[Any, Any] = np.memmap(tensor.path, dtype.newbyteorder("<"), "r", tensor.offset or 0, shape)
+    return found.view(np.ndarray)
+
+
 def _in_memory(tensor: ir.ExternalTensor) -> ir.Tensor:
     return ir.Tensor(
-        tensor.numpy(),
+        mapped(tensor),
         name=tensor.name,
         dtype=tensor.dtype,
         doc_string=tensor.doc_string,
@@ -121,18 +140,20 @@ def _problem_of(tensor: ir.ExternalTensor) -> str | None:
         folder, path = os.path.realpath(tensor.base_dir), os.path.realpath(tensor.path)
         if os.path.commonpath((folder, path)) != folder:
             return "which is outside the model's folder"
-        size = os.stat(path).st_size
+        status = os.stat(path)
     except (OSError, ValueError) as error:  # a name may hold what no path can
         return f"which cannot be read: {getattr(error, 'strerror', None) or error}"
-    if not os.path.isfile(path):
+    if not stat.S_ISREG(status.st_mode):
         return "which is no file"
+    if status.st_nlink > 1:  # onnx_ir does not read it either: it may be one outside
+        return "which has several hard links: make a copy of it"
     if tensor.dtype == ir.DataType.STRING:
         return "where no text can be"
     length = tensor.nbytes if tensor.length is None else tensor.length
     if length < tensor.nbytes:
         return f"{length} bytes where its shape needs {tensor.nbytes}"
     needed = (tensor.offset or 0) + length
-    return f"which has {size} bytes where {needed} are needed" if size < needed else None
+    return f"which has {status.st_size} bytes where {needed} are needed" if status.st_size < needed else None
 
 
 # ---- in the file of the model: serialized at once it is in memory several times
