@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.build import build_expr, input_choice, input_nodes
+from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import Rule
 from eqsat.egraph.runner import Runner
@@ -30,9 +32,10 @@ def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Ex
     """
     whole = Tuple([Tuple(instance.roots) for instance in instances])
     limits = Limits(iterations=1, nodes=1_000_000, seconds=60.0)
-    runner = Runner(whole, infer_types(whole), Schedule.of([rule]), limits)
-    runner.run()
-    snapshot = runner.snapshot()
+    with closing(EGraph()) as egraph:
+        runner = Runner(egraph, whole, infer_types(whole), Schedule.of([rule]), limits)
+        runner.run()
+        snapshot = runner.snapshot()
     choice = _complete(snapshot, input_choice(snapshot, runner.lowered))
     class_of = snapshot.handle_class.tolist()
     original = input_nodes(snapshot, runner.lowered)

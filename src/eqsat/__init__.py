@@ -1,10 +1,27 @@
 """eqsat: equality saturation for tensor-compiler graphs, with Relay's pattern language."""
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from eqsat import _ffi as _ffi
-from eqsat import contrib, error, frontend, ir, nd, parser, relay, runtime, support, target, te, tir, transform
+from eqsat import (
+    contrib,
+    cost,
+    error,
+    errors,
+    frontend,
+    ir,
+    nd,
+    parser,
+    relay,
+    runtime,
+    support,
+    target,
+    te,
+    tir,
+    transform,
+)
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
 from eqsat.errors import EqsatError
@@ -19,16 +36,25 @@ from eqsat.registry import get_global_func, register_func
 from eqsat.relay import IRModule
 
 if TYPE_CHECKING:
+    from eqsat import extraction as extraction
+    from eqsat import onnx as onnx
+    from eqsat import rules as rules
     from eqsat.spellings.walk import Variant, variants
+
+    __version__: str
 
 TVMError = EqsatError
 """The name that programs written for TVM catch."""
 
+_LOADED_LATER = ("extraction", "onnx", "rules")
+
 
 def __getattr__(name: str) -> Any:
     """What is loaded on first use: ``eqsat.onnx`` needs an extra, and all the rules take a while."""
-    if name in ("extraction", "onnx", "rules"):
+    if name in _LOADED_LATER:
         return import_module(f"eqsat.{name}")
+    if name == "__version__":
+        return version("eqsat")
     if name in ("Variant", "variants"):
         return getattr(import_module("eqsat.spellings.walk"), name)
     raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
@@ -48,9 +74,11 @@ __all__ = [
     "compare_orders",
     "composite_rules",
     "contrib",
+    "cost",
     "cpu",
     "device",
     "error",
+    "errors",
     "extract",
     "frontend",
     "get_global_func",
@@ -70,3 +98,8 @@ __all__ = [
     "transform",
     "variants",
 ]
+
+
+def __dir__() -> list[str]:
+    """What is meant for users, loaded or not, and not every module of the package that happens to be loaded."""
+    return sorted([*__all__, *_LOADED_LATER, "__version__"])

@@ -7,6 +7,7 @@ import pytest
 
 import eqsat
 from eqsat import relay, rules
+from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.runner import Runner
 from eqsat.egraph.schedule import Schedule
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, wildcard
@@ -25,7 +26,7 @@ APART = rewrite("apart", is_op("abs")(is_op("exp")(x)), x)
 
 def live(graph: Expr, *some: object) -> list[str]:
     """The rules that were compiled in the end."""
-    runner = Runner(graph, infer_types(graph), Schedule.of(some), eqsat.Limits())
+    runner = Runner(EGraph(), graph, infer_types(graph), Schedule.of(some), eqsat.Limits())
     runner.run()
     return [turn.name for turn in runner.turns.values() if turn.runner.is_live]
 

@@ -32,6 +32,8 @@ class Question(NamedTuple):
 class EGraph:
     """An e-graph that holds typed tensor expressions.
 
+    The thread that makes it uses it and frees its memory, by :meth:`close`: ``with closing(EGraph()) as egraph``.
+
     Attributes:
         engine: The engine that has the tables.
         vocabulary: What the integers in the tables stand for.
@@ -64,6 +66,10 @@ class EGraph:
         self.engine.relation("found", "Expr", "i64")
         self.engine.inbox("un", 2)
         self.engine.rule("load", "(un i j)", "(union (N i) (N j)) (delete (un i j))")
+
+    def close(self) -> None:
+        """Free the memory of the engine, which can no longer be used."""
+        self.engine.close()
 
     # ---- tables and facts
 

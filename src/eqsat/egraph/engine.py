@@ -6,23 +6,28 @@ rows read back. Works on egglog 13.2 and 14.
 
 from __future__ import annotations
 
+import ctypes
+import logging
 import os
+import sys
 import tempfile
 import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
-import egglog.bindings as egglog
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.errors import EngineError
 
-_SPAN = egglog.RustSpan("eqsat", 0, 0)
+_LIBRARY = "egglog.bindings"
+_LOGGERS = ("egglog", "egglog_bridge", "egglog_core_relations")
+"""The library's loggers, which tell at INFO of each command."""
 _SHARED_MEMORY = "/dev/shm"
 _ALL = 100_000_000
 """More rows than a table has."""
@@ -60,10 +65,19 @@ class Rows(NamedTuple):
 
 
 class Engine:
-    """One egglog database. After an :class:`EngineError` it can no longer be used."""
+    """One egglog database. After an :class:`EngineError` it can no longer be used.
+
+    The thread that makes an engine is the only one that may use it and free its memory, by :meth:`close`.
+
+    Raises:
+        EngineError: The process was forked from one that had loaded the library.
+    """
 
     def __init__(self) -> None:
-        self._egraph = egglog.EGraph()
+        library = _library()
+        self._commands = library
+        self._span = library.RustSpan("eqsat", 0, 0)
+        self._egraph = library.EGraph()
         self._together: dict[tuple[str, ...], str] = {}
         self._declared: list[str] = []
         self._known: set[str] = set()
@@ -71,7 +85,21 @@ class Engine:
         memory = _SHARED_MEMORY if os.path.isdir(_SHARED_MEMORY) else None
         descriptor, self._file = tempfile.mkstemp(prefix="eqsat-", dir=memory)  # what the engine reads
         os.close(descriptor)
-        weakref.finalize(self, os.unlink, self._file)
+        self._unlink = weakref.finalize(self, os.unlink, self._file)
+        _open.add(self)
+
+    def close(self) -> None:
+        """Free the engine's memory; it can no longer be used."""
+        self._egraph = None
+        self._unlink()
+
+    def forget(self) -> None:
+        """Leave alone, in a forked process, what belongs to the process that made the engine.
+
+        To free the database would take the threads that only that process has.
+        """
+        self._unlink.detach()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._egraph))
 
     def declare(self, text: str) -> None:
         """Declare a sort, table, ruleset or rule by a command of egglog.
@@ -112,12 +140,13 @@ class Engine:
         with open(self._file, "w", encoding="ascii") as file:
             file.write(line * count % tuple(rows.ravel().tolist()))
         with _engine_errors(table):
-            self._run(egglog.Input(_SPAN, table, self._file))
+            self._run(self._commands.Input(self._span, table, self._file))
 
     def integers(self, table: str) -> list[tuple[int, ...]]:
         """The rows of a relation whose columns are all i64, sorted: cheap when they are few."""
         with _engine_errors(table):
-            (output,) = self._run(egglog.PrintFunction(_SPAN, table, _ALL, None, egglog.CSVPrintFunctionMode()))
+            as_csv = self._commands.CSVPrintFunctionMode()
+            (output,) = self._run(self._commands.PrintFunction(self._span, table, _ALL, None, as_csv))
         # a line reads: name,column,...,column
         return sorted(tuple(map(int, line.split(",")[1:])) for line in str(output).splitlines() if line.strip())
 
@@ -134,7 +163,7 @@ class Engine:
         ruleset = rulesets[0] if len(rulesets) == 1 else self._combined(rulesets)
         start = time.perf_counter()
         with _engine_errors(ruleset):
-            (output,) = self._run(egglog.RunSchedule(egglog.Run(_SPAN, egglog.RunConfig(ruleset))))
+            (output,) = self._run(self._commands.RunSchedule(self._once(ruleset)))
         elapsed, report = time.perf_counter() - start, output.report
         # shares only: egglog 13 gives a thousandth of the time
         parts = {name: part.total_seconds() for name, part in report.search_and_apply_time_per_rule.items()}
@@ -150,15 +179,18 @@ class Engine:
 
     def saturate(self, ruleset: str) -> bool:
         """Run ``ruleset`` until it changes nothing; whether it changed anything."""
-        run = egglog.Run(_SPAN, egglog.RunConfig(ruleset))
+        until_done = self._commands.Saturate(self._span, self._once(ruleset))
         with _engine_errors(ruleset):
-            (output,) = self._run(egglog.RunSchedule(egglog.Saturate(_SPAN, run)))
+            (output,) = self._run(self._commands.RunSchedule(until_done))
         return bool(output.report.updated)
+
+    def _once(self, ruleset: str) -> Any:
+        return self._commands.Run(self._span, self._commands.RunConfig(ruleset))
 
     def sizes(self) -> dict[str, int]:
         """Rows of each table."""
         with _engine_errors("print-size"):
-            (output,) = self._run(egglog.PrintSize(_SPAN, None))
+            (output,) = self._run(self._commands.PrintSize(self._span, None))
         return dict(output.sizes)
 
     def rows(self, *groups: Sequence[str]) -> list[Rows]:
@@ -181,13 +213,14 @@ class Engine:
         return found
 
     def _read_declared(self) -> None:
+        _library()
         if self._declared:
             program = "\n".join(self._declared)
             self._declared = []
             with open(self._file, "w", encoding="utf-8") as file:
                 file.write(program)
             with _engine_errors(program):
-                self._egraph.run_program(egglog.Include(_SPAN, self._file))
+                self._egraph.run_program(self._commands.Include(self._span, self._file))
 
     def _run(self, *commands: Any) -> list[Any]:
         self._read_declared()
@@ -198,6 +231,47 @@ class Engine:
 def put(row: str) -> str:
     """The action that adds ``row``, say ``(edge x y)``, to its relation."""
     return f"(set {row} ())"
+
+
+# ---- the library, whose thread is in one process only
+
+_open: weakref.WeakSet[Engine] = weakref.WeakSet()
+"""The engines of this process."""
+
+_is_lost = False
+"""Whether the library's thread is that of another process, of which this one is a fork."""
+
+
+def _library() -> Any:
+    """Egglog's bindings. They are loaded for the first engine, and not before: they start a thread.
+
+    A forked process has no thread of its parent's. It can have an engine only if its parent has not loaded the library.
+
+    Raises:
+        EngineError: It has.
+    """
+    if _is_lost:
+        raise EngineError(
+            "this process was forked from one that had already used the e-graph engine, whose thread does not survive a"
+            " fork: start processes by 'spawn' or 'forkserver', such as multiprocessing.get_context('spawn').Pool() or"
+            " DataLoader(..., multiprocessing_context='spawn'), or fork before eqsat is used for the first time"
+        )
+    if _LIBRARY not in sys.modules:
+        for logger in map(logging.getLogger, _LOGGERS):
+            if logger.level == logging.NOTSET:
+                logger.setLevel(logging.WARNING)
+    return import_module(_LIBRARY)
+
+
+def _after_fork() -> None:
+    global _is_lost
+    _is_lost = _LIBRARY in sys.modules
+    for engine in _open:
+        engine.forget()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextmanager

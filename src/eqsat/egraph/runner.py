@@ -62,6 +62,8 @@ class Runner:
     """Saturates the e-graph of one graph.
 
     Args:
+        egraph: an empty e-graph, which the caller closes.
+        root: the graph.
         types: type of every node of the graph.
         schedule: which rules to apply when.
         limits: when to stop.
@@ -73,6 +75,7 @@ class Runner:
 
     def __init__(
         self,
+        egraph: EGraph,
         root: Expr,
         types: dict[Expr, Type],
         schedule: Schedule,
@@ -88,7 +91,7 @@ class Runner:
         self.on_rule: Callable[[Runner, str], None] | None = None
         self.report = Report()
         self.fail = self.report.fail if on_error == "skip" else _raise
-        self.egraph = EGraph()
+        self.egraph = egraph
         self.root = root
         self.types = types
         rules = schedule.rules

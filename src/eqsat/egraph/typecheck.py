@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import node_type
 from eqsat.egraph.runner import Runner, StopRun
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
@@ -16,10 +18,11 @@ from eqsat.relay.generics import compatible
 from eqsat.relay.ty import Type
 
 
-def check_types(snapshot: Snapshot, again: Callable[[], Runner]) -> None:
+def check_types(snapshot: Snapshot, again: Callable[[EGraph], Runner]) -> None:
     """Raise RuleError when a class holds e-nodes of different types.
 
-    The run is repeated by the runner that ``again`` makes, with a look after every rule, to name the rule.
+    The run is repeated by the runner that ``again`` makes for another e-graph, with a look after every rule, to name
+    the rule.
     """
     clash = find_clash(snapshot)
     if clash is None:
@@ -32,9 +35,10 @@ def check_types(snapshot: Snapshot, again: Callable[[], Runner]) -> None:
             blame.append(f"rule {name} joined a class of type {clash[0]} with one of type {clash[1]} ({clash[2]})")
             raise StopRun("clash")
 
-    runner = again()
-    runner.on_rule = look
-    runner.run()
+    with closing(EGraph()) as egraph:
+        runner = again(egraph)
+        runner.on_rule = look
+        runner.run()
     raise RuleError(f"{blame[-1]}: a rule must keep shape and dtype")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ from eqsat.pipeline.extract import Extraction
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
 from eqsat.relay.expr import Function
 from eqsat.rules import RuleSet, Soundness, attending, default
+
+_log = logging.getLogger(__name__)
 
 ATTENTION_SINCE = 23
 """The first opset with operators for attention and rotary embeddings."""
@@ -194,11 +197,14 @@ def _run(
     bodies: list[Extraction] = []
     imported = import_model(model, improved, constants)
     read = time.perf_counter() - start - sum(report.phases.values())
+    unknown = ", ".join(imported.opaque) or "nothing"
+    _log.info("read a model of %d nodes in %.2f s; not understood: %s", len(model.graph), read, unknown)
     extraction, function = chosen(imported, has_inputs=True)
     extraction.report = report
     found = time.perf_counter()
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
+    _log.info("made a model of %d nodes in %.2f s", len(after.graph), sum(seconds.values()))
     return Optimization(given, after, options, imported, extraction, bodies, constants.folded, seconds)
 
 

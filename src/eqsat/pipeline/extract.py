@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Mapping
@@ -33,6 +34,8 @@ from eqsat.relay.fold import fold_constants
 from eqsat.relay.module import IRModule
 from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import rewrite_post_order, substitute
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -158,6 +161,14 @@ def extract(
         exprs.append(expr)
         results.append(result)
         report.add_seconds("build", time.perf_counter() - building)
+        _log.info(
+            "extracted %s: cost %s, which was %s, %s after %.2f s",
+            region.name or region.expr.kind,
+            result.cost,
+            posed.input_cost,
+            "proved optimal" if result.optimal else "not proved optimal",
+            time.perf_counter() - start,
+        )
     input_cost = total(posed.input_cost for posed in problems)
     return Extraction(saturation.source, problems, results, exprs, input_cost, report)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Unpack
 
 from eqsat.collector import paused_gc
+from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, is_opaque, region_children
 from eqsat.egraph.report import Limits, Report
@@ -24,6 +27,8 @@ from eqsat.relay.infer import infer_module_types, infer_types, unknown_sizes
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
+
+_log = logging.getLogger(__name__)
 
 CLAIMS = ("Compiler", "Composite", "Primitive", "Extern", "SkipOptimization")
 """Attributes that mark functions which rules leave as they are."""
@@ -157,17 +162,33 @@ def saturate_bodies(
     schedule = options.schedule
     for body in bodies:
         limits = options.after(time.perf_counter() - start).limits
-        again = partial(Runner, body.expr, body.types, schedule, limits)
+        again = partial(Runner, root=body.expr, types=body.types, schedule=schedule, limits=limits)
         is_program = has_inputs and not body.nested and body.name in (None, "main")
-        runner = again(on_iteration, options.explain, options.on_error, is_program)
-        runner.run()
-        ended = time.perf_counter()
-        snapshot = runner.snapshot()
+        with closing(EGraph()) as egraph:
+            runner = again(
+                egraph,
+                on_iteration=on_iteration,
+                explain=options.explain,
+                on_error=options.on_error,
+                has_inputs=is_program,
+            )
+            runner.run()
+            ended = time.perf_counter()
+            snapshot = runner.snapshot()
         check_types(snapshot, again)
         runner.report.add_seconds("snapshot", time.perf_counter() - ended)
         known = (snapshot, runner.lowered, schedule.rules, runner.egraph.vocabulary, runner.journal)
         regions.append(Region(body.name, body.function, body.nested, body.expr, body.types, *known))
         report.merge(runner.report)
+        _log.info(
+            "saturated %s: %d e-nodes in %d e-classes after %d iterations and %.2f s, stopped: %s",
+            body.name or body.expr.kind,
+            snapshot.node_count,
+            snapshot.class_count,
+            len(runner.report.iterations),
+            sum(runner.report.phases.values()),
+            runner.report.stop_reason,
+        )
     return Saturation(source, regions, report)
 
 
