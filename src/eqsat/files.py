@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
+
+_PREFIX = ".eqsat-"
+"""How the names of folders begin in which files are written."""
+
+_swept: set[Path] = set()
+"""Folders in which this process has looked for what others left."""
 
 
 @contextmanager
@@ -14,27 +23,74 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to instead of ``path``: when the block ends well, what is there takes its place.
 
     Other files that the block writes beside it go where ``path`` is too, before it. Permissions are those of
-    the file replaced.
+    the file replaced. A device or a pipe is not replaced, but the path to write to.
 
     Raises:
         OSError: the folder does not exist or cannot be written to, or ``path`` is no file or read-only.
     """
+    if is_stream(path):
+        yield Path(path)
+        return
     target = Path(os.path.realpath(path))
     _check_writable(target)
-    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        written = Path(folder) / target.name
+    _sweep(target.parent)
+    with _locked_folder(target.parent) as folder:
+        written = folder / target.name
         yield written
         os.chmod(written, target.stat().st_mode if target.exists() else 0o666 & ~_umask())
-        for file in sorted(Path(folder).iterdir(), key=lambda file: file == written):
+        for file in sorted(folder.iterdir(), key=lambda file: file == written):
             os.replace(file, target.with_name(file.name))
 
 
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is that of what bytes are sent to, one after the other: a pipe, or a device such as /dev/null."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
 def _check_writable(target: Path) -> None:
-    """Renaming would replace what cannot be written to: folders are no files, nor are devices."""
+    """Renaming would replace what cannot be written to: folders are no files, nor are disks."""
     if target.exists() and not target.is_file():
         raise OSError(0, "it is no ordinary file")
     if target.exists() and not os.access(target, os.W_OK):
         raise OSError(0, "it is read-only")
+
+
+@contextmanager
+def _locked_folder(parent: Path) -> Iterator[Path]:
+    """A new folder, removed at the end. It is locked as long as this process lives: see :func:`_sweep`."""
+    while True:
+        folder = Path(mkdtemp(prefix=_PREFIX, dir=parent))
+        descriptor = os.open(folder, os.O_RDONLY)
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if folder.exists():
+            break
+        os.close(descriptor)  # another process took it for one that was left
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the folders of processes that were killed while they wrote. Those of others are locked."""
+    if parent in _swept:
+        return
+    _swept.add(parent)
+    with suppress(OSError):
+        for folder in [Path(entry) for entry in os.scandir(parent) if entry.name.startswith(_PREFIX)]:
+            with suppress(OSError):
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder)
+                finally:
+                    os.close(descriptor)
 
 
 def _umask() -> int:

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -359,11 +360,50 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
         save(from_proto(weighty()), tmp_path / "none" / "y.onnx")
 
 
-def test_folders_and_devices_are_not_replaced(tmp_path: Path) -> None:
-    for target in (tmp_path, Path("/dev/null")):
-        with pytest.raises(ModelError, match="cannot write"):
-            save(from_proto(weighty()), target)
+def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"cannot write .*: it is no ordinary file"):
+        save(from_proto(weighty()), tmp_path)
+
+
+def test_devices_and_pipes_are_written_to(tmp_path: Path) -> None:
+    model = load(external(tmp_path))
+    before = sorted(os.listdir("/dev"))
+    save(model, "/dev/null")
     assert Path("/dev/null").is_char_device()
+    assert sorted(os.listdir("/dev")) == before
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit(pipe.read_bytes)
+        save(model, pipe)
+        assert onnx.load_from_string(read.result()).graph.initializer[0].raw_data
+    assert pipe.is_fifo()
+    if Path("/dev/full").exists():
+        with pytest.raises(ModelError, match="cannot write /dev/full: No space left on device"):
+            save(model, "/dev/full")
+
+
+def test_what_killed_processes_leave_is_removed_and_nothing_of_those_that_live(tmp_path: Path) -> None:
+    """One process is killed while it writes; another goes on while a third removes what is left of the first."""
+    program = "import sys, time; from eqsat.files import replacing\n"
+    program += "with replacing(sys.argv[1]) as path: path.write_text('whole'); print(flush=True); sys.stdin.read()"
+
+    def writing(name: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", program, str(tmp_path / name)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process
+
+    with writing("killed") as killed, writing("living") as living:
+        assert len(os.listdir(tmp_path)) == 2
+        killed.kill()
+        killed.wait()
+        save(from_proto(weighty()), tmp_path / "model.onnx")
+        assert len(os.listdir(tmp_path)) == 2
+        living.communicate("")
+    assert living.returncode == 0
+    assert sorted(os.listdir(tmp_path)) == ["living", "model.onnx"]
 
 
 def test_a_link_keeps_pointing_to_what_is_written(tmp_path: Path) -> None:

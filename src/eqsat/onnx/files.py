@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
-from eqsat.files import replacing
+from eqsat.files import is_stream, replacing
 from eqsat.onnx.graphs import graphs_of
 from eqsat.onnx.sparse import without_sparse_tensors
 from eqsat.onnx.weights import check_external_files, has_external_tensors, take_in, taken_in, write
@@ -181,7 +181,7 @@ def save(model: Given, path: str | os.PathLike[str]) -> None:
     """Write a model: the file is there whole, or as it was before.
 
     Weights that are in external files, and those of a model too large for one file, go to ``path`` with
-    ``.data`` behind it.
+    ``.data`` behind it. To a pipe or a device such as ``/dev/null`` all is written at once.
 
     Args:
         model: A model in any form that :func:`load` takes.
@@ -192,6 +192,10 @@ def save(model: Given, path: str | os.PathLike[str]) -> None:
     """
     model = load(model)
     try:
+        if is_stream(path):
+            with open(path, "wb") as file:
+                file.write(to_bytes(model))
+            return
         with replacing(path) as written, taken_in(model, _SMALL):
             if has_external_tensors(model) or _size(model) > _LARGEST_PROTOBUF:
                 data = f"{written.name}.data"
