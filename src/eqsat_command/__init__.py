@@ -7,15 +7,23 @@ import signal
 import sys
 from typing import Any
 
+from eqsat_command.memory import end_out_of_memory, is_out_of_memory, watch
+
 
 def main() -> None:
     """Load the command line and run it."""
+    watch()
     before = signal.signal(signal.SIGINT, _end)
     _open_streams()
-    from eqsat.cli import main as run
+    try:
+        from eqsat.cli import main as run
 
-    signal.signal(signal.SIGINT, before)
-    run()
+        signal.signal(signal.SIGINT, before)
+        run()
+    except BaseException as error:
+        if is_out_of_memory(error):
+            end_out_of_memory()
+        raise
 
 
 def _end(*_: Any) -> None:

@@ -23,6 +23,7 @@ from eqsat.cli.variants import variants
 from eqsat.errors import EqsatError
 from eqsat.extraction.__main__ import main as extract
 from eqsat.relay.literal import visible
+from eqsat_command.memory import end_out_of_memory, is_out_of_memory
 
 _LONGEST = 1000
 """Characters of an error that are told: names in models may be of any length."""
@@ -43,15 +44,17 @@ def main() -> None:
     except (click.Abort, Interrupted, KeyboardInterrupt):
         _fail("eqsat: interrupted, nothing is written", 130)
     except EqsatError as error:
+        if is_out_of_memory(error):  # not the fault of what was read or loaded then
+            end_out_of_memory()
         _fail(f"eqsat: {' '.join(str(error).split())}", 2)
-    except MemoryError:
-        _fail("eqsat: out of memory: give lower limits, such as --nodes", 2)
     except RecursionError:
         _fail("eqsat: the model nests too deeply", 2)
     except BrokenPipeError:  # whoever read our output has seen enough
         write_no_more()
         sys.exit(1)
     except OSError as error:  # those of files are told by who opens them
+        if is_out_of_memory(error):
+            raise
         write_no_more()
         _fail(f"eqsat: cannot write to {error.filename or 'standard output'}: {error.strerror or error}", 2)
 
