@@ -278,7 +278,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 def _engine_errors(what: str) -> Iterator[None]:
     try:
         yield
-    except (KeyboardInterrupt, SystemExit, EngineError):
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, EngineError):  # an interrupt may come between two lines
         raise
     except BaseException as error:  # Rust panics are no Exceptions
         raise EngineError(f"the e-graph engine failed on {what[:200]}: {error}") from error
