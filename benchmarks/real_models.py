@@ -89,7 +89,7 @@ def magika_model() -> Path:
     """The path of the trained network in the installed magika package."""
     spec = find_spec("magika")
     if spec is None or spec.origin is None:
-        raise click.ClickException("magika is not installed: pip install 'eqsat[dev]'")
+        raise click.ClickException("magika is not installed: pip install magika==1.0.3")
     return sorted(Path(spec.origin).parent.glob("models/*/model.onnx"))[-1]
 
 

@@ -5,19 +5,24 @@ The programs of CONTRIBUTING.md run in ``test_contributing.py``, on trees to whi
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
+from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 from eqsat.cli import cli
+from eqsat.egraph.rule import PythonRule, Rewrite
+from eqsat.relay.dataflow_pattern import DFPatternCallback
 from eqsat.relay.expr import Op
+from eqsat.rules.verify import verify
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -37,15 +42,26 @@ def programs(document: Path) -> Iterator[tuple[str, str | None]]:
             yield text, output if following == "text" else None
 
 
+def rules_among(values: list[Any]) -> list[Any]:
+    """The rules among the values that a program gave names to, in lists of them, and of callbacks that it defines."""
+    parts = [part for value in values for part in (value if isinstance(value, list) else [value])]
+    classes = [part for part in parts if isinstance(part, type) and part.__module__ == "document"]
+    callbacks = [each() for each in classes if issubclass(each, DFPatternCallback)]
+    return [*callbacks, *(part for part in parts if isinstance(part, (Rewrite, PythonRule)))]
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the files that the documents name."""
     given, result = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
-    model = helper.make_model(helper.make_graph(nodes, "g", [given], [result]))
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [given], [result]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
     (tmp_path / "in.onnx").write_bytes(model.SerializeToString())
     (tmp_path / "models").mkdir()
-    (tmp_path / "graph.json").write_text("{}")
+    gym = {"nodes": {"0": {"op": "a", "children": [], "eclass": "0", "cost": 2.0}}, "root_eclasses": ["0"]}
+    (tmp_path / "graph.json").write_text(json.dumps(gym))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Op, "_registry", dict(Op._registry))  # programs add operators
     return tmp_path
@@ -56,24 +72,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_programs_run_and_print_what_is_shown(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": "document"}
     for program, output in programs(document):
+        before = dict(names)
         exec(compile(program, str(document), "exec"), names)
         printed = capsys.readouterr().out
         assert output is None or printed == output, program
+        new = [value for name, value in names.items() if before.get(name) is not value]
+        for verdict in verify(rules_among(new), instances=30):
+            assert verdict.ok, (verdict.rule, verdict.soundness, verdict.status, verdict.detail)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 @pytest.mark.usefixtures("folder")
-def test_the_commands_exist_with_their_options(document: Path) -> None:
+def test_the_commands_run(document: Path) -> None:
     lines = [line for language, text in blocks(document) if language == "sh" for line in text.splitlines()]
     for line in lines:
         name, *arguments = shlex.split(line, comments=True) or [""]
-        command: click.Command = cli
-        while name == "eqsat" and isinstance(command, click.Group):
-            _, found, arguments = command.resolve_command(click.Context(command), arguments)
-            assert found is not None, line
-            command = found
         if name == "eqsat":
-            command.make_context(command.name, arguments)
+            ran = CliRunner().invoke(cli, arguments)
+            assert ran.exit_code == 0, (line, ran.output, ran.exception)
+
+
+def test_extras_are_told_that_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    told = (ROOT / "README.md").read_text(encoding="utf-8").partition("Its extras are ")[2].partition(".")[0]
+    assert set(re.findall(r"`([\w-]+)`", told)) == set(extras)
+    assert {*re.findall(r"pip install '\.\[([\w-]+)\]'", (ROOT / "README.md").read_text(encoding="utf-8"))} <= {*extras}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import distributed
 import pytest
 
@@ -16,6 +22,8 @@ from eqsat.errors import ArgumentError, FileError
 
 WORK = '''
 import os
+import signal
+import time
 
 def shout(source, target, options):
     """Write the source in capitals; some words go wrong."""
@@ -24,17 +32,22 @@ def shout(source, target, options):
         os._exit(3)
     if text == "raise":
         raise ValueError("an odd word")
+    if text == "swell":
+        held = [bytes(10_000_000)]
+        while True:
+            held.append(held[0] + b".")
+            time.sleep(0.02)
+    if text in ("kill", "stop") and not target.with_suffix(".begun").exists():
+        target.with_suffix(".begun").touch()
+        os.kill(os.getpid(), signal.SIGKILL if text == "kill" else signal.SIGSTOP)
     target.write_text(text.upper() * options["times"])
     return {"letters": len(text)}
 '''
 
 
 @pytest.fixture
-def shout(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Any:
+def shout(module_folder: Path) -> Any:
     """Work in a module that other processes can import."""
-    folder = tmp_path_factory.mktemp("modules")
-    (folder / "shouting_work.py").write_text(WORK)
-    monkeypatch.syspath_prepend(folder)
     import shouting_work
 
     return shouting_work.shout
@@ -135,20 +148,116 @@ def test_less_than_one_process_is_an_error(shout: Any, folders: tuple[Path, Path
         list(run_jobs(find_jobs(*folders, ".txt"), shout, {}, workers=0))
 
 
+CLUSTER = {
+    "distributed.scheduler.worker-ttl": "3s",
+    "distributed.scheduler.allowed-failures": 1,
+    "distributed.worker.memory.terminate": 0.9,
+}
+
+
+@pytest.fixture(scope="module")
+def module_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the module of the work, which workers can import."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "shouting_work.py").write_text(WORK)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *sys.path]))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def scheduler(module_folder: Path) -> Iterator[str]:
+    """The address of a scheduler with a worker that may hold little."""
+    with (
+        dask.config.set(CLUSTER),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address=None,
+            memory_limit="600MB",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+    ):
+        yield cluster.scheduler_address
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_does_the_same(shout: Any, folders: tuple[Path, Path]) -> None:
+def test_a_cluster_does_the_same(shout: Any, folders: tuple[Path, Path], scheduler: str) -> None:
     (folders[0] / "raise.txt").write_text("raise")
     jobs = find_jobs(*folders, ".txt")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    ) as cluster:
-        first, again = (
-            {each.job.source.name: each.status for each in run_jobs(jobs, shout, {"times": 1}, 1, address)}
-            for address in [cluster.scheduler_address] * 2
-        )
+    first, again = (
+        {each.job.source.name: each.status for each in run_jobs(jobs, shout, {"times": 1}, 1, scheduler)}
+        for _ in range(2)
+    )
     assert first == {"a.txt": "done", "b.txt": "done", "raise.txt": "failed"}
     assert again == {"a.txt": "skipped", "b.txt": "skipped", "raise.txt": "failed"}
     assert (folders[1] / "a.txt").read_text() == "ONE"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("word", ["kill", pytest.param("stop", marks=pytest.mark.slow)])
+def test_what_a_worker_was_doing_when_it_ended_or_hung_is_done_again(
+    shout: Any, tmp_path: Path, scheduler: str, word: str
+) -> None:
+    (tmp_path / "a.txt").write_text(word)
+    (outcome,) = run_jobs(find_jobs(tmp_path, tmp_path / "out", ".txt"), shout, {"times": 1}, 1, scheduler)
+    assert outcome.status == "done", outcome.error
+    assert outcome.job.target.read_text() == word.upper()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_takes_more_memory_than_workers_have_fails_and_the_cluster_goes_on(
+    shout: Any, tmp_path: Path, scheduler: str
+) -> None:
+    for word in ("swell", "sound"):
+        (tmp_path / word).mkdir()
+        (tmp_path / word / "a.txt").write_text(word)
+    swollen, sound = (
+        next(run_jobs(find_jobs(tmp_path / word, tmp_path / "out", ".txt"), shout, {"times": 1}, 1, scheduler))
+        for word in ("swell", "sound")
+    )
+    assert "every worker that did it ended" in swollen.error
+    assert "out of memory" in swollen.error
+    assert (swollen.status, sound.status) == ("failed", "done")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_with_tls_admits_those_with_a_certificate(
+    shout: Any, folders: tuple[Path, Path], module_folder: Path
+) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate with")
+    key, certificate = (str(module_folder / name) for name in ("key.pem", "cert.pem"))
+    request = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2"]
+    subprocess.run([*request, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    pairs = {
+        f"tls_{who}_{what}": file
+        for who in ("scheduler", "worker", "client")
+        for what, file in (("cert", certificate), ("key", key))
+    }
+    security = distributed.Security(tls_ca_file=certificate, require_encryption=True, **pairs)
+    tls = {"ca-file": certificate, "client.cert": certificate, "client.key": key}
+    jobs = find_jobs(*folders, ".txt")
+    with distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        host="tls://127.0.0.1",
+        dashboard_address=None,
+        security=security,
+        silence_logs=logging.CRITICAL,
+    ) as cluster:
+        address = cluster.scheduler_address
+        assert address.startswith("tls://")
+        with pytest.raises(ArgumentError, match=r"asks for certificates: set distributed\.comm\.tls"):
+            list(run_jobs(jobs, shout, {"times": 1}, 1, address))
+        with pytest.raises(ArgumentError, match="no Dask scheduler answers"):
+            list(run_jobs(jobs, shout, {"times": 1}, 1, address.replace("tls", "tcp")))
+        with dask.config.set({f"distributed.comm.tls.{name}": file for name, file in tls.items()}):
+            assert {each.status for each in run_jobs(jobs, shout, {"times": 1}, 1, address)} == {"done"}
 
 
 @pytest.mark.filterwarnings("ignore")

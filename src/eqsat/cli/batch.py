@@ -161,8 +161,19 @@ def _outcome(future: Any, job: Job) -> Outcome:
     except BrokenExecutor:
         return Outcome(job, "failed", "its process ended: it crashed, or the system was out of memory")
     except BaseException as error:
+        if type(error).__name__ == "KilledWorker":  # a class of distributed, which need not be installed
+            return Outcome(
+                job,
+                "failed",
+                f"every worker that did it ended, the last was {_place(error)}: "
+                "they crashed, hung, or were out of memory",
+            )
         return Outcome(job, "failed", _told(error))
     return outcome
+
+
+def _place(error: Any) -> str:
+    return str(getattr(error.last_worker, "address", error.last_worker))
 
 
 Workers = tuple[Callable[..., Any], Callable[[list[Any]], Iterable[Any]]]
@@ -203,13 +214,18 @@ def _process() -> ProcessPoolExecutor:
 
 @contextmanager
 def _cluster(address: str) -> Iterator[Workers]:
-    """The workers of a Dask scheduler."""
+    """The workers of a Dask scheduler; certificates for TLS are those of Dask's configuration."""
     try:
         import distributed
     except ImportError:
-        raise ArgumentError("a scheduler needs the package distributed: pip install 'eqsat[dask]'") from None
+        raise ArgumentError("a scheduler needs the package distributed: pip install distributed") from None
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS)
+    except TypeError as error:
+        raise ArgumentError(
+            f"{address} asks for certificates: set distributed.comm.tls.ca-file, distributed.comm.tls.client.cert and "
+            f"distributed.comm.tls.client.key in Dask's configuration ({error})"
+        ) from None
     except (OSError, ValueError) as error:
         raise ArgumentError(f"no Dask scheduler answers at {address}: {error}") from None
     with closing(client):

@@ -152,7 +152,7 @@ def rewrite(
     examples: Examples | None = None,
     contracts: bool = False,
 ) -> Rewrite:
-    """A rule that reads as an equation: ``rewrite("add-zero", x + zero, x)``.
+    """A rule that reads as an equation: ``rewrite("multiply-one", x * one, x)``.
 
     Args:
         name: unique name.

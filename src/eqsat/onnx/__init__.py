@@ -1,6 +1,6 @@
 """ONNX models: read, write, optimize, verify.
 
-Needs the packages of the extra: ``pip install 'eqsat[onnx]'``.
+Needs the packages of the extra ``onnx``: ``pip install '.[onnx]'`` in a copy of the repository.
 """
 
 from eqsat.errors import ModelError
@@ -9,7 +9,7 @@ try:
     import onnx as _onnx  # noqa: F401 - for the error when it is missing
     import onnx_ir as _onnx_ir  # noqa: F401
 except ImportError as error:
-    raise ModelError(f"{error.name} is not installed: pip install 'eqsat[onnx]'") from None
+    raise ModelError(f"{error.name} is not installed: pip install onnx onnx-ir onnxruntime") from None
 
 from eqsat.onnx.blame import blame
 from eqsat.onnx.exporter import export_model

@@ -87,7 +87,7 @@ def _session(model: Given, path: Path, what: str) -> Any:
     try:
         import onnxruntime
     except ImportError:
-        raise ModelError("verification needs onnxruntime: pip install 'eqsat[onnx]'") from None
+        raise ModelError("verification needs onnxruntime: pip install onnxruntime") from None
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
     else:
