@@ -35,7 +35,7 @@ from public_models import installed_models, wheel_models
 
 from eqsat.errors import EqsatError
 from eqsat.onnx import load, verify
-from eqsat.onnx.verify import runnable_inputs
+from eqsat.onnx.feeds import runnable_inputs
 
 _PEAK = "next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))"
 """The process's own peak; what the system tells of a child begins with the memory of its parent."""
@@ -183,7 +183,7 @@ def _measure(source: Path, targets: dict[str, Path], outcomes: dict[str, Outcome
                 sessions[name] = _session(right[name], level)
             except Exception as error:  # the optimizer of onnxruntime fails on what another one wrote
                 outcomes[name].problem = str(error).splitlines()[0][:100]
-        feed, _ = next(runnable_inputs(load(source), sessions[""], np.random.default_rng(0)))
+        feed = next(runnable_inputs(load(source), sessions[""], np.random.default_rng(0)))
         seconds: dict[str, list[float]] = {name: [] for name in sessions}
         for _ in range(rounds):
             for name in random.sample([*sessions], len(sessions)):

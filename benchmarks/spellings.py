@@ -26,9 +26,10 @@ import onnxruntime
 import eqsat.onnx
 from eqsat.errors import EqsatError
 from eqsat.extraction.costs import as_tuple
+from eqsat.onnx.feeds import runnable_inputs
 from eqsat.onnx.files import to_proto
 from eqsat.onnx.imported import constant_initializers
-from eqsat.onnx.verify import compare, runnable_inputs
+from eqsat.onnx.verify import compare
 
 MODELS = sorted((Path(__file__).parents[1] / "tests" / "data" / "exports").glob("*.onnx"))
 TOLERANCE = 1e-3
@@ -145,7 +146,7 @@ class Computed:
 def difference(one: ir.Model, other: ir.Model) -> str:
     """Where two models compute something else, the first tensor of the first model after which they do."""
     session = session_of(to_proto(one))
-    feed, _ = next(runnable_inputs(one, session, np.random.default_rng(0)))
+    feed = next(runnable_inputs(one, session, np.random.default_rng(0)))
     names = [value.name for value in other.graph.inputs if value.name not in constants_of(other)]
     if len(names) != len(feed):
         return f"it takes {len(names)} inputs, not {len(feed)}"

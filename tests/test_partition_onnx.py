@@ -270,7 +270,10 @@ def test_the_command_writes_a_verified_model_and_tells_what_it_found(tmp_path: P
     arguments = ["partition", tmp_path / "in.onnx", "--target", "dnnl", tmp_path / "out.onnx", "--verify", 1, "--json"]
     result = CliRunner().invoke(cli, list(map(str, arguments)))
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout) == {
+    facts = json.loads(result.stdout)
+    assert [each["output"] for each in facts.pop("differences")] == ["y"]
+    assert facts.pop("verified")["proves_nothing"] == {}
+    assert facts == {
         "nodes": {"before": 6, "after": 3},
         "composites": {"conv2d_bias_relu": 2, "conv2d_bias_relu_2": 1},
         "runtime": "none",

@@ -49,6 +49,7 @@ def offered(model: Any) -> bool:
 
 USES: dict[str, tuple[Callable[[Any], object], object]] = {
     "at_opset": (lambda model: eqsat.onnx.at_opset(model, 18).opset_imports[""], 18),
+    "bench": (lambda model: len(eqsat.onnx.bench(model, model, seconds=0)), 2),
     "blame": (lambda model: eqsat.onnx.blame(model, activations), None),
     "finite_offer": (offered, False),
     "import_model": (lambda model: eqsat.onnx.import_model(model).opaque, {}),
@@ -72,7 +73,8 @@ def test_every_form_gives_the_same(name: str, tmp_path: Path) -> None:
 
 
 def test_no_function_that_takes_a_model_is_left_out() -> None:
-    given = {"Difference", "Imported", "Offer", "Optimization", "Partitioning"}  # what comes back
+    given = {"Difference", "Imported", "Latency", "Offer", "Optimization", "Partitioning"}  # what comes back
+    given |= {"Sensitivity", "Verified"}
     others = {"differing", "export_model", "from_bytes", "save"}
     assert set(eqsat.onnx.__all__) == (set(USES) - {"from_onnx"}) | given | others
 

@@ -1,7 +1,7 @@
 """The command line: parse, call, show. One module a command.
 
-Exit codes: 0 done; 1 some of many inputs failed, or the reader of a pipe went away; 2 bad input, told in one line; 130
-interrupted.
+Exit codes: 0 done; 1 some of many inputs failed, or the reader of a pipe went away; 2 bad input, told in one line; 3 a
+comparison that was asked for proves nothing; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from collections import Counter
@@ -20,6 +19,7 @@ from eqsat.cli.options import (
     STREAM,
     Settings,
     Verification,
+    bench_option,
     json_option,
     keep_apart,
     page_option,
@@ -30,12 +30,11 @@ from eqsat.cli.options import (
 )
 from eqsat.cli.progress import saturation_progress
 from eqsat.cli.terminal import Console, escape
+from eqsat.cli.verified import exit_code, finite, measured, show_verified, to_blame, told_number, verified
 from eqsat.cost.models import unit_of
 from eqsat.egraph.report import Report
-from eqsat.errors import ModelError
 from eqsat.extraction.costs import figure
 from eqsat.pipeline.explain import Change, Explanation
-from eqsat.pipeline.options import Options
 from eqsat.relay.expr import Call, Expr
 
 
@@ -44,23 +43,29 @@ from eqsat.relay.expr import Call, Expr
 @click.argument("target", metavar="OUT", type=PATH)
 @shared_options
 @verify_options
+@bench_option
 @page_option
 @progress_option
 @json_option
+@click.pass_context
 def optimize(
+    context: click.Context,
+    /,
     source: Path,
     target: Path,
     settings: Settings,
     verification: Verification,
+    bench: bool,
     page: Path | None,
     progress: bool | None,
     as_json: bool,
 ) -> None:
     """Write to OUT a cheaper ONNX model that computes the same as IN; - stands for standard input or output."""
     with saturation_progress(progress) as tick:
-        facts = optimize_file(source, target, settings, verification, page, tick)
+        facts = optimize_file(source, target, settings, verification, page, bench, tick)
     to_stderr = target == STREAM
     click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
+    context.exit(exit_code(facts))
 
 
 def optimize_file(
@@ -69,6 +74,7 @@ def optimize_file(
     settings: Settings,
     verification: Verification,
     page: Path | None = None,
+    bench: bool = False,
     on_iteration: Callable[[Report], None] | None = None,
 ) -> dict[str, Any]:
     """Read a model, optimize it, verify it if asked to, and write it; what was found, as plain data.
@@ -77,6 +83,7 @@ def optimize_file(
         source, target: Files, or ``-``.
         settings, verification: How to optimize, and how to compare the result with the model.
         page: Where to write the report page, None for nowhere.
+        bench: Whether to measure the latency of both models.
         on_iteration: Called with the report after every iteration of a saturation.
     """
     from eqsat import onnx
@@ -93,9 +100,13 @@ def optimize_file(
     phases |= done.seconds
     start = clock()
     reference = model if source == STREAM else source
-    differences = verified(reference, done.after, verification, lambda: to_blame(model, options, verification))
-    if verification.runs:
+    compared = verified(reference, done.after, verification, lambda: to_blame(model, options, verification))
+    if verification.wanted:
         phases["verify"] = clock() - start
+    if bench:
+        start = clock()
+        compared |= measured(reference, done.after, verification)
+        phases["bench"] = clock() - start
     if not settings.rules and settings.cost == "opcount":
         start = clock()
         offer = onnx.finite_offer(done)
@@ -104,7 +115,7 @@ def optimize_file(
         offer = None
     explained = Explained.of(done.explanations) if settings.explain else None
     offered = {} if offer is None else {"offer": {"nodes": offer.nodes, "rules": offer.rules, "told": str(offer)}}
-    facts = _facts(done, settings, phases, differences) | offered | ({} if explained is None else explained.facts)
+    facts = _facts(done, settings, phases) | compared | offered | ({} if explained is None else explained.facts)
     if page is not None:
         _write_page(page, source.name, done, facts, explained)
     start = clock()
@@ -145,7 +156,7 @@ def _write_page(page: Path, title: str, done: Any, facts: dict[str, Any], explai
     told = {"ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}", "Runtime": facts["runtime"]}
     told |= {"Offer": facts["offer"]["told"]} if "offer" in facts else {}
     told |= {
-        f"Output {each['output']}": f"differs by {_figure(each['relative'])} of its largest value"
+        f"Output {each['output']}": f"differs by {told_number(each['relative'])} of its largest value"
         for each in facts["differences"]
     }
     for op_type, count in facts["folded"]["computed"].items():
@@ -175,51 +186,7 @@ def write_model(model: Any, target: Path) -> None:
         onnx.save(model, target)
 
 
-def verified(reference: Any, made: Any, verification: Verification, why: Callable[[], str]) -> list[Any]:
-    """The differences of outputs between a model, or its file, and one made from it, if that is asked for.
-
-    Args:
-        reference: The given model, or its file.
-        made: The model that was made.
-        verification: How to compare.
-        why: Gives the end of the error message: what made the difference.
-
-    Raises:
-        ModelError: An output differs by more than the tolerance.
-    """
-    from eqsat import onnx
-
-    differences = onnx.verify(reference, made, verification.runs) if verification.runs else []
-    if not verification.keep_differing:
-        for difference in onnx.differing(differences, verification.tolerance):
-            raise ModelError(
-                f"output {difference.output!r} differs by {figure(difference.relative, 3)} of its largest value, "
-                f"more than {verification.tolerance:g}: nothing is written{why()}"
-            )
-    return differences
-
-
-def to_blame(model: Any, options: Options, verification: Verification, target: str | None = None) -> str:
-    """The end of an error message: which rules made the difference.
-
-    Args:
-        model, options: The given model, and how the other one was made.
-        verification: How they were compared.
-        target: What it was cut for, None if it was optimized.
-    """
-    from eqsat import onnx
-
-    runs, tolerance = verification.runs, verification.tolerance
-    names = onnx.blame(model, runs=runs, tolerance=tolerance, target=target, options=options)
-    if names is None:
-        return ""
-    if not names:
-        return "; no rule is to blame, it differs without any"
-    told = ", ".join(map(repr, names))
-    return f"; rule {told} is to blame" if len(names) == 1 else f"; rules {told} together are to blame"
-
-
-def _facts(done: Any, settings: Settings, phases: dict[str, float], differences: list[Any]) -> dict[str, Any]:
+def _facts(done: Any, settings: Settings, phases: dict[str, float]) -> dict[str, Any]:
     """All that a run found, as plain data."""
     report = done.extraction.report
     return {
@@ -229,7 +196,7 @@ def _facts(done: Any, settings: Settings, phases: dict[str, float], differences:
             "unit": unit_of(settings.options.cost_model),
             "before": done.input_cost,
             "after": done.cost,
-            "lower_bound": _finite(done.lower_bound),
+            "lower_bound": finite(done.lower_bound),
             "optimal": done.optimal,
         },
         "runtime": settings.runtime,
@@ -244,20 +211,7 @@ def _facts(done: Any, settings: Settings, phases: dict[str, float], differences:
         "opaque": done.imported.opaque,
         "folded": asdict(done.folded),
         "seconds": phases,
-        "differences": [
-            {"output": each.output, "absolute": _finite(each.absolute), "relative": _finite(each.relative)}
-            for each in differences
-        ],
     }
-
-
-def _finite(number: float) -> float | None:
-    """A number as JSON can hold it."""
-    return number if math.isfinite(number) else None
-
-
-def _figure(number: float | None) -> str:
-    return "unbounded" if number is None else figure(number, 3)
 
 
 NODES = "of the ONNX model, Constants left out"
@@ -295,11 +249,7 @@ def _show(facts: dict[str, Any], console: Console) -> None:
             line(f"passed through {count} {escape(op_type)}: {escape(reason)}")
     show_folded(facts, console)
     line("seconds  " + "  ".join(f"{phase} {seconds:.3f}" for phase, seconds in facts["seconds"].items()))
-    for difference in facts["differences"]:
-        line(
-            f"output {escape(difference['output'])}: largest difference {_figure(difference['absolute'])}, "
-            f"relative {_figure(difference['relative'])}"
-        )
+    show_verified(facts, console)
 
 
 def show_explained(facts: dict[str, Any], console: Console) -> None:

@@ -20,6 +20,7 @@ from eqsat.cli.optimize import NODES, optimize_file, told_cost
 from eqsat.cli.options import PATH, Settings, Verification, json_option, shared_options, verify_options
 from eqsat.cli.progress import counted_progress
 from eqsat.cli.terminal import Console, escape
+from eqsat.cli.verified import exit_code
 from eqsat.extraction.costs import figure
 
 
@@ -48,7 +49,8 @@ def optimize_all(
     """Optimize every .onnx file in DIR and below into OUT_DIR.
 
     A model whose result is newer and was made with the same options is skipped, so that a run that was cut
-    short is taken up by the same command. The exit code is 1 when some models failed.
+    short is taken up by the same command. The exit code is 1 when some models failed, and 3 when a
+    comparison that was asked for proves nothing of some.
     """
     jobs = find_jobs(folder, out, ".onnx")
     options: dict[str, Any] = {"settings": asdict(settings), "verification": asdict(verification)}
@@ -66,6 +68,7 @@ def optimize_all(
     click.echo(json.dumps([_row(each) for each in outcomes], indent=1)) if as_json else _show(outcomes, folder)
     if any(outcome.status == "failed" for outcome in outcomes):
         context.exit(1)
+    context.exit(max((exit_code(outcome.facts) for outcome in outcomes), default=0))
 
 
 def optimize_one(source: Path, target: Path, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +107,7 @@ def _show(outcomes: list[Outcome], folder: Path) -> None:
         nodes, cost = outcome.facts.get("nodes"), outcome.facts.get("cost")
         table.add_row(
             name,
-            outcome.status,
+            outcome.status if not exit_code(outcome.facts) else f"{outcome.status}, nothing proved",
             f"{nodes['before']} -> {nodes['after']}" if nodes else "",
             f"{figure(cost['before'])} -> {figure(cost['after'])}" if cost else "",
             f"{outcome.seconds:.2f}" if outcome.seconds else "",

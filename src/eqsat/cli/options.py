@@ -62,10 +62,23 @@ def _limits(context: click.Context, parameter: click.Parameter, value: float) ->
     return value
 
 
-def _tolerance(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    if not value >= 0:
+def _tolerance(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not value >= 0:
         raise click.BadParameter(f"{value} is not 0 or above", context, parameter)
     return value
+
+
+def _dims(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for told in values:
+        name, _, size = told.rpartition("=")
+        if not name or not size.isdecimal():
+            raise click.BadParameter(f"{told!r} is not NAME=SIZE, as in height=320", context, parameter)
+    return values
+
+
+def _absolute(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Paths that processes in other folders find too."""
+    return tuple(str(Path(path).absolute()) for path in values)
 
 
 def _set_names() -> list[str]:
@@ -183,11 +196,23 @@ shared_options = _gathered(
 
 @dataclass(frozen=True)
 class Verification:
-    """How a model that was made is compared with the one that was given: see the options below."""
+    """How a model that was made is compared with the one that was given: see the options below; plain data."""
 
     runs: int
-    tolerance: float
+    tolerance: float | None
     keep_differing: bool
+    dims: Sequence[str]
+    inputs: Sequence[str]
+
+    @property
+    def wanted(self) -> bool:
+        """Whether they are compared."""
+        return bool(self.runs or self.inputs)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of open dimensions."""
+        return {name: int(size) for name, _, size in (told.rpartition("=") for told in self.dims)}
 
 
 verify_options = _gathered(
@@ -199,12 +224,36 @@ verify_options = _gathered(
         type=click.IntRange(min=0),
         default=0,
         metavar="N",
-        help="Compare outputs on N random inputs.",
+        help="Compare outputs on N random inputs of each kind. The exit code is 3 when that proves nothing.",
     ),
-    _option(
-        "--tolerance", callback=_tolerance, default=1e-3, help="Relative difference beyond which nothing is written."
+    click.option(
+        "--dim",
+        "dims",
+        multiple=True,
+        metavar="NAME=SIZE",
+        callback=_dims,
+        help="The size of an open dimension in comparisons and measurements; x.1 is axis 1 of input x.",
+    ),
+    click.option(
+        "--inputs",
+        multiple=True,
+        metavar="FILE.npz",
+        callback=_absolute,
+        help="Compare, or measure, on these arrays, one for each input, in the place of random ones; repeat for more.",
+    ),
+    click.option(
+        "--tolerance",
+        type=float,
+        callback=_tolerance,
+        show_default="what rounding was seen to explain",
+        help="Relative difference beyond which nothing is written.",
     ),
     click.option("--keep-differing", is_flag=True, help="Write a model that differs by more all the same."),
+)
+bench_option = click.option(
+    "--bench",
+    is_flag=True,
+    help="Measure the latency before and after, in turn, with onnxruntime's optimizer off and on.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 page_option = click.option(

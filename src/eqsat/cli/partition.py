@@ -18,8 +18,6 @@ from eqsat.cli.optimize import (
     node_count,
     show_explained,
     show_folded,
-    to_blame,
-    verified,
     write_model,
 )
 from eqsat.cli.options import (
@@ -35,6 +33,7 @@ from eqsat.cli.options import (
 )
 from eqsat.cli.progress import saturation_progress
 from eqsat.cli.terminal import Console, escape
+from eqsat.cli.verified import exit_code, show_verified, to_blame, verified
 from eqsat.errors import ArgumentError
 from eqsat.relay.op.contrib.register import register_pattern_table
 from eqsat.relay.transform.merge_composite import PatternTable, checked_table
@@ -81,7 +80,10 @@ def _registered(target: str) -> str:
 @verify_options
 @progress_option
 @json_option
+@click.pass_context
 def partition(
+    context: click.Context,
+    /,
     source: Path,
     target_file: Path,
     target: str,
@@ -107,7 +109,7 @@ def partition(
             done = onnx.partition(model, target, on_iteration=tick, options=options)
     reference = model if source == STREAM else source
     blame = (lambda: "") if as_is else (lambda: to_blame(model, options, verification, target))
-    verified(reference, done.after, verification, blame)
+    compared = verified(reference, done.after, verification, blame)
     write_model(done.after, target_file)
     facts = {
         "nodes": {"before": node_count(model), "after": node_count(done.after)},
@@ -115,11 +117,13 @@ def partition(
         "runtime": options.runtime,
         "opaque": done.opaque,
         "folded": asdict(done.folded),
+        **compared,
     }
     if done.extraction is not None and options.explain:
         facts |= Explained.of(done.extraction.explanations).facts
     to_stderr = target_file == STREAM
     click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
+    context.exit(exit_code(facts))
 
 
 def _show(facts: dict[str, Any], console: Console) -> None:
@@ -134,3 +138,4 @@ def _show(facts: dict[str, Any], console: Console) -> None:
         console.print(table)
     show_explained(facts, console)
     show_folded(facts, console)
+    show_verified(facts, console)

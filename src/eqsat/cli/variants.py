@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from eqsat.cli.optimize import node_count, verified
+from eqsat.cli.optimize import node_count
 from eqsat.cli.options import (
     PATH,
     STREAM,
@@ -21,6 +21,7 @@ from eqsat.cli.options import (
     verify_options,
 )
 from eqsat.cli.terminal import Console, escape
+from eqsat.cli.verified import exit_code, show_verified, verified
 from eqsat.errors import ModelError
 from eqsat.spellings.walk import COUNT, STEPS, Variant
 
@@ -42,7 +43,10 @@ from eqsat.spellings.walk import COUNT, STEPS, Variant
 @rules_option
 @verify_options
 @json_option
+@click.pass_context
 def variants(
+    context: click.Context,
+    /,
     source: Path,
     count: int,
     seed: int,
@@ -71,10 +75,11 @@ def variants(
         raise ModelError(f"cannot write to {out}: {error.strerror or error}") from None
     facts: dict[str, Any] = {"asked": count, "variants": []}
     for path, variant in zip(paths, found, strict=True):
-        verified(model, variant.graph, verification, lambda: f"; made by {', '.join(variant.rules)}")  # noqa: B023
+        compared = verified(model, variant.graph, verification, lambda: f"; made by {', '.join(variant.rules)}")  # noqa: B023
         onnx.save(variant.graph, path)
-        facts["variants"].append(_fact(path, variant))
+        facts["variants"].append(_fact(path, variant) | compared)
     click.echo(json.dumps(facts, indent=1)) if as_json else _show(facts, Console())
+    context.exit(max(map(exit_code, facts["variants"]), default=0))
 
 
 def _fact(path: Path, variant: Variant[Any]) -> dict[str, Any]:
@@ -88,6 +93,8 @@ def _show(facts: dict[str, Any], console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
+        if exit_code(each):
+            show_verified(each, console)
     made, asked = len(facts["variants"]), facts["asked"]
     if made < asked:
         console.print(f"{made} of {asked}: no more were found with these rules and steps", highlight=False)

@@ -16,20 +16,25 @@ from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
 from eqsat.onnx.imported import Imported
 from eqsat.onnx.importer import import_model
+from eqsat.onnx.latency import Latency, bench
 from eqsat.onnx.offer import Offer, finite_offer
 from eqsat.onnx.optimize import Optimization, optimize, run
 from eqsat.onnx.partition import Partitioning, merge, partition
 from eqsat.onnx.upgrade import at_opset
 from eqsat.onnx.variants import variants
-from eqsat.onnx.verify import Difference, differing, verify
+from eqsat.onnx.verify import Difference, Sensitivity, Verified, differing, verify
 
 __all__ = [
     "Difference",
     "Imported",
+    "Latency",
     "Offer",
     "Optimization",
     "Partitioning",
+    "Sensitivity",
+    "Verified",
     "at_opset",
+    "bench",
     "blame",
     "differing",
     "export_model",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import onnx_ir as ir
 
@@ -29,8 +29,10 @@ def blame(
     rules: Rules | None = None,
     *,
     runs: int = 3,
-    tolerance: float = 1e-3,
+    tolerance: float | None = None,
     target: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    inputs: Sequence[Mapping[str, Any]] = (),
     **keywords: Unpack[ModelKeywords],
 ) -> list[str] | None:
     """Names of the rules without any one of which the optimized, or partitioned, model would not differ.
@@ -38,8 +40,8 @@ def blame(
     Args:
         model: The model as it was, in any form that :func:`eqsat.onnx.load` takes.
         rules: What acted, as for :func:`eqsat.onnx.run`.
-        runs: On how many random inputs models are compared.
-        tolerance: The relative difference beyond which they differ.
+        runs, dims, inputs: On what models are compared, as for :func:`eqsat.onnx.verify`.
+        tolerance: The relative difference beyond which they differ, by default what rounding explains.
         target: What it was partitioned for, None if it was optimized.
         keywords: How it was optimized, as for :func:`eqsat.onnx.run`.
 
@@ -62,7 +64,7 @@ def blame(
 
     def differs(names: Sequence[str]) -> bool:
         try:
-            return bool(differing(verify(given, made(names)[0], runs), tolerance))
+            return bool(differing(verify(given, made(names)[0], runs, dims=dims, inputs=inputs, mistakes=0), tolerance))
         except EqsatError:  # another way to go wrong than the one looked for
             return False
 

@@ -95,3 +95,92 @@ def _solved(left: Dim, right: Dim) -> tuple[str, int] | None:
         return None
     ((names, count),) = terms.items()
     return (names[0], rest // count) if len(names) == 1 and rest % count == 0 and rest // count > 0 else None
+
+
+# ---- sizes that it is meant for
+
+_WINDOWS = frozenset(("Conv", "MaxPool", "AveragePool", "LpPool", "ConvInteger", "QLinearConv"))
+_LEAST, _MOST = 32, {True: 1 << 16, False: 1 << 10}
+"""Fewest elements along an axis, and most: of signals, and of what has more axes."""
+_SOUNDS = ("sample", "audio", "wave", "pcm", "signal")
+_SOUND = 4096
+"""How long sounds are at least: some models have matrices in the place of convolutions."""
+_STRIDES = 4
+"""How many steps of the coarsest layer an input has along each axis."""
+
+
+def dim_name(value: ir.Value, axis: int) -> str:
+    """What an open dimension is called: its own name, or those of input and axis, as in ``x.1``."""
+    dim = None if value.shape is None else value.shape[axis]
+    return (dim.value if isinstance(dim, ir.SymbolicDim) else None) or f"{value.name}.{axis}"
+
+
+def meant_sizes(model: ir.Model) -> dict[str, int]:
+    """Sizes that the model seems to be meant for, of the open dimensions of what convolutions and pools see.
+
+    Axes but the first have a few strides of the coarsest layer, and no less than the widest window: of smaller ones
+    nothing, or one element, is left whatever the weights are. Metadata under the name of a dimension goes first.
+    """
+    shaped = [value for value in model.graph.inputs if value.shape is not None]
+    batches = {dim_name(value, 0) for value in shaped if len(value.shape)}
+    found: dict[str, int] = {}
+    for value in shaped:
+        unknown = [axis for axis, dim in enumerate(value.shape) if not isinstance(dim, int) or dim < 0]
+        least = _least_size(model.graph, value) if unknown else None
+        for axis in unknown:
+            name = dim_name(value, axis)
+            said = model.metadata_props.get(name, "")
+            if said.isdecimal() and 0 < int(said) <= _MOST[True]:
+                found[name] = int(said)
+            elif axis == len(value.shape) - 1 < 2 and _is_sound(model, value, name):
+                found[name] = max(_SOUND, min(least or 0, _MOST[True]))
+            elif least is not None and axis and name not in batches:
+                found[name] = min(max(found.get(name, 0), least), _MOST[len(value.shape) < 4])
+    return found
+
+
+def _is_sound(model: ir.Model, value: ir.Value, name: str) -> bool:
+    told = [*model.metadata_props, value.name, name]
+    floating = value.dtype is not None and value.dtype.is_floating_point()
+    return floating and any(sound in each.lower() for each in told for sound in _SOUNDS)
+
+
+def _least_size(graph: ir.Graph, start: ir.Value) -> int | None:
+    """How long the axes of an input are at least, None if no window moves over what is made from it."""
+    strides = {start: 1.0}
+    least, coarsest = 0.0, 1.0
+    for node in graph:
+        behind = max((strides[value] for value in node.inputs if value in strides), default=None)
+        if behind is None:
+            continue
+        if node.op_type in _WINDOWS:
+            window, stride = _window(node)
+            least, behind = max(least, behind * window), behind * stride
+            coarsest = max(coarsest, behind)
+        elif node.op_type == "ConvTranspose":
+            behind /= _window(node)[1]
+        elif node.op_type in ("Resize", "Upsample", "DepthToSpace"):
+            behind /= 2
+        strides |= dict.fromkeys(node.outputs, max(behind, 1.0))
+    if not least:
+        return None
+    whole = max(_STRIDES * coarsest, least, _LEAST)
+    return int(-(-whole // coarsest) * coarsest)
+
+
+def _window(node: ir.Node) -> tuple[int, int]:
+    """The longest side of a window without what is padded, and the longest stride."""
+    attrs = node.attributes
+
+    def said(name: str) -> list[int]:
+        return list(attrs[name].as_ints()) if name in attrs else []
+
+    weight = node.inputs[1] if len(node.inputs) > 1 else None
+    shape = weight.shape if weight is not None and node.op_type.startswith("Conv") else None
+    sides = said("kernel_shape") or [dim for dim in (shape or ())[2:] if isinstance(dim, int)]
+    dilations, pads = said("dilations") or [1] * len(sides), said("pads") or [0] * 2 * len(sides)
+    spans = [
+        (side - 1) * dilation + 1 - before - after
+        for side, dilation, before, after in zip(sides, dilations, pads, pads[len(sides) :], strict=False)
+    ]
+    return max(spans, default=1), max(said("strides"), default=1)

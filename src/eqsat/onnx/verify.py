@@ -1,31 +1,43 @@
-"""Do two models compute the same? Both run in onnxruntime on random inputs."""
+"""Do two models compute the same? Both run in onnxruntime on inputs of several kinds, and so does one with mistakes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from eqsat.errors import ModelError
-from eqsat.onnx.files import Given, load, save
-from eqsat.onnx.imported import constant_initializers
-from eqsat.onnx.sizes import demanded_sizes
-from eqsat.onnx.types import DTYPES
+from eqsat.errors import ArgumentError, ModelError
+from eqsat.onnx.feeds import KINDS, fed_inputs, runnable_setting
+from eqsat.onnx.files import Given, load
+from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of
+from eqsat.onnx.ranges import MOVES
+from eqsat.onnx.sensitivity import Probe, rounded, types_of
+from eqsat.onnx.sessions import run_session, session
 
-_SIZES = (2, 16, 64, 224, 576)
-"""What unknown dimensions are tried as, smallest first: a network may not fit small inputs."""
-_BATCHES = (2, 1)
-"""What an unknown dimension of the batch is tried as: states that go in beside the data may be of one batch only."""
-_BATCH_AXES = (1, 2)
-"""Before which axis unknown dimensions are tried as the batch's: states may have that of layers first."""
-_INTEGERS = (257, 2)
-"""Bounds below which random integers are tried: they may be bytes, or indices into something small."""
+Array = np.ndarray[Any, Any]
+
+LARGEST_TOLERANCE = 1e-3
+"""The relative difference that is never explained by rounding unless it was seen to be."""
+_ROUNDINGS = 8
+"""How many times what rounding of weights and inputs makes of an output is allowed: other nodes round too."""
+_LEAST_ROUNDINGS = 16
+"""The same, in roundings of the output's largest value, where less was seen."""
+_SPEECHLESS = 0.1
+"""The relative difference beyond which an output says nothing, if rounding may make it."""
+_JITTERS = 2
+_FLOATS = {ir.DataType.FLOAT: "f4", ir.DataType.DOUBLE: "f8", ir.DataType.FLOAT16: "f2", ir.DataType.BFLOAT16: "f2"}
+_STEPS = frozenset(("QuantizeLinear", "DynamicQuantizeLinear", "Round", "Ceil", "Floor", "ArgMax", "ArgMin", "TopK"))
+"""Operators whose results jump: rounding may show only for some inputs."""
+_CURVES = frozenset(("Sigmoid", "Tanh", "Erf"))
+"""Operators that kernels compute by polynomials of one error everywhere, however small the result is."""
+_OF_SHAPE = frozenset(("Shape", "Size"))
 
 
 @dataclass
@@ -35,162 +47,389 @@ class Difference:
     Args:
         output: its name.
         absolute: largest absolute difference; infinite where shape, dtype or NaNs differ.
-        relative: largest absolute difference over the largest magnitude in the same output of the same run.
+        relative: largest absolute difference over the largest magnitude in the same output of the same run, or of the
+            first if that is larger: small inputs do not make what is rounded on the way smaller.
+        excess: largest relative difference as a multiple of what rounding explains in the same run.
+        silent: why the output proves nothing, empty if it does.
     """
 
     output: str
     absolute: float = 0.0
     relative: float = 0.0
+    excess: float = field(default=0.0, compare=False)
+    silent: str = field(default="", compare=False)
 
 
-def verify(before: Given, after: Given, runs: int = 3, seed: int = 0) -> list[Difference]:
-    """The differences of two models' outputs, one for each output, on random inputs.
+@dataclass
+class Sensitivity:
+    """How many mistakes a comparison notices.
+
+    Args:
+        tried: how many weights were made wrong, each by itself, in a region of its own of the model.
+        unnoticed: names of those that no output told of.
+        problem: why none was tried, or not all; empty if all were.
+    """
+
+    tried: int = 0
+    unnoticed: list[str] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def noticed(self) -> int:
+        """How many mistakes an output told of."""
+        return self.tried - len(self.unnoticed)
+
+
+class Verified(list[Difference]):
+    """The differences of two models' outputs, one for each output, and on what they were found.
+
+    Attributes:
+        inputs: type and shape of each input, as text.
+        kinds: how floats were drawn, and on how many inputs each.
+        seed: of the random numbers.
+        sensitivity: how many mistakes the comparison notices.
+        seconds, most_seconds: it took, and might have taken beside the least that it does.
+    """
+
+    def __init__(self, differences: Iterable[Difference] = ()):
+        super().__init__(differences)
+        self.inputs: dict[str, str] = {}
+        self.kinds: dict[str, int] = {}
+        self.seed = 0
+        self.most_seconds = 0.0
+        self.sensitivity = Sensitivity()
+        self.seconds = 0.0
+
+    @property
+    def silent(self) -> dict[str, str]:
+        """Why there is no proof, by output; under the empty name, of all of them together."""
+        found = {each.output: each.silent for each in self if each.silent}
+        mistakes = self.sensitivity
+        if mistakes.tried and not mistakes.noticed and len(found) < len(self):
+            found[""] = f"none of {mistakes.tried} wrong weights was noticed"
+        return found
+
+    def __repr__(self) -> str:
+        worst = max((each.relative for each in self), default=0.0)
+        told = f"{len(self)} outputs, largest relative difference {worst:.3g}"
+        return f"<Verified {told}, {self.sensitivity.noticed} of {self.sensitivity.tried} mistakes noticed>"
+
+
+def verify(
+    before: Given,
+    after: Given,
+    runs: int = 3,
+    seed: int = 0,
+    *,
+    dims: Mapping[str, int] | None = None,
+    inputs: Sequence[Mapping[str, Array]] = (),
+    mistakes: int = 24,
+    seconds: float = 30.0,
+) -> Verified:
+    """The differences of two models' outputs, one for each output.
 
     Args:
         before: a model in any form that :func:`eqsat.onnx.load` takes; it says what inputs look like.
         after: a model of the same inputs and outputs.
-        runs: how many random inputs.
+        runs: how many random inputs of each kind.
         seed: of the random numbers.
+        dims: sizes of open dimensions, by name, or by input and axis as in ``x.1``; others are made up.
+        inputs: arrays by name of input, for each run: they are taken in the place of random ones.
+        mistakes: in how many regions of ``after`` one weight is made wrong, to see that the comparison notices it.
+        seconds: beyond which no more random inputs of other kinds than the first are made, and no more mistakes.
 
     Raises:
+        ArgumentError: ``dims`` or ``inputs`` do not fit the model.
         ModelError: onnxruntime is missing, or a model cannot be read or does not run in it.
     """
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as folder:
+    start = time.perf_counter()
+    random = np.random.default_rng(seed)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
         source = load(before)
-        first = _session(before, Path(folder) / "before.onnx", "the model as it was")
-        differences = [Difference(output.name) for output in first.get_outputs()]
-        feeds = runnable_inputs(source, first, np.random.default_rng(seed))
-        asked = [next(feeds) for _ in range(runs)]
-        del first, feeds  # one session at a time: each holds all weights
-        second = _session(after, Path(folder) / "after.onnx", "the optimized model")
-        given = {value.name for value in (*second.get_inputs(), *second.get_overridable_initializers())}
-        for feed, expected in asked:
-            try:
-                found = second.run(None, {name: array for name, array in feed.items() if name in given})
-            except Exception as error:
-                raise ModelError(f"the optimized model does not run: {_reason(error)}") from None
-            for difference, a, b in zip(differences, expected, found, strict=True):
-                absolute, relative = compare(a, b)
-                difference.absolute = max(difference.absolute, absolute)
-                difference.relative = max(difference.relative, relative)
-    return differences
+        first = session(before, folder / "before.onnx", "the model as it was")
+        outputs = [output.name for output in first.get_outputs()]
+        asked = _asked(source, first, runs, random, dims, inputs, start + seconds / 3)
+        del first  # one session at a time: each holds all weights
+        second = session(after, folder / "after.onnx", "the optimized model")
+        for case in asked:
+            case.found = run_session(second, case.feed, "the optimized model")
+        del second
+        file = Path(after) if isinstance(after, (str, os.PathLike)) else folder / "after.onnx"
+        scales = list(map(_scale, asked[0].expected))
+        probe: Probe | None = None
+        problem = ""
+        try:
+            probe = Probe(file, folder / "probe.onnx")
+            noise = _noise(probe, asked, scales, random)
+        except ModelError as error:
+            probe, problem, noise = None, str(error), {}
+        floor, curves = _floor(source), _curves(source)
+        curved = [value in curves for value in source.graph.outputs]
+        for case in asked:
+            seen = noise.get(case.kind, [0.0] * len(outputs))
+            case.allowed = [
+                _allowed(each, max(floor, _of_curve(value, scale) if curve else 0.0))
+                for each, value, scale, curve in zip(seen, case.expected, scales, curved, strict=True)
+            ]
+        done = Verified(_differences(outputs, asked, scales))
+        _find_silent(source, done, asked)
+        if probe is not None and mistakes:
+            done.sensitivity = _sensitivity(probe, asked, scales, mistakes, random, start + seconds)
+        elif problem:
+            done.sensitivity.problem = problem
+    done.inputs = {name: f"{array.dtype}{list(array.shape)}" for name, array in asked[0].feed.items()}
+    for case in asked:
+        done.kinds[case.kind] = done.kinds.get(case.kind, 0) + 1
+    done.seed, done.seconds, done.most_seconds = seed, time.perf_counter() - start, seconds
+    return done
 
 
-def differing(differences: Iterable[Difference], tolerance: float) -> list[Difference]:
-    """The differences that are more than ``tolerance``, relative to the output's largest value."""
+def differing(differences: Iterable[Difference], tolerance: float | None = None) -> list[Difference]:
+    """The differences that are more than rounding explains.
+
+    Args:
+        differences: of outputs.
+        tolerance: the relative difference that is allowed in the place of what rounding was seen to explain.
+    """
+    if tolerance is None:
+        return [difference for difference in differences if not difference.excess <= 1]
     return [difference for difference in differences if not difference.relative <= tolerance]
 
 
-def _session(model: Given, path: Path, what: str) -> Any:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise ModelError("verification needs onnxruntime: pip install onnxruntime") from None
-    if isinstance(model, (str, os.PathLike)):
-        path = Path(model)
-    else:
-        save(model, path)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise ModelError(f"{what} does not load in onnxruntime: {_reason(error)}") from None
+# ---- what is run
 
 
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+@dataclass
+class _Case:
+    """One run of both models.
 
-
-# ---- random inputs
-
-
-def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) -> Iterator[tuple[Any, Any]]:
-    """Random inputs on which the model runs, with its outputs; of the first sizes and ranges that it accepts."""
-    constants = constant_initializers(model.graph, model.ir_version)
-    inputs = [value for value in model.graph.inputs if value.name not in constants]
-    demanded, reason = demanded_sizes(model), None
-    dims = [dim.value for value in inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)]
-    known, totals = [demanded, {}] if demanded else [{}], [None, *dict.fromkeys(filter(None, dims))]
-    # sizes in the outer loop: what a model does not run on may take all memory before it fails
-    for size, asked, axes, batch, total, high in product(_SIZES, known, _BATCH_AXES, _BATCHES, totals, _INTEGERS):
-        sizes = asked if total is None else {**asked, total: 2 * size}  # past and new tokens together, say
-        while True:
-            feed = random_inputs(inputs, batch, size, high, random, axes, sizes)
-            try:
-                found = session.run(None, feed)
-            except Exception as error:
-                reason = reason or error
-                break
-            yield feed, found
-    raise ModelError(f"the model does not run on random inputs: {_reason(reason or ModelError())}")
-
-
-def random_inputs(
-    inputs: Sequence[ir.Value],
-    batch: int,
-    size: int,
-    high: int,
-    random: np.random.Generator,
-    batch_axes: int = 1,
-    sizes: Mapping[str, int] | None = None,
-) -> dict[str, Any]:
-    """An array for each input: floats normal, integers from 0 below ``high``.
-
-    Of dimensions of unknown size the first ``batch_axes`` are ``batch``, the last axis apart, others are ``size``;
-    equal names are equal sizes either way. Those that ``sizes`` names have these: without a name, of input and axis.
+    Args:
+        kind: how its inputs were drawn.
+        feed: its inputs.
+        expected, found: outputs of the model as it was, and of the other one.
+        allowed: for each output, the relative difference that rounding explains; None if that is more than it tells.
     """
-    dims = dict(sizes or {})
 
-    def extent(axis: int, rank: int) -> int:
-        return batch if axis < min(batch_axes, max(rank - 1, 1)) else size
-
-    try:
-        return {value.name: _random_array(value, dims, extent, high, random) for value in inputs}
-    except (ValueError, MemoryError) as error:
-        raise ModelError(f"cannot make up values for the inputs: {error}") from None
+    kind: str
+    feed: dict[str, Array]
+    expected: list[Any]
+    found: list[Any] = field(default_factory=list)
+    allowed: list[float | None] = field(default_factory=list)
 
 
-def _random_array(
-    value: ir.Value,
-    dims: dict[str, int],
-    unknown: Callable[[int, int], int],
-    high: int,
+def _asked(
+    model: ir.Model,
+    first: Any,
+    runs: int,
     random: np.random.Generator,
-) -> Any:
-    if not isinstance(value.type, ir.TensorType) or value.shape is None:
-        raise ModelError(f"cannot make up a value for input {value.name!r}: it is no tensor of known rank")
-    shape = []
-    for axis, dim in enumerate(value.shape):
-        if isinstance(dim, int) and dim >= 0:  # some models say -1 for unknown
-            shape.append(dim)
-        else:
-            name = (dim.value if isinstance(dim, ir.SymbolicDim) else None) or f"{value.name}.{axis}"
-            shape.append(dims.setdefault(name, unknown(axis, len(value.shape))))
-    if value.dtype == ir.DataType.STRING:
-        return np.asarray(random.choice(np.array(["", "a", "eqsat"], object), shape), object)
-    name = DTYPES.get(value.dtype)
-    if name is None:
-        raise ModelError(f"cannot make up a value for input {value.name!r} of type {value.dtype}")
-    if name == "bool":
-        return np.asarray(random.random(shape) < 0.5)
-    if "int" in name:
-        return np.asarray(random.integers(0, min(high, np.iinfo(name).max), shape), name)
-    return np.asarray(random.standard_normal(shape), name)
+    dims: Mapping[str, int] | None,
+    inputs: Sequence[Mapping[str, Array]],
+    end: float,
+) -> list[_Case]:
+    if inputs:
+        feeds = [_given(model, arrays) for arrays in inputs]
+        return [_Case("given", feed, run_session(first, feed, "the model as it was")) for feed in feeds]
+    setting = runnable_setting(model, first, random, dims)
+    floating = any(value.dtype is not None and value.dtype.is_floating_point() for value in setting.inputs)
+    cases: list[_Case] = []
+    failing: set[str] = set()
+    for number in range(max(runs, 1)):
+        for kind in KINDS if floating else ["normal"] * len(KINDS):
+            if kind in failing or (cases and number and time.perf_counter() > end and kind != "normal"):
+                continue
+            feed = setting.feed(random, kind)
+            try:
+                cases.append(_Case(kind, feed, run_session(first, feed, "the model as it was")))
+            except ModelError:  # indices may come from floats
+                if kind == "normal":
+                    raise
+                failing.add(kind)
+    return cases
+
+
+def _given(model: ir.Model, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    wanted = {value.name: value for value in fed_inputs(model)}
+    for name in arrays:
+        if name not in wanted:
+            raise ArgumentError(f"inputs: the model has no input {name!r}: it has {', '.join(wanted)}")
+    missing = [name for name, value in wanted.items() if name not in arrays and value.const_value is None]
+    if missing:
+        raise ArgumentError(f"inputs: there is no array for input {missing[0]!r}")
+    return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+# ---- what rounding explains
+
+
+def _noise(
+    probe: Probe, asked: Sequence[_Case], scales: Sequence[float], random: np.random.Generator
+) -> dict[str, list[float]]:
+    """For each kind of inputs, how far each output moves when weights and inputs do so as by rounding."""
+    firsts: dict[str, _Case] = {}
+    for case in asked:
+        firsts.setdefault(case.kind, case)
+    still = {kind: run_session(probe.session, case.feed, "it") for kind, case in firsts.items()}
+    noise = {kind: [0.0] * len(outputs) for kind, outputs in still.items()}
+    for _ in range(_JITTERS):
+        weights = probe.rounded(random)
+        for kind, case in firsts.items():
+            feed = {name: rounded(array, random) for name, array in case.feed.items()} | weights
+            moved = run_session(probe.session, feed, "it")
+            found = [compare(a, b, scale)[1] for a, b, scale in zip(still[kind], moved, scales, strict=True)]
+            noise[kind] = list(map(max, noise[kind], found))
+    return noise
+
+
+def _floor(model: ir.Model) -> float:
+    """The relative difference that is allowed wherever rounding was seen to explain less."""
+    if any(node.op_type in _STEPS or "Quant" in node.op_type for node in nodes_of(model.graph)):
+        return LARGEST_TOLERANCE
+    coarse = [float(np.finfo(_FLOATS[dtype]).eps) for dtype in types_of(model) if dtype in _FLOATS]
+    return min(_LEAST_ROUNDINGS * max(coarse, default=float(np.finfo("f4").eps)), LARGEST_TOLERANCE)
+
+
+def _curves(model: ir.Model) -> set[ir.Value]:
+    """Results of sigmoids and the like, and what is picked of them or averaged."""
+    found: set[ir.Value] = set()
+    for node in model.graph:
+        of_curve = node.op_type in MOVES | {"ReduceMean"} and node.inputs[0] in found
+        if node.op_type in _CURVES or of_curve:
+            found.update(node.outputs)
+    return found
+
+
+def _of_curve(value: Any, least: float) -> float:
+    """The relative difference that is allowed for a result of a sigmoid: they are exact to a rounding of 1."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
+        return 0.0
+    step = float(np.finfo(value.dtype).eps)
+    return 2 * step / max(_scale(value), least, _CERTAIN * step)
+
+
+def _scale(value: Any) -> float:
+    """The largest magnitude of an output."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu":
+        return 0.0
+    return float(np.abs(value[np.isfinite(value)].astype(np.float64)).max(initial=0.0))
+
+
+def _allowed(noise: float, floor: float) -> float | None:
+    allowed = max(_ROUNDINGS * noise, floor)
+    return allowed if allowed <= _SPEECHLESS else None
+
+
+# ---- what was found
+
+
+def _differences(outputs: Sequence[str], asked: Sequence[_Case], scales: Sequence[float]) -> list[Difference]:
+    found = [Difference(name) for name in outputs]
+    for case in asked:
+        for index, difference in enumerate(found):
+            absolute, relative = compare(case.expected[index], case.found[index], scales[index])
+            difference.absolute = max(difference.absolute, absolute)
+            difference.relative = max(difference.relative, relative)
+            difference.excess = max(difference.excess, _excess(case, index, case.found[index], relative))
+    return found
+
+
+def _excess(case: _Case, index: int, found: Any, relative: float) -> float:
+    """A relative difference as a multiple of what is allowed."""
+    if _form(case.expected[index]) != _form(found):
+        return np.inf
+    allowed = case.allowed[index]
+    return 0.0 if allowed is None or not relative else relative / allowed
+
+
+def _form(value: Any) -> object:
+    return (value.dtype, value.ndim) if isinstance(value, np.ndarray) else type(value)
+
+
+def _find_silent(model: ir.Model, done: Sequence[Difference], asked: Sequence[_Case]) -> None:
+    """Say of each output whether it proves nothing, and why."""
+    varied = _values_of_inputs(model)
+    for index, (difference, value) in enumerate(zip(done, model.graph.outputs, strict=True)):
+        if value in varied:
+            expected, allowed = [case.expected[index] for case in asked], [case.allowed[index] for case in asked]
+            difference.silent = _silence(expected, allowed)
+
+
+def _silence(values: Sequence[Any], allowed: Sequence[float | None]) -> str:
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    if len(arrays) < len(values):
+        return ""
+    flat = np.concatenate([array.ravel() for array in arrays])
+    if not flat.size:
+        return "it is empty"
+    known = flat[~np.isnan(flat)] if flat.dtype.kind == "f" else flat
+    if not known.size:
+        return "it is NaN everywhere"
+    if flat.size > 1 and (known == known[0]).all():
+        return f"it is {known[0]} {'or NaN ' if known.size < flat.size else ''}everywhere"
+    if len(arrays) > 1 and all(np.array_equal(array, arrays[0]) for array in arrays):
+        return "it is the same for all inputs that were tried"
+    if flat.dtype.kind == "f" and np.abs(known).max() < np.finfo(flat.dtype).eps:
+        return f"it is less than a rounding of 1 everywhere, {np.abs(known).max():.1g} at most"
+    if all(each is None for each in allowed):
+        return "rounding alone changes it by more than it tells"
+    return ""
+
+
+def _values_of_inputs(model: ir.Model) -> set[ir.Value]:
+    """The values that depend on what is in the inputs, not on their shapes alone."""
+    found: set[ir.Value] = set(fed_inputs(model))
+    for node in model.graph:
+        taken = (*node.inputs, *captured_values(attributes_of(node)))
+        if node.op_type not in _OF_SHAPE and any(value in found for value in taken if value is not None):
+            found.update(node.outputs)
+    return found
+
+
+# ---- mistakes
+
+
+def _sensitivity(
+    probe: Probe,
+    asked: Sequence[_Case],
+    scales: Sequence[float],
+    count: int,
+    random: np.random.Generator,
+    end: float,
+) -> Sensitivity:
+    done = Sensitivity()
+    for name, array in probe.mistakes(count, random):
+        if done.tried and time.perf_counter() > end:
+            done.problem = f"time was up after {done.tried} weights"
+            break
+        done.tried += 1
+        if not any(_notices(probe, case, scales, {name: array}) for case in asked):
+            done.unnoticed.append(name)
+    return done
+
+
+def _notices(probe: Probe, case: _Case, scales: Sequence[float], weights: Mapping[str, Array]) -> bool:
+    try:
+        found = run_session(probe.session, {**case.feed, **weights}, "it")
+    except ModelError:  # it no longer runs
+        return True
+    pairs = enumerate(zip(case.expected, found, scales, strict=True))
+    return any(_excess(case, index, b, compare(a, b, scale)[1]) > 1 for index, (a, b, scale) in pairs)
 
 
 # ---- comparison
 
 
-def compare(a: Any, b: Any) -> tuple[float, float]:
-    """The largest absolute and relative difference of two outputs of onnxruntime."""
+def compare(a: Any, b: Any, scale: float = 0.0) -> tuple[float, float]:
+    """The largest absolute and relative difference of two outputs of onnxruntime.
+
+    Args:
+        a, b: the outputs.
+        scale: the magnitude that the difference is relative to, unless that of ``a`` is larger.
+    """
     if isinstance(a, list) or isinstance(b, list):
         if not isinstance(a, list) or not isinstance(b, list) or len(a) != len(b):
             return np.inf, np.inf
-        pairs = [compare(x, y) for x, y in zip(a, b, strict=True)]
+        pairs = [compare(x, y, scale) for x, y in zip(a, b, strict=True)]
         return max((x for x, _ in pairs), default=0.0), max((y for _, y in pairs), default=0.0)
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return (0.0, 0.0) if a == b else (np.inf, np.inf)
@@ -199,7 +438,7 @@ def compare(a: Any, b: Any) -> tuple[float, float]:
     if a.dtype.kind in "OUS":
         return (0.0, 0.0) if np.array_equal(a, b) else (np.inf, np.inf)
     least = float(np.finfo(a.dtype).eps) * _CERTAIN if a.dtype.kind == "f" else 0.0
-    return _numeric_difference(a.astype(np.float64), b.astype(np.float64), least)
+    return _numeric_difference(a.astype(np.float64), b.astype(np.float64), max(least, scale))
 
 
 _CERTAIN = 1000

@@ -1,0 +1,175 @@
+"""Comparing a model that was made with the one that was given, for the commands that make models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from eqsat.cli.options import Verification
+from eqsat.cli.terminal import Console, escape
+from eqsat.errors import FileError, ModelError
+from eqsat.extraction.costs import figure
+from eqsat.pipeline.options import Options
+
+UNPROVED = 3
+"""The exit code when a comparison that was asked for proves nothing of some output."""
+
+
+def verified(reference: Any, made: Any, verification: Verification, why: Callable[[], str]) -> dict[str, Any]:
+    """What a comparison of a model, or its file, with one made from it finds, as plain data; empty if none is asked.
+
+    Args:
+        reference: The given model, or its file.
+        made: The model that was made.
+        verification: How to compare.
+        why: Gives the end of the error message: what made the difference.
+
+    Raises:
+        ModelError: An output differs by more than is allowed.
+    """
+    from eqsat import onnx
+
+    if not verification.wanted:
+        return {"differences": []}
+    found = onnx.verify(reference, made, max(verification.runs, 1), **_keywords(verification))
+    if not verification.keep_differing:
+        for difference in onnx.differing(found, verification.tolerance):
+            limit = (
+                f"{figure(difference.excess, 3)} times what rounding explains"
+                if verification.tolerance is None
+                else f"more than {verification.tolerance:g}"
+            )
+            raise ModelError(
+                f"output {difference.output!r} differs by {figure(difference.relative, 3)} of its largest value, "
+                f"{limit}: nothing is written{why()}"
+            )
+    mistakes = found.sensitivity
+    return {
+        "differences": [
+            {"output": each.output, "absolute": finite(each.absolute), "relative": finite(each.relative)}
+            for each in found
+        ],
+        "verified": {
+            "inputs": found.inputs,
+            "kinds": found.kinds,
+            "seed": found.seed,
+            "seconds": found.seconds,
+            "most_seconds": found.most_seconds,
+            "mistakes": {**asdict(mistakes), "noticed": mistakes.noticed},
+            "proves_nothing": found.silent,
+        },
+    }
+
+
+def _keywords(verification: Verification) -> dict[str, Any]:
+    return {"dims": verification.sizes, "inputs": [_arrays(path) for path in verification.inputs]}
+
+
+def _arrays(path: str) -> dict[str, Any]:
+    """The arrays of a file that NumPy wrote.
+
+    Raises:
+        FileError: It cannot be read, or is no such file.
+    """
+    import numpy as np
+
+    try:
+        with np.load(Path(path), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from None
+    except Exception:  # whatever NumPy runs into in a file that is none of its own
+        raise FileError(f"{path} is no file of arrays: write one with numpy.savez, a name for each input") from None
+
+
+def to_blame(model: Any, options: Options, verification: Verification, target: str | None = None) -> str:
+    """The end of an error message: which rules made the difference.
+
+    Args:
+        model, options: The given model, and how the other one was made.
+        verification: How they were compared.
+        target: What it was cut for, None if it was optimized.
+    """
+    from eqsat import onnx
+
+    runs, tolerance = max(verification.runs, 1), verification.tolerance
+    comparing = _keywords(verification)
+    names = onnx.blame(model, runs=runs, tolerance=tolerance, target=target, options=options, **comparing)
+    if names is None:
+        return ""
+    if not names:
+        return "; no rule is to blame, it differs without any"
+    told = ", ".join(map(repr, names))
+    return f"; rule {told} is to blame" if len(names) == 1 else f"; rules {told} together are to blame"
+
+
+def measured(reference: Any, made: Any, verification: Verification) -> dict[str, Any]:
+    """How long a model and one made from it take in onnxruntime, as plain data."""
+    from eqsat import onnx
+
+    return {"latency": [asdict(each) for each in onnx.bench(reference, made, **_keywords(verification))]}
+
+
+def exit_code(facts: dict[str, Any]) -> int:
+    """The exit code of a command that made a model: whether a comparison that was asked for proves something."""
+    return UNPROVED if facts.get("verified", {}).get("proves_nothing") else 0
+
+
+def show_verified(facts: dict[str, Any], console: Console) -> None:
+    """Print what a comparison found, and on what it was made."""
+
+    def line(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True)
+
+    for difference in facts["differences"]:
+        line(
+            f"output {escape(difference['output'])}: largest difference {told_number(difference['absolute'])}, "
+            f"relative {told_number(difference['relative'])}"
+        )
+    if "verified" in facts:
+        _show_how(facts["verified"], line)
+    for each in facts.get("latency", []):
+        optimizer = "on" if each["optimizer"] else "off"
+        line(
+            f"latency, optimizer of onnxruntime {optimizer}: {_milliseconds(each['before'])} -> "
+            f"{_milliseconds(each['after'])}, {each['after'] / each['before']:.2f} times (medians of {each['runs']} "
+            f"runs in turn on {escape(_listed(each['inputs']))})"
+        )
+
+
+def _show_how(how: dict[str, Any], line: Callable[[str], None]) -> None:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in how["kinds"].items())
+    line(
+        f"verified on {escape(_listed(how['inputs']))}: {kinds}; seed {how['seed']}; {how['seconds']:.1f} s, "
+        f"of {how['most_seconds']:g} s that it may take beside the least"
+    )
+    mistakes = how["mistakes"]
+    if mistakes["tried"]:
+        share = f"{mistakes['noticed']} of {mistakes['tried']}"
+        line(f"noticed {share} mistakes, each a wrong weight in a region of its own of the result")
+    if mistakes["problem"]:
+        line(f"mistakes were not tried, or not all: {escape(mistakes['problem'])}")
+    for output, reason in how["proves_nothing"].items():
+        what = f"output {escape(output)} proves nothing" if output else "nothing is proved"
+        line(f"{what}: {escape(reason)}; give other sizes (--dim NAME=SIZE) or inputs (--inputs FILE.npz)")
+
+
+def _listed(inputs: dict[str, str]) -> str:
+    return ", ".join(f"{name} {told}" for name, told in inputs.items()) or "no inputs"
+
+
+def told_number(number: float | None) -> str:
+    """A difference in three digits."""
+    return "unbounded" if number is None else figure(number, 3)
+
+
+def finite(number: float) -> float | None:
+    """A number as JSON can hold it."""
+    return number if math.isfinite(number) else None
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{figure(1000 * seconds, 3)} ms"
