@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from eqsat.egraph.mistakes import check_pattern, check_rewrite
 from eqsat.egraph.numbers import ABOVE_LEAST, MODEST, REAL
 from eqsat.egraph.rule import (
     Base,
@@ -23,12 +24,10 @@ from eqsat.egraph.rule import (
     RuleSet,
     Soundness,
 )
-from eqsat.egraph.templates import TemplateBuilder
-from eqsat.egraph.variadic import expanded, smallest_layout
 from eqsat.errors import RuleError
-from eqsat.relay.dataflow_pattern import DFPattern, VarPattern, WildcardPattern, is_constant, wildcard
+from eqsat.relay.dataflow_pattern import DFPattern, is_constant, wildcard
 from eqsat.relay.dataflow_pattern.language import subpatterns
-from eqsat.relay.expr import Constant, Expr, Op
+from eqsat.relay.expr import Expr
 
 
 def attrs_of(pattern: DFPattern) -> Ref:
@@ -146,7 +145,7 @@ def like(call: DFPattern, *args: Any, **changes: Any) -> Like:
 def rewrite(
     name: str,
     lhs: Any,
-    rhs: Any,
+    rhs: Any = None,
     *guards: Guard | Distinct | NonConstant | Base | Numbers,
     soundness: Soundness = Soundness.EXACT,
     examples: Examples | None = None,
@@ -168,6 +167,10 @@ def rewrite(
     Raises:
         RuleError: no pattern on the left, a right side or guard that uses what the left does not match.
     """
+    _check_name(name)
+    _check_soundness(name, soundness)
+    if rhs is None:
+        raise RuleError(f"rule {name}: there is no right side: rewrite(name, left, right)")
     roots = lhs if isinstance(lhs, tuple) else (lhs,)
     templates = rhs if isinstance(rhs, tuple) else (rhs,)
     for root in roots:
@@ -175,14 +178,31 @@ def rewrite(
             raise RuleError(f"rule {name}: the left side must be a pattern, not {root!r}")
     if len(templates) not in (1, len(roots)):
         raise RuleError(f"rule {name}: {len(roots)} patterns on the left and {len(templates)} templates on the right")
+    for guard in guards:
+        if not isinstance(guard, (Guard, Distinct, NonConstant, Base, Numbers)):
+            raise RuleError(f"rule {name}: {guard!r} is no condition: make one by when(), distinct() and so on")
     when = tuple([guard for guard in guards if isinstance(guard, Guard)])
     different = tuple([guard for guard in guards if isinstance(guard, Distinct)])
     unknown = tuple([guard for guard in guards if isinstance(guard, NonConstant)])
     bases = tuple([guard for guard in guards if isinstance(guard, Base)])
     numbers = tuple([guard for guard in guards if isinstance(guard, Numbers)])
     result = Rewrite(name, roots, templates, when, different, unknown, bases, numbers, soundness, examples, contracts)
-    _check_rewrite(result)
+    check_rewrite(result)
     return result
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise RuleError(
+            f"a rule has a name first, not {name!r}: rewrite(name, left, right); "
+            "eqsat.relay.dataflow_pattern.rewrite(callbacks, expr) is what rewrites an expression"
+        )
+
+
+def _check_soundness(name: str, soundness: Any) -> None:
+    if not isinstance(soundness, Soundness):
+        choices = ", ".join(map(str, Soundness))
+        raise RuleError(f"rule {name}: soundness={soundness!r}: give one of {choices}")
 
 
 def birewrite(
@@ -208,6 +228,11 @@ def rule(
         soundness: what it keeps.
         examples: draws instances of the left side for the verifier; see :class:`PythonRule`.
     """
+    _check_name(name)
+    _check_soundness(name, soundness)
+    if not isinstance(lhs, DFPattern):
+        raise RuleError(f"rule {name}: the left side must be a pattern, not {lhs!r}")
+    check_pattern(name, lhs)
     labelled = {pattern.label: pattern for pattern in subpatterns(lhs) if pattern.label is not None}
 
     def decorate(function: Callable[..., Any]) -> PythonRule:
@@ -232,72 +257,3 @@ def variables(labels: str) -> list[DFPattern]:
 def constants(labels: str) -> list[DFPattern]:
     """Patterns of any constant, labelled by the words of ``labels``; constant expressions count as constants."""
     return [is_constant(label=label) for label in labels.split()]
-
-
-def _check_rewrite(rule: Rewrite) -> None:
-    """Raise RuleError when the right side or a guard uses what the left side cannot have matched."""
-    layout = smallest_layout(rule.lhs)
-    if layout:
-        rule = expanded(rule, layout)
-    checks = _Checks(rule)
-    for distinct in rule.distinct:
-        for pattern in distinct.patterns:
-            checks.require(pattern, "a condition")
-    for pattern in (*rule.varying, *(each.pattern for each in rule.numbers)):
-        checks.require(pattern, "a condition")
-    for guard in rule.when:
-        checks.require_all(guard.refs, "a guard")
-    builder = TemplateBuilder(rule.name, checks)
-    for template in rule.rhs:
-        builder.build(template)
-    for root in rule.lhs:
-        if isinstance(root, (WildcardPattern, VarPattern)):
-            raise RuleError(f"rule {rule.name}: its left side matches everything; name an operator")
-
-
-class _Checks:
-    """Builds nothing of the templates of a rule, but requires that the left side matches what they refer to."""
-
-    def __init__(self, rule: Rewrite):
-        self.rule = rule
-        self.patterns = {pattern for root in rule.lhs for pattern in subpatterns(root)}
-
-    def require(self, pattern: DFPattern, where: str) -> None:
-        """Raise RuleError unless the left side has a pattern that is used somewhere."""
-        if pattern not in self.patterns:
-            name = pattern.label or type(pattern).__name__
-            raise RuleError(f"rule {self.rule.name}: {where} uses {name!r}, which the left side does not match")
-
-    def require_all(self, refs: Sequence[Ref], where: str) -> None:
-        """:meth:`require` what is referred to."""
-        for ref in refs:
-            self.require(ref.pattern, where)
-
-    def matched(self, pattern: DFPattern) -> bool | None:
-        return True if pattern in self.patterns else None
-
-    def constant(self, value: Constant) -> bool:
-        return True
-
-    def computed(self, template: Compute) -> bool:
-        self.require_all(template.refs, "a computed value")
-        return True
-
-    def call(self, op: Op, args: Sequence[bool], attrs: Mapping[str, Any]) -> bool:
-        for value in attrs.values():
-            if isinstance(value, Compute):
-                self.computed(value)
-        return True
-
-    def like(self, pattern: DFPattern, operands: Sequence[bool], changes: Mapping[str, Any]) -> bool:
-        self.require(pattern, "like()")
-        for value in changes.values():
-            if isinstance(value, Compute):
-                self.computed(value)
-        return True
-
-    def tuple_of(self, fields: Sequence[bool]) -> bool:
-        return True
-
-    def field_of(self, whole: bool, index: int) -> bool:
-        return True

@@ -16,6 +16,7 @@ from eqsat.errors import PatternError
 from eqsat.relay.attrs import Attrs, normalize
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import type_of
+from eqsat.relay.op.op import convert_attribute
 from eqsat.relay.structural import values_equal
 from eqsat.relay.ty import TensorType, Type
 from eqsat.relay.visitor import children_first
@@ -139,13 +140,15 @@ class DFPattern:
             op: the operator.
             args: patterns and expressions, which match themselves.
             attrs: the attributes the caller wrote; the others match anything.
+
+        Raises:
+            OperatorError: the operator does not have an attribute, or a value is of the wrong kind.
         """
         call = is_op(op.name)(*args)
-        fields = {field.name: field for field in op.fields}
         written = {
-            name: value if isinstance(value, DFPattern) else fields[name](value)
+            name: value if isinstance(value, DFPattern) else convert_attribute(op, name, value)
             for name, value in attrs.items()
-            if value is not None and name in fields
+            if value is not None
         }
         return call.has_attr(written) if written else call
 

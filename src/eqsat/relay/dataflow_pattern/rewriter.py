@@ -70,7 +70,7 @@ def rewrite(
     Raises:
         RewriteError: a callback has no pattern or gives no expression, or rewriting does not end.
     """
-    active = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
+    active = [callbacks] if isinstance(callbacks, (DFPatternCallback, str)) else list(callbacks)
     for callback in active:
         _pattern_of(callback)
     if not isinstance(expr, Expr):
@@ -94,7 +94,7 @@ def _same(before: Expr, after: Expr) -> bool:
 
 def _pattern_of(callback: Any) -> DFPattern:
     if not isinstance(callback, DFPatternCallback):
-        raise RewriteError(f"rewrite needs DFPatternCallbacks, not {callback!r}")
+        raise RewriteError(f"rewrite needs DFPatternCallbacks, not {callback!r}; eqsat.rules.rewrite makes rules")
     if not isinstance(callback.pattern, DFPattern):
         raise RewriteError(f"{type(callback).__name__} has no pattern: set self.pattern in __init__")
     return callback.pattern

@@ -265,14 +265,34 @@ def make_attrs(op: Op, given: Mapping[str, Any]) -> Attrs | None:
         value = given.get(field.name, field.default)
         if value is REQUIRED:
             raise OperatorError(f"{op.name} needs attribute {field.name!r}")
-        try:
-            values[field.name] = field(value)
-        except (TypeError, ValueError, OverflowError):
-            raise OperatorError(f"{op.name}: {field.name}={value!r} is not of kind {field.kind}") from None
+        values[field.name] = _converted(op, field, value)
     for name in given:
         if name not in values:
-            raise OperatorError(f"{op.name} has no attribute {name!r}; it has {list(values)}")
+            raise _no_attribute(op, name)
     return Attrs(values, op.name)
+
+
+def convert_attribute(op: Op, name: str, value: Any) -> Any:
+    """Convert the value of an attribute to the form in which calls hold it.
+
+    Raises:
+        OperatorError: The operator does not have the attribute, or the value is of the wrong kind.
+    """
+    for field in op.fields:
+        if field.name == name:
+            return _converted(op, field, value)
+    raise _no_attribute(op, name)
+
+
+def _converted(op: Op, field: Field, value: Any) -> Any:
+    try:
+        return field(value)
+    except (TypeError, ValueError, OverflowError):
+        raise OperatorError(f"{op.name}: {field.name}={value!r} is not of kind {field.kind}") from None
+
+
+def _no_attribute(op: Op, name: str) -> OperatorError:
+    return OperatorError(f"{op.name} has no attribute {name!r}; it has {[field.name for field in op.fields]}")
 
 
 class Builder:
