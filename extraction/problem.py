@@ -77,6 +77,9 @@ class Problem:
         self._check_costs()
         self._check_roots()
 
+    def __repr__(self) -> str:
+        return f"Problem({len(self.node_class)} e-nodes in {self.num_classes} e-classes, {len(self.roots)} roots)"
+
     @classmethod
     def from_lists(cls, classes: Sequence[Iterable[tuple[Cost, Iterable[int]]]], roots: ArrayLike) -> Problem:
         """The problem whose class ``i`` holds the nodes ``classes[i]``, each a (cost, child classes) pair."""

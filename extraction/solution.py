@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,7 +35,7 @@ class Result:
             empty.
     """
 
-    choice: Ints
+    choice: Ints = field(repr=False)
     cost: Cost
     tree_cost: Cost
     lower_bound: Cost

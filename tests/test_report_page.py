@@ -22,9 +22,9 @@ import eqsat
 from eqsat import relay, report_page
 from eqsat.errors import FileError
 from eqsat.extraction import OpCount, Roofline
+from eqsat.markup import as_json, text
 from eqsat.relay.viz import viz
 from eqsat.report_page.graph import draw
-from eqsat.report_page.markup import as_json, text
 from eqsat.rules import RuleSet, refuse, rewrite, rule, variables
 
 (x,) = variables("x")

@@ -85,6 +85,13 @@ class NDArray:
             self._digest = state.digest()
         return self._digest
 
+    @property
+    def brief(self) -> str:
+        """The value of a scalar that is in memory, otherwise the type."""
+        if self.shape == () and self._data is not None:
+            return str(self._data)
+        return f"{self.dtype}{list(self.shape)}"
+
     def __repr__(self) -> str:
         return f"NDArray(shape={self.shape}, dtype={self.dtype!r})"
 
@@ -130,4 +137,6 @@ def array(data: ArrayLike | NDArray, device: Device | None = None) -> NDArray:
     if isinstance(data, NDArray):
         return data
     values = np.asarray(data)
-    return NDArray(values.shape, values.dtype.name, lambda: values)
+    made = NDArray(values.shape, values.dtype.name, lambda: values)
+    made.numpy()  # there is nothing to load
+    return made

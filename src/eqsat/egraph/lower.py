@@ -28,7 +28,7 @@ _Part: TypeAlias = tuple[int, Sequence[Type | None]]
 """The handle of a tuple, and the types of its fields as far as they are known."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Lowered:
     """Where the nodes of a graph are in the e-graph.
 

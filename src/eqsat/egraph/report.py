@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from eqsat.errors import LimitError
+from eqsat.notebook import preview, table
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,17 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """The report as plain data."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        size = f", {self.iterations[-1].nodes} e-nodes" if self.iterations else ""
+        seconds = sum(self.phases.values())
+        return f"Report({self.stop_reason or 'not run'} after {len(self.iterations)} iterations{size}, {seconds:.3f} s)"
+
+    def _repr_html_(self) -> str:
+        ranked = sorted(self.rules.values(), key=lambda rule: (-rule.matches, rule.name))
+        rows = [(rule.name, rule.matches, rule.seconds) for rule in ranked if rule.matches or rule.refusals]
+        phases = table(("phase", "seconds"), list(self.phases.items()))
+        return preview(repr(self), phases, table(("rule", "matches", "seconds"), rows))
 
     def __str__(self) -> str:
         lines = [f"stopped: {self.stop_reason} after {len(self.iterations)} iterations"]

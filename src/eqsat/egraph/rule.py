@@ -14,7 +14,9 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from eqsat.brief import DEPTH, call_text, one_line
 from eqsat.errors import RuleError
+from eqsat.notebook import preview, table
 from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, DFPatternCallback, WildcardPattern
 from eqsat.relay.expr import Expr
 
@@ -106,6 +108,9 @@ class Compute(Template):
         self.function = function
         self.refs = refs
 
+    def brief(self, depth: int = DEPTH) -> str:
+        return call_text("compute", [ref.pattern for ref in self.refs], depth)
+
 
 class Like(Template):
     """A right-side node that is a matched one over other operands; see :func:`eqsat.egraph.author.like`."""
@@ -115,6 +120,9 @@ class Like(Template):
         self.call = call
         self.args = tuple(args)
         self.changes = changes
+
+    def brief(self, depth: int = DEPTH) -> str:
+        return call_text(f"like {self.call.brief(1)}", self.args, depth)
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,18 @@ class Rewrite:
         """The patterns that may match no constants: bases are none either."""
         return [*[each.pattern for each in self.non_constant], *[each.pattern for each in self.bases]]
 
+    @property
+    def equation(self) -> str:
+        """Both sides, down to some depth."""
+        left, right = [", ".join([each.brief() for each in side]) for side in (self.lhs, self.rhs)]
+        return f"{left} = {right}"
+
+    def __repr__(self) -> str:
+        return one_line(f"Rewrite({self.name!r}: {self.equation})")
+
+    def _repr_html_(self) -> str:
+        return rules_html(f"rule {self.name}", [self])
+
 
 @dataclass(frozen=True)
 class PythonRule:
@@ -180,6 +200,17 @@ class PythonRule:
     saturates: bool = True
     callback: DFPatternCallback | None = None
 
+    @property
+    def equation(self) -> str:
+        """The left side, down to some depth; the right side is what Python makes of it."""
+        return f"{self.lhs.brief()} = {getattr(self.apply, '__name__', 'a function')}(...)"
+
+    def __repr__(self) -> str:
+        return one_line(f"PythonRule({self.name!r}: {self.equation})")
+
+    def _repr_html_(self) -> str:
+        return rules_html(f"rule {self.name}", [self])
+
     def result(self, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Expr | Refusal:
         """What the rule makes of a match.
 
@@ -189,15 +220,11 @@ class PythonRule:
         try:
             result = self.apply(root, node_map)
         except Exception as error:
-            raise RuleError(f"rule {self.name} failed on {_brief(root)}: {error!r}") from error
+            raise RuleError(f"rule {self.name} failed on {one_line(str(root), 200)}: {error!r}") from error
         if not isinstance(result, (Expr, Refusal)):
-            raise RuleError(f"rule {self.name} returned {result!r} for {_brief(root)}: return an expression")
+            shown = one_line(str(root), 200)
+            raise RuleError(f"rule {self.name} returned {result!r} for {shown}: return an expression")
         return result
-
-
-def _brief(expr: Expr) -> str:
-    text = " ".join(str(expr).split())
-    return text if len(text) <= 200 else text[:197] + "..."
 
 
 @dataclass(frozen=True)
@@ -213,6 +240,20 @@ class FoldConstants:
     name: str = "fold-constants"
     limit: int = 4096
     soundness: Soundness = Soundness.EXACT
+
+    @property
+    def equation(self) -> str:
+        """What it says, in words."""
+        return f"a constant expression of up to {self.limit} bytes = its value"
+
+    def _repr_html_(self) -> str:
+        return rules_html(f"rule {self.name}", [self])
+
+
+def rules_html(title: str, rules: Sequence[Rule]) -> str:
+    """What notebooks show of rules: an equation for each, and what it keeps."""
+    rows = [(each.name, each.soundness.value, each.equation) for each in rules]
+    return preview(title, table(("rule", "keeps", "equation"), rows))
 
 
 Rule: TypeAlias = Rewrite | PythonRule | FoldConstants
@@ -275,7 +316,10 @@ class RuleSet:
                 raise RuleError(f"rule set {self.name!r} has no rule {name!r}; it has {sorted(known)}")
 
     def __repr__(self) -> str:
-        return f"RuleSet({self.name!r}, {len(self.rules)} rules)"
+        return one_line(f"RuleSet({self.name!r}, {len(self.rules)} rules)")
+
+    def _repr_html_(self) -> str:
+        return rules_html(repr(self), self.rules)
 
 
 def identity(rule: Rule) -> Hashable:

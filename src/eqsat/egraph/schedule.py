@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from eqsat.brief import one_line
 from eqsat.egraph.rule import Rule, flatten
 from eqsat.errors import LimitError
 
@@ -45,6 +46,9 @@ class Phase:
     rules: tuple[Rule, ...]
     iterations: int | None = None
 
+    def __repr__(self) -> str:
+        return f"Phase({len(self.rules)} rules, iterations={self.iterations})"
+
     @staticmethod
     def of(rules: Iterable[Any], iterations: int | None = None) -> Phase:
         """A phase of any iterable of rules, rule sets and callbacks."""
@@ -66,6 +70,9 @@ class Schedule:
     phases: tuple[Phase, ...]
     repeat: int = 1
     backoff: Backoff | None = Backoff()
+
+    def __repr__(self) -> str:
+        return one_line(f"Schedule({len(self.phases)} phases of {len(self.rules)} rules, repeat={self.repeat})")
 
     @staticmethod
     def of(rules: Any) -> Schedule:

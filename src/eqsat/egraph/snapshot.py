@@ -47,6 +47,9 @@ class Snapshot:
     constant: NDArray[np.bool_]
     handle_class: NDArray[np.int64]
 
+    def __repr__(self) -> str:
+        return f"Snapshot({self.node_count} e-nodes in {self.class_count} e-classes)"
+
     @cached_property
     def class_type(self) -> list[Type | None]:
         """Type of each class, None where unknown."""

@@ -10,6 +10,7 @@ from typing import Any
 import onnx_ir as ir
 from onnx.helper import find_min_ir_version_for, make_operatorsetid
 
+from eqsat.brief import listed, one_line
 from eqsat.nd import NDArray
 from eqsat.relay.expr import Expr, Function, Tuple, TupleGetItem
 from eqsat.relay.ty import TupleType, Type
@@ -60,6 +61,9 @@ class Imported:
     captured: Sequence[ir.Value] = ()
     outer: dict[NDArray, ir.Value] = field(default_factory=dict)
     opset: int = 0
+
+    def __repr__(self) -> str:
+        return one_line(f"Imported({len(self.graph)} nodes; not understood: {listed(list(self.opaque)) or 'nothing'})")
 
     def __post_init__(self) -> None:
         self.opset = self.opset or opset_of(self.model)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Unpack, overload
 
 import onnx
 import onnx_ir as ir
 
+from eqsat.brief import one_line
 from eqsat.collector import paused_gc
 from eqsat.egraph.report import Report
 from eqsat.egraph.runner import OnIteration
 from eqsat.extraction.costs import Cost, total
 from eqsat.layers.optimize import optimize_with_report
+from eqsat.notebook import preview, table
 from eqsat.onnx.constants import ConstantNodes, Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.definition import definition_rules
@@ -63,6 +66,16 @@ class Optimization:
     bodies: list[Extraction]
     folded: Folded
     seconds: dict[str, float]
+
+    def __repr__(self) -> str:
+        nodes = f"{len(self.after.graph)} nodes, were {len(self.before.graph)}"
+        return one_line(f"Optimization({nodes}; {self.extraction!r})")
+
+    def _repr_html_(self) -> str:
+        operators = [Counter(node.op_type for node in each.graph) for each in (self.before, self.after)]
+        counts = [(name, *[each[name] for each in operators]) for name in sorted(operators[0] | operators[1])]
+        seconds = table(("phase", "seconds"), list(self.seconds.items()))
+        return preview(repr(self), table(("operator", "before", "after"), counts), seconds)
 
     @property
     def extractions(self) -> list[Extraction]:

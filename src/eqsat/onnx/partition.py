@@ -8,9 +8,11 @@ from typing import Any, Unpack
 
 import onnx_ir as ir
 
+from eqsat.brief import listed, one_line
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.runner import OnIteration
 from eqsat.errors import ArgumentError
+from eqsat.notebook import preview, table
 from eqsat.onnx.constants import Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.files import Given, load
@@ -51,6 +53,12 @@ class Partitioning:
     opaque: dict[str, dict[str, int]]
     folded: Folded
     extraction: Extraction | None
+
+    def __repr__(self) -> str:
+        return one_line(f"Partitioning({listed([f'{count} x {name}' for name, count in self.composites.items()])})")
+
+    def _repr_html_(self) -> str:
+        return preview(repr(self), table(("composite", "nodes"), list(self.composites.items())))
 
 
 @takes(ModelKeywords)

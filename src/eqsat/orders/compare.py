@@ -11,6 +11,7 @@ from itertools import chain, permutations
 from random import Random
 from typing import Any, Unpack
 
+from eqsat.brief import one_line
 from eqsat.cost import CostFunction
 from eqsat.egraph.as_callback import as_callback
 from eqsat.egraph.report import Limits
@@ -18,6 +19,7 @@ from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, flatt
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError
 from eqsat.extraction.costs import as_tuple, figure
+from eqsat.notebook import lines, preview
 from eqsat.orders.plot import draw
 from eqsat.orders.rewriter import Graphs, OrderRow, Rewriter, Rewritten, Step
 from eqsat.pipeline.extract import Extraction, extract
@@ -100,6 +102,12 @@ class OrderComparison:
         """Write a picture of the costs, cheapest first, to ``path`` as one self-contained SVG file."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(draw(self.ranked, self.saturation.cost, self.input_cost))
+
+    def __repr__(self) -> str:
+        return one_line(f"OrderComparison({str(self).splitlines()[0]})")
+
+    def _repr_html_(self) -> str:
+        return preview(repr(self), lines(str(self)))
 
     def __str__(self) -> str:
         total = len(self.rows)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqsat.brief import one_line
 from eqsat.egraph.build import build_captured
 from eqsat.egraph.derivation import Congruence, Derivation, Edge, closure
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import is_opaque, region_children
 from eqsat.errors import ArgumentError
+from eqsat.notebook import lines, preview
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Call, Constant, Expr, If, Op
 from eqsat.relay.structural import structural_equal
@@ -103,6 +105,12 @@ class Explanation:
         self._journal: Journal = region.journal
         self._choice = choice
         self._exprs: dict[int, Expr] = {}
+
+    def __repr__(self) -> str:
+        return one_line(f"Explanation({self.region.title})")
+
+    def _repr_html_(self) -> str:
+        return preview(repr(self), lines(str(self)))
 
     @cached_property
     def origins(self) -> dict[Expr, str]:

@@ -14,6 +14,7 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from eqsat.brief import one_line
 from eqsat.collector import paused_gc
 from eqsat.composites.cover import cover, share
 from eqsat.composites.rules import composites_among
@@ -24,7 +25,8 @@ from eqsat.egraph.build import build_expr, input_spans
 from eqsat.egraph.report import Report
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Result
-from eqsat.extraction.costs import Cost, as_tuple, total
+from eqsat.extraction.costs import Cost, as_tuple, figure, total
+from eqsat.notebook import lines, preview
 from eqsat.pipeline.explain import Explanation
 from eqsat.pipeline.options import LEAST_SECONDS, ExtractKeywords, Options, takes
 from eqsat.pipeline.problem import RegionProblem, region_problem
@@ -92,6 +94,15 @@ class Extraction:
         """One for each region: function literals before what they are in."""
         parts = zip(self.regions, self.results, self.exprs, strict=True)
         return [Explanation(region, result.choice, expr) for region, result, expr in parts]
+
+    def __repr__(self) -> str:
+        costs = f"cost {_figures(self.cost)}, was {_figures(self.input_cost)}"
+        proof = "proved optimal" if self.optimal else f"lower bound {_figures(self.lower_bound)}"
+        return one_line(f"Extraction({costs}, {proof})")
+
+    def _repr_html_(self) -> str:
+        chosen = self.module if isinstance(self.source, IRModule) else self.expr
+        return preview(repr(self), lines(str(chosen)))
 
     @property
     def expr(self) -> Expr:
@@ -163,9 +174,9 @@ def extract(
         report.add_seconds("build", time.perf_counter() - building)
         _log.info(
             "extracted %s: cost %s, which was %s, %s after %.2f s",
-            region.name or region.expr.kind,
-            result.cost,
-            posed.input_cost,
+            region.title,
+            _figures(result.cost),
+            _figures(posed.input_cost),
             "proved optimal" if result.optimal else "not proved optimal",
             time.perf_counter() - start,
         )
@@ -219,3 +230,7 @@ def _rewrap(function: Function, body: Expr) -> Function:
     if body is function.body:
         return function
     return Function(function.params, body, function.ret_type, function.type_params, function.attrs)
+
+
+def _figures(cost: Cost) -> str:
+    return ", then ".join(map(figure, as_tuple(cost)))

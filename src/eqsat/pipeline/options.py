@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
 from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 
+from eqsat.brief import one_line
 from eqsat.cost import CostFunction, OpCount
 from eqsat.cost.runtimes import NO_RUNTIME, RUNTIMES
 from eqsat.egraph.report import Limits
@@ -76,6 +77,10 @@ class Options:
             raise ArgumentError(f"explain={self.explain!r}: give True or False")
         if self.opset is not None and (not isinstance(self.opset, int) or isinstance(self.opset, bool)):
             raise ArgumentError(f"opset={self.opset!r}: give a number, or None for the model's own")
+
+    def __repr__(self) -> str:
+        said = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.name != "rules"]
+        return one_line(f"Options(rules={one_line(repr(self.rules), 60)}, {', '.join(said)})", 400)
 
     @staticmethod
     def of(keywords: Mapping[str, Any], **more: Any) -> Options:

@@ -31,7 +31,7 @@ from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder, constan
 from eqsat.pipeline.saturate import Region
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RegionProblem:
     """What to extract, from what.
 

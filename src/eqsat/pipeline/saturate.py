@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Unpack
 
+from eqsat.brief import one_line
 from eqsat.collector import paused_gc
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal
@@ -21,6 +22,8 @@ from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.typecheck import check_types
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
+from eqsat.markup import Markup
+from eqsat.notebook import preview, table
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
 from eqsat.relay.expr import Expr, Function, expression_hint
 from eqsat.relay.infer import infer_module_types, infer_types, unknown_sizes
@@ -52,6 +55,14 @@ class Body:
     expr: Expr
     types: dict[Expr, Type]
 
+    def __repr__(self) -> str:
+        return one_line(f"{type(self).__name__}({self.title})")
+
+    @property
+    def title(self) -> str:
+        """The function's name, or what the expression is."""
+        return f"@{self.name}" if self.name is not None else self.expr.brief(1)
+
     @cached_property
     def children(self) -> dict[Expr, tuple[Expr, ...]]:
         """Node -> what it is computed from in this body, inputs first; nodes in other bodies are left out."""
@@ -75,6 +86,9 @@ class Region(Body):
     rules: tuple[Rule, ...]
     vocabulary: Vocabulary
     journal: Journal | None
+
+    def __repr__(self) -> str:
+        return one_line(f"Region({self.title}: {self.snapshot!r})")
 
     @property
     def root(self) -> int:
@@ -110,6 +124,15 @@ class Saturation:
     def class_count(self) -> int:
         """Number of e-classes of all regions."""
         return sum(region.snapshot.class_count for region in self.regions)
+
+    def __repr__(self) -> str:
+        sizes = f"{self.node_count} e-nodes in {self.class_count} e-classes"
+        return f"Saturation({sizes}, stopped: {self.stop_reason} after {len(self.report.iterations)} iterations)"
+
+    def _repr_html_(self) -> str:
+        rows = [(each.title, each.snapshot.node_count, each.snapshot.class_count) for each in self.regions]
+        regions = table(("graph", "e-nodes", "e-classes"), rows)
+        return preview(repr(self), regions, Markup(self.report._repr_html_()))
 
 
 @takes(SaturateKeywords)
@@ -182,7 +205,7 @@ def saturate_bodies(
         report.merge(runner.report)
         _log.info(
             "saturated %s: %d e-nodes in %d e-classes after %d iterations and %.2f s, stopped: %s",
-            body.name or body.expr.kind,
+            body.title,
             snapshot.node_count,
             snapshot.class_count,
             len(runner.report.iterations),

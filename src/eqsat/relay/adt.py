@@ -7,6 +7,7 @@ from copy import copy
 from itertools import chain
 from typing import Any
 
+from eqsat.brief import DEPTH
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr, Scope, Var
 from eqsat.relay.ty import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar, tuple_text
@@ -41,6 +42,9 @@ class Constructor(Expr):
     @property
     def payload(self) -> Hashable:
         return (self.name_hint, self.belong_to)
+
+    def brief(self, depth: int = DEPTH) -> str:
+        return self.name_hint
 
     @property
     def type(self) -> FuncType:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from eqsat.brief import DEPTH, MORE, call_text, one_line
 from eqsat.errors import ArgumentError, OperatorError, TypeCheckError
 from eqsat.nd import NDArray, array
 from eqsat.relay.attrs import Attrs
@@ -138,8 +139,13 @@ class Expr(Printable):
     __le__ = _operator("less_equal")
     __ge__ = _operator("greater_equal")
 
+    def brief(self, depth: int = DEPTH) -> str:
+        """Return a text of this node and those below it, down to a depth."""
+        return call_text(type(self).__name__, self.children(), depth)
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} at {id(self):#x}>"
+        name, text = type(self).__name__, self.brief()
+        return one_line(text if text.startswith(f"{name}(") else f"{name}({text})")
 
 
 class Scope(NamedTuple):
@@ -186,8 +192,13 @@ class Var(Expr):
     def payload(self) -> Hashable:
         return self
 
+    def brief(self, depth: int = DEPTH) -> str:
+        return f"%{self.name_hint}"
+
     def __repr__(self) -> str:
-        return f"Var({self.name_hint}{'' if self.type_annotation is None else f', ty={self.type_annotation}'})"
+        return one_line(
+            f"Var({self.name_hint}{'' if self.type_annotation is None else f', ty={self.type_annotation}'})"
+        )
 
 
 class GlobalVar(Expr):
@@ -204,8 +215,11 @@ class GlobalVar(Expr):
     def payload(self) -> Hashable:
         return self.name_hint
 
+    def brief(self, depth: int = DEPTH) -> str:
+        return f"@{self.name_hint}"
+
     def __repr__(self) -> str:
-        return f"GlobalVar({self.name_hint})"
+        return one_line(f"GlobalVar({self.name_hint})")
 
 
 class Constant(Expr):
@@ -225,6 +239,9 @@ class Constant(Expr):
     @property
     def payload(self) -> Hashable:
         return self.data.digest()
+
+    def brief(self, depth: int = DEPTH) -> str:
+        return self.data.brief
 
 
 _UNNAMED = "argument "
@@ -268,6 +285,9 @@ class Op(Expr):
 
     @property
     def payload(self) -> Hashable:
+        return self.name
+
+    def brief(self, depth: int = DEPTH) -> str:
         return self.name
 
     @staticmethod
@@ -416,6 +436,10 @@ class Call(Expr):
         type_args = None if type(self.op) is Op else self.type_args or None  # of operators: types of the arguments
         return (None if self.attrs is None else self.attrs.key, type_args)
 
+    def brief(self, depth: int = DEPTH) -> str:
+        head = self.op.brief(depth - 1) if depth > 0 or type(self.op) is Op else MORE
+        return call_text(head, self.args, depth)
+
 
 class Tuple(Expr):
     """A tuple of values. ``t[i]`` is the expression of field ``i``."""
@@ -429,6 +453,9 @@ class Tuple(Expr):
 
     def with_children(self, children: Sequence[Expr]) -> Tuple:
         return Tuple(children)._carry(self)
+
+    def brief(self, depth: int = DEPTH) -> str:
+        return call_text("", self.fields, depth)
 
     def __getitem__(self, index: int) -> Expr:
         if not -len(self.fields) <= index < len(self.fields):
@@ -456,6 +483,9 @@ class TupleGetItem(Expr):
     @property
     def payload(self) -> Hashable:
         return self.index
+
+    def brief(self, depth: int = DEPTH) -> str:
+        return f"{self.tuple_value.brief(depth - 1) if depth > 0 else MORE}.{self.index}"
 
 
 class Function(Expr):

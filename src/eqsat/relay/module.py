@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar, overload
 
+from eqsat.brief import listed, one_line
 from eqsat.errors import ArgumentError
 from eqsat.registry import get_global_func
 from eqsat.relay.adt import Constructor, TypeData
@@ -49,6 +50,10 @@ class IRModule(Printable):
             self[header] = definition
         for name, function in (functions or {}).items():
             self[name] = function
+
+    def __repr__(self) -> str:
+        names = [f"@{name}" for name in self._functions] + [f"type {header}" for header in self._types]
+        return one_line(f"IRModule({listed(names)})")
 
     @staticmethod
     def from_expr(expr: Expr, functions: Mapping[Any, Function] | None = None) -> IRModule:

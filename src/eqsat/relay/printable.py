@@ -11,6 +11,7 @@ from functools import singledispatch
 from typing import Any
 
 from eqsat.errors import ArgumentError
+from eqsat.notebook import lines, preview
 
 
 @singledispatch
@@ -36,3 +37,6 @@ class Printable:
 
     def __str__(self) -> str:
         return pretty(self)
+
+    def _repr_html_(self) -> str:
+        return preview(repr(self), lines(str(self)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.report_page.markup import Markup, number, text
+from eqsat.markup import Markup, number, text
 
 WIDTH, HEIGHT = 520, 220
 LEFT, RIGHT, TOP, BOTTOM = 64, 84, 16, 34

@@ -13,6 +13,7 @@ from string import Template
 from eqsat.cost import CostFunction, OpCount
 from eqsat.errors import FileError
 from eqsat.files import replacing
+from eqsat.markup import as_json, join, text
 from eqsat.orders.compare import OrderComparison
 from eqsat.pipeline.explain import Change
 from eqsat.pipeline.extract import Extraction
@@ -20,7 +21,6 @@ from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.report_page import sections
 from eqsat.report_page.graph import draw
-from eqsat.report_page.markup import as_json, join, text
 
 
 def write(path: str | PathLike[str], page: str) -> None:

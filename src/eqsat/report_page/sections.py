@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.egraph.report import Report, RuleReport
 from eqsat.extraction.costs import Cost, as_tuple, figure
+from eqsat.markup import Cell, Markup, bar, facts, section, table
 from eqsat.orders.compare import OrderComparison
 from eqsat.orders.plot import draw as draw_orders
 from eqsat.orders.rewriter import OrderRow
@@ -14,7 +15,6 @@ from eqsat.pipeline.explain import Change
 from eqsat.pipeline.extract import Extraction
 from eqsat.report_page.curve import curves
 from eqsat.report_page.graph import Drawing
-from eqsat.report_page.markup import Cell, Markup, bar, facts, section, table
 
 PLACES_LISTED = 3
 """Places that a row of the table of steps names."""

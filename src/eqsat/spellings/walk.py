@@ -8,6 +8,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from eqsat.brief import listed, one_line
 from eqsat.egraph.lower import region_children
 from eqsat.egraph.rule import PythonRule, Rewrite, Rule, flatten, refs_of
 from eqsat.egraph.schedule import Schedule
@@ -68,6 +69,9 @@ class Variant(Generic[Graph]):
 
     graph: Graph
     rules: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return one_line(f"Variant({self.graph!r}, by {listed(self.rules)})")
 
 
 def variants(

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import combinations_with_replacement, pairwise
 from typing import Any, ClassVar, TypeVar
 
+from eqsat.brief import DEPTH, MORE, call_text, one_line
 from eqsat.errors import PatternError
 from eqsat.relay.attrs import Attrs, normalize
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
@@ -69,6 +70,13 @@ class DFPattern:
             elif part is not None:
                 setattr(clone, name, next(rest))
         return clone
+
+    def brief(self, depth: int = DEPTH) -> str:
+        """A text of this pattern and those in it, down to a depth."""
+        return self.label or call_text(type(self).__name__.removesuffix("Pattern").lower(), self.children(), depth)
+
+    def __repr__(self) -> str:
+        return one_line(f"{type(self).__name__}({self.brief()})")
 
     def same_expression(self) -> tuple[DFPattern, ...]:
         """The sub-patterns that are matched against the very expression that this pattern is matched against."""
@@ -161,6 +169,9 @@ class ExprPattern(DFPattern):
             raise PatternError(f"is_expr needs an expression, not {expr!r}")
         self.expr = expr
 
+    def brief(self, depth: int = DEPTH) -> str:
+        return self.expr.brief(depth)
+
 
 class VarPattern(DFPattern):
     """Matches a local variable; only those of name ``name`` when it is not empty."""
@@ -193,6 +204,9 @@ class WildcardPattern(DFPattern):
     pattern: DFPattern | None = None
     redirections = 0
 
+    def brief(self, depth: int = DEPTH) -> str:
+        return self.label or "*"
+
     def redirect_to(self, pattern: DFPattern) -> None:
         """From now on match what ``pattern`` does. ``pattern`` may contain this wildcard: a recursive pattern.
 
@@ -222,6 +236,10 @@ class CallPattern(DFPattern):
         self.args = None if args is None else tuple(pattern_of(arg) for arg in args)
         callee = op.expr if type(op) is ExprPattern else None
         self.named = callee if type(callee) is Op else None
+
+    def brief(self, depth: int = DEPTH) -> str:
+        head = self.op.brief(depth - 1) if depth > 0 or self.named is not None else MORE
+        return f"{head}({MORE})" if self.args is None else call_text(head, self.args, depth)
 
 
 class FunctionPattern(DFPattern):
