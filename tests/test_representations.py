@@ -117,7 +117,7 @@ def test_what_is_deep_wide_or_no_text_is_cut() -> None:
     assert repr(chain(8)) == "Call(nn.relu(add(multiply(nn.relu(add(...)), 6.0), %y)))"
     assert repr(relay.Tuple([x] * 100)) == "Tuple((%x, %x, %x, %x, ...))"
     assert len(repr(relay.var("v" * 10_000))) < LONGEST_LINE
-    assert repr(relay.var("\x1b[31mred\n")) == r"Var(\x1b[31mred)"
+    assert repr(relay.var("\x1b[31mred")) == r"Var(\x1b[31mred)"
 
 
 def test_comparisons_and_models_are_shown() -> None:
