@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 
 _PREFIX = ".eqsat-"
 """How the names of folders begin in which files are written."""
@@ -33,8 +33,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         return
     target = Path(os.path.realpath(path))
     _check_writable(target)
-    _sweep(target.parent)
-    with _locked_folder(target.parent) as folder:
+    with scratch_folder(target.parent) as folder:
         written = folder / target.name
         yield written
         os.chmod(written, target.stat().st_mode if target.exists() else 0o666 & ~_umask())
@@ -60,8 +59,17 @@ def _check_writable(target: Path) -> None:
 
 
 @contextmanager
-def _locked_folder(parent: Path) -> Iterator[Path]:
-    """A new folder, removed at the end. It is locked as long as this process lives: see :func:`_sweep`."""
+def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
+    """A new folder for temporary files, in ``parent`` or where the system wants such, removed at the end.
+
+    Where the process is killed, the next one that asks for a folder in the same place removes it: it is locked as long
+    as its process lives.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    parent = Path(gettempdir()) if parent is None else parent
+    _sweep(parent)
     while True:
         folder = Path(mkdtemp(prefix=_PREFIX, dir=parent))
         descriptor = os.open(folder, os.O_RDONLY)

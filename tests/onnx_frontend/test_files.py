@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from eqsat.errors import ModelError
+from eqsat.files import scratch_folder
 from eqsat.onnx import from_bytes, load, run, save, to_bytes
 from eqsat.onnx.files import from_proto
 from eqsat.rules import sets
@@ -440,3 +442,18 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, as_external: bool) ->
     assert "File too large" in done.stderr
     assert target.read_bytes() == b"as it was"
     assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="files without a folder are of Linux")
+def test_an_engine_has_no_file_that_a_killed_process_could_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(tempfile, "mkstemp")
+    before = len(os.listdir("/proc/self/fd"))
+    run(from_proto(weighty()))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_folders_for_temporary_files_are_removed(tmp_path: Path) -> None:
+    with scratch_folder(tmp_path) as folder:
+        (folder / "file").touch()
+        assert os.listdir(tmp_path) == [folder.name]
+    assert os.listdir(tmp_path) == []

@@ -28,7 +28,7 @@ from eqsat.errors import EngineError
 _LIBRARY = "egglog.bindings"
 _LOGGERS = ("egglog", "egglog_bridge", "egglog_core_relations")
 """The library's loggers, which tell at INFO of each command."""
-_SHARED_MEMORY = "/dev/shm"
+_DESCRIPTORS = "/proc/self/fd"
 _ALL = 100_000_000
 """More rows than a table has."""
 
@@ -64,6 +64,19 @@ class Rows(NamedTuple):
     hidden: NDArray[np.bool_]
 
 
+def _file_to_read(engine: Engine) -> tuple[str, weakref.finalize[Any, Any]]:
+    """The path of a new file for what an engine reads, in memory where there is such, and what removes it.
+
+    One without a folder is not left behind where the process is killed.
+    """
+    if os.path.isdir(_DESCRIPTORS) and hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("eqsat")
+        return f"{_DESCRIPTORS}/{descriptor}", weakref.finalize(engine, os.close, descriptor)
+    descriptor, path = tempfile.mkstemp(prefix="eqsat-")
+    os.close(descriptor)
+    return path, weakref.finalize(engine, os.unlink, path)
+
+
 class Engine:
     """One egglog database. After an :class:`EngineError` it can no longer be used.
 
@@ -82,10 +95,7 @@ class Engine:
         self._declared: list[str] = []
         self._known: set[str] = set()
         self._given: dict[str, set[tuple[int, ...]]] = {}
-        memory = _SHARED_MEMORY if os.path.isdir(_SHARED_MEMORY) else None
-        descriptor, self._file = tempfile.mkstemp(prefix="eqsat-", dir=memory)  # what the engine reads
-        os.close(descriptor)
-        self._unlink = weakref.finalize(self, os.unlink, self._file)
+        self._file, self._unlink = _file_to_read(self)
         _open.add(self)
 
     def close(self) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from eqsat.files import scratch_folder
 from eqsat.onnx.feeds import runnable_setting
 from eqsat.onnx.files import Given, load
 from eqsat.onnx.sessions import run_session, session
@@ -63,10 +62,10 @@ def bench(
     """
     found = []
     feed = dict(inputs[0]) if inputs else None
-    with TemporaryDirectory() as name:
+    with scratch_folder() as folder:
         for optimizer in (False, True):
-            first = session(before, Path(name) / "before.onnx", "the model as it was", optimizer)
-            second = session(after, Path(name) / "after.onnx", "the optimized model", optimizer)
+            first = session(before, folder / "before.onnx", "the model as it was", optimizer)
+            second = session(after, folder / "after.onnx", "the optimized model", optimizer)
             if feed is None:
                 feed = runnable_setting(load(before), first, np.random.default_rng(seed), dims).feed(
                     np.random.default_rng(seed)

@@ -25,8 +25,10 @@ def session(model: Given, path: Path, what: str, optimized: bool = False) -> Any
     """
     try:
         import onnxruntime
-    except ImportError:
+    except ModuleNotFoundError:
         raise ModelError("verification needs onnxruntime: pip install onnxruntime") from None
+    except ImportError as error:
+        raise ModelError(f"verification needs onnxruntime, which cannot be loaded: {error}") from None
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
     else:

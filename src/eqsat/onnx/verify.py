@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from eqsat.errors import ArgumentError, ModelError
+from eqsat.files import scratch_folder
 from eqsat.onnx.feeds import KINDS, fed_inputs, runnable_setting
 from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of
@@ -144,8 +144,7 @@ def verify(
     """
     start = time.perf_counter()
     random = np.random.default_rng(seed)
-    with TemporaryDirectory() as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         source = load(before)
         first = session(before, folder / "before.onnx", "the model as it was")
         outputs = [output.name for output in first.get_outputs()]
