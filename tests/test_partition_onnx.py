@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from eqsat import relay
 from eqsat.cli import cli
 from eqsat.errors import ArgumentError, ModelError
-from eqsat.onnx import Partitioning, merge, partition, verify
+from eqsat.onnx import Partitioning, merge, partition, verify, with_sizes
 from eqsat.onnx.files import from_proto
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
@@ -173,6 +173,56 @@ def test_a_model_without_matches_is_left_without_functions() -> None:
     model = parsed("net (float[2] x) => (float[2] y) { y = Erf (x) }")
     done = partition(from_proto(model), "dnnl")
     assert (len(done.after.functions), done.after.ir_version, done.composites.total()) == (0, 9, 0)
+
+
+OPEN = parsed(
+    "net (float[N,8] x, float[M,8] z) => (float[N,4] y) { m = MatMul (x, w) \n a = Add (m, b) \n y = Relu (a) }",
+    {"w": [8, 4], "b": [4]},
+)
+
+
+@pytest.mark.parametrize("cut", [merge, partition])
+def test_shapes_that_keep_a_table_from_matching_are_told(cut: Any) -> None:
+    unmatched = cut(OPEN, "tensorrt").unmatched
+    assert "the shape of Tensor[(?N, 4), float32] is open" in unmatched.reason
+    assert unmatched.open_sizes == ("N", "M")
+    assert cut(OPEN, "dnnl").unmatched is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ("y = Relu (x)", "no pattern of the table matches; the operators of the model are nn.relu"),
+        ("y = custom.Odd (x)", "no pattern of the table matches; the operators of the model are onnx.custom.Odd"),
+        ("m = MatMul (x, x) \n y = Relu (m)", "conditions refuse it for its element type, shape or layout"),
+    ],
+)
+def test_why_a_model_has_no_composites(nodes: str, reason: str) -> None:
+    unmatched = merge(parsed(f"net (double[2,2] x) => (double[2,2] y) {{ {nodes} }}"), "dnnl").unmatched
+    assert unmatched is not None
+    assert reason in unmatched.reason
+
+
+def test_sizes_that_are_given_make_shapes_known() -> None:
+    fixed = with_sizes(OPEN, {"N": 3})
+    done = partition(fixed, "tensorrt")
+    assert done.composites == {"add_relu": 1}
+    shapes = [
+        [dim.dim_value or dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in OPEN.graph.input
+    ]
+    assert shapes == [["N", 8], ["M", 8]]
+    after = checked(ir.to_proto(fixed), done)
+    assert [value.type.tensor_type.shape.dim[0].dim_value for value in (*after.graph.input, *after.graph.output)] == [
+        3,
+        0,
+        3,
+    ]
+
+
+@pytest.mark.parametrize(("sizes", "told"), [({"K": 1}, "the open ones are N, M"), ({"N": 0}, "a number above 0")])
+def test_sizes_that_cannot_be_given(sizes: dict[str, int], told: str) -> None:
+    with pytest.raises(ArgumentError, match=told):
+        with_sizes(OPEN, sizes)
 
 
 def test_functions_of_the_model_keep_their_names() -> None:

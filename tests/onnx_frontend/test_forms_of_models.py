@@ -61,6 +61,7 @@ USES: dict[str, tuple[Callable[[Any], object], object]] = {
     "to_bytes": (lambda model: operators(onnx.load_from_string(eqsat.onnx.to_bytes(model)).graph), {"Relu": 2}),
     "variants": (lambda model: len(eqsat.onnx.variants(model, count=1, rules=activations)), 1),
     "verify": (lambda model: eqsat.onnx.verify(model, model, runs=1)[0].absolute, 0.0),
+    "with_sizes": (lambda model: operators(eqsat.onnx.with_sizes(model, {}).graph), {"Relu": 2}),
     "from_onnx": (lambda model: str(relay.frontend.from_onnx(model)[0]).count("nn.relu"), 2),
 }
 """What each function makes of the model."""

@@ -119,6 +119,8 @@ def partition(
         "folded": asdict(done.folded),
         **compared,
     }
+    if done.unmatched is not None:
+        facts["unmatched"] = asdict(done.unmatched)
     if done.extraction is not None and options.explain:
         facts |= Explained.of(done.extraction.explanations).facts
     to_stderr = target_file == STREAM
@@ -131,6 +133,15 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     console.print(f"nodes  {nodes['before']} -> {nodes['after']} ({NODES})", highlight=False)
     console.print(f"composites  {sum(composites.values())} of {len(composites)} kinds", highlight=False)
     console.print(f"kernels of runtime {facts['runtime']}", highlight=False)
+    if "unmatched" in facts:
+        reason, open_sizes = facts["unmatched"]["reason"], facts["unmatched"]["open_sizes"]
+        advice = f": give its size, as in --dim {open_sizes[0]}=1" if open_sizes else ""
+        console.print(escape(f"none: {reason}{advice}"), highlight=False, soft_wrap=True)
+    for op_type, reasons in sorted(facts["opaque"].items()) if not composites else ():
+        for reason, count in reasons.items():
+            console.print(
+                f"passed through {count} {escape(op_type)}: {escape(reason)}", highlight=False, soft_wrap=True
+            )
     if composites:
         table = Table("function", "nodes", box=None)
         for name, count in composites.items():

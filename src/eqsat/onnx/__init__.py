@@ -14,6 +14,7 @@ except ImportError as error:
 from eqsat.onnx.blame import blame
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
+from eqsat.onnx.fixed_sizes import with_sizes
 from eqsat.onnx.imported import Imported
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.latency import Latency, bench
@@ -50,4 +51,5 @@ __all__ = [
     "to_bytes",
     "variants",
     "verify",
+    "with_sizes",
 ]

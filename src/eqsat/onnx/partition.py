@@ -19,6 +19,7 @@ from eqsat.onnx.files import Given, load
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
+from eqsat.onnx.unmatched import Unmatched, why_unmatched
 from eqsat.onnx.upgrade import at_opset
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
@@ -45,6 +46,7 @@ class Partitioning:
         opaque: Operator -> reasons why nodes of it are not understood, with their number.
         folded: Nodes over constants that are not understood: which were computed, and which were left and why.
         extraction: The chosen graph and the report of the saturation; None where no rules acted.
+        unmatched: Why there are no composites; None where there are some.
     """
 
     before: ir.Model
@@ -53,6 +55,7 @@ class Partitioning:
     opaque: dict[str, dict[str, int]]
     folded: Folded
     extraction: Extraction | None
+    unmatched: Unmatched | None
 
     def __repr__(self) -> str:
         return one_line(f"Partitioning({listed([f'{count} x {name}' for name, count in self.composites.items()])})")
@@ -137,4 +140,5 @@ def _partitioning(
 ) -> Partitioning:
     after = export_partitioned(function, imported, target)
     composites = Counter(node.op_type for node in after.graph if node.domain == target)
-    return Partitioning(given, after, composites, imported.opaque, folded, extraction)
+    unmatched = None if composites else why_unmatched(function, _table(target))
+    return Partitioning(given, after, composites, imported.opaque, folded, extraction, unmatched)

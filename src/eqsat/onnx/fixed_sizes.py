@@ -1,0 +1,48 @@
+"""Models whose open dimensions are given a size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx_ir as ir
+
+from eqsat.errors import ArgumentError
+from eqsat.onnx.files import Given, load
+
+
+def with_sizes(model: Given, sizes: Mapping[str, int]) -> ir.Model:
+    """Return a model that takes inputs of given sizes only, so that more is known of its shapes.
+
+    Args:
+        model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
+        sizes: Name of an open dimension of inputs -> its size. A dimension without a name has that of its input and
+            axis: ``x.1``.
+
+    Raises:
+        ArgumentError: A name is that of no open dimension, or a size is not above 0.
+        ModelError: The model cannot be read.
+    """
+    given = load(model)
+    known = dict.fromkeys(name for value in given.graph.inputs for name, _ in _open_dims(value))
+    for name, size in sizes.items():
+        if name not in known:
+            told = f"the open ones are {', '.join(known)}" if known else "it has none"
+            raise ArgumentError(f"no input of the model has an open dimension {name!r}: {told}")
+        if size < 1:
+            raise ArgumentError(f"dimension {name!r} of size {size}: give a number above 0")
+    if not sizes:
+        return given
+    made = given.clone()
+    for value in [*made.graph.inputs, *(value for node in made.graph.all_nodes() for value in node.outputs)]:
+        for name, axis in [*_open_dims(value)]:
+            if name in sizes and value.shape is not None:
+                value.shape = ir.Shape([sizes[name] if place == axis else dim for place, dim in enumerate(value.shape)])
+    return made
+
+
+def _open_dims(value: ir.Value) -> Iterator[tuple[str, int]]:
+    """The name and axis of each dimension of a value whose size is not known."""
+    for axis, dim in enumerate(value.shape or ()):
+        if not isinstance(dim, int) or dim < 0:
+            named = None if isinstance(dim, int) else dim.value
+            yield named or f"{value.name}.{axis}", axis
