@@ -333,6 +333,18 @@ def test_the_command_writes_a_verified_model_and_tells_what_it_found(tmp_path: P
     assert len(onnx.load(tmp_path / "out.onnx").functions) == 2
 
 
+def test_the_command_says_why_it_finds_nothing_and_what_to_do(tmp_path: Path) -> None:
+    onnx.save(OPEN, tmp_path / "in.onnx")
+    arguments = ["partition", str(tmp_path / "in.onnx"), "--target", "tensorrt", str(tmp_path / "out.onnx")]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert "is open, which may be why: give its size, as in --dim N=1" in result.output
+    result = CliRunner().invoke(cli, [*arguments, "--dim", "N=1", "--verify", "1"])
+    assert result.exit_code == 0, result.output
+    assert "composites  1 of 1 kinds" in result.output
+    assert onnx.load(tmp_path / "out.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
+
+
 def test_as_is_the_table_is_taken_in_its_order(tmp_path: Path) -> None:
     onnx.save(BATCH_NORM, tmp_path / "in.onnx")
     arguments = ["partition", tmp_path / "in.onnx", "--target", "tensorrt", tmp_path / "out.onnx", "--as-is"]

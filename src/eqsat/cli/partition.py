@@ -95,19 +95,21 @@ def partition(
 ) -> None:
     """Write to OUT the model IN with each composite of a target as one node, a call of a local function.
 
-    Rules act beside the pattern table, and the cheapest graph is taken that both lead to.
+    Rules act beside the pattern table, and the cheapest graph is taken that both lead to. Many targets take known
+    shapes only: with --dim the model that is written has this size there, too.
     """
     from eqsat import onnx
 
     options = settings.options
     target = _registered(target)
-    model = read_model(source)
+    given = read_model(source)
+    model = onnx.with_sizes(given, verification.sizes)
     with saturation_progress(progress) as tick:
         if as_is:
             done = onnx.merge(onnx.at_opset(model, options.opset), target)
         else:
             done = onnx.partition(model, target, on_iteration=tick, options=options)
-    reference = model if source == STREAM else source
+    reference = given if source == STREAM else source
     blame = (lambda: "") if as_is else (lambda: to_blame(model, options, verification, target))
     compared = verified(reference, done.after, verification, blame)
     write_model(done.after, target_file)
