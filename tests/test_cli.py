@@ -540,7 +540,10 @@ def test_counts_say_what_they_count_and_have_all_their_digits(eqsat: Any, tmp_pa
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
     values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1000, 1234]) for name in "xy"]
     onnx.save(helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:])), tmp_path / "in.onnx")
-    printed = eqsat("optimize", tmp_path / "in.onnx", tmp_path / "out.onnx", "--cost", "flops", "--explain").out
+    page = tmp_path / "page.html"
+    arguments = (tmp_path / "in.onnx", tmp_path / "out.onnx", "--cost", "flops", "--explain", "--report", page)
+    printed = eqsat("optimize", *arguments).out
+    assert "1234000 → 1234000 floating-point operations" in page.read_text(encoding="utf-8")
     assert "nodes  1 -> 1 (of the ONNX model, Constants left out)" in printed
     assert "cost   1234000 -> 1234000 (flops: floating-point operations; proved least)" in printed
     assert "operators of the result as eqsat sees it" in printed

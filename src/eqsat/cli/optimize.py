@@ -153,7 +153,10 @@ class Explained:
 def _write_page(page: Path, title: str, done: Any, facts: dict[str, Any], explained: Explained | None) -> None:
     from eqsat import report_page
 
-    told = {"ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}", "Runtime": facts["runtime"]}
+    told = {
+        "ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}, Constants left out",
+        "Runtime": facts["runtime"],
+    }
     told |= {"Offer": facts["offer"]["told"]} if "offer" in facts else {}
     told |= {
         f"Output {each['output']}": f"differs by {told_number(each['relative'])} of its largest value"

@@ -38,16 +38,17 @@ class Unmatched:
 def why_unmatched(function: Function, table: PatternTable) -> Unmatched:
     """Tell why no entry of a pattern table was taken in a graph."""
     types = infer_types(function)
-    calls = [node for node in post_order(function.body) if isinstance(node, Call) and isinstance(node.op, Op)]
+    nodes = [node for node in post_order(function.body) if isinstance(node, Call)]
+    calls = {call: call.op.name for call in nodes if isinstance(call.op, Op)}
     if not calls:
         return Unmatched("the model has no operators")
-    names = dict.fromkeys(call.op.name for call in calls)
-    refused = next(_matches(function.body, calls, table), None)
+    names = dict.fromkeys(calls.values())
+    refused = next(_matches(function.body, list(calls), table), None)
     if refused is None:
         told = ", ".join(islice(names, MOST_NAMED)) + (", ..." if len(names) > MOST_NAMED else "")
         return Unmatched(f"no pattern of the table matches; the operators of the model are {told}")
     name, call, inside = refused
-    refusal = f"{name} matches at {call.op.name} of {types[call]}, but the table's conditions refuse it"
+    refusal = f"{name} matches at {calls[call]} of {types[call]}, but the table's conditions refuse it"
     moving = next((types[each] for each in inside if each in types and not is_static(types[each])), None)
     if moving is None:
         return Unmatched(f"{refusal} for its element type, shape or layout")

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from eqsat.errors import ArgumentError, ModelError
+from eqsat.extraction.costs import figure
 from eqsat.files import scratch_folder
 from eqsat.onnx.feeds import KINDS, fed_inputs, runnable_setting
 from eqsat.onnx.files import Given, load
@@ -111,7 +112,7 @@ class Verified(list[Difference]):
 
     def __repr__(self) -> str:
         worst = max((each.relative for each in self), default=0.0)
-        told = f"{len(self)} outputs, largest relative difference {worst:.3g}"
+        told = f"{len(self)} outputs, largest relative difference {figure(worst, 3)}"
         return f"<Verified {told}, {self.sensitivity.noticed} of {self.sensitivity.tried} mistakes noticed>"
 
 

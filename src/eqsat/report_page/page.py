@@ -11,6 +11,8 @@ from os import PathLike
 from string import Template
 
 from eqsat.cost import CostFunction, OpCount
+from eqsat.cost.models import unit_of
+from eqsat.cost.target import TargetCost
 from eqsat.errors import FileError
 from eqsat.files import replacing
 from eqsat.markup import as_json, join, text
@@ -63,6 +65,7 @@ def render(
         EqsatError: the cost model fails.
     """
     model = cost_model or OpCount()
+    unit = unit_of(model.model if isinstance(model, TargetCost) else model)
     result: Expr | IRModule = extraction.module if isinstance(extraction.source, IRModule) else extraction.expr
     before, after = draw(extraction.source, model), draw(result, model, made_by)
     parts = [
@@ -82,7 +85,7 @@ def render(
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         style=_asset("page.css"),
         script=script,
-        summary=sections.summary(extraction, before, after, facts or {}),
+        summary=sections.summary(extraction, before, after, facts or {}, unit),
         sections=join(parts),
         graphs=as_json([before.columns, after.columns]),
     )

@@ -27,8 +27,8 @@ def _told(cost: Cost) -> str:
     return ", ".join(map(figure, as_tuple(cost)))
 
 
-def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Mapping[str, str]) -> Markup:
-    """What came of it, in a few numbers."""
+def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Mapping[str, str], unit: str) -> Markup:
+    """What came of it, in a few numbers; ``unit`` is what the cost counts, if that is known."""
     report = extraction.report
     last = report.iterations[-1] if report.iterations else None
     if extraction.optimal:
@@ -38,9 +38,9 @@ def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Map
     else:
         proof = "no bound is known"
     pairs: list[tuple[str, object]] = [
-        ("Operators", f"{before.counts.total():,} → {after.counts.total():,}"),
+        ("Operators", f"{before.counts.total():,} → {after.counts.total():,} in the graph as eqsat sees it"),
         *counts.items(),
-        ("Cost", f"{_told(extraction.input_cost)} → {_told(extraction.cost)}"),
+        ("Cost", f"{_told(extraction.input_cost)} → {_told(extraction.cost)} {unit}".rstrip()),
         ("Choice", proof),
         ("Stopped", f"{report.stop_reason} after {len(report.iterations)} iterations"),
     ]
