@@ -44,7 +44,7 @@ def test_what_was_run_is_printed(source: Path, tmp_path: Path) -> None:
     ran = run("optimize", source, tmp_path / "out.onnx", "--verify", 2, "--dim", "height=7", "--dim", "N=3")
     assert ran.exit_code == 0, ran.output
     assert "verified on x float32[3, 7]: 2 normal, 2 waves, 2 unit, 2 large, 2 small; seed 0; " in ran.output
-    assert "of 30 s that it may take beside the least" in ran.output
+    assert "of 10 s that it may take beside the least" in ran.output
 
 
 def test_the_share_of_mistakes_that_are_noticed_is_printed(tmp_path: Path) -> None:

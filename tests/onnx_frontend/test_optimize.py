@@ -196,7 +196,7 @@ def test_resnet_50_has_no_batch_norm_left() -> None:
     assert "BatchNormalization" not in operators(done.after.graph)
     assert len(done.after.graph) <= 123
     assert done.extraction.optimal
-    assert all(difference.relative <= 1e-4 for difference in verify(before, done.after, runs=1))
+    assert all(difference.relative <= 1e-4 for difference in verify(before, done.after, runs=1, mistakes=0, seconds=0))
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
@@ -205,7 +205,7 @@ def test_small_networks(name: str) -> None:
     done = run(before)
     assert "BatchNormalization" not in operators(done.after.graph)
     assert len(done.after.graph) < len(before.graph)
-    assert all(difference.relative <= 1e-4 for difference in verify(before, done.after, runs=1))
+    assert all(difference.relative <= 1e-4 for difference in verify(before, done.after, runs=1, mistakes=0, seconds=0))
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ _BATCH_AXES = (1, 2)
 """Before which axis unknown dimensions are tried as the batch's: states may have that of layers first."""
 _INTEGERS = (257, 2)
 """Bounds below which random integers are tried where the graph tells none."""
-_MANY, _SMALL_INPUTS, _SMALL_WEIGHTS = 16, 1 << 14, 1 << 22
-"""The batch of small models, of which a run may see more, and how many elements their inputs and weights have."""
+_MANY, _SMALL_INPUTS, _SMALL_WEIGHTS = 12, 1 << 11, 1 << 20
+"""The batch of small models, unlike other sizes, and how many elements their inputs and weights have at most."""
 _LARGEST_DECK = 1 << 20
 
 Array = np.ndarray[Any, Any]
@@ -155,7 +155,8 @@ def settings(model: ir.Model, dims: Mapping[str, int] | None = None) -> Iterator
     inputs, asked = fed_inputs(model), dict(dims or {})
     _check_asked(inputs, asked)
     demanded, meant, told = demanded_sizes(model), meant_sizes(model), ranges(model)
-    likely = [{**meant, **demanded}, demanded, meant, {}]
+    several = {name: size for name, size in demanded.items() if size > 1}  # one element may only be what fits, too
+    likely = [{**meant, **several}, {**meant, **demanded}, demanded, meant, {}]
     known = [dict(each) for each in dict.fromkeys(tuple({**sizes, **asked}.items()) for sizes in likely)]
     names = [dim.value for value in inputs for dim in (value.shape or ())[1:] if isinstance(dim, ir.SymbolicDim)]
     totals = [None, *dict.fromkeys(name for name in names if name and name not in asked)]
