@@ -37,7 +37,7 @@ from eqsat.onnx.imported import Imported, Origin, body_of, constant_initializers
 from eqsat.onnx.initializers import name_counts
 from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
-from eqsat.onnx.weights import mapped
+from eqsat.onnx.weights import elements_of
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
 from eqsat.relay.fold import Folding, is_folded
@@ -530,7 +530,6 @@ class _Importer:
 
 def _read(tensor: Any) -> np.ndarray[Any, Any]:
     try:
-        array: np.ndarray[Any, Any] = mapped(tensor) if isinstance(tensor, ir.ExternalTensor) else tensor.numpy()
+        return elements_of(tensor)
     except Exception as error:  # the library raises whatever the inconsistency runs into
         raise ModelError(f"the data of tensor {tensor.name!r} cannot be read: {error}") from None
-    return array

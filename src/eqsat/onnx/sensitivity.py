@@ -13,6 +13,7 @@ from eqsat.errors import ModelError
 from eqsat.onnx.files import load
 from eqsat.onnx.graphs import graphs_of, nodes_of
 from eqsat.onnx.sessions import session
+from eqsat.onnx.weights import elements_of
 
 Array = np.ndarray[Any, Any]
 
@@ -109,7 +110,7 @@ def open_weights(model: ir.Model) -> dict[str, Array]:
         tensor = value.const_value
         if _is_weight(value) and tensor is not None and value.graph is model.graph:
             value.dtype, value.shape = tensor.dtype, ir.Shape(tensor.shape)
-            found[value.name] = np.asarray(tensor.numpy())
+            found[value.name] = elements_of(tensor)
             if value not in inputs:
                 model.graph.inputs.append(value)
     model.ir_version = max(model.ir_version, 4)  # before it, what is an input and an initializer is a constant

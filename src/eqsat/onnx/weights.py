@@ -75,11 +75,13 @@ def taken_in(model: ir.Model, most: float = math.inf) -> AbstractContextManager[
     return data_replaced({value: _in_memory(value.const_value) for value in values})
 
 
-def mapped(tensor: ir.ExternalTensor) -> np.ndarray[Any, Any]:
-    """The elements of a tensor, mapped as long as the array is used, and no more of the file than these.
+def elements_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """The elements of a tensor. Those in a file are mapped as long as the array is used, and no more of the file.
 
     The tensor itself maps its whole file and keeps it: for many weights this is many times the file.
     """
+    if not _is_external(tensor):
+        return np.asarray(tensor.numpy())
     dtype = np.dtype(tensor.dtype.numpy())
     if tensor.size == 0 or tensor.dtype.bitwidth % 8:  # nothing to map, or several elements in a byte
         return np.asarray(copy(tensor).numpy())
@@ -93,7 +95,7 @@ def mapped(tensor: ir.ExternalTensor) -> np.ndarray[Any, Any]:
 
 def _in_memory(tensor: ir.ExternalTensor) -> ir.Tensor:
     return ir.Tensor(
-        mapped(tensor),
+        elements_of(tensor),
         name=tensor.name,
         dtype=tensor.dtype,
         doc_string=tensor.doc_string,
