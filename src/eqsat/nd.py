@@ -85,6 +85,15 @@ class NDArray:
             self._digest = state.digest()
         return self._digest
 
+    def __copy__(self) -> NDArray:
+        return self  # it is immutable
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NDArray:
+        return self
+
+    def __reduce__(self) -> Any:
+        return array, (self.numpy(),)
+
     @property
     def brief(self) -> str:
         """The value of a scalar that is in memory, otherwise the type."""

@@ -92,6 +92,12 @@ class Attrs(Mapping[str, Any]):
             raise OperatorError(f"{self.type_key}: attribute {key!r} is not {what}: {value!r}")
         return value
 
+    def __copy__(self) -> Attrs:
+        return self  # it is immutable
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Attrs:
+        return self
+
     def __reduce__(self) -> Any:
         return Attrs, (self._values, self.type_key)
 

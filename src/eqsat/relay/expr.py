@@ -23,6 +23,8 @@ from eqsat.brief import DEPTH, MORE, call_text, one_line
 from eqsat.errors import ArgumentError, OperatorError, TypeCheckError
 from eqsat.nd import NDArray, array
 from eqsat.relay.attrs import Attrs
+from eqsat.relay.order import children_first
+from eqsat.relay.pickling import Listing, is_listed, last_node, with_slots
 from eqsat.relay.printable import Printable
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import FuncType, TensorType, Type, TypeVar
@@ -138,6 +140,17 @@ class Expr(Printable):
     __gt__ = _operator("greater")
     __le__ = _operator("less_equal")
     __ge__ = _operator("greater_equal")
+
+    def __copy__(self) -> Self:
+        return self  # a node is immutable
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        if not self.children() or is_listed(self):
+            return with_slots(self)
+        return last_node, (Listing(children_first([self], Expr.children)),)
 
     def brief(self, depth: int = DEPTH) -> str:
         """Return a text of this node and those below it, down to a depth."""

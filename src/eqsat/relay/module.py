@@ -201,6 +201,9 @@ class IRModule(Printable):
         """Return a module of the same functions, whose table can be changed without changing this one."""
         return IRModule(self.functions, self._types, self.attrs)
 
+    def __copy__(self) -> IRModule:
+        return self.copy()
+
     def _known(self, name: str | GlobalVar) -> str:
         key = _name(name)
         if key not in self._functions:

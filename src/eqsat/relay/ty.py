@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Never, TypeAlias, TypeGuard
+from typing import ClassVar, NamedTuple, Never, Self, TypeAlias, TypeGuard
 
 Terms: TypeAlias = dict[tuple[str, ...], int]
 """A sum of products of names: how often each product is in it."""
@@ -76,6 +76,8 @@ class Type:
     """Base class of types; compared by value."""
 
     __slots__ = ("_hash", "_key")
+    _given: ClassVar[tuple[str, ...]] = ()
+    """The attributes that are the arguments of the class, in their order."""
     _key: tuple[object, ...]
     _hash: int
 
@@ -88,6 +90,15 @@ class Type:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __copy__(self) -> Self:
+        return self  # a type is immutable
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), tuple([getattr(self, name) for name in self._given])
 
     def __repr__(self) -> str:
         return str(self)
@@ -106,6 +117,7 @@ class TensorType(Type):
     """
 
     __slots__ = ("dtype", "shape")
+    _given = ("shape", "dtype")
 
     def __init__(self, shape: Sequence[Dim], dtype: str = "float32"):
         self.shape: tuple[Dim, ...] = tuple([plain_int(dim) if type(dim) is int else dim for dim in shape])
@@ -129,6 +141,7 @@ class TupleType(Type):
     """A tuple of values of the given types."""
 
     __slots__ = ("fields",)
+    _given = ("fields",)
 
     def __init__(self, fields: Sequence[Type] = ()):
         self.fields = tuple(fields)
@@ -142,6 +155,7 @@ class TypeVar(Type):
     """A type that is not known here: a parameter of a generic function or algebraic type. Equal to itself only."""
 
     __slots__ = ("name_hint",)
+    _given = ("name_hint",)
 
     def __init__(self, name_hint: str):
         self.name_hint = name_hint
@@ -155,6 +169,7 @@ class GlobalTypeVar(Type):
     """The name of an algebraic type that the module defines."""
 
     __slots__ = ("name_hint",)
+    _given = ("name_hint",)
 
     def __init__(self, name_hint: str):
         self.name_hint = name_hint
@@ -171,6 +186,7 @@ class TypeCall(Type):
     """The algebraic type ``func`` with types for its parameters."""
 
     __slots__ = ("args", "func")
+    _given = ("func", "args")
 
     def __init__(self, func: GlobalTypeVar, args: Sequence[Type] = ()):
         self.func = func
@@ -190,6 +206,7 @@ class FuncType(Type):
     """
 
     __slots__ = ("arg_types", "ret_type", "type_params")
+    _given = ("arg_types", "ret_type", "type_params")
 
     def __init__(
         self,
@@ -244,6 +261,7 @@ class RefType(Type):
     """A mutable cell holding a value of type ``value``."""
 
     __slots__ = ("value",)
+    _given = ("value",)
 
     def __init__(self, value: Type):
         self.value = value

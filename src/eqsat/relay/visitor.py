@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.order import children_first as children_first
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 
 T = TypeVar("T")
@@ -30,30 +31,6 @@ def post_order_visit(expr: Expr, fvisit: Callable[[Expr], Any]) -> None:
     """Call ``fvisit`` on every node of ``expr``, children first."""
     for node in post_order(expr):
         fvisit(node)
-
-
-def children_first(roots: Sequence[T], children: Callable[[T], Sequence[T]], stop: Iterable[T] = ()) -> list[T]:
-    """Do :func:`post_order` for anything that can be hashed, such as terms, classes or variables."""
-    order: list[T] = []
-    seen: set[T] = set(stop)
-    stack: list[Any] = list(reversed(roots))
-    while stack:
-        node = stack.pop()
-        if node is _BELOW_DONE:
-            order.append(stack.pop())
-        elif node not in seen:
-            seen.add(node)
-            below = children(node)
-            if below:
-                stack += (node, _BELOW_DONE)
-                stack += [child for child in reversed(below) if child not in seen]
-            else:
-                order.append(node)
-    return order
-
-
-_BELOW_DONE = object()
-"""On the stack of a walk: what is under it is a node whose children were listed."""
 
 
 def rewrite_post_order(root: Expr, visit: Callable[[Expr, Expr], Expr]) -> Expr:
