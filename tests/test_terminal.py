@@ -99,6 +99,18 @@ def test_outputs_of_any_name_are_told_in_one_line_each(
     assert r"output y\u001b[31mred\u001b]0;title\u0007\r\n\u009b2J\u202e*/ /* [bold]: " in printed
 
 
+def test_processes_of_many_models_print_no_names_as_they_are(tmp_path: Path) -> None:
+    proto = known(NASTY)
+    proto.graph.node[0].input[0] = f"missing{NASTY}"
+    (tmp_path / "in").mkdir()
+    onnx.save(proto, tmp_path / "in" / "wrong.onnx")
+    command = [EQSAT, "optimize-all", tmp_path / "in", tmp_path / "out", "--workers", "1"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert is_safe(ran.stdout + ran.stderr)
+    assert ran.stderr.count("\n") == 1
+
+
 def test_relay_text_of_any_names_reads_back() -> None:
     """Names of variables and dimensions are quoted, those in comments neither end them nor begin others."""
     x = relay.var(f"x{NASTY}", shape=(2,))

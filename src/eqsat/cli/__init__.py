@@ -6,7 +6,6 @@ comparison that was asked for proves nothing; 130 interrupted.
 
 from __future__ import annotations
 
-import logging
 import sys
 
 import click
@@ -18,7 +17,7 @@ from eqsat.cli.optimize_all import optimize_all
 from eqsat.cli.partition import partition
 from eqsat.cli.rules import rules
 from eqsat.cli.show import show
-from eqsat.cli.terminal import buffer_output, write_no_more
+from eqsat.cli.terminal import buffer_output, keep_libraries_quiet, write_no_more
 from eqsat.cli.variants import variants
 from eqsat.errors import EqsatError
 from eqsat.extraction.__main__ import main as extract
@@ -31,7 +30,7 @@ _LONGEST = 1000
 
 def main() -> None:
     """Run the command line; errors are one line on stderr and exit code 2, an interrupt is exit code 130."""
-    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)  # it comments on malformed models; we tell in one line
+    keep_libraries_quiet()
     buffer_output()
     try:
         with ending_at_interrupts():

@@ -19,7 +19,7 @@ from eqsat.cli.named import digests
 from eqsat.cli.optimize import NODES, optimize_file, told_cost
 from eqsat.cli.options import PATH, Settings, Verification, json_option, shared_options, verify_options
 from eqsat.cli.progress import counted_progress
-from eqsat.cli.terminal import Console, escape
+from eqsat.cli.terminal import Console, escape, keep_libraries_quiet
 from eqsat.cli.verified import exit_code
 from eqsat.extraction.costs import figure
 
@@ -73,6 +73,7 @@ def optimize_all(
 
 def optimize_one(source: Path, target: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Optimize one model as `eqsat optimize` does, in any process."""
+    keep_libraries_quiet()
     return optimize_file(source, target, Settings(**options["settings"]), Verification(**options["verification"]))
 
 

@@ -6,6 +6,7 @@ On a terminal control characters are commands, so those of names are shown as es
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -51,6 +52,11 @@ def read_standard_input() -> bytes:
         return sys.stdin.buffer.read()
     except OSError as error:
         raise ModelError(f"cannot read standard input: {error.strerror or error}") from None
+
+
+def keep_libraries_quiet() -> None:
+    """Have onnx_ir not comment on malformed models, with names as they are: we tell in one line."""
+    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
 
 
 def buffer_output() -> None:

@@ -75,6 +75,7 @@ def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.M
     try:
         proto.ParseFromString(data)
     except Exception as error:  # protobuf's errors have no common base that is public
+        bytearray(len(data) * 5 // 4)  # a MemoryError where there was no room, which protobuf's own does not say
         raise ModelError(f"{where} is no ONNX model, or is cut off: {_one_line(error)}") from None
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{where} is no ONNX model, or is cut off: it has no graph or no opset")
