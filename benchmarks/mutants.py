@@ -87,9 +87,10 @@ def count(path: Path, runs: int, mutants: int, random: np.random.Generator) -> C
         found[outcome] += 1
         told += [] if outcome == "caught" else [f"{outcome}: {what}"]
     share = f"{good.sensitivity.noticed}/{good.sensitivity.tried}"
+    excess = max((each.excess for each in good), default=0.0)
     click.echo(
         f"{path.name}: {found['caught']} caught, {found['missed']} missed, {found['unseen']} unseen; verify "
-        f"{seconds:.1f} s, its own mistakes {share}; {good.inputs}"
+        f"{seconds:.1f} s, its own mistakes {share}, the good one at {excess:.2f} of what is allowed; {good.inputs}"
     )
     for line in told:
         click.echo(f"    {line}")

@@ -151,6 +151,16 @@ def test_what_rounding_does_not_explain_is_a_difference_however_small() -> None:
     assert not differing(found, 1e-3)
 
 
+def test_where_rounding_cannot_be_seen_a_fixed_tolerance_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eqsat.onnx.sensitivity._MOST_BYTES", 0)
+    proto = weighted("(float[N,4] x) => (y) { y = MatMul (x, w) }", {"w": (4, 3)})
+    weight = numpy_helper.to_array(proto.graph.initializer[0])
+    near, far = (with_tensor(proto, "w", weight * np.float32(factor)) for factor in (1.0005, 1.005))
+    assert not differing(verify(proto, near))
+    assert differing(verify(proto, far))
+    assert verify(proto, proto).sensitivity.problem == "its weights are more than 0 MiB"
+
+
 def test_what_rounding_makes_is_no_difference() -> None:
     """Both take the sine of large products: their roundings are all over the place."""
     wide = "(float[N,64] x) => (y) { a = MatMul (x, w) b = Mul (a, c) y = Sin (b) }"
@@ -197,6 +207,15 @@ def test_small_results_of_sigmoids_are_exact_to_a_rounding_of_one() -> None:
 )
 def test_an_output_that_says_nothing_is_told(graph: str, reason: str) -> None:
     assert verify(parsed(graph), parsed(graph)).silent == ({"y": reason} if reason else {})
+
+
+def test_a_comparison_that_notices_no_mistake_proves_nothing() -> None:
+    """The product is lost in what it is added to."""
+    product = "a = MatMul (x, w1) b = MatMul (a, w2) c = MatMul (b, w3) z = Mul (c, nil)"
+    shapes = dict.fromkeys(("w1", "w2", "w3"), (4, 4))
+    proto = weighted(f"(float[N,4] x) => (y) {{ {product} y = Add (x, z) }}", shapes)
+    proto.graph.initializer.append(numpy_helper.from_array(np.float32(1e-12), "nil"))
+    assert verify(proto, proto).silent == {"": "none of 3 wrong weights was noticed"}
 
 
 def test_an_output_that_rounding_alone_changes_is_told() -> None:

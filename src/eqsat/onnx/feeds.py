@@ -27,6 +27,8 @@ _INTEGERS = (257, 2)
 """Bounds below which random integers are tried where the graph tells none."""
 _MANY, _SMALL_INPUTS, _SMALL_WEIGHTS = 12, 1 << 11, 1 << 20
 """The batch of small models, unlike other sizes, and how many elements their inputs and weights have at most."""
+_ANY_MAGNITUDE = ("waves", "large", "small")
+"""Kinds in which scalars, such as thresholds or rates, have any magnitude, and grow from input to input."""
 _LARGEST_DECK = 1 << 20
 
 Array = np.ndarray[Any, Any]
@@ -90,9 +92,13 @@ class Setting:
         """
         dims = dict(self.sizes)
         try:
-            return {value.name: self._array(value, dims, random, kind) for value in self.inputs}
+            feed = {value.name: self._array(value, dims, random, kind) for value in self.inputs}
         except (ValueError, MemoryError) as error:
             raise ModelError(f"cannot make up values for the inputs: {error}") from None
+        if kind in _ANY_MAGNITUDE:
+            names = [name for name, array in feed.items() if not array.ndim and array.dtype.kind == "f"]
+            feed |= dict(zip(names, sorted(feed[name] for name in names), strict=True))
+        return feed
 
     def _array(self, value: ir.Value, dims: dict[str, int], random: np.random.Generator, kind: str) -> Array:
         shape = self._shape(value, dims)
@@ -106,7 +112,7 @@ class Setting:
         seen = self.ranges.get(value.name)
         if "int" in name:
             return self._integers(value.name, shape, name, random)
-        if not shape and kind not in ("normal", "unit"):  # thresholds, rates and the like: of any magnitude
+        if not shape and kind in _ANY_MAGNITUDE:
             return np.asarray(np.exp(random.uniform(np.log(1e-2), np.log(1e4))), name)
         drawn = KINDS[kind](random, shape)
         return np.asarray(drawn if seen is None else drawn * seen.scale + seen.offset, name)

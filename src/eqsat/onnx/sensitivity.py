@@ -18,8 +18,8 @@ from eqsat.onnx.weights import elements_of
 Array = np.ndarray[Any, Any]
 
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16))
-_MOST_BYTES = 1 << 30
-"""Weights beyond which they are left alone: they are in memory twice."""
+_MOST_BYTES = 1 << 29
+"""Weights beyond which they are left alone: they are in memory several times."""
 _PARAMETERS = 16
 """Elements up to which a tensor may hold what layers are made with, such as exponents or scales of a resize."""
 _LARGEST = 1e30
@@ -46,7 +46,7 @@ class Probe:
         opened = load(file)
         tensors = [value.const_value for graph in graphs_of(opened.graph) for value in graph.initializers.values()]
         if sum(tensor.nbytes for tensor in tensors if tensor is not None) > _MOST_BYTES:
-            raise ModelError(f"its weights are more than {_MOST_BYTES >> 30} GiB")
+            raise ModelError(f"its weights are more than {_MOST_BYTES >> 20} MiB")
         self.weights = open_weights(opened)
         self.session = session(opened, path, "the model with weights as inputs")
 
