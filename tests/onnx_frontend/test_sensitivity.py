@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from eqsat.errors import ArgumentError
 from eqsat.onnx import bench, differing, load, optimize, verify
-from eqsat.onnx.feeds import runnable_setting
+from eqsat.onnx.feeds import runnable_setting, settings
 from eqsat.onnx.files import from_proto
 from eqsat.onnx.ranges import Range, ranges
 from eqsat.onnx.sensitivity import open_weights, rounded, wrong
@@ -235,8 +235,10 @@ def test_pictures_have_a_few_strides_of_the_coarsest_layer() -> None:
     graph = f"(float[N,3,?,width] v0) => (v5) {{ {layers} }}"
     proto = weighted(graph, {"w": (3, 3, 3, 3)}, width="320")
     assert meant_sizes(from_proto(proto)) == {"v0.2": 128, "width": 320}
-    (told,) = verify(proto, proto, runs=1).inputs.values()
-    assert told == "float32[2, 3, 128, 320]"
+    (shape,) = verify(proto, proto, runs=1).inputs.values()
+    assert shape == "float32[2, 3, 128, 320]"
+    told = weighted(graph, {"w": (3, 3, 3, 3)}, imgsz="[64, 96]")
+    assert meant_sizes(from_proto(told)) == {"v0.2": 64, "width": 96}
 
 
 def test_windows_fit_into_what_they_move_over() -> None:
@@ -278,6 +280,19 @@ def test_ranges_follow_from_the_first_nodes() -> None:
     found = ranges(from_proto(proto))
     assert found.pop("x") == Range(pytest.approx(50.0), pytest.approx(127.5))
     assert found == {"ids": Range(high=100), "rate": Range(values=(16000, 16001))}
+
+
+def test_masks_hide_some() -> None:
+    proto = parsed("(int64[N,keys] attention_mask) => (y) { y = Neg (attention_mask) }")
+    (mask,) = fed(proto)
+    assert set(mask.ravel()) == {0, 1}
+    assert mask.mean() > 0.5
+
+
+def fed(proto: onnx.ModelProto) -> list[np.ndarray[Any, Any]]:
+    """Inputs that are drawn for a model."""
+    setting = next(settings(from_proto(proto)))
+    return list(setting.feed(np.random.default_rng(0)).values())
 
 
 def test_integers_are_drawn_from_their_whole_range(tmp_path: Path) -> None:

@@ -129,6 +129,12 @@ def test_a_model_that_does_not_run_is_told() -> None:
         verify(fine, proto)
 
 
+def test_another_number_of_outputs_is_told() -> None:
+    one, two = "(float[4] x) => (y) { y = Relu (x) }", "(float[4] x) => (y, z) { y = Relu (x) z = Abs (x) }"
+    with pytest.raises(ModelError, match="the optimized model has 2 outputs, not 1"):
+        verify(parsed(one), parsed(two))
+
+
 def test_initializers_that_are_inputs_are_given_to_both_models() -> None:
     """A caller may override them."""
     proto = parsed("(float[3] x, float[3] w) => (float[3] y) <float[3] w = {1.0, 2.0, 3.0}> { y = Mul (x, w) }")

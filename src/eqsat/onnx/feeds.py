@@ -29,7 +29,8 @@ _MANY, _SMALL_INPUTS, _SMALL_WEIGHTS = 12, 1 << 11, 1 << 20
 """The batch of small models, unlike other sizes, and how many elements their inputs and weights have at most."""
 _ANY_MAGNITUDE = ("waves", "large", "small")
 """Kinds in which scalars, such as thresholds or rates, have any magnitude, and grow from input to input."""
-_LARGEST_DECK = 1 << 20
+_DECKS, _MOST_ROUNDS = (16, 1 << 20), 64
+"""Of how many different integers decks are, and how often one is in an input at most: others come by themselves."""
 
 Array = np.ndarray[Any, Any]
 
@@ -124,9 +125,10 @@ class Setting:
         low, high = 0, min(self.high if seen.high is None else seen.high, int(limits.max))
         if limits.bits == 8 and self.high > 2:
             low, high = int(limits.min), int(limits.max) + 1
-        if high - low > _LARGEST_DECK:
+        count = int(np.prod(shape))
+        if not _DECKS[0] <= high - low <= _DECKS[1] or count > _MOST_ROUNDS * (high - low):
             return np.asarray(random.integers(low, high, shape), dtype)
-        count, deck = int(np.prod(shape)), self.decks.get(input_name, np.empty(0, np.int64))
+        deck = self.decks.get(input_name, np.empty(0, np.int64))
         rounds = [random.permutation(high - low) for _ in range(-(-(count - len(deck)) // (high - low)))]
         deck = np.concatenate([deck, *rounds])
         self.decks[input_name] = deck[count:]

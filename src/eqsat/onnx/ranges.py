@@ -13,6 +13,8 @@ MOVES = frozenset(
     ("Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose")
 ) | {"Unsqueeze"}
 """Operators whose outputs hold the values of their first input."""
+_MASK = (0, 1, 1, 1)
+"""What integers of a mask are drawn from: most elements count."""
 _COMPARISONS = frozenset(("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"))
 _FARTHEST = 64
 """Nodes behind an input that are looked at."""
@@ -62,6 +64,8 @@ def _integer_range(start: ir.Value) -> Range | None:
                 values.update(constant.ravel().tolist())
     if highs:
         return Range(high=min(highs))
+    if not values and "mask" in start.name.lower():
+        return Range(values=_MASK)
     return Range(values=tuple(sorted({each + step for each in values for step in (0, 1)}))) if values else None
 
 

@@ -102,6 +102,8 @@ def _solved(left: Dim, right: Dim) -> tuple[str, int] | None:
 _WINDOWS = frozenset(("Conv", "MaxPool", "AveragePool", "LpPool", "ConvInteger", "QLinearConv"))
 _LEAST, _MOST = 32, {True: 1 << 16, False: 1 << 10}
 """Fewest elements along an axis, and most: of signals, and of what has more axes."""
+_PICTURE = "imgsz"
+"""The metadata in which Ultralytics' exporter writes height and width, such as ``[640, 640]``."""
 _SOUNDS = ("sample", "audio", "wave", "pcm", "signal")
 _SOUND = 4096
 """How long sounds are at least: some models have matrices in the place of convolutions."""
@@ -129,14 +131,23 @@ def meant_sizes(model: ir.Model) -> dict[str, int]:
         least = _least_size(model.graph, value) if unknown else None
         for axis in unknown:
             name = dim_name(value, axis)
-            said = model.metadata_props.get(name, "")
-            if said.isdecimal() and 0 < int(said) <= _MOST[True]:
-                found[name] = int(said)
+            said = _said(model, value, axis)
+            if said is not None:
+                found[name] = said
             elif axis == len(value.shape) - 1 < 2 and _is_sound(model, value, name):
                 found[name] = max(_SOUND, min(least or 0, _MOST[True]))
             elif least is not None and axis and name not in batches:
                 found[name] = min(max(found.get(name, 0), least), _MOST[len(value.shape) < 4])
     return found
+
+
+def _said(model: ir.Model, value: ir.Value, axis: int) -> int | None:
+    """What the metadata says of an axis: under the name of the dimension, or as a list of height and width."""
+    told = model.metadata_props.get(dim_name(value, axis), "")
+    if not told and len(value.shape or ()) == 4 and axis >= 2:
+        sizes = model.metadata_props.get(_PICTURE, "").strip("[]()").split(",")
+        told = sizes[axis - 2].strip() if len(sizes) == 2 else ""
+    return int(told) if told.isdecimal() and 0 < int(told) <= _MOST[True] else None
 
 
 def _is_sound(model: ir.Model, value: ir.Value, name: str) -> bool:

@@ -156,6 +156,8 @@ def verify(
         second = session(after, folder / "after.onnx", "the optimized model")
         for case in asked:
             case.found = run_session(second, case.feed, "the optimized model")
+            if len(case.found) != len(outputs):
+                raise ModelError(f"the optimized model has {len(case.found)} outputs, not {len(outputs)}")
         del second
         file = Path(after) if isinstance(after, (str, os.PathLike)) else folder / "after.onnx"
         scales = list(map(_scale, asked[0].expected))
