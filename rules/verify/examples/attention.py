@@ -145,6 +145,7 @@ def groups_of_heads(draw: Draw, masked: bool, transposed: bool) -> Any:
     shapes = [(batch, keys * times, queries, width), (batch, keys, places, width), (batch, keys, places, out)]
     parts: list[Any] = []
     for name, (first, heads, length, size) in zip("qkv", shapes, strict=True):
+        part: Expr
         if transposed:
             part = transpose(Var(name, TensorType((first, length, heads, size), dtype)), axes=(0, 2, 1, 3))
         else:

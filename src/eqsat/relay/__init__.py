@@ -51,7 +51,7 @@ from eqsat.relay.expr import (
     var,
 )
 from eqsat.relay.module import IRModule
-from eqsat.relay.op import *  # noqa: F403 - relay.add is relay.op.add
+from eqsat.relay.op import *  # type: ignore[no-redef]  # noqa: F403 - relay.add is relay.op.add
 from eqsat.relay.op.contrib import cmsisnn, dnnl, tensorrt  # noqa: F401 - registers passes and pattern tables
 from eqsat.relay.parser import Span, fromtext, parse, parse_expr
 from eqsat.relay.prelude import Prelude
@@ -84,9 +84,9 @@ __all__ = [
     "transform", "ty", "var", "viz",
 ]  # fmt: skip
 # ``from eqsat.relay import *`` leaves Python's own ``abs``, ``max`` and so on as they are
-__all__ += sorted(set(op.__all__) - set(dir(builtins)))
+__all__ += sorted({*vars(op)["__all__"]} - {*dir(builtins)})
 
 
 def __dir__() -> list[str]:
     """What is meant for users: the operators, and not every module of the package that happens to be loaded."""
-    return sorted({*__all__, *op.__all__})
+    return sorted({*__all__, *vars(op)["__all__"]})

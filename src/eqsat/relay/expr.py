@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, overload
 
 import numpy as np
 
@@ -28,6 +28,15 @@ from eqsat.relay.pickling import Listing, is_listed, last_node, with_slots
 from eqsat.relay.printable import Printable
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import FuncType, TensorType, Type, TypeVar
+
+
+class _Binary(Protocol):
+    """Makes a call of an operator of two expressions, or a pattern or template where the other operand is one."""
+
+    @overload
+    def __call__(self, other: Expr, /) -> Call: ...
+    @overload
+    def __call__(self, other: Any, /) -> Any: ...
 
 
 def _operator(name: str) -> Callable[..., Any]:
@@ -123,23 +132,23 @@ class Expr(Printable):
         """Whether ``other`` is this very node."""
         return self is other
 
-    def astype(self, dtype: Any) -> Any:
+    def astype(self, dtype: Any) -> Call:
         """A call that converts the value to another element type."""
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
         return Call(Op.get("cast"), (self,), Attrs({"dtype": name}, "cast"))
 
-    def __call__(self, *args: Expr) -> Any:
+    def __call__(self, *args: Expr) -> Call:
         return Call(self, args)
 
-    __neg__ = _operator("negative")
-    __add__ = _operator("add")
-    __sub__ = _operator("subtract")
-    __mul__ = _operator("multiply")
-    __truediv__ = _operator("divide")
-    __lt__ = _operator("less")
-    __gt__ = _operator("greater")
-    __le__ = _operator("less_equal")
-    __ge__ = _operator("greater_equal")
+    __neg__: ClassVar[Callable[[Any], Call]] = _operator("negative")
+    __add__: ClassVar[_Binary] = _operator("add")
+    __sub__: ClassVar[_Binary] = _operator("subtract")
+    __mul__: ClassVar[_Binary] = _operator("multiply")
+    __truediv__: ClassVar[_Binary] = _operator("divide")
+    __lt__: ClassVar[_Binary] = _operator("less")
+    __gt__: ClassVar[_Binary] = _operator("greater")
+    __le__: ClassVar[_Binary] = _operator("less_equal")
+    __ge__: ClassVar[_Binary] = _operator("greater_equal")
 
     def __copy__(self) -> Self:
         return self  # a node is immutable

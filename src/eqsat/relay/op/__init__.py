@@ -3,6 +3,8 @@
 ``__all__`` lists the operators and the packages of more of them: what :mod:`eqsat.relay` offers as ``relay.add``.
 """
 
+from typing import TYPE_CHECKING
+
 from eqsat.relay.op import (
     algorithm,
     create,
@@ -50,9 +52,10 @@ from eqsat.relay.op.transform import *  # noqa: F403
 
 from eqsat.relay.op import levels as levels  # isort: skip - after all operators are defined
 
-__all__ = ["annotation", "image", "nn", "qnn", "random", "vision"]
 _MODULES = (
     algorithm, create, devices, fixed_point, index, order, rearrange, reduce, scatter, signal, sparse, tensor,
     transform,
 )  # fmt: skip
-__all__ += [name for module in _MODULES for name in module.__all__]
+if not TYPE_CHECKING:  # type checkers read no lists that are computed
+    __all__ = ["annotation", "image", "nn", "qnn", "random", "vision"]
+    __all__ += [name for module in _MODULES for name in module.__all__]

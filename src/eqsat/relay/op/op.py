@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Dim, Type
 
 get = Op.get
+
+Result = TypeVar("Result", covariant=True)
+_Value: TypeAlias = Expr | TupleWrapper | Sequence[Any] | Mapping[str, Any] | str | float | bool | Type | None
+"""What calls are built of, other than patterns and templates of rules."""
 
 
 class OpPattern(IntEnum):
@@ -105,6 +109,34 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@overload
+def define(  # type: ignore[overload-overlap]  # 1 is the default, and no other number
+    name: str,
+    arguments: str | None,
+    *fields: Field,
+    infer: Callable[[Any, Sequence[Type]], Type],
+    kernel: Callable[..., Any] | None = None,
+    kind: OpPattern | None = None,
+    refine: Callable[[Any, Sequence[Type], Sequence[Sequence[Dim] | None]], Type | None] | None = None,
+    deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type | None]] | None = None,
+    outputs: Literal[1] = 1,
+    flops: Callable[[Any, Sequence[Type], Type], float] | None = None,
+    traits: Trait = Trait.NONE,
+) -> Builder: ...
+@overload
+def define(
+    name: str,
+    arguments: str | None,
+    *fields: Field,
+    infer: Callable[[Any, Sequence[Type]], Type],
+    kernel: Callable[..., Any] | None = None,
+    kind: OpPattern | None = None,
+    refine: Callable[[Any, Sequence[Type], Sequence[Sequence[Dim] | None]], Type | None] | None = None,
+    deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type | None]] | None = None,
+    outputs: int | Callable[[Any], int | None],
+    flops: Callable[[Any, Sequence[Type], Type], float] | None = None,
+    traits: Trait = Trait.NONE,
+) -> BuilderOf[TupleWrapper]: ...
 def define(
     name: str,
     arguments: str | None,
@@ -117,7 +149,7 @@ def define(
     outputs: int | Callable[[Any], int | None] = 1,
     flops: Callable[[Any, Sequence[Type], Type], float] | None = None,
     traits: Trait = Trait.NONE,
-) -> Builder:
+) -> BuilderOf[Any]:
     """Add an operator to the registry and return the function that builds calls of it.
 
     Args:
@@ -158,7 +190,7 @@ def define(
         op.attr_map["TOpPattern"] = int(kind)
     op.attr_map.update({name: True for trait, name in _RELAY_NAMES.items() if trait in traits})
     Op._registry[name] = op
-    return Builder(op)
+    return BuilderOf(op)
 
 
 def register(op_name: str, describe: str = "") -> None:
@@ -295,7 +327,16 @@ def _no_attribute(op: Op, name: str) -> OperatorError:
     return OperatorError(f"{op.name} has no attribute {name!r}; it has {[field.name for field in op.fields]}")
 
 
-class Builder:
+class Builds(Protocol[Result]):
+    """A function that builds calls of an operator, or patterns and templates of rules."""
+
+    @overload
+    def __call__(self, *args: _Value, **kwargs: _Value) -> Result: ...
+    @overload
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class BuilderOf(Generic[Result]):
     """Builds calls of one operator from tensor arguments followed by attributes.
 
     Called with expressions, it returns a call, or a TupleWrapper if the operator has several outputs. With a pattern
@@ -322,6 +363,10 @@ class Builder:
             ]
         )
 
+    @overload
+    def __call__(self, *args: _Value, **kwargs: _Value) -> Result: ...
+    @overload
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._plain and not kwargs and len(args) == self._arity:
             for arg in args:
@@ -370,6 +415,10 @@ class Builder:
 
     def __repr__(self) -> str:
         return f"<builder of {self.op.name}{self.__signature__}>"
+
+
+Builder: TypeAlias = BuilderOf[Call]
+"""Builds calls of an operator with one output."""
 
 
 def is_operand(value: Any) -> bool:

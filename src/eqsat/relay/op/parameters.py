@@ -11,13 +11,13 @@ from typing import Any
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.op.op import Builder, OpPattern, define, is_operand, tensor_of
+from eqsat.relay.op.op import BuilderOf, Builds, OpPattern, Result, define, is_operand, tensor_of
 from eqsat.relay.op.types import ranked
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, Type
 
 
-def static_or_dynamic(static: Builder, dynamic: Builder) -> Callable[..., Any]:
+def static_or_dynamic(static: BuilderOf[Result], dynamic: BuilderOf[Result]) -> Builds[Result]:
     """A builder of ``static`` calls that builds ``dynamic`` ones when a parameter is given as a tensor.
 
     Parameters of the dynamic operator that are given as numbers, or not at all, become constants.
@@ -51,12 +51,12 @@ _SCALARS = ("int", "float")
 
 
 def dynamic(
-    static: Builder,
+    static: BuilderOf[Result],
     arguments: str,
     infer: Callable[[Any, Sequence[Type]], Type] | None = None,
     kind: OpPattern | None = None,
     least: int = 0,
-) -> Builder:
+) -> BuilderOf[Result]:
     """Add the twin ``dyn.f`` of an operator ``f`` and return the function that builds calls of it.
 
     Args:
@@ -126,7 +126,7 @@ def unknown(rank: int) -> list[Dim]:
     return [AnyDim()] * rank
 
 
-def with_numbers(builder: Builder, **numbers: tuple[Any, str]) -> Callable[..., Any]:
+def with_numbers(builder: BuilderOf[Result], **numbers: tuple[Any, str]) -> Builds[Result]:
     """A builder of the same calls to which some arguments may also be given as numbers, or not at all.
 
     Args:

@@ -35,12 +35,16 @@ INJECTIVE, BROADCAST = OpPattern.INJECTIVE, OpPattern.BROADCAST
 
 def define_view(name: str, *fields: Field, shape: ShapeFunction, kind: OpPattern) -> Builder:
     """Add an operator that gives its argument the shape ``shape(attrs, its shape)``."""
+
+    def kernel(attrs: Any, data: Any) -> Any:
+        return data.reshape(shape(attrs, data.shape))
+
     return define(
         name,
         "data",
         *fields,
         infer=shaped(shape),
-        kernel=lambda attrs, data: np.reshape(data, shape(attrs, data.shape)),
+        kernel=kernel,
         kind=kind,
         traits=Trait.VIEW,
     )

@@ -181,7 +181,7 @@ class Joined(Products):
         rank = len(tensor_type(calls[0]).shape)
         at = rank + whole.axis
         count = rank if self.all_axes else at + 1
-        found = []
+        found: list[Expr] = []
         for end, length in zip(accumulate(whole.lengths), whole.lengths, strict=True):
             begins, sizes = [0] * count, [-1] * count
             begins[at], sizes[at] = end - length, length

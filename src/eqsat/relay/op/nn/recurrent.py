@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
-from eqsat.relay.op.op import Builder, Field, OpPattern, define
+from eqsat.relay.expr import TupleWrapper
+from eqsat.relay.op.op import BuilderOf, Field, OpPattern, define
 from eqsat.relay.op.tensor import sigmoid_of
 from eqsat.relay.op.types import check_dtype, ranked, size, tensor, unify
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
@@ -67,7 +68,9 @@ def _rnn_step(attrs: Any, given: Any, states: Sequence[Any], weight: Any, bias: 
     return [f[0](_clipped(attrs, given + states[0] @ weight.T + bias))]
 
 
-def _define(name: str, gates: int, states: int, activations: Sequence[str], step: Step, *fields: Field) -> Builder:
+def _define(
+    name: str, gates: int, states: int, activations: Sequence[str], step: Step, *fields: Field
+) -> BuilderOf[TupleWrapper]:
     def infer(attrs: Any, args: Sequence[Type]) -> Type:
         count = 4 + attrs.lengths + attrs.states * states
         if len(args) != count:
