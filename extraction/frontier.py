@@ -2,7 +2,7 @@
 
 Classes are decided from the roots down, all users of a class before it, so that what is left depends on nothing but
 the set of classes that are needed from there on. Graphs that are long and narrow, or fall into parts that share
-nothing, have few such sets at each step.
+nothing, have few such sets at each step if the order opens few classes at a time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from heapq import heapify, heappop, heappush
 
 from .components import components, members
 from .costs import Term
@@ -17,7 +18,9 @@ from .deadline import NEVER, Deadline
 from .necessary import bits
 from .problem import Problem
 
-_STEPS, _SPARE = 32, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
+_STEPS, _SPARE = 128, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
+_SHARE = 0.25  # of the time left, which finding it may take
+_RIVALS = 10  # of the cheapest sets, which no other one that needs more and costs as much can beat
 _RING = 4096  # ways to choose a node for each class of a ring, up to which all are tried
 
 Way = tuple[Term, int, Sequence[int]]
@@ -34,7 +37,8 @@ of which each may be the beginning of an optimum."""
 def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
     """The cheapest extraction as the node of each class (-1 for none); None where finding it takes too long."""
     roots = dict.fromkeys(problem.roots.tolist())
-    rings = members(components(problem, roots))[::-1]  # users before what they need
+    rings = _order(problem, components(problem, roots))
+    deadline = deadline.within(_SHARE * deadline.left())
     if any(math.prod([len(problem.class_nodes[c]) for c in ring]) > _RING for ring in rings if len(ring) > 1):
         return None
     place = {index: number for number, index in enumerate([index for ring in rings for index in ring])}
@@ -67,8 +71,66 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
         if deadline.passed():
             return None
         room += _STEPS * sum([len(problem.class_nodes[index]) for index in ring])
-        states = later
+        states = later if problem.signed or len(later) <= _RIVALS else _without_beaten(problem.tolerances, later)
     return _choice(problem, _best(problem, states[0]))
+
+
+def _order(problem: Problem, component: list[int]) -> list[list[int]]:
+    """The rings, users before what they need; the next one is that which opens the fewest rings.
+
+    A ring is open once a ring before it may need it. Of those that open as many, the next one is that which has been
+    open for longest, then that whose users were all there first.
+    """
+    rings = members(component)
+    needs: list[dict[int, None]] = []
+    users: list[list[int]] = [[] for _ in rings]
+    for number, ring in enumerate(rings):
+        below = [component[k] for c in ring for node in problem.class_nodes[c] for k in problem.children[node]]
+        needs.append(dict.fromkeys([other for other in below if other != number]))
+        for other in needs[number]:
+            users[other].append(number)
+    opens, waits = [*map(len, needs)], [*map(len, users)]
+    first = [number for number, users_left in enumerate(waits) if not users_left]
+    opened = dict.fromkeys(first, 0)
+    ready = {number: place for place, number in enumerate(first)}
+    heap = [(opens[number], 0, ready[number], number) for number in first]
+    heapify(heap)
+    order: dict[int, None] = {}
+    while heap:
+        number = heappop(heap)[-1]
+        if number in order:  # it was put in again when it came to open fewer
+            continue
+        order[number] = None
+        for other in needs[number]:
+            fresh = [other] if waits[other] == 1 else []
+            waits[other] -= 1
+            if fresh:
+                ready[other] = len(ready)
+            if other not in opened:
+                opened[other] = len(order)
+                for user in users[other]:
+                    opens[user] -= 1
+                fresh += [user for user in users[other] if user in ready and user not in order]
+            for each in fresh:
+                heappush(heap, (opens[each], opened[each], ready[each], each))
+    return [rings[number] for number in order]
+
+
+def _without_beaten(tolerances: Sequence[float], states: dict[int, Front]) -> dict[int, Front]:
+    """The sets without those that include one of the cheapest sets and cost as much: to need more saves nothing."""
+    several = len(tolerances) > 1
+    rivals: list[tuple[int, Term]] = []
+    kept = {}
+    for needed, front in sorted(states.items(), key=lambda state: (state[1][0][0], state[0].bit_count())):
+        beaten = any(
+            not less & ~needed and (not several or all(least.covers(cost, tolerances) for cost, _ in front))
+            for less, least in rivals
+        )
+        if not beaten:
+            kept[needed] = front
+            if len(rivals) < _RIVALS:
+                rivals.append((needed, front[0][0]))
+    return kept
 
 
 def _enter(front: Front, cost: Term, nodes: Sequence[int], trail: Trail) -> None:
