@@ -31,7 +31,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, RuleSet, Soundness
 from eqsat.rules.activations import activations, gates
 from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
@@ -69,9 +69,11 @@ attending = RuleSet("attending", [attention, masks, attended, joined_heads, rota
 """What finds the operators of attention; of use where the result can have them."""
 
 fold = RuleSet("fold", [FoldConstants()])
+injectivity = RuleSet("injectivity", [Injectivity()])
 
 _subjects = (
     fold,
+    injectivity,
     algebra,
     binomials,
     activations,
@@ -122,6 +124,7 @@ sets: dict[str, RuleSet] = {
 
 __all__ = [
     "FoldConstants",
+    "Injectivity",
     "PythonRule",
     "Rewrite",
     "RuleSet",

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.rule import Array, FoldConstants, Rewrite, Rule, Soundness, flatten
+from eqsat.egraph.rule import Array, FoldConstants, Injectivity, Rewrite, Rule, Soundness, flatten
 from eqsat.errors import EqsatError, EvaluationError, TypeCheckError
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
 from eqsat.relay.infer import infer_type, infer_types
@@ -31,6 +31,7 @@ from eqsat.relay.op.op import REQUIRED, make_attrs, operators
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 from eqsat.rules.verify.apply import right_sides
+from eqsat.rules.verify.injective import comparisons
 from eqsat.rules.verify.instances import Instance, Value, arrays_of, draw_instances, draw_values
 
 BATCH = 50
@@ -130,7 +131,7 @@ def _verify(rule: Rule, wanted: int, seed: int) -> Verdict:
 
     try:
         for batch in _batches(rule, wanted, seed):
-            for instance, others in zip(batch, right_sides(rule, batch), strict=True):
+            for instance, others in batch:
                 compared = [_compare(rule.soundness, instance, other) for other in others]
                 tested += any(outcome is not None for outcome in compared)
                 found += [outcome for outcome in compared if isinstance(outcome, _Difference)]
@@ -145,14 +146,20 @@ def _verify(rule: Rule, wanted: int, seed: int) -> Verdict:
     return verdict("sound")
 
 
-def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[Instance]]:
+def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[tuple[Instance, list[tuple[Expr, ...]]]]]:
+    """Instances, each with what the rule says that it equals."""
     rng = random.Random(f"{seed} {rule.name}")
     finite = rule.soundness is Soundness.FINITE or (isinstance(rule, Rewrite) and bool(rule.numbers))
+    if isinstance(rule, Injectivity):
+        pairs = comparisons(lambda: Draw(rng), wanted * ATTEMPTS)
+        yield [(instance, [(other,)]) for instance, other in islice(pairs, wanted)]
+        return
     if isinstance(rule, FoldConstants):
         stream = _constant_calls(rng, wanted)
     else:
         stream = draw_instances(rule, lambda: Draw(rng, finite), wanted * ATTEMPTS)
-    yield from iter(lambda: list(islice(stream, min(BATCH, wanted))), [])
+    while batch := list(islice(stream, min(BATCH, wanted))):
+        yield list(zip(batch, right_sides(rule, batch), strict=True))
 
 
 def _constant_calls(rng: random.Random, wanted: int) -> Iterator[Instance]:

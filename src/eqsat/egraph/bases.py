@@ -54,28 +54,34 @@ class Bases:
                 self.egraph.engine.rule("bases", f"{node} (varies e)", made)
         self._seen = len(symbols)
         self.egraph.engine.saturate("bases")
+        self.follow()
         return True
+
+    def follow(self) -> None:
+        """See to new sums and products with constants."""
+        self.egraph.engine.saturate("origins")
 
     def _declare(self) -> None:
         engine = self.egraph.engine
         engine.relation("unscaled", "Expr")
         engine.relation("unshifted", "Expr")
         engine.declare("(ruleset bases)")
-        engine.rule("facts", f"(= l (level e)) (<= l {_LAST}) (= e (N h))", "(set (level e) h)")
-        engine.rule("facts", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
-        engine.rule("facts", "(= l (level e))", "(set (origin e) l)")
+        engine.declare("(ruleset origins)")
+        engine.rule("origins", f"(= l (level e)) (<= l {_LAST}) (= e (N h))", "(set (level e) h)")
+        engine.rule("origins", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
+        engine.rule("origins", "(= l (level e))", "(set (origin e) l)")
 
     def _affine(self, name: str, node: str, children: Sequence[str]) -> None:
-        fact = self.egraph.engine.rule
+        rule = self.egraph.engine.rule
         same, other = ("unshifted", "unscaled") if name in _SUMS else ("unscaled", "unshifted")
         for child in children:
             constants = "".join(f" (isc {other})" for other in children if other != child)
-            fact("facts", f"{node}{constants} (= l (origin {child}))", "(set (origin e) l)")
+            rule("origins", f"{node}{constants} (= l (origin {child}))", "(set (origin e) l)")
             # x + c is no multiple if x is none, x * c no sum with a constant if x is none
-            fact("facts", f"{node}{constants} ({other} {child})", put(f"({other} e)"))
+            rule("origins", f"{node}{constants} ({other} {child})", put(f"({other} e)"))
         if len(children) > 1:
             both = node + "".join(f" (varies {child})" for child in children)
             apart = children[:1] if name == "divide" else children
             clean = both + "".join(f" ({same} {child})" for child in apart)
-            fact("bases", both, f"(set (level e) {_AFTER_ALL + _LAST}) {put(f'({other} e)')}")
-            fact("bases", clean, f"(set (level e) {_LAST}) {put(f'({same} e)')}")
+            rule("bases", both, f"(set (level e) {_AFTER_ALL + _LAST}) {put(f'({other} e)')}")
+            rule("bases", clean, f"(set (level e) {_LAST}) {put(f'({same} e)')}")

@@ -18,6 +18,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
 from eqsat.egraph.forms import needed_heads
+from eqsat.egraph.join import by_root
 from eqsat.egraph.journal import Journal, Log
 from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Dependencies, Prefilter
@@ -100,6 +101,7 @@ class RewriteCompiler(RuleRunner):
         super().__init__(egraph, rule, index, refuse, fail)
         self.journal = journal
         self.apply_ruleset = ""  # declared when a question has an answer
+        self.hide_ruleset = ""  # declared when a match could be hidden
         self.asks = bool(rule.when)  # whether its engine rules come in two halves
 
     def update(self, prefilter: Prefilter | None) -> None:
@@ -114,16 +116,19 @@ class RewriteCompiler(RuleRunner):
         action.build()
         self.egraph.declare_symbols()
         log = self._log(f"{name}_log", query, action)
-        premises = " ".join(_needed([*query.premises, *action.premises]))
+        needed = _needed([*query.premises, *action.premises])
         actions = " ".join(action.actions)
-        hide, lone = self._hiding(rule, query)
+        if len(rule.lhs) > 1 and rule.when and not rule.contracts:
+            roots = [query.classes[root] for root in rule.lhs]
+            needed = by_root(self.egraph, query, roots, needed, f"{actions} {' '.join(action.keys)}")
+        premises = " ".join(needed)
+        hidings = list(self._hidings(rule, query, action))
         declare = self.egraph.engine.rule
         self.growth = max(self.growth, len(action.made))
         if not action.asks:
             self._tell_made(action)
             declare(self.ruleset, premises, actions, name)
-            if hide:
-                declare(self.ruleset, f"{premises} {lone}", hide, f"{name} hide")
+            self._declare_hidings(hidings, premises, name)
             return
         self.asks = True
         log_columns = [] if log is None else [name for name in log.columns if name not in action.sites]
@@ -138,8 +143,7 @@ class RewriteCompiler(RuleRunner):
             self._tell_made(action)
             answered = f"{match} ({question.answered} {answers})"
             declare(self.apply_ruleset, answered, actions, f"{name} apply")
-            if hide:
-                declare(self.apply_ruleset, f"{premises} {answered} {lone}", hide, f"{name} hide")
+            self._declare_hidings(hidings, f"{premises} {answered}", name)
 
         question = self.egraph.question(kinds, len(action.sites), "atom", action.answer, compile_half)
         columns = dict.fromkeys(action.used(query.class_variables), "Expr")
@@ -190,20 +194,38 @@ class RewriteCompiler(RuleRunner):
         inside = _inside(rule, query)
         return [each for each in found if each in inside]
 
-    def _hiding(self, rule: Rewrite, query: Query) -> tuple[str, str]:
-        """The actions that hide what a rule contracts, and the premises that nothing else uses what it has inside."""
+    def _hidings(self, rule: Rewrite, query: Query, action: Action) -> Iterator[tuple[str, str]]:
+        """Actions that hide what a rule contracts, each with the premises under which it does.
+
+        Nothing else uses what the rule has inside, and what is hidden is not the very e-node that it is equated to, nor
+        may it become that: if ``clip(clip(x, 1), 2)`` is ``clip(x, 2)``, it may be found later that ``clip(x, 1)`` is
+        ``x``. So where the rule computes attributes, they must differ.
+        """
         if not rule.contracts:
-            return "", ""
+            return
         self.egraph.ask_lone()
-        roots = {query.classes[root] for root in rule.lhs}
-        matched = [(node, query.classes[pattern]) for pattern, node in query.nodes.items()]
-        hide = [
-            self.egraph.hide(node.symbol, " ".join((node.atom, *node.children)), variable, node.swapped)
-            for node, variable in matched
-            if variable in roots
-        ]
-        lone = [f"(= lone_{each} (lone {each})) (= 1 (% lone_{each} 2))" for each in _inside(rule, query)]
-        return " ".join(dict.fromkeys(hide)), " ".join(lone)
+        lone = " ".join([f"(= lone_{each} (lone {each})) (= 1 (% lone_{each} 2))" for each in _inside(rule, query)])
+        made = {each.variable: each for each in action.made}
+        heads = query.heads
+        for root, result in dict.fromkeys(action.pairs):
+            node, other = heads[root], made.get(result)
+            columns = node.atom, *node.children
+            hide = self.egraph.hide(node.symbol, " ".join(columns), root, node.swapped)
+            if other is None or other.symbol != node.symbol or not made.keys().isdisjoint(other.children):
+                yield hide, lone
+                continue
+            others = other.atom, *other.children
+            for mine, theirs in [*zip(columns, others, strict=True)][: 1 if other.atom in action.sites else None]:
+                if mine != theirs:
+                    yield hide, f"{lone} (!= {mine} {theirs})"
+
+    def _declare_hidings(self, hidings: Sequence[tuple[str, str]], premises: str, name: str) -> None:
+        """Hide what a rule matched, in a ruleset of its own: it runs when what the rule made has its class."""
+        if hidings and not self.hide_ruleset:
+            self.hide_ruleset = f"hide_{self.ruleset}"
+            self.egraph.engine.declare(f"(ruleset {self.hide_ruleset})")
+        for number, (hide, unless) in enumerate(hidings):
+            self.egraph.engine.rule(self.hide_ruleset, f"{premises} {unless}", hide, f"{name} hide {number}")
 
     def _tell_made(self, action: Action) -> None:
         """Have the types of what is made found, where they are not known from what it equals."""

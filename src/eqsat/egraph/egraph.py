@@ -60,6 +60,7 @@ class EGraph:
         self._on_answer: list[OnAnswer] = []
         self._ask_tables: dict[str, None] = {}
         self._reaches: dict[Hashable, tuple[str, str]] = {}
+        self._parts: dict[Hashable, str] = {}
         for command in _SCHEMA:
             self.engine.declare(command)
         self.engine.relation("isc", "Expr")
@@ -229,6 +230,15 @@ class EGraph:
             self.engine.rule("facts", f"(= e (n{symbol} a x y))", both)
             self.engine.rule("facts", f"{row} (= v (val e))", f"(delete {row})")
         return table
+
+    def part(self, premises: str, columns: Sequence[str], kinds: Sequence[str]) -> str:
+        """The relation of those variables in premises, of kinds ``Expr`` or ``i64``, for which the premises hold."""
+        key = (premises, *columns)
+        if key not in self._parts:
+            self._parts[key] = f"part_{len(self._parts)}"
+            self.engine.relation(self._parts[key], *kinds)
+            self.engine.rule("facts", premises, put(f"({self._parts[key]} {' '.join(columns)})"))
+        return self._parts[key]
 
     def reach(self, key: Hashable) -> tuple[str, str]:
         """Two relations for a key: ``(<reach> class start)`` follows from ``(<step> class class)``.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from eqsat.egraph.symbols import SymbolHead
 from eqsat.egraph.vocabulary import Test
@@ -31,6 +31,12 @@ from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.visitor import post_order
 
 T = TypeVar("T")
+
+Edge: TypeAlias = tuple[SymbolHead, SymbolHead]
+"""Heads of an e-node and of an e-node in a class below it."""
+
+_REASSOCIATED: frozenset[SymbolHead] = frozenset(("call", Op.get(name)) for name in ("multiply", "divide"))
+"""Operators of which Relay's matcher takes either one for the outer one."""
 
 
 def method_for(pattern: DFPattern, methods: Mapping[type[DFPattern], T]) -> T | None:
@@ -197,27 +203,39 @@ _NODE_FORMS: dict[type[DFPattern], Callable[[Any], NodeForm]] = {
 @lru_cache(maxsize=1 << 14)
 def needed_heads(pattern: DFPattern) -> frozenset[SymbolHead]:
     """Heads that e-nodes have wherever ``pattern`` matches."""
-    found: set[SymbolHead] = set()
-    stack = [pattern]
+    return frozenset(head for _, head in _heads_below(pattern))
+
+
+@lru_cache(maxsize=1 << 14)
+def needed_edges(pattern: DFPattern) -> frozenset[Edge]:
+    """Heads of e-nodes, and of e-nodes in classes below them, that there are wherever ``pattern`` matches."""
+    edges = [(above, head) for above, head in _heads_below(pattern) if above is not None]
+    return frozenset(edge for edge in edges if not _REASSOCIATED.issuperset(edge))
+
+
+def _heads_below(pattern: DFPattern) -> Iterator[tuple[SymbolHead | None, SymbolHead]]:
+    """The heads that a pattern asks for, each with that of which it asks for a child, if there is one."""
+    stack: list[tuple[SymbolHead | None, DFPattern]] = [(None, pattern)]
     while stack:
-        one = stack.pop()
+        above, one = stack.pop()
         form = node_form(one)
         if isinstance(one, (TypedPattern, AttrPattern)):
-            stack.append(one.pattern)
+            stack.append((above, one.pattern))
         elif isinstance(one, DominatorPattern):
-            stack.append(one.child)
+            stack.append((None, one.child))
         elif isinstance(one, CallPattern):
-            if one.named is not None:
-                found.add(("call", one.named))
-            stack += one.args or ()
+            called: SymbolHead | None = None if one.named is None else ("call", one.named)
+            if called is not None:
+                yield above, called
+            stack += [(called, arg) for arg in one.args or ()]
         elif form is not None:
-            found.add((form.kind, None))
+            head: SymbolHead = (form.kind, None)
+            yield above, head
             below = form.below or ()
             for field in below:
                 if not isinstance(field, ManyPattern):
-                    stack.append(field)
+                    stack.append((head, field))
                 elif field.some is not None:
-                    stack.append(field.some)
+                    stack.append((head, field.some))
                 elif len(below) == 1:  # among others it may stand for no field
-                    stack.append(field.pattern)
-    return frozenset(found)
+                    stack.append((head, field.pattern))

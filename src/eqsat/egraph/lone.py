@@ -22,11 +22,15 @@ class LoneClasses:
         self._told: dict[int, int] = {}
         self._rounds = 0
 
-    def update(self) -> bool:
-        """Tell the engine what is new, if a rule asks for it; whether there was anything."""
+    def update(self, snapshot: Snapshot | None = None) -> None:
+        """Tell the engine what is new, if a rule asks for it.
+
+        Args:
+            snapshot: The e-graph as it is; it is taken where there is none.
+        """
         if not self.egraph.asks_lone:
-            return False
-        snapshot = take_snapshot(self.egraph)
+            return
+        snapshot = snapshot or take_snapshot(self.egraph)
         lone = lone_classes(snapshot, self.lowered.root)
         handles = [handle for handle in self.lowered.handles.values() if snapshot.handle_class[handle] >= 0]
         news = {h: mark for h in handles if (mark := int(lone[snapshot.handle_class[h]])) != self._told.get(h)}
@@ -34,7 +38,6 @@ class LoneClasses:
             self._told |= news
             self._rounds += 1
             self.egraph.tell_lone([(handle, 2 * self._rounds + mark) for handle, mark in sorted(news.items())])
-        return bool(news)
 
 
 def lone_classes(snapshot: Snapshot, root: int) -> NDArray[np.bool_]:

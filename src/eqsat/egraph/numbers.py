@@ -104,18 +104,20 @@ class Numbers:
         self.has_inputs = has_inputs
         self._seen = 0  # symbols
 
-    def update(self) -> bool:
-        """See to the symbols that are new; whether there are any."""
+    def find(self) -> None:
+        """Find the levels of all classes, if a rule asks for them."""
+        if not self.egraph.has_numbers:
+            return
         symbols = self.egraph.vocabulary.symbols
-        if not self.egraph.has_numbers or self._seen == len(symbols):
-            return False
         if not self._seen:
+            self.egraph.engine.declare("(ruleset numbers)")
             holds = self.egraph.predicate(Test("type", "whole numbers", _holds_whole_numbers))
             self._rule(f"(= t (ty e)) ({holds} t)", str(MODEST))
         for index in range(self._seen, len(symbols)):
             self._cover(index, symbols[index])
         self._seen = len(symbols)
-        return True
+        self.egraph.flush()
+        self.egraph.engine.saturate("numbers")
 
     def _cover(self, index: int, symbol: Symbol) -> None:
         children = [f"c{i}" for i in range(symbol.arity)]
@@ -166,7 +168,7 @@ class Numbers:
             self._rule(node + known, lowest)
 
     def _rule(self, premises: str, level: str) -> None:
-        self.egraph.engine.rule("facts", premises, f"(set (num e) {level})")
+        self.egraph.engine.rule("numbers", premises, f"(set (num e) {level})")
 
 
 def _known(children: Sequence[str], least: int) -> str:

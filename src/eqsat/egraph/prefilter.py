@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.forms import (
+    Edge,
     NodeForm,
     attrs_test,
     called_operators,
     identity_test,
     may_be_function,
     method_for,
+    needed_edges,
     needed_heads,
     node_form,
     pattern_of_expr,
@@ -74,7 +76,7 @@ class Prefilter:
         self._operators = [op for kind, op in self._indices if kind == "call" and op is not None]
         self.edges = self._edges()
 
-    def _edges(self) -> set[tuple[SymbolHead, SymbolHead]]:
+    def _edges(self) -> set[Edge]:
         snapshot, heads = self.snapshot, list(self._indices)
         head_of = np.full(snapshot.node_count, -1)
         holds = np.zeros((len(heads), snapshot.class_count), dtype=bool)
@@ -83,7 +85,7 @@ class Prefilter:
                 head_of[self._nodes_of[index]] = number
                 holds[number, snapshot.node_class[self._nodes_of[index]]] = True
         above = np.repeat(head_of, np.diff(snapshot.child_offsets))
-        found: set[tuple[SymbolHead, SymbolHead]] = set()
+        found: set[Edge] = set()
         for upper, head in enumerate(heads):
             below = holds[:, snapshot.child[above == upper]].any(axis=1)
             found.update((head, heads[lower]) for lower in np.flatnonzero(below).tolist())
@@ -94,8 +96,12 @@ class Prefilter:
         if type(pattern) is WildcardPattern:
             return True
         if pattern not in self._known:
-            self._known[pattern] = needed_heads(pattern) <= self._indices.keys() and bool(self._classes(pattern).any())
+            self._known[pattern] = self.may_have(pattern) and bool(self._classes(pattern).any())
         return self._known[pattern]
+
+    def may_have(self, pattern: DFPattern) -> bool:
+        """Whether there are the heads, and pairs of them, that ``pattern`` asks for, in whatever classes."""
+        return needed_heads(pattern) <= self._indices.keys() and needed_edges(pattern) <= self.edges
 
     def may_match_class(self, pattern: DFPattern, of: int) -> bool:
         """Whether ``pattern`` may match a class."""
@@ -267,7 +273,7 @@ class Dependencies:
         self._presence = prefilter
         self._counts: dict[tuple[str | None, Op | None, int | None], int] = {}
         self._patterns: dict[DFPattern, None] = {}
-        self._edges: dict[tuple[SymbolHead, SymbolHead], None] = {}
+        self._edges: dict[Edge, None] = {}
 
     def symbols(self, kind: str | None = None, op: Op | None = None, arity: int | None = None) -> Sequence[int]:
         """The indices of all symbols, or of those of a head, or of those of a head and an arity."""

@@ -250,13 +250,33 @@ class FoldConstants:
         return rules_html(f"rule {self.name}", [self])
 
 
+@dataclass(frozen=True)
+class Injectivity:
+    """Arguments of one type equal each other where an injective operator (``Trait.INJECTIVE``) makes the same of them.
+
+    Args:
+        name: unique in a run.
+    """
+
+    name: str = "injectivity"
+    soundness: Soundness = Soundness.EXACT
+
+    @property
+    def equation(self) -> str:
+        """What it says, in words."""
+        return "x = y where an injective operator makes the same of both"
+
+    def _repr_html_(self) -> str:
+        return rules_html(f"rule {self.name}", [self])
+
+
 def rules_html(title: str, rules: Sequence[Rule]) -> str:
     """What notebooks show of rules: an equation for each, and what it keeps."""
     rows = [(each.name, each.soundness.value, each.equation) for each in rules]
     return preview(title, table(("rule", "keeps", "equation"), rows))
 
 
-Rule: TypeAlias = Rewrite | PythonRule | FoldConstants
+Rule: TypeAlias = Rewrite | PythonRule | FoldConstants | Injectivity
 
 
 def from_callback(callback: DFPatternCallback) -> PythonRule:
@@ -339,7 +359,7 @@ def flatten(rules: Any) -> list[Rule]:
     known: dict[Hashable, Rule] = {}
     names: set[str] = set()
     for item in rules if _are_several(rules) else (rules,):
-        if isinstance(item, (Rewrite, PythonRule, FoldConstants)):
+        if isinstance(item, (Rewrite, PythonRule, FoldConstants, Injectivity)):
             found: list[Rule] = [item]
         elif isinstance(item, DFPatternCallback):
             found = [from_callback(item)]

@@ -13,6 +13,7 @@ from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
+from eqsat.egraph.injectivity import InjectivityRunner
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lone import LoneClasses
 from eqsat.egraph.lower import Lowered, lower
@@ -20,7 +21,7 @@ from eqsat.egraph.numbers import Numbers
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.python_rules import ClassExpressions, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
-from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, Rule, identity, refs_of, swapped_operator
+from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, identity, refs_of, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.egraph.variadic import is_variadic
@@ -46,7 +47,7 @@ _ROOM = 10
 class _Turn:
     """A rule's place in the loop."""
 
-    runner: RewriteCompiler | PythonRuleRunner
+    runner: RewriteCompiler | PythonRuleRunner | InjectivityRunner
     name: str
     kind: str = ""
     """``contracts`` or ``meets`` for a rule that runs to its end before others."""
@@ -148,18 +149,21 @@ class Runner:
         return lowered
 
     def _turn(self, rule: Rule, index: int) -> _Turn | None:
-        runner: RewriteCompiler | PythonRuleRunner
+        runner: RewriteCompiler | PythonRuleRunner | InjectivityRunner
         if isinstance(rule, Rewrite):
             compile_rule = VariadicCompiler if any(map(is_variadic, rule.lhs)) else RewriteCompiler
             runner = compile_rule(self.egraph, rule, index, self.report.refuse, self.fail, self.journal)
+        elif isinstance(rule, Injectivity):
+            runner = InjectivityRunner(self.egraph, rule, index, self.journal)
         elif isinstance(rule, PythonRule) and rule.saturates and self.names is not None:
             make = GroupRuleRunner if isinstance(rule, GroupRule) else PythonRuleRunner
             runner = make(self.egraph, rule, index, self.names, self.report.refuse, self.fail)
         else:
             return None
         self.report.rule(rule.name)
-        kind = "contracts" if isinstance(rule, Rewrite) and rule.contracts else ""
-        return _Turn(runner, rule.name, "meets" if isinstance(rule, Rewrite) and rule.bases else kind)
+        contracts = isinstance(rule, Injectivity) or (isinstance(rule, Rewrite) and rule.contracts)
+        meets = isinstance(rule, Rewrite) and bool(rule.bases)
+        return _Turn(runner, rule.name, "meets" if meets else "contracts" if contracts else "")
 
     def _loop(self) -> str:
         """Go through the schedule; the stop reason."""
@@ -191,6 +195,7 @@ class Runner:
         """Every rule once; whether there may be more to find."""
         start = time.perf_counter()
         self._activate()
+        self.numbers.find()
         snapshot, self._snapshot = self._snapshot, None
         if self.journal is not None and self.names is not None:
             self.names.name_all()
@@ -217,6 +222,7 @@ class Runner:
             if self.constants.update(prefilter) and self._settle():
                 prefilter = Prefilter(self.egraph)
             self._snapshot = None if self._update(prefilter) else prefilter.snapshot
+            self.lone.update(prefilter.snapshot)
             self._is_stale = False
         elif not watched:
             while len(self.egraph.vocabulary.symbols) > self._symbols:
@@ -230,8 +236,8 @@ class Runner:
     def _update(self, prefilter: Prefilter | None) -> bool:
         """Let rules see what is new; whether facts came of it."""
         for turn in self.turns.values():
-            turn.runner.update(prefilter)
-        self.numbers.update()
+            if prefilter is None or all(map(prefilter.may_have, turn.runner.roots)):
+                turn.runner.update(prefilter)
         self.egraph.flush()
         return self.egraph.engine.saturate("facts")
 
@@ -254,9 +260,16 @@ class Runner:
         contracting = [turn for turn in self.current if turn.kind == "contracts"]
         meeting = [turn for turn in self.current if turn.kind == "meets"]
         changed = False
-        while self._step(contracting) | self.lone.update() | (bool(meeting) and self._meet(meeting)):
+        while self._shrink(contracting) | (bool(meeting) and self._meet(meeting)):
             changed = True
         self._is_stale |= changed
+        return changed
+
+    def _shrink(self, turns: list[_Turn]) -> bool:
+        """Run the rules that contract once; whether anything changed."""
+        changed = self._step(turns)
+        if changed:
+            self.lone.update()
         return changed
 
     def _meet(self, turns: list[_Turn]) -> bool:
@@ -264,16 +277,16 @@ class Runner:
         self._show(turns)
         if not self.bases.find():
             return False
-        self._settle()
         changed = False
         while self._step(turns):
+            self.bases.follow()
             changed = True
         return changed
 
     def _step(self, turns: list[_Turn]) -> bool:
         """Run rules once, with what they ask Python; whether anything changed."""
         self._show(turns)
-        native = [(t, t.runner) for t in turns if isinstance(t.runner, RewriteCompiler) and t.runner.is_live]
+        native = [(t, t.runner) for t in turns if not isinstance(t.runner, PythonRuleRunner) and t.runner.is_live]
         matched, updated = self._run_together({turn: runner.ruleset for turn, runner in native})
         asking = {turn: runner for turn, runner in native if runner.asks}
         changed = self._count({turn: count for turn, count in matched.items() if turn not in asking}, updated)
@@ -283,6 +296,7 @@ class Runner:
             changed |= self._act(applied)[1]
         if changed:
             self._settle()
+            self._run_together({turn: runner.hide_ruleset for turn, runner in native if runner.hide_ruleset})
         return changed
 
     def _show(self, turns: list[_Turn]) -> None:
@@ -387,8 +401,6 @@ class Runner:
 
     def _settle(self) -> bool:
         """Derive facts and answer questions until there are no new ones; whether anything came of it."""
-        if self.numbers.update():
-            self.egraph.flush()
         changed = False
         while True:
             changed |= self.egraph.engine.saturate("facts")

@@ -13,10 +13,11 @@ class Trait(Flag):
         ELEMENTWISE: the arguments broadcast, and each element of the result is computed from the elements at its
             place alone.
         COMMUTATIVE: ``f(a, b)`` equals ``f(b, a)``.
-        ASSOCIATIVE: ``f(f(a, b), c)`` equals ``f(a, f(b, c))``, of floating-point numbers up to rounding.
+        INJECTIVE: of arguments of one type, equal attributes make equal results only where the arguments are equal.
         MOVES: every element of the result is an element of the first argument (of one of its fields where that is a
             tuple). Which one depends on attributes, shapes and the values of the other arguments.
         VIEW: the result has the elements of the first argument in the same order: only the shape is another.
+            So it is injective, also where attributes differ.
         STATEFUL: calls with equal arguments may differ, as those for random numbers do (Relay's ``TOpIsStateful``).
         NON_COMPUTATIONAL: a mark on a value, or an operator that Relay spells out before it compiles
             (Relay's ``TNonComputational``).
@@ -27,10 +28,10 @@ class Trait(Flag):
     NONE = 0
     ELEMENTWISE = auto()
     COMMUTATIVE = auto()
-    ASSOCIATIVE = auto()
+    INJECTIVE = auto()
     MOVES = auto()
     SAME_ORDER = auto()
-    VIEW = MOVES | SAME_ORDER
+    VIEW = MOVES | SAME_ORDER | INJECTIVE
     STATEFUL = auto()
     NON_COMPUTATIONAL = auto()
     FOREIGN = auto()

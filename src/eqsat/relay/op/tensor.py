@@ -20,7 +20,7 @@ from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Type
 
 ELEMWISE, BROADCAST = OpPattern.ELEMWISE, OpPattern.BROADCAST
-COMMUTATIVE, ASSOCIATIVE = Trait.COMMUTATIVE, Trait.ASSOCIATIVE
+COMMUTATIVE, INJECTIVE = Trait.COMMUTATIVE, Trait.INJECTIVE
 Relation: TypeAlias = Callable[[Any, Sequence[Type]], Type]
 
 
@@ -137,7 +137,7 @@ floor = _unary("floor", np.floor)
 log = _unary("log", np.log)
 log2 = _unary("log2", np.log2)
 log10 = _unary("log10", np.log10)
-negative = _unary("negative", np.negative)
+negative = _unary("negative", np.negative, INJECTIVE)
 round = _unary("round", np.rint)
 rsqrt = _unary("rsqrt", lambda data: 1 / np.sqrt(data))
 sigmoid = _unary("sigmoid", sigmoid_of)
@@ -158,9 +158,9 @@ isinf = _predicate("isinf", np.isinf)
 isnan = _predicate("isnan", np.isnan)
 logical_not = _predicate("logical_not", np.logical_not)
 
-add = _binary("add", np.add, COMMUTATIVE | ASSOCIATIVE)
+add = _binary("add", np.add, COMMUTATIVE)
 subtract = _binary("subtract", np.subtract)
-multiply = _binary("multiply", np.multiply, COMMUTATIVE | ASSOCIATIVE)
+multiply = _binary("multiply", np.multiply, COMMUTATIVE)
 divide = _binary("divide", truncated_divide)
 trunc_divide = _binary("trunc_divide", lambda lhs, rhs: np.trunc(truncated_divide(lhs, rhs)).astype(lhs.dtype))
 floor_divide = _binary("floor_divide", np.floor_divide)
@@ -168,11 +168,11 @@ mod = _binary("mod", np.fmod)
 trunc_mod = _binary("trunc_mod", np.fmod)
 floor_mod = _binary("floor_mod", np.mod)
 power = _binary("power", _power)
-maximum = _binary("maximum", np.maximum, COMMUTATIVE | ASSOCIATIVE)
-minimum = _binary("minimum", np.minimum, COMMUTATIVE | ASSOCIATIVE)
-bitwise_and = _binary("bitwise_and", np.bitwise_and, COMMUTATIVE | ASSOCIATIVE)
-bitwise_or = _binary("bitwise_or", np.bitwise_or, COMMUTATIVE | ASSOCIATIVE)
-bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, COMMUTATIVE | ASSOCIATIVE)
+maximum = _binary("maximum", np.maximum, COMMUTATIVE)
+minimum = _binary("minimum", np.minimum, COMMUTATIVE)
+bitwise_and = _binary("bitwise_and", np.bitwise_and, COMMUTATIVE)
+bitwise_or = _binary("bitwise_or", np.bitwise_or, COMMUTATIVE)
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, COMMUTATIVE)
 left_shift = _binary("left_shift", np.left_shift)
 right_shift = _binary("right_shift", np.right_shift)
 
@@ -182,9 +182,9 @@ less = _compare("less", np.less)
 less_equal = _compare("less_equal", np.less_equal)
 greater = _compare("greater", np.greater)
 greater_equal = _compare("greater_equal", np.greater_equal)
-logical_and = _compare("logical_and", np.logical_and, COMMUTATIVE | ASSOCIATIVE)
-logical_or = _compare("logical_or", np.logical_or, COMMUTATIVE | ASSOCIATIVE)
-logical_xor = _compare("logical_xor", np.logical_xor, COMMUTATIVE | ASSOCIATIVE)
+logical_and = _compare("logical_and", np.logical_and, COMMUTATIVE)
+logical_or = _compare("logical_or", np.logical_or, COMMUTATIVE)
+logical_xor = _compare("logical_xor", np.logical_xor, COMMUTATIVE)
 
 
 def clip_to(data: Any, low: float, high: float) -> Any:

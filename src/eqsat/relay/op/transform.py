@@ -182,7 +182,7 @@ transpose = define(
     infer=shaped(_transposed),
     kernel=lambda attrs, data: np.transpose(data, attrs.axes),
     kind=INJECTIVE,
-    traits=Trait.MOVES,
+    traits=Trait.MOVES | Trait.INJECTIVE,
 )
 reverse = define(
     "reverse",
@@ -191,7 +191,7 @@ reverse = define(
     infer=along_axis,
     kernel=lambda attrs, data: np.flip(data, attrs.axis),
     kind=INJECTIVE,
-    traits=Trait.MOVES,
+    traits=Trait.MOVES | Trait.INJECTIVE,
 )
 
 # ---- joining and splitting
