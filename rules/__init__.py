@@ -31,7 +31,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, RuleSet, Soundness, refer_by_name
 from eqsat.rules.activations import activations, gates
 from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
@@ -121,6 +121,15 @@ finite = RuleSet("finite", _every.sound(Soundness.FINITE))
 sets: dict[str, RuleSet] = {
     each.name: each for each in (default, finite, merge, fast_math, in_range, lowering, *_subjects)
 }
+_rules = {rule.name: rule for each in sets.values() for rule in each}
+
+
+def _rule(name: str) -> Rule:
+    """The shipped rule of a name, which pickles hold."""
+    return _rules[name]
+
+
+refer_by_name(_rules.values(), _rule)
 
 __all__ = [
     "FoldConstants",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import TypeAlias
 
 from eqsat.cost.models import NOTHING, CostModel, CostNode
@@ -34,11 +33,14 @@ class KernelPrices:
     def __init__(self, model: TargetCost, costs: Mapping[str, CompositeCost]):
         self.model = model
         self.costs = costs
-        self._priced = cache(self._price)
+        self._known: dict[tuple[Function, tuple[Type | None, ...]], Objectives] = {}
 
     def __call__(self, function: Function, arg_types: Sequence[Type | None]) -> Objectives:
         """Return the costs of a call of ``function`` on arguments of these types."""
-        return self._priced(function, tuple(arg_types))
+        asked = function, tuple(arg_types)
+        if asked not in self._known:
+            self._known[asked] = self._price(*asked)
+        return self._known[asked]
 
     def _price(self, function: Function, arg_types: tuple[Type | None, ...]) -> Objectives:
         name = str(function.attrs[COMPOSITE])

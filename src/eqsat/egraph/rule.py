@@ -6,11 +6,12 @@ pattern builds a call, a pattern that the left side matched stands for what it m
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -125,8 +126,32 @@ class Like(Template):
         return call_text(f"like {self.call.brief(1)}", self.args, depth)
 
 
+_referred: dict[str, tuple[Any, Callable[[str], Any]]] = {}
+
+
+def refer_by_name(rules: Iterable[Rule], find: Callable[[str], Rule]) -> None:
+    """Let pickles hold the names of rules, which ``find`` finds: rules have functions, which cannot be pickled."""
+    _referred.update((rule.name, (rule, find)) for rule in rules)
+
+
+class _Referred:
+    """Base class of rules, which pickles refer to by name where they are shipped."""
+
+    name: str
+
+    def __reduce__(self) -> Any:
+        rule, find = _referred.get(self.name, (None, None))
+        return (find, (self.name,)) if rule is self else super().__reduce__()
+
+    def __copy__(self) -> Self:
+        return self  # a rule is immutable, and known by its identity
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
 @dataclass(frozen=True)
-class Rewrite:
+class Rewrite(_Referred):
     """``lhs`` equals ``rhs`` wherever ``when`` holds; runs natively in the engine.
 
     Args:
@@ -177,7 +202,7 @@ class Rewrite:
 
 
 @dataclass(frozen=True)
-class PythonRule:
+class PythonRule(_Referred):
     """``lhs`` equals what ``apply`` makes of a match.
 
     Args:
@@ -228,7 +253,7 @@ class PythonRule:
 
 
 @dataclass(frozen=True)
-class FoldConstants:
+class FoldConstants(_Referred):
     """Constant expressions equal their values, computed by the interpreter.
 
     Args:
@@ -277,6 +302,19 @@ def rules_html(title: str, rules: Sequence[Rule]) -> str:
 
 
 Rule: TypeAlias = Rewrite | PythonRule | FoldConstants | Injectivity
+
+
+def picklable(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules that pickle can take: those that are shipped, and of others those without functions of no name."""
+    return tuple([rule for rule in rules if _can_be_pickled(rule)])
+
+
+def _can_be_pickled(rule: Rule) -> bool:
+    try:
+        pickle.dumps(rule)
+    except Exception:  # pickle lets through whatever objects raise
+        return False
+    return True
 
 
 def from_callback(callback: DFPatternCallback) -> PythonRule:

@@ -154,6 +154,10 @@ class Vocabulary:
         self.asked: dict[tuple[int, ...], tuple[int, ...] | None] = {}
         self._constant_keys = ConstantKeys()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all but the functions that answer, which a finished run does without."""
+        return {**vars(self), "inquiries": [], "predicates": Predicates()}
+
     def symbol(self, symbol: Symbol) -> int:
         """The index of a symbol.
 

@@ -166,6 +166,16 @@ def to_bytes(model: Given) -> bytes:
         return bytes(to_proto(model).SerializeToString())
 
 
+class PickledModel:
+    """Stands for a model in what is pickled, which onnx_ir's own pickles cannot be of: they recur from node to node."""
+
+    def __init__(self, model: ir.Model):
+        self.model = model
+
+    def __reduce__(self) -> Any:
+        return from_bytes, (to_bytes(self.model),)
+
+
 def to_proto(model: ir.Model) -> Any:
     """The model as an ``onnx.ModelProto``.
 

@@ -34,6 +34,9 @@ class Origin:
     def __str__(self) -> str:
         return ", ".join(str(value.name) for value in self.values)
 
+    def __reduce__(self) -> Any:
+        return str, (str(self),)  # a node refers to all of its graph, which pickle would go through node by node
+
 
 @dataclass
 class Imported:

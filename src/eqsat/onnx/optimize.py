@@ -7,7 +7,7 @@ import os
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Unpack, overload
+from typing import Any, Unpack, overload
 
 import onnx
 import onnx_ir as ir
@@ -23,7 +23,7 @@ from eqsat.onnx.constants import ConstantNodes, Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.definition import definition_rules
 from eqsat.onnx.exporter import export_body, export_model
-from eqsat.onnx.files import Given, load, to_proto
+from eqsat.onnx.files import Given, PickledModel, load, to_proto
 from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
@@ -66,6 +66,14 @@ class Optimization:
     bodies: list[Extraction]
     folded: Folded
     seconds: dict[str, float]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all but ``imported``, whose nodes refer to a model in memory."""
+        state = {name: value for name, value in vars(self).items() if name != "imported"}
+        return state | {name: PickledModel(state[name]) for name in ("before", "after")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, imported=import_model(at_opset(state["before"], state["options"].opset)))
 
     def __repr__(self) -> str:
         nodes = f"{len(self.after.graph)} nodes, were {len(self.before.graph)}"

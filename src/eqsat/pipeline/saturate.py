@@ -8,15 +8,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Unpack
+from typing import Any, Self, Unpack
 
 from eqsat.brief import one_line
 from eqsat.collector import paused_gc
+from eqsat.composites.rules import composites_among
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, is_opaque, region_children
 from eqsat.egraph.report import Limits, Report
-from eqsat.egraph.rule import Rule
+from eqsat.egraph.rule import Rule, picklable
 from eqsat.egraph.runner import OnIteration, Runner
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.typecheck import check_types
@@ -86,6 +87,18 @@ class Region(Body):
     rules: tuple[Rule, ...]
     vocabulary: Vocabulary
     journal: Journal | None
+
+    def __copy__(self) -> Self:
+        return self  # nothing in it changes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: no rules with functions that pickle does not take, which an extraction does without."""
+        composites = composites_among(self.rules)
+        others = [rule for rule in self.rules if rule not in composites]
+        return {**vars(self), "rules": (*picklable(others), *composites)}
 
     def __repr__(self) -> str:
         return one_line(f"Region({self.title}: {self.snapshot!r})")
