@@ -276,7 +276,7 @@ class FoldConstants(_Referred):
 
 
 @dataclass(frozen=True)
-class Injectivity:
+class Injectivity(_Referred):
     """Arguments of one type equal each other where an injective operator (``Trait.INJECTIVE``) makes the same of them.
 
     Args:
