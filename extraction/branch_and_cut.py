@@ -258,7 +258,7 @@ class BranchAndCut:
             if self._closed():
                 return ""
             violated = cuts.loops(relaxation) if found else []
-            if found and not violated:
+            if found and not violated and not cuts.deadline.passed():  # it may have a cycle that was not looked for
                 self._offer(relaxation.chosen())
                 if self._closed():
                     return ""

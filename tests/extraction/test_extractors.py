@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from eqsat.errors import ExtractionError
-from eqsat.extraction import EXTRACTORS, Problem, auto, dag, dag_cost, exact, local, tree
+from eqsat.extraction import EXTRACTORS, Problem, auto, branch_and_cut, dag, dag_cost, exact, local, tree
 from eqsat.extraction.branch_and_cut import granularity
+from eqsat.extraction.cuts import Cuts
+from eqsat.extraction.deadline import Deadline
+from eqsat.extraction.relaxation import Inequality, Relaxation
 from eqsat.extraction.simplify import simplify
 
 
@@ -108,7 +111,7 @@ def test_a_bad_incumbent_is_refused(method: str) -> None:
 
 @pytest.mark.parametrize("method", EXTRACTORS)
 def test_the_seed_decides(method: str) -> None:
-    problem = random_graph(7, 80)
+    problem = random_graph(0, 80)
     first, second = (EXTRACTORS[method](problem, seconds=1000.0, seed=3) for _ in range(2))
     assert first.choice.tolist() == second.choice.tolist()
     assert first.lower_bound == second.lower_bound
@@ -226,3 +229,27 @@ def test_granularity_is_the_step_between_costs() -> None:
     assert granularity(np.array([4.0, 6.0, 0.0])) == 2.0
     assert granularity(np.array([0.25, 1.5])) == 0.25
     assert granularity(np.array([math.pi, 1.0])) == 0.0
+
+
+def test_a_solution_that_was_not_searched_for_cycles_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    over: list[Deadline] = []
+    branch, loops, passed = Relaxation.branch, Cuts.loops, Deadline.passed
+    branched: list[Relaxation] = []
+
+    def noted(relaxation: Relaxation, *args: Any) -> bool:
+        branched.append(relaxation)
+        return branch(relaxation, *args)
+
+    def without_time(cuts: Cuts, relaxation: Relaxation) -> list[Inequality]:
+        if relaxation not in branched:
+            return []
+        over.append(cuts.deadline)
+        return loops(cuts, relaxation)
+
+    monkeypatch.setattr(branch_and_cut, "decide", lambda *args: None)
+    monkeypatch.setattr(Relaxation, "branch", noted)
+    monkeypatch.setattr(Cuts, "loops", without_time)
+    monkeypatch.setattr(Deadline, "passed", lambda deadline: deadline in over or passed(deadline))
+    problem = random_graph(0, 80)
+    assert auto(problem).cost <= dag(problem).cost
+    assert over
