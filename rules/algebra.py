@@ -8,7 +8,7 @@ the order of two operations on floats rounds differently.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -129,18 +129,22 @@ canonical = RuleSet(
 shifted, scaled = x + a, x * a
 affine = scaled + b
 scaled_shift, shifted_scale = (x + b) * a, x * b + a
-out_of_shift, out_of_scale = ((distinct(whole, x), non_constant(x)) for whole in (shifted, scaled))
 
 
 def meet(
-    name: str, inner: DFPattern, whole: DFPattern, met: DFPattern, values: str, *guards: Guard | Distinct
+    name: str,
+    inner: DFPattern,
+    whole: DFPattern,
+    met: DFPattern,
+    terms: Sequence[DFPattern],
+    *guards: Guard | Distinct,
 ) -> Rewrite:
     """The constant of ``whole``, which is over ``inner``, meets those that ``inner`` has beside its base ``x``.
 
     Args:
-        values: the labels of the constants, whose values are known: others would be sums and products without end.
+        terms: the constants, whose values are to be known: others would be sums and products without end.
     """
-    known = when(are_known, *[value_of(constant) for constant in (a, b, c) if str(constant.label) in values])
+    known = when(are_known, *map(value_of, terms))
     return rewrite(name, whole, met, known, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
 
 
@@ -154,19 +158,20 @@ def outward(name: str, inner: DFPattern, whole: DFPattern, moved: DFPattern, is_
 meeting = RuleSet(
     "meeting",
     [
-        meet("add-add-constant", shifted, shifted + b, x + (a + b), "ab"),
-        meet("multiply-multiply-constant", scaled, scaled * b, x * (a * b), "ab"),
+        meet("add-add-constant", shifted, shifted + b, x + (a + b), (a, b)),
+        meet("multiply-multiply-constant", scaled, scaled * b, x * (a * b), (a, b)),
         # (x + a) b = x b + a b
-        meet("scale-after-shift", shifted, shifted * b, x * b + a * b, "ab", when(is_number, type_of(x))),
-        meet("add-to-affine", affine, affine + c, x * a + (b + c), "bc", distinct(affine, scaled)),
+        meet("scale-after-shift", shifted, shifted * b, x * b + a * b, (a, b), when(is_number, type_of(x))),
+        meet("add-to-affine", affine, affine + c, x * a + (b + c), (b, c), distinct(affine, scaled)),
         # (x a + b) c = x a c + b c
-        meet("scale-affine", affine, affine * c, x * (a * c) + b * c, "abc", distinct(affine, scaled)),
+        meet("scale-affine", affine, affine * c, x * (a * c) + b * c, (a, b, c), distinct(affine, scaled)),
         rewrite(
             "add-add-large-constant",
             shifted + b,
             x + (a + b),
             when(is_large, type_of(a)),
-            *out_of_shift,
+            distinct(shifted, x),
+            non_constant(x),
             soundness=ROUNDING,
         ),
         rewrite(
@@ -174,7 +179,8 @@ meeting = RuleSet(
             scaled * b,
             x * (a * b),
             when(is_large, type_of(a)),
-            *out_of_scale,
+            distinct(scaled, x),
+            non_constant(x),
             soundness=ROUNDING,
         ),
         outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_scalar),
