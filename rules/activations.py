@@ -36,6 +36,7 @@ from eqsat.rules.values import (
     filled,
     finite_number,
     half,
+    is_not_one,
     one,
     only_number,
     scalar,
@@ -329,7 +330,7 @@ self_gated = RuleSet(
 
 def is_scale(factor: Array) -> bool:
     """Guard: one number other than 1 that scales safely."""
-    return factor.size == 1 and scales_safely(factor) and not Filled(1.0)(factor)
+    return factor.size == 1 and scales_safely(factor) and is_not_one(factor)
 
 
 # what a weight scales; elsewhere the scale would only move

@@ -41,7 +41,7 @@ from eqsat.rules.products import (
     scaled_weight,
 )
 from eqsat.rules.types import Shape, floats_alike, floats_of_one_type, rank_of
-from eqsat.rules.values import all_positive, attribute, is_finite
+from eqsat.rules.values import all_positive, attribute, is_finite, is_not_one
 
 x, y = variables("x y")
 w, s, b, c, v = constants("w s b c v")
@@ -252,21 +252,16 @@ def forward(product: Product, name: str, activation: Callable[[DFPattern], DFPat
 scaled_again = nn.relu(x) * s
 
 
-def scales(value: Array) -> bool:
-    """Guard: a constant is not 1. Where x = relu(x) 1 there would be no end of products of products."""
-    return bool(np.any(value != 1))
-
-
 through = RuleSet(
     "scales-through-activations",
     [
-        # relu(relu(x) s) = relu(x s), s > 0
+        # relu(relu(x) s) = relu(x s), s > 0; where x = relu(x) 1 there would be no end of products of products
         rewrite(
             "relu-of-scaled-relu",
             nn.relu(scaled_again),
             nn.relu(x * s),
             when(scales_positively, value_of(s)),
-            when(scales, value_of(s)),
+            when(is_not_one, value_of(s)),
             floats_alike(x, s),
             soundness=ROUNDING,
             contracts=True,

@@ -137,6 +137,11 @@ def scales_safely(value: Array) -> bool:
     return bool(np.all((size > 1e-3) & (size < 1e3)))
 
 
+def is_not_one(value: Array) -> bool:
+    """Guard: a constant is not what ``one`` matches, so that a product with it is another value."""
+    return not Filled(1)(value)
+
+
 def only_number(value: Array) -> float | Refusal:
     """The only element of a constant."""
     return float(value.flat[0]) if value.size == 1 else refuse("the constant is not one number")
