@@ -16,11 +16,11 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.dims import multiply_dims, quotient
 from eqsat.relay.op import reshape, transpose
-from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
 from eqsat.rules.axes import inverse_order, permutation
 from eqsat.rules.operators import view
+from eqsat.rules.shape import codes_between
 from eqsat.rules.types import Shape, keeps, rank_of
 from eqsat.rules.values import computed_parts
 
@@ -96,8 +96,8 @@ def before_transpose(
     if found is None:
         return refuse("axes are joined that the transpose parts")
     shape, order = found
-    codes = reshape_codes(whole.shape, shape)
-    return refuse("more than one dimension is not known") if codes is None else (codes, order)
+    codes = codes_between(whole.shape, shape)
+    return codes if isinstance(codes, Refusal) else (codes, order)
 
 
 def any_view(data: DFPattern, dims: DFPattern) -> dict[str, DFPattern]:
@@ -135,8 +135,7 @@ def of_batches(part: TensorType, other: TensorType, product: TensorType, after: 
     """The codes of a reshape of an operand of a product of matrices whose batches another view splits or joins."""
     if not batches(product.shape, after.shape) or not part.shape[:-2] == other.shape[:-2] == product.shape[:-2]:
         return refuse("it changes matrices, or operands are repeated")
-    codes = reshape_codes(part.shape, (*after.shape[:-2], *part.shape[-2:]))
-    return refuse("more than one dimension is not known") if codes is None else codes
+    return codes_between(part.shape, (*after.shape[:-2], *part.shape[-2:]))
 
 
 def keeps_batches(before: TensorType, after: TensorType) -> bool:
@@ -164,8 +163,7 @@ def along_blocks(part: TensorType, whole: TensorType, after: TensorType) -> Shap
             shape += [1] * len(behind)
         else:
             return refuse("it broadcasts along a part of what the view joins")
-    codes = reshape_codes(part.shape, shape)
-    return refuse("more than one dimension is not known") if codes is None else codes
+    return codes_between(part.shape, shape)
 
 
 product = nn.matmul(x, y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
@@ -13,7 +15,7 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import broadcast_to, cast, clip, cumsum, layout_transform, reshape, tile, transpose, where
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.op.types import broadcast_shape
-from eqsat.relay.ty import Dim, TensorType, Type, is_static
+from eqsat.relay.ty import Dim, TensorType, Type
 from eqsat.rules.axes import permutation
 from eqsat.rules.operators import binary, unary, view
 from eqsat.rules.types import Shape, dtype_of, has_zero, is_integer, rank_of, static_shape
@@ -40,14 +42,19 @@ def moves_ones_only(attrs: Attrs, ty: TensorType) -> bool:
 
 
 def codes(ty: Type, of: Type | None = None) -> Shape | Refusal:
-    """The ``newshape`` of a reshape to the shape of a type.
-
-    One dimension may be unknown, and so may those that the reshaped tensor, of type ``of``, has in the same place.
-    """
+    """The ``newshape`` of a reshape, of what has the type ``of``, to the shape of a type."""
     if not isinstance(ty, TensorType):
         return refuse("its type is not known")
-    found = reshape_codes(of.shape if isinstance(of, TensorType) else (), ty.shape)
-    if found is None or (0 in ty.shape and not is_static(ty)):
+    return codes_between(of.shape if isinstance(of, TensorType) else (), ty.shape)
+
+
+def codes_between(before: Sequence[Dim], after: Sequence[Dim]) -> Shape | Refusal:
+    """The ``newshape`` of a reshape from one shape to another.
+
+    Of the dimensions behind, one may be unknown, and so may those that there are in the same place before.
+    """
+    found = reshape_codes(before, after)
+    if found is None or (0 in after and not all(isinstance(dim, int) for dim in after)):
         return refuse("more than one dimension is not known")
     return found
 

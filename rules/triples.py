@@ -28,10 +28,10 @@ from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple, is_tuple_get_item
 from eqsat.relay.op import concatenate, reshape, split, transpose
-from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.rules.axes import permutation
 from eqsat.rules.operators import view
+from eqsat.rules.shape import codes_between
 from eqsat.rules.types import Shape, floats_alike, rank_of
 from eqsat.rules.values import computed_parts
 
@@ -74,9 +74,9 @@ def heads_of_all(
     heads = [dim for ty in views if isinstance(dim := ty.shape[at], int)]
     if any(each != around[0] for each in around) or len(heads) < len(views) or not isinstance(around[0][-1], int):
         return refuse("heads differ in length, or how many there are is not known")
-    newshape = reshape_codes(product.shape, (*views[0].shape[:at], sum(heads), views[0].shape[-1]))
-    if newshape is None:
-        return refuse("more than one dimension is not known")
+    newshape = codes_between(product.shape, (*views[0].shape[:at], sum(heads), views[0].shape[-1]))
+    if isinstance(newshape, Refusal):
+        return newshape
     return newshape, orders[0], tuple(accumulate(heads[:-1])), orders[0].index(at)
 
 
@@ -151,9 +151,9 @@ def heads_of_parts(
     if ty.shape != tuple([data.shape[each] for each in rest]):
         return refuse("the axis stays")
     joined: tuple[Dim, ...] = (*data.shape[:axis], count * data.shape[axis + 1], *data.shape[axis + 2 :])
-    newshape = reshape_codes(data.shape, joined)
-    if newshape is None:
-        return refuse("more than one dimension is not known")
+    newshape = codes_between(data.shape, joined)
+    if isinstance(newshape, Refusal):
+        return newshape
     return newshape, tuple([each - (each > axis) for each in rest]), count, rest.index(axis + 1)
 
 
