@@ -18,7 +18,7 @@ from eqsat.relay.dims import multiply_dims, quotient
 from eqsat.relay.op import reshape, transpose
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
-from eqsat.rules.axes import inverse_order, permutation
+from eqsat.rules.axes import inverse_order, is_last, permutation
 from eqsat.rules.operators import view
 from eqsat.rules.shape import codes_between
 from eqsat.rules.types import Shape, keeps, rank_of
@@ -126,26 +126,22 @@ def out_of_views() -> list[Rewrite]:
 # ---- batches of matrices
 
 
-def batches(result: Sequence[Dim], after: Sequence[Dim]) -> bool:
+def keeps_matrices(result: Sequence[Dim], after: Sequence[Dim]) -> bool:
     """Whether a view keeps the last two axes, of matrices, and splits or joins those in front."""
     return len(result) > 2 < len(after) and result[-2:] == after[-2:] and AnyDim() not in result[-2:]
 
 
 def of_batches(part: TensorType, other: TensorType, product: TensorType, after: TensorType) -> Shape | Refusal:
     """The codes of a reshape of an operand of a product of matrices whose batches another view splits or joins."""
-    if not batches(product.shape, after.shape) or not part.shape[:-2] == other.shape[:-2] == product.shape[:-2]:
+    if not keeps_matrices(product.shape, after.shape) or not part.shape[:-2] == other.shape[:-2] == product.shape[:-2]:
         return refuse("it changes matrices, or operands are repeated")
     return codes_between(part.shape, (*after.shape[:-2], *part.shape[-2:]))
 
 
-def keeps_batches(before: TensorType, after: TensorType) -> bool:
+def keeps_last_axis(before: TensorType, after: TensorType) -> bool:
     """Guard: a view keeps the last axis."""
     dims = before.shape[-1:], after.shape[-1:]
     return dims[0] == dims[1] != () and AnyDim() not in dims[0] and 0 not in before.shape
-
-
-def is_last_axis(attrs: Attrs, ty: TensorType) -> bool:
-    return attrs.axis in (-1, rank_of(ty) - 1)
 
 
 def along_blocks(part: TensorType, whole: TensorType, after: TensorType) -> Shape | Refusal:
@@ -199,15 +195,12 @@ blocks = RuleSet(
             rewrite(
                 f"{name}view-into-softmax",
                 seen,
-                like(soft, like(seen, x, *given), axis=-1),
-                when(is_last_axis, attrs_of(soft), type_of(x)),
-                when(keeps_batches, type_of(soft), type_of(seen)),
+                like(soft, like(seen, x, *([sizes] if name else [])), axis=-1),
+                when(is_last, attrs_of(soft), type_of(x)),
+                when(keeps_last_axis, type_of(soft), type_of(seen)),
                 soundness=Soundness.ROUNDING,
             )
-            for name, seen, given in (
-                ("", view(soft), ()),
-                ("dynamic-", is_op("dyn.reshape")(soft, sizes), (sizes,)),
-            )
+            for name, seen in any_view(soft, sizes).items()
         ],
     ],
 )
