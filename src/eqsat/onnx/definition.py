@@ -43,17 +43,8 @@ class Definition:
 
     @property
     def key(self) -> Hashable:
-        """What is equal for nodes of equal attributes and equal definitions."""
-        return tuple(
-            [
-                (each.data.dtype, each.data.shape, each.data.numpy().tobytes())
-                if isinstance(each, Constant)
-                else each.type_annotation
-                if isinstance(each, Var)
-                else None
-                for each in self.inputs
-            ]
-        )
+        """What tells apart definitions of nodes that have equal attributes: the types and constants of the inputs."""
+        return tuple(map(_input_key, self.inputs))
 
     def over(self, arguments: Sequence[Expr | None]) -> list[Expr | None]:
         """The results over arguments in the places of the inputs."""
@@ -72,6 +63,12 @@ class Definition:
         given = {var: array for var, array in zip(self.inputs, arrays, strict=True) if isinstance(var, Var)}
         found: tuple[Any, ...] = evaluate(Tuple([each for each in self.results if each is not None]), given)
         return found
+
+
+def _input_key(expr: Expr | None) -> Hashable:
+    if isinstance(expr, Constant):
+        return expr.data.dtype, expr.data.shape, expr.data.numpy().tobytes()
+    return expr.type_annotation if isinstance(expr, Var) else None
 
 
 def definition_rules(function: Function) -> list[PythonRule]:
@@ -100,19 +97,15 @@ def definition_of(expr: Expr) -> Definition | None:
 
 
 def _defined(soundness: Soundness, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Any:
-    index = root.index if isinstance(root, TupleGetItem) else 0
-    call = root.tuple_value if isinstance(root, TupleGetItem) else root
+    call, index = (root.tuple_value, root.index) if isinstance(root, TupleGetItem) else (root, 0)
     definition = definition_of(call)
     if definition is None or definition.soundness is not soundness or not isinstance(call, Call):
         return refuse("it is not defined so")
     result = definition.over(attributes(call).node.placed(call.args))[index]
     if result is None:
         return refuse("nothing is said of this output")
-    types: dict[Expr, Type] = {}
+    types: dict[Expr, Type] = {each: each._checked_type for each in call.args if each._checked_type is not None}
     try:
-        for argument in call.args:
-            if argument._checked_type is not None:
-                types[argument] = argument._checked_type
         extend_types(types, result)
     except EqsatError as error:
         return refuse(f"the definition does not fit: {error}")
