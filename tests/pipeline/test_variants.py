@@ -105,6 +105,12 @@ def test_there_may_be_fewer() -> None:
     assert eqsat.variants(a, count=5, rules=rules.fold) == []
 
 
+@pytest.mark.parametrize("asked", [rules.uses_of, rules.place_of])
+def test_rules_that_ask_for_uses_or_places_take_no_part(asked) -> None:
+    asking = rewrite("swap", x - y, y - x, rules.when(lambda number: number > 0, asked(x)))
+    assert eqsat.variants(network(), rules=[asking]) == []
+
+
 @pytest.mark.parametrize(
     ("keywords", "words"), [({"count": 0}, "count=0"), ({"steps": 0}, "steps=0"), ({"count": 1.5}, "1.5")]
 )

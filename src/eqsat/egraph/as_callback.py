@@ -36,13 +36,22 @@ def as_callback(rule: Rewrite | PythonRule) -> DFPatternCallback:
     """
     if isinstance(rule, PythonRule):
         return _InPlace(rule)
-    if any(ref.kind in ("uses", "place") for ref in refs_of(rule)):
+    if _asks_places(rule):
         raise RuleError(f"rule {rule.name} asks for uses or places, which a callback is not told of")
     if rule.numbers:
         raise RuleError(f"rule {rule.name} asks what real numbers are, which a callback is not told of")
     if len(rule.lhs) != 1:
         raise RuleError(f"rule {rule.name} joins {len(rule.lhs)} patterns: rewriting in place replaces one match only")
     return _InPlace(rule)
+
+
+def asks_e_graph(rule: Rewrite) -> bool:
+    """Whether a rule asks for what a callback is not told of."""
+    return bool(rule.numbers) or _asks_places(rule)
+
+
+def _asks_places(rule: Rewrite) -> bool:
+    return any(ref.kind in ("uses", "place") for ref in refs_of(rule))
 
 
 class _InPlace(DFPatternCallback):

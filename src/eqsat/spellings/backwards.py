@@ -37,7 +37,7 @@ from eqsat.relay.fold import fold_constants
 from eqsat.relay.op.draw import Draw, complete
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.structural import values_equal
-from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type, is_static
+from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import post_order, rebuild, substitute
 from eqsat.rules.verify.instantiate import Instantiator, Mismatch
 
@@ -220,10 +220,11 @@ def _call_of(pattern: DFPattern) -> DFPattern:
 
 def _is_of_constants(template: DFPattern) -> bool:
     """Whether a template is computed from constants alone, of which there are some."""
-    if isinstance(template, (Compute, Like)):
-        return isinstance(template, Compute) or (bool(template.args) and all(map(_is_constant, template.args)))
-    template = _call_of(template)
-    return isinstance(template, CallPattern) and bool(template.args) and all(map(_is_constant, template.args or ()))
+    if isinstance(template, Compute):
+        return True
+    call = _call_of(template)
+    args = call.args if isinstance(call, (CallPattern, Like)) else None
+    return bool(args) and all(map(_is_constant, args or ()))
 
 
 def _is_constant(template: DFPattern) -> bool:
@@ -365,4 +366,4 @@ def is_typed(ty: Type | None) -> bool:
     """Whether a type is that of a tensor or of a tuple of tensors."""
     if isinstance(ty, TupleType):
         return all(map(is_typed, ty.fields))
-    return isinstance(ty, TensorType) and not isinstance(ty, IncompleteType)
+    return isinstance(ty, TensorType)

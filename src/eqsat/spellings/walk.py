@@ -9,8 +9,9 @@ from random import Random
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from eqsat.brief import listed, one_line
+from eqsat.egraph.as_callback import asks_e_graph
 from eqsat.egraph.lower import region_children
-from eqsat.egraph.rule import PythonRule, Rewrite, Rule, flatten, refs_of
+from eqsat.egraph.rule import PythonRule, Rewrite, Rule, flatten
 from eqsat.egraph.schedule import Schedule
 from eqsat.egraph.variadic import expanded, is_variadic, laid_out, lay_out, outer_tuples
 from eqsat.errors import ArgumentError, RuleError
@@ -51,7 +52,6 @@ FIELDS = (2, 3)
 
 ONE_USE = 0.2
 """Chance that, of several users of a value, only one is given what equals it."""
-
 
 ANYWHERE = 0.25
 """Chance that what can be put anywhere, such as a product with one, is tried before what looks at operators."""
@@ -235,7 +235,7 @@ def _replaced(body: Expr, order: Sequence[Expr], old: Expr, made: Expr, random: 
     new: dict[Expr, Expr] = {} if only is not None else {old: made}
     for node in order:
         if node is only:
-            new[node] = rebuild(node, {**{child: new.get(child, child) for child in node.children()}, old: made})
+            new[node] = rebuild(node, {**new, old: made})
         elif node not in new:
             new[node] = rebuild(node, new)
     return new[body]
@@ -264,11 +264,10 @@ def directions_of(rules: Rules | None) -> list[Direction]:
 
 
 def _single(rule: Rule) -> list[Rewrite | PythonRule]:
-    """The rule, or its equations that say what one place equals whatever is at others."""
+    """The rule if it has one root; of several roots, those of its equations that hold without the others."""
     if isinstance(rule, PythonRule):
         return [rule]
-    asks_e_graph = isinstance(rule, Rewrite) and (rule.numbers or any(ref.kind == "uses" for ref in refs_of(rule)))
-    if not isinstance(rule, Rewrite) or asks_e_graph:
+    if not isinstance(rule, Rewrite) or asks_e_graph(rule):
         return []
     if len(rule.lhs) == 1:
         return [rule]
