@@ -59,6 +59,10 @@ def subtracted(x: Any, link: int) -> Any:
     return number(FLOATS[link]) - x
 
 
+def inverted(x: Any, link: int) -> Any:
+    return number(2) / x * number(3) * number(5) + number(7) + number(11)
+
+
 def bounded(x: Any, link: int) -> Any:
     return relay.minimum(relay.maximum(x, number(-link)), number(link + 1))
 
@@ -83,6 +87,7 @@ OPTIMUM = {
     shifted_and_divided: 2,
     parted: 1,
     subtracted: 2,
+    inverted: 3 * 30,
     bounded: 1,
     gelu: 30,  # each an operator
 }

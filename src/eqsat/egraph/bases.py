@@ -23,21 +23,28 @@ from eqsat.egraph.engine import put
 _SUMS = ("add", "subtract")
 _PRODUCTS = ("multiply", "divide")
 AFFINE = (*_SUMS, *_PRODUCTS, "negative")
-"""Operators that, with one operand that is no constant, scale or shift it."""
+"""Operators that, with one operand that is no constant, scale or shift it; see :func:`linear`."""
 
 _LAST = 1 << 40
 _AFTER_ALL = 1 << 41
+_BASE = f"(set (level e) {_LAST}) {put('(unscaled e)')} {put('(unshifted e)')}"
+"""What is said of a class that no sum or product with a constant makes."""
+
+
+def linear(name: str, operands: Sequence[str]) -> Sequence[str]:
+    """Those operands of a sum or product that it is a multiple of, or shifts: a denominator is none."""
+    return operands[:1] if name == "divide" else operands
 
 
 class Bases:
-    """Has bases found in an e-graph, once a rule asks for them."""
+    """Finds the bases in an e-graph, once a rule asks for them."""
 
     def __init__(self, egraph: EGraph):
         self.egraph = egraph
         self._seen = 0  # symbols
 
     def find(self) -> bool:
-        """See to new bases; whether any rule asks for them."""
+        """Find new bases, and what comes of them; whether any rule asks for them."""
         if not self.egraph.has_bases:
             return False
         if not self._seen:
@@ -50,15 +57,14 @@ class Bases:
             if kind == "call" and op is not None and op.name in AFFINE:
                 self._affine(op.name, node, children)
             elif kind != "constant":
-                made = f"(set (level e) {_LAST}) {put('(unscaled e)')} {put('(unshifted e)')}"
-                self.egraph.engine.rule("bases", f"{node} (varies e)", made)
+                self.egraph.engine.rule("bases", f"{node} (varies e)", _BASE)
         self._seen = len(symbols)
         self.egraph.engine.saturate("bases")
         self.follow()
         return True
 
     def follow(self) -> None:
-        """See to new sums and products with constants."""
+        """Find the origins of new sums and products with constants."""
         self.egraph.engine.saturate("origins")
 
     def _declare(self) -> None:
@@ -74,14 +80,15 @@ class Bases:
     def _affine(self, name: str, node: str, children: Sequence[str]) -> None:
         rule = self.egraph.engine.rule
         same, other = ("unshifted", "unscaled") if name in _SUMS else ("unscaled", "unshifted")
-        for child in children:
-            constants = "".join(f" (isc {other})" for other in children if other != child)
+        for child in linear(name, children):
+            constants = "".join(f" (isc {each})" for each in children if each != child)
             rule("origins", f"{node}{constants} (= l (origin {child}))", "(set (origin e) l)")
             # x + c is no multiple if x is none, x * c no sum with a constant if x is none
             rule("origins", f"{node}{constants} ({other} {child})", put(f"({other} e)"))
         if len(children) > 1:
             both = node + "".join(f" (varies {child})" for child in children)
-            apart = children[:1] if name == "divide" else children
-            clean = both + "".join(f" ({same} {child})" for child in apart)
+            clean = both + "".join(f" ({same} {child})" for child in linear(name, children))
             rule("bases", both, f"(set (level e) {_AFTER_ALL + _LAST}) {put(f'({other} e)')}")
             rule("bases", clean, f"(set (level e) {_LAST}) {put(f'({same} e)')}")
+        if name == "divide":
+            rule("bases", f"{node} (isc c0) (varies c1)", _BASE)

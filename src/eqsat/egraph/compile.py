@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from eqsat.egraph.action import Action, Fail, Refuse
-from eqsat.egraph.bases import AFFINE
+from eqsat.egraph.bases import AFFINE, linear
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
@@ -187,7 +187,7 @@ class RewriteCompiler(RuleRunner):
         """The variables of the classes below the roots that come from ``base`` by sums and products."""
         symbols = self.egraph.vocabulary.symbols
         by_class = [(query.classes[pattern], node) for pattern, node in query.nodes.items()]
-        affine = [(each, node.children) for each, node in by_class if _is_affine(symbols[node.symbol])]
+        affine = [(each, _linear(symbols[node.symbol], node.children)) for each, node in by_class]
         found = [base]
         for form in found:
             found += [each for each, children in affine if form in children and each not in found]
@@ -233,8 +233,9 @@ class RewriteCompiler(RuleRunner):
             find_types(self.egraph, len(made.children))
 
 
-def _is_affine(symbol: Symbol) -> bool:
-    return symbol.op is not None and symbol.op.name in AFFINE
+def _linear(symbol: Symbol, children: Sequence[str]) -> Sequence[str]:
+    """The children of which an e-node is a sum or product if the others are constants; none of other operators."""
+    return linear(symbol.op.name, children) if symbol.op is not None and symbol.op.name in AFFINE else ()
 
 
 def _inside(rule: Rewrite, query: Query) -> list[str]:
