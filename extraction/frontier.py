@@ -7,7 +7,6 @@ nothing, have few such sets at each step if the order opens few classes at a tim
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -21,7 +20,7 @@ from .problem import Problem
 _STEPS, _SPARE = 128, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
 _SHARE = 0.25  # of the time left, which finding it may take
 _RIVALS = 10  # of the cheapest sets, which no other one that needs more and costs as much can beat
-_RING = 4096  # ways to choose a node for each class of a ring, up to which all are tried
+_RING = 1 << 15  # choices in part or in whole for the classes of a ring that are needed, up to which all are tried
 
 Way = tuple[Term, int, Sequence[int]]
 """How to choose for classes of a ring: the cost, the classes needed further on as bits, and the nodes."""
@@ -39,8 +38,6 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
     roots = dict.fromkeys(problem.roots.tolist())
     rings = _order(problem, components(problem, roots))
     deadline = deadline.within(_SHARE * deadline.left())
-    if any(math.prod([len(problem.class_nodes[c]) for c in ring]) > _RING for ring in rings if len(ring) > 1):
-        return None
     place = {index: number for number, index in enumerate([index for ring in rings for index in ring])}
     enter = _enter if len(problem.objectives) == 1 else partial(_enter_several, problem.tolerances)
     states: dict[int, Front] = {0: [(problem.zero, None)]}  # by needed classes, the next to decide as lowest bit
@@ -57,7 +54,10 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
             ways = known.get(here)
             if ways is None:
                 wanted = [index for number, index in enumerate(ring) if here >> number & 1]
-                ways = known[here] = _ways(problem, ring, wanted, place, end)
+                tried = _ways(problem, ring, wanted, place, end)
+                if tried is None:
+                    return None
+                ways = known[here] = tried
             room -= len(ways) * len(front)
             if room < 0:
                 return None
@@ -156,39 +156,46 @@ def _best(problem: Problem, front: Front) -> Trail:
     return front[0][1]
 
 
-def _ways(problem: Problem, ring: list[int], wanted: list[int], place: Mapping[int, int], end: int) -> list[Way]:
-    """All ways to choose for classes of a ring, and for those of it that these need, without a cycle.
+def _ways(problem: Problem, ring: list[int], wanted: list[int], place: Mapping[int, int], end: int) -> list[Way] | None:
+    """The ways to choose for classes of a ring, and for those of it that these need, without a cycle.
 
-    The bits are those of `place`, from `end` on.
+    The bits are those of `place`, from `end` on. None where there is too much to try.
     """
     children, costs = problem.children, problem.costs
     if len(ring) == 1:
         nodes = [node for node in problem.class_nodes[ring[0]] if ring[0] not in children[node]]
         return [(costs[node], bits([place[c] - end for c in children[node]]), (node,)) for node in nodes]
     found: list[Way] = []
+    inside = set(ring)
     pending: list[tuple[list[int], dict[int, int]]] = [(wanted, {})]
     for still, chosen in pending:  # grows while it is read
+        if len(pending) > _RING:
+            return None
         if still:
             for node in problem.class_nodes[still[0]]:
-                then = {**chosen, still[0]: node}
-                near = dict.fromkeys([*still, *children[node]])
-                pending.append(([c for c in near if c in ring and c not in then], then))
-        elif _is_acyclic(chosen, children):
+                if not _closes_cycle(chosen, still[0], node, children):
+                    then = {**chosen, still[0]: node}
+                    near = dict.fromkeys([*still, *children[node]])
+                    pending.append(([c for c in near if c in inside and c not in then], then))
+        else:
             below = bits([place[c] - end for node in chosen.values() for c in children[node] if c not in chosen])
             cost = sum([costs[node] for node in chosen.values()], problem.zero)
             found.append((cost, below, [*chosen.values()]))
     return found
 
 
-def _is_acyclic(chosen: Mapping[int, int], children: list[list[int]]) -> bool:
-    left = dict(chosen)
-    while left:
-        ready = [index for index, node in left.items() if left.keys().isdisjoint(children[node])]
-        if not ready:
-            return False
-        for index in ready:
-            del left[index]
-    return True
+def _closes_cycle(chosen: Mapping[int, int], index: int, node: int, children: list[list[int]]) -> bool:
+    """Whether a node of a class needs that class by what was chosen for others."""
+    seen = dict.fromkeys(children[node])
+    todo = [*seen]
+    for needed in todo:  # grows while it is read
+        if needed == index:
+            return True
+        if needed in chosen:
+            fresh = [c for c in children[chosen[needed]] if c not in seen]
+            seen |= dict.fromkeys(fresh)
+            todo += fresh
+    return False
 
 
 def _choice(problem: Problem, trail: Trail) -> list[int]:
