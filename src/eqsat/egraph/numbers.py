@@ -93,7 +93,7 @@ WEIGHING = frozenset(
 
 
 class Numbers:
-    """Has it found which classes hold real numbers, once a rule asks for it.
+    """Finds which classes hold real numbers, once a rule asks for it.
 
     Args:
         has_inputs: Whether variables are inputs of a program, and not what another graph computes.
@@ -155,11 +155,11 @@ class Numbers:
             self._least(node, children[:1])
 
     def _all(self, node: str, children: Sequence[str], least: int, level: int) -> None:
-        """Of this level where all children are at least of another one."""
+        """An e-node is of a level where all of its children are of another one or a higher one."""
         self._rule(node + _known(children, least), str(level))
 
     def _least(self, node: str, children: Sequence[str]) -> None:
-        """Of the lowest level of the children."""
+        """An e-node is of the lowest level of its children."""
         known = "".join(f" (= l{child} (num {child}))" for child in children)
         lowest = f"l{children[0]}" if children else ""
         for child in children[1:]:
