@@ -143,8 +143,7 @@ def gather(walked: Iterator[Walked], count: int, made: Callable[[list[Expr]], Gr
     Raises:
         ArgumentError: ``count`` is below 1.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ArgumentError(f"count={count!r}: give a whole number of at least 1")
+    _check_positive("count", count)
     found: list[Variant[Graph]] = []
     in_vain = 0
     for bodies, rules in walked:
@@ -177,14 +176,18 @@ def walks(
         ArgumentError: ``steps`` is below 1.
         RuleError: A rule is ill-formed.
     """
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ArgumentError(f"steps={steps!r}: give a whole number of at least 1")
+    _check_positive("steps", steps)
     directions = directions_of(rules)
     number = 0
     while True:
         random = Random(f"{seed} {number}")
         yield _walk(list(bodies), directions, random.randint(1, steps), accepts, random)
         number += 1
+
+
+def _check_positive(name: str, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ArgumentError(f"{name}={number!r}: give a whole number of at least 1")
 
 
 def _walk(bodies: list[Expr], directions: Sequence[Direction], steps: int, accepts: Accepts, random: Random) -> Walked:
