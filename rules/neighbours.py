@@ -38,15 +38,13 @@ weighted = swapped * u
 def takes_every_second(attrs: Attrs, ty: TensorType, start: int) -> bool:
     """Whether a slice takes every second element of the last axis, from ``start`` on, and all along other axes."""
     rank, width = rank_of(ty), ty.shape[-1] if ty.shape else None
-    if not isinstance(width, int) or width % 2 or not 0 < width <= LONGEST:
-        return False
-    if attrs.slice_mode != "end":
+    if not isinstance(width, int) or width % 2 or not 0 < width <= LONGEST or attrs.slice_mode != "end":
         return False
     bounds = slice_bounds(attrs, rank)
-    ends = width - 1 + start
-    return [(axis, begin, stride) for axis, begin, _, stride in bounds] == [(rank - 1, start, 2)] and all(
-        end is None or end >= ends for _, _, end, _ in bounds
-    )
+    if [(axis, begin, stride) for axis, begin, _, stride in bounds] != [(rank - 1, start, 2)]:
+        return False
+    end = bounds[0][2]
+    return end is None or end >= width - 1 + start
 
 
 def are_neighbours(second: Attrs, first: Attrs, joined: Attrs, data: TensorType, stack: TensorType) -> bool:
