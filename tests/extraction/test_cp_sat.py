@@ -19,7 +19,7 @@ from .test_extractors import random_graph
 def test_it_finds_the_optimum_and_proves_it(problem: Problem) -> None:
     bound, choice = cp_sat.solve(problem, tree(problem).choice.tolist(), 20.0, 0)
     assert dag_cost(problem, choice) == pytest.approx(optimum(problem))
-    assert bound == pytest.approx(optimum(problem))
+    assert bound == pytest.approx(optimum(problem), abs=problem.tolerance())  # costs may cancel
 
 
 def test_graphs_that_cost_nothing_are_no_exception() -> None:
