@@ -89,3 +89,15 @@ def test_reports_comparisons_and_models_come_back() -> None:
     comparison = eqsat.compare_orders(GRAPH, list(rules.activations)[:2], random_runs=0)
     assert str(again(comparison)) == str(comparison)
     assert again(done.extraction.report) == done.extraction.report
+
+
+@pytest.mark.parametrize("target", ["dnnl", "tensorrt", "onnxruntime"])
+def test_a_partitioning_by_a_shipped_table_comes_back(target: str) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[1, 3, 8, 8] x) => (float[1, 4, 8, 8] y)
+        <float[4, 3, 1, 1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> { a = Conv (x, w) y = Relu (a) }"""
+    )
+    done = eqsat.onnx.partition(model, target)
+    found = again(done)
+    assert found.composites == done.composites != {}
+    assert [node.op_type for node in found.after.graph] == [node.op_type for node in done.after.graph]

@@ -15,7 +15,7 @@ from eqsat.errors import ArgumentError
 from eqsat.notebook import preview, table
 from eqsat.onnx.constants import Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
-from eqsat.onnx.files import Given, load
+from eqsat.onnx.files import Given, PickledModel, load
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
@@ -56,6 +56,10 @@ class Partitioning:
     folded: Folded
     extraction: Extraction | None
     unmatched: Unmatched | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: models as files of them are."""
+        return vars(self) | {name: PickledModel(getattr(self, name)) for name in ("before", "after")}
 
     def __repr__(self) -> str:
         return one_line(f"Partitioning({listed([f'{count} x {name}' for name, count in self.composites.items()])})")

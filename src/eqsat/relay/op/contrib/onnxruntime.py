@@ -7,7 +7,9 @@ computes is no entry: that is known of every runtime.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +31,12 @@ PRODUCTS = ("nn.matmul", "nn.batch_matmul")
 
 
 def _has_rank(part: DFPattern, *ranks: int) -> Condition:
-    def holds(root: Expr, bound: dict[DFPattern, Expr]) -> bool:
-        ty = bound[part]._checked_type
-        return isinstance(ty, TensorType) and len(ty.shape) in ranks
+    return partial(_is_of_ranks, part, ranks)
 
-    return holds
+
+def _is_of_ranks(part: DFPattern, ranks: Sequence[int], root: Expr, bound: dict[DFPattern, Expr]) -> bool:
+    ty = bound[part]._checked_type
+    return isinstance(ty, TensorType) and len(ty.shape) in ranks
 
 
 def _activated() -> Iterator[Entry]:
@@ -94,20 +97,24 @@ def _normalizations() -> Iterator[Entry]:
 
 def _is_residual(total: DFPattern) -> Condition:
     """The condition that two tensors of three dimensions and one shape are added."""
+    return partial(_adds_alike, total)
 
-    def holds(root: Expr, bound: dict[DFPattern, Expr]) -> bool:
-        ty = bound[total]._checked_type
-        added = [node._checked_type for node in bound[total].children() if not isinstance(node, Op)]
-        return isinstance(ty, TensorType) and len(ty.shape) == 3 and all(each == ty for each in added)
 
-    return holds
+def _adds_alike(total: DFPattern, root: Expr, bound: dict[DFPattern, Expr]) -> bool:
+    ty = bound[total]._checked_type
+    added = [node._checked_type for node in bound[total].children() if not isinstance(node, Op)]
+    return isinstance(ty, TensorType) and len(ty.shape) == 3 and all(each == ty for each in added)
+
+
+def _is_scalar(array: Any) -> bool:
+    return bool(array.size == 1)
 
 
 def _products() -> Iterator[Entry]:
     """Products of stacks of matrices, with an operand that is transposed, or an operand or the result scaled."""
     product, x, y = any_of(*PRODUCTS), wildcard(), wildcard()
     transposed = is_op("transpose")(wildcard())
-    factor = is_constant(predicate=lambda array: array.size == 1)
+    factor = is_constant(predicate=_is_scalar)
     plain: DFPattern = product(x, y)
     turned: DFPattern = product(x, transposed) | product(transposed, y)
     scaled = is_op("multiply")(wildcard(), factor) | is_op("divide")(wildcard(), factor)
@@ -122,15 +129,15 @@ def _products() -> Iterator[Entry]:
 
 def _swaps_last(transposed: DFPattern) -> Condition:
     """The condition that the last two axes, and no others, are swapped."""
+    return partial(_has_swapped_last, transposed)
 
-    def holds(root: Expr, bound: dict[DFPattern, Expr]) -> bool:
-        ty, axes = bound[transposed]._checked_type, attribute(bound[transposed], "axes")
-        if not isinstance(ty, TensorType) or axes is None or len(ty.shape) < 2:
-            return False
-        rank = len(ty.shape)
-        return tuple(axes) == (*range(rank - 2), rank - 1, rank - 2)
 
-    return holds
+def _has_swapped_last(transposed: DFPattern, root: Expr, bound: dict[DFPattern, Expr]) -> bool:
+    ty, axes = bound[transposed]._checked_type, attribute(bound[transposed], "axes")
+    if not isinstance(ty, TensorType) or axes is None or len(ty.shape) < 2:
+        return False
+    rank = len(ty.shape)
+    return tuple(axes) == (*range(rank - 2), rank - 1, rank - 2)
 
 
 def _is_stack(root: Expr, bound: dict[DFPattern, Expr]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import or_
 from typing import Any, TypeAlias
 
@@ -42,16 +42,19 @@ def _softplus(x: DFPattern) -> DFPattern:
 
 
 def entry(name: str, pattern: DFPattern, *conditions: Condition) -> Entry:
-    """A row of a pattern table; each condition gets the root and what the patterns in it matched."""
+    """A row of a pattern table; each condition gets the root and what the patterns in it matched.
 
-    def check(root: Expr) -> bool:
-        matcher = Matcher(pattern, DataflowGraph(root))
-        if not matcher.match(root):
-            return False
-        bound = {part: found[0] for part, found in matcher.bound.items()}
-        return all(holds(root, bound) for holds in conditions)
+    Conditions are functions of a module, with arguments: so rows can be pickled.
+    """
+    return name, pattern, partial(_passes, pattern, conditions)
 
-    return name, pattern, check
+
+def _passes(pattern: DFPattern, conditions: Sequence[Condition], root: Expr) -> bool:
+    matcher = Matcher(pattern, DataflowGraph(root))
+    if not matcher.match(root):
+        return False
+    bound = {part: found[0] for part, found in matcher.bound.items()}
+    return all(holds(root, bound) for holds in conditions)
 
 
 def scalar_near(value: float) -> DFPattern:
@@ -62,7 +65,11 @@ def scalar_near(value: float) -> DFPattern:
 @cache
 def _is_near(value: float) -> Callable[[Any], bool]:
     """One predicate for each value: an e-graph asks a predicate once about each constant."""
-    return lambda array: array.size == 1 and bool(np.isclose(array.flat[0], value, rtol=1e-3))
+    return partial(_is_scalar_near, value)
+
+
+def _is_scalar_near(value: float, array: Any) -> bool:
+    return array.size == 1 and bool(np.isclose(array.flat[0], value, rtol=1e-3))
 
 
 def gelu_by_erf(x: DFPattern) -> DFPattern:
@@ -113,17 +120,30 @@ def is_vector(ty: Type | None) -> bool:
 
 def per_channel(bias: DFPattern) -> Condition:
     """Condition: what ``bias`` matched is added to each position alike."""
-    return lambda root, bound: is_vector(bound[bias]._checked_type)
+    return partial(_is_per_channel, bias)
+
+
+def _is_per_channel(bias: DFPattern, root: Expr, bound: dict[DFPattern, Expr]) -> bool:
+    return is_vector(bound[bias]._checked_type)
 
 
 def of_shape_of(addend: DFPattern) -> Condition:
     """Condition: what ``addend`` matched is added element by element."""
-    return lambda root, bound: bound[addend]._checked_type == root._checked_type
+    return partial(_is_of_shape_of, addend)
+
+
+def _is_of_shape_of(addend: DFPattern, root: Expr, bound: dict[DFPattern, Expr]) -> bool:
+    return bound[addend]._checked_type == root._checked_type
 
 
 def of_dtypes(*dtypes: str) -> Condition:
     """Condition: the result is a tensor, or tuple whose first field is one, of one of ``dtypes``."""
-    return lambda root, bound: (ty := tensor_of(root)) is not None and ty.dtype in dtypes
+    return partial(_is_of_dtypes, dtypes)
+
+
+def _is_of_dtypes(dtypes: Sequence[str], root: Expr, bound: dict[DFPattern, Expr]) -> bool:
+    ty = tensor_of(root)
+    return ty is not None and ty.dtype in dtypes
 
 
 def tensor_of(root: Expr) -> TensorType | None:
