@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eqsat.errors import ArgumentError
+from eqsat.immutable import Immutable
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 """The upper half of float32, which NumPy knows by name, but its functions for floats know little of."""
 
 
-class NDArray:
+class NDArray(Immutable):
     """A read-only array that may be loaded on first use.
 
     Args:
@@ -84,12 +85,6 @@ class NDArray:
             state.update(np.ascontiguousarray(self.numpy()).reshape(-1).view(np.uint8).data)
             self._digest = state.digest()
         return self._digest
-
-    def __copy__(self) -> NDArray:
-        return self  # it is immutable
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NDArray:
-        return self
 
     def __reduce__(self) -> Any:
         return array, (self.numpy(),)

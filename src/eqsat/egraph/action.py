@@ -93,14 +93,7 @@ class Action:
     def equate(self, root: str, result: str) -> None:
         """Union; a matched class needs proof that it has the root's very type, a new node is typed later."""
         if result in self.query.classes.values():
-            # the types are compared: a join would be of all classes of one type with each other
-            self.premises += [
-                f"(= ty_{root} (ty {root}))",
-                f"(= ty_{result} (ty {result}))",
-                f"(<= ty_{root} ty_{result})",
-                f"(>= ty_{root} ty_{result})",
-                f"(>= ty_{root} 0)",  # an exact type
-            ]
+            self.premises += of_one_type(root, result)
         self.untyped.pop(result, None)  # it has its root's type
         self.actions.append(f"(union {root} {result})")
         self.pairs.append((root, result))
@@ -217,3 +210,14 @@ class Action:
         """Those of ``variables`` that the actions mention, in order."""
         mentioned = set(re.findall(r"[^\s()]+", " ".join(self.actions)))
         return [variable for variable in variables if variable in mentioned]
+
+
+def of_one_type(one: str, other: str) -> list[str]:
+    """Premises that two classes, given by their variables, have the same type, and so the same shape."""
+    return [
+        f"(= ty_{one} (ty {one}))",
+        f"(= ty_{other} (ty {other}))",
+        f"(<= ty_{one} ty_{other})",  # they are compared: a join would be of all classes of one type with each other
+        f"(>= ty_{one} ty_{other})",
+        f"(>= ty_{one} 0)",  # an exact type
+    ]

@@ -159,8 +159,7 @@ class RewriteCompiler(RuleRunner):
         if self.journal is None:
             return None
         log = Log(self.rule.name, table, query, action.made, action.pairs)
-        self.egraph.engine.relation(log.table, *["i64"] * len(log.columns))
-        self.journal.logs.append(log)
+        self.journal.watch(self.egraph.engine, log)
         action.premises += log.premises
         action.actions.append(log.action)
         return log

@@ -223,7 +223,7 @@ class Engine:
         return found
 
     def _read_declared(self) -> None:
-        _library()
+        _check_process()
         if self._declared:
             program = "\n".join(self._declared)
             self._declared = []
@@ -260,17 +260,22 @@ def _library() -> Any:
     Raises:
         EngineError: It has.
     """
+    _check_process()
+    if _LIBRARY not in sys.modules:
+        for logger in map(logging.getLogger, _LOGGERS):
+            if logger.level == logging.NOTSET:
+                logger.setLevel(logging.WARNING)
+    return import_module(_LIBRARY)
+
+
+def _check_process() -> None:
+    """Raise EngineError in a process whose parent has the library's thread."""
     if _is_lost:
         raise EngineError(
             "this process was forked from one that had already used the e-graph engine, whose thread does not survive a"
             " fork: start processes by 'spawn' or 'forkserver', such as multiprocessing.get_context('spawn').Pool() or"
             " DataLoader(..., multiprocessing_context='spawn'), or fork before eqsat is used for the first time"
         )
-    if _LIBRARY not in sys.modules:
-        for logger in map(logging.getLogger, _LOGGERS):
-            if logger.level == logging.NOTSET:
-                logger.setLevel(logging.WARNING)
-    return import_module(_LIBRARY)
 
 
 def _after_fork() -> None:

@@ -6,6 +6,7 @@ write another value, before what comes of them is found to be equal.
 
 from __future__ import annotations
 
+from eqsat.egraph.action import of_one_type
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal, Log
 from eqsat.egraph.prefilter import Prefilter
@@ -58,14 +59,12 @@ class InjectivityRunner:
         name = f"{self.ruleset}_{self._compiled}"
         atoms = ("a", "b") if is_view else ("a", "a")
         one_result = f"(= e (n{symbol} {atoms[0]} x)) (= e (n{symbol} {atoms[1]} y)) (!= x y)"
-        # compared, as a join would be of all classes of one type with each other; from 0 on are types of one shape
-        premises = f"{one_result} (= s (ty x)) (= t (ty y)) (<= s t) (>= s t) (>= t 0)"
+        premises = " ".join([one_result, *of_one_type("x", "y")])
         actions = "(union x y)"
         if self.journal is not None:
             log = Log(
                 self.rule.name, f"{name}_log", Query(classes={wildcard(): "x", wildcard(): "y"}), (), [("x", "y")]
             )
-            self.egraph.engine.relation(log.table, *["i64"] * len(log.columns))
-            self.journal.logs.append(log)
+            self.journal.watch(self.egraph.engine, log)
             premises, actions = " ".join([premises, *log.premises]), f"{actions} {log.action}"
         self.egraph.engine.rule(self.ruleset, premises, actions, name)

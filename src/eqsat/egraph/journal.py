@@ -124,6 +124,11 @@ class Journal:
             left = self.term(symbol, atom, [self._constant(index) for index in ids])
             self.equate(rule, left, self._constant(result))
 
+    def watch(self, engine: Engine, log: Log) -> None:
+        """Read the matches that the engine puts into the table of a log."""
+        engine.relation(log.table, *["i64"] * len(log.columns))
+        self.logs.append(log)
+
     def collect(self, engine: Engine) -> None:
         """Read the matches that are new."""
         for log in self.logs:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, S
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
 from eqsat.brief import DEPTH, call_text, one_line
 from eqsat.errors import RuleError
+from eqsat.immutable import Immutable
 from eqsat.notebook import preview, table
 from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, DFPatternCallback, WildcardPattern
 from eqsat.relay.expr import Expr
@@ -134,24 +135,27 @@ def refer_by_name(rules: Iterable[Rule], find: Callable[[str], Rule]) -> None:
     _referred.update((rule.name, (rule, find)) for rule in rules)
 
 
-class _Referred:
-    """Base class of rules, which pickles refer to by name where they are shipped."""
+class _AnyRule(Immutable):
+    """Base class of rules: notebooks show their equation, and pickles refer to them by name where they are shipped."""
 
     name: str
+    soundness: Soundness
+
+    @property
+    def equation(self) -> str:
+        """What the rule says, in symbols or in words."""
+        raise NotImplementedError
 
     def __reduce__(self) -> Any:
         rule, find = _referred.get(self.name, (None, None))
         return (find, (self.name,)) if rule is self else super().__reduce__()
 
-    def __copy__(self) -> Self:
-        return self  # a rule is immutable, and known by its identity
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+    def _repr_html_(self) -> str:
+        return rules_html(f"rule {self.name}", [self])
 
 
 @dataclass(frozen=True)
-class Rewrite(_Referred):
+class Rewrite(_AnyRule):
     """``lhs`` equals ``rhs`` wherever ``when`` holds; runs natively in the engine.
 
     Args:
@@ -197,12 +201,9 @@ class Rewrite(_Referred):
     def __repr__(self) -> str:
         return one_line(f"Rewrite({self.name!r}: {self.equation})")
 
-    def _repr_html_(self) -> str:
-        return rules_html(f"rule {self.name}", [self])
-
 
 @dataclass(frozen=True)
-class PythonRule(_Referred):
+class PythonRule(_AnyRule):
     """``lhs`` equals what ``apply`` makes of a match.
 
     Args:
@@ -233,9 +234,6 @@ class PythonRule(_Referred):
     def __repr__(self) -> str:
         return one_line(f"PythonRule({self.name!r}: {self.equation})")
 
-    def _repr_html_(self) -> str:
-        return rules_html(f"rule {self.name}", [self])
-
     def result(self, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Expr | Refusal:
         """What the rule makes of a match.
 
@@ -253,7 +251,7 @@ class PythonRule(_Referred):
 
 
 @dataclass(frozen=True)
-class FoldConstants(_Referred):
+class FoldConstants(_AnyRule):
     """Constant expressions equal their values, computed by the interpreter.
 
     Args:
@@ -271,12 +269,9 @@ class FoldConstants(_Referred):
         """What it says, in words."""
         return f"a constant expression of up to {self.limit} bytes = its value"
 
-    def _repr_html_(self) -> str:
-        return rules_html(f"rule {self.name}", [self])
-
 
 @dataclass(frozen=True)
-class Injectivity(_Referred):
+class Injectivity(_AnyRule):
     """Arguments of one type equal each other where an injective operator (``Trait.INJECTIVE``) makes the same of them.
 
     Args:
@@ -291,11 +286,8 @@ class Injectivity(_Referred):
         """What it says, in words."""
         return "x = y where an injective operator makes the same of both"
 
-    def _repr_html_(self) -> str:
-        return rules_html(f"rule {self.name}", [self])
 
-
-def rules_html(title: str, rules: Sequence[Rule]) -> str:
+def rules_html(title: str, rules: Sequence[_AnyRule]) -> str:
     """What notebooks show of rules: an equation for each, and what it keeps."""
     rows = [(each.name, each.soundness.value, each.equation) for each in rules]
     return preview(title, table(("rule", "keeps", "equation"), rows))

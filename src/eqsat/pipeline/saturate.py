@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 from eqsat.brief import one_line
 from eqsat.collector import paused_gc
@@ -23,6 +23,7 @@ from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.typecheck import check_types
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
+from eqsat.immutable import Immutable
 from eqsat.markup import Markup
 from eqsat.notebook import preview, table
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
@@ -71,7 +72,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Region(Body):
+class Region(Body, Immutable):
     """A body that was saturated.
 
     Attributes:
@@ -87,12 +88,6 @@ class Region(Body):
     rules: tuple[Rule, ...]
     vocabulary: Vocabulary
     journal: Journal | None
-
-    def __copy__(self) -> Self:
-        return self  # nothing in it changes
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: no rules with functions that pickle does not take, which an extraction does without."""

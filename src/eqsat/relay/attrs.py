@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from eqsat.errors import OperatorError
+from eqsat.immutable import Immutable
 from eqsat.relay.attrs_names import attrs_class_name
 from eqsat.relay.ty import PlainInt, plain_int
 
@@ -16,7 +17,7 @@ _NO_OPERATOR = "DictAttrs"
 _CLASS_BODY = {"__slots__": (), "__module__": "eqsat.relay.op.op_attrs"}
 
 
-class Attrs(Mapping[str, Any]):
+class Attrs(Immutable, Mapping[str, Any]):
     """Named attribute values, which are read as ``attrs.strides`` or ``attrs["strides"]``.
 
     Those of an operator are of a class of their own, such as ``Conv2DAttrs``, see :mod:`eqsat.relay.op.op_attrs`.
@@ -91,12 +92,6 @@ class Attrs(Mapping[str, Any]):
         if not isinstance(value, kind):
             raise OperatorError(f"{self.type_key}: attribute {key!r} is not {what}: {value!r}")
         return value
-
-    def __copy__(self) -> Attrs:
-        return self  # it is immutable
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Attrs:
-        return self
 
     def __reduce__(self) -> Any:
         return Attrs, (self._values, self.type_key)

@@ -21,6 +21,7 @@ import numpy as np
 
 from eqsat.brief import DEPTH, MORE, call_text, one_line
 from eqsat.errors import ArgumentError, OperatorError, TypeCheckError
+from eqsat.immutable import Immutable
 from eqsat.nd import NDArray, array
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.order import children_first
@@ -44,7 +45,7 @@ def _operator(name: str) -> Callable[..., Any]:
     return lambda *args: call_op(name, *args)
 
 
-class Expr(Printable):
+class Expr(Printable, Immutable):
     """Base class of all nodes.
 
     Attributes:
@@ -149,12 +150,6 @@ class Expr(Printable):
     __gt__: ClassVar[_Binary] = _operator("greater")
     __le__: ClassVar[_Binary] = _operator("less_equal")
     __ge__: ClassVar[_Binary] = _operator("greater_equal")
-
-    def __copy__(self) -> Self:
-        return self  # a node is immutable
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
 
     def __reduce__(self) -> Any:
         if not self.children() or is_listed(self):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import ClassVar, NamedTuple, Never, Self, TypeAlias, TypeGuard
+from typing import ClassVar, NamedTuple, Never, TypeAlias, TypeGuard
+
+from eqsat.immutable import Immutable
 
 Terms: TypeAlias = dict[tuple[str, ...], int]
 """A sum of products of names: how often each product is in it."""
@@ -72,7 +74,7 @@ plain_int = lru_cache(maxsize=1 << 14)(PlainInt)
 Dim: TypeAlias = int | Any
 
 
-class Type:
+class Type(Immutable):
     """Base class of types; compared by value."""
 
     __slots__ = ("_hash", "_key")
@@ -90,12 +92,6 @@ class Type:
 
     def __hash__(self) -> int:
         return self._hash
-
-    def __copy__(self) -> Self:
-        return self  # a type is immutable
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), tuple([getattr(self, name) for name in self._given])
