@@ -147,6 +147,11 @@ class Setting:
         return shape
 
 
+def types_told(feed: Mapping[str, Any]) -> dict[str, str]:
+    """Type and shape of what each input is given, as text."""
+    return {name: f"{np.asarray(array).dtype}{list(np.shape(array))}" for name, array in feed.items()}
+
+
 def fed_inputs(model: ir.Model) -> list[ir.Value]:
     """The inputs that a caller gives: those that are no constants."""
     constants = constant_initializers(model.graph, model.ir_version)

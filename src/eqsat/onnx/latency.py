@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.files import scratch_folder
-from eqsat.onnx.feeds import runnable_setting
+from eqsat.onnx.feeds import runnable_setting, types_told
 from eqsat.onnx.files import Given, load
 from eqsat.onnx.sessions import run_session, session
 
@@ -87,5 +87,4 @@ def _latency(first: Any, second: Any, feed: Mapping[str, Any], optimizer: bool, 
             start = time.perf_counter()
             run_session(each, feed, what)
             times[index].append(time.perf_counter() - start)
-    told = {name: f"{np.asarray(array).dtype}{list(np.shape(array))}" for name, array in feed.items()}
-    return Latency(optimizer, median(times[0]), median(times[1]), len(times[0]), told)
+    return Latency(optimizer, median(times[0]), median(times[1]), len(times[0]), types_told(feed))

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from eqsat.errors import ArgumentError, ModelError
 from eqsat.extraction.costs import figure
 from eqsat.files import scratch_folder
-from eqsat.onnx.feeds import KINDS, fed_inputs, runnable_setting
+from eqsat.onnx.feeds import KINDS, fed_inputs, runnable_setting, types_told
 from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of
 from eqsat.onnx.ranges import MOVES
@@ -182,7 +182,7 @@ def verify(
             done.sensitivity = _sensitivity(probe, asked, scales, mistakes, random, start + seconds)
         elif problem:
             done.sensitivity.problem = problem
-    done.inputs = {name: f"{array.dtype}{list(array.shape)}" for name, array in asked[0].feed.items()}
+    done.inputs = types_told(asked[0].feed)
     for case in asked:
         done.kinds[case.kind] = done.kinds.get(case.kind, 0) + 1
     done.seed, done.seconds, done.most_seconds = seed, time.perf_counter() - start, seconds
