@@ -191,6 +191,8 @@ def write_model(model: Any, target: Path) -> None:
 
 def _facts(done: Any, settings: Settings, phases: dict[str, float]) -> dict[str, Any]:
     """All that a run found, as plain data."""
+    from eqsat.onnx.graphs import node_count
+
     report = done.extraction.report
     return {
         "nodes": {"before": node_count(done.before), "after": node_count(done.after)},
@@ -224,11 +226,6 @@ NODES = "of the ONNX model, Constants left out"
 def told_cost(cost: dict[str, Any]) -> str:
     """What a cost counts: the name of its model, and the unit where that is known."""
     return escape(f"{cost['model']}: {cost['unit']}" if cost["unit"] else cost["model"])
-
-
-def node_count(model: Any) -> int:
-    """Nodes that are no constants."""
-    return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
 
 
 def _show(facts: dict[str, Any], console: Console) -> None:

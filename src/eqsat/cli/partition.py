@@ -15,7 +15,6 @@ from eqsat.cli.named import Named, load
 from eqsat.cli.optimize import (
     NODES,
     Explained,
-    node_count,
     show_explained,
     show_folded,
     write_model,
@@ -99,6 +98,7 @@ def partition(
     shapes only: with --dim the model that is written has this size there, too.
     """
     from eqsat import onnx
+    from eqsat.onnx.graphs import node_count
 
     options = settings.options
     target = _registered(target)

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from eqsat.cli.optimize import node_count
 from eqsat.cli.options import (
     PATH,
     STREAM,
@@ -83,6 +82,8 @@ def variants(
 
 
 def _fact(path: Path, variant: Variant[Any]) -> dict[str, Any]:
+    from eqsat.onnx.graphs import node_count
+
     return {"file": str(path), "nodes": node_count(variant.graph), "rules": list(variant.rules)}
 
 

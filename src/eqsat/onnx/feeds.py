@@ -14,7 +14,7 @@ from eqsat.errors import ArgumentError, ModelError
 from eqsat.onnx.imported import constant_initializers
 from eqsat.onnx.ranges import Range, ranges
 from eqsat.onnx.sessions import reason_of
-from eqsat.onnx.sizes import demanded_sizes, dim_name, meant_sizes
+from eqsat.onnx.sizes import demanded_sizes, dim_name, meant_sizes, open_dims
 from eqsat.onnx.types import DTYPES
 
 _SIZES = (16, 2, 64, 224, 576)
@@ -184,12 +184,7 @@ def settings(model: ir.Model, dims: Mapping[str, int] | None = None) -> Iterator
 
 
 def _check_asked(inputs: Sequence[ir.Value], asked: Mapping[str, int]) -> None:
-    names = {
-        dim_name(value, axis): None
-        for value in inputs
-        for axis, dim in enumerate(value.shape or ())
-        if not isinstance(dim, int) or dim < 0
-    }
+    names = dict.fromkeys(name for value in inputs for name, _ in open_dims(value))
     for name in asked:
         if name not in names:
             told = f"the open ones are {', '.join(names)}" if names else "all have their sizes"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import onnx_ir as ir
 
 from eqsat.errors import ArgumentError
 from eqsat.onnx.files import Given, load
+from eqsat.onnx.sizes import open_dims
 
 
 def with_sizes(model: Given, sizes: Mapping[str, int]) -> ir.Model:
@@ -23,7 +24,7 @@ def with_sizes(model: Given, sizes: Mapping[str, int]) -> ir.Model:
         ModelError: The model cannot be read.
     """
     given = load(model)
-    known = dict.fromkeys(name for value in given.graph.inputs for name, _ in _open_dims(value))
+    known = dict.fromkeys(name for value in given.graph.inputs for name, _ in open_dims(value))
     for name, size in sizes.items():
         if name not in known:
             told = f"the open ones are {', '.join(known)}" if known else "it has none"
@@ -34,15 +35,7 @@ def with_sizes(model: Given, sizes: Mapping[str, int]) -> ir.Model:
         return given
     made = given.clone()
     for value in [*made.graph.inputs, *(value for node in made.graph.all_nodes() for value in node.outputs)]:
-        for name, axis in [*_open_dims(value)]:
+        for name, axis in [*open_dims(value)]:
             if name in sizes and value.shape is not None:
                 value.shape = ir.Shape([sizes[name] if place == axis else dim for place, dim in enumerate(value.shape)])
     return made
-
-
-def _open_dims(value: ir.Value) -> Iterator[tuple[str, int]]:
-    """The name and axis of each dimension of a value whose size is not known."""
-    for axis, dim in enumerate(value.shape or ()):
-        if not isinstance(dim, int) or dim < 0:
-            named = None if isinstance(dim, int) else dim.value
-            yield named or f"{value.name}.{axis}", axis

@@ -10,6 +10,11 @@ from eqsat.errors import ModelError
 from eqsat.relay.visitor import children_first
 
 
+def node_count(model: ir.Model) -> int:
+    """How many nodes of a model, those of subgraphs included, are no constants."""
+    return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
+
+
 def topological_order(graph: ir.Graph) -> list[ir.Node]:
     """The nodes, each after those that make its inputs; in the order they are in if that is one.
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import Soundness
+from eqsat.onnx.graphs import node_count
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.optimize import ATTENTION_SINCE, Optimization, rules_for, run
 from eqsat.pipeline.options import Options
@@ -50,7 +51,7 @@ def finite_offer(done: Optimization) -> Offer | None:
     seconds = max(LEAST_SECONDS, spent / 2)
     limits = replace(done.options.limits, seconds=min(done.options.limits.seconds, seconds))
     tried = _tried(done, limits, seconds)
-    fewer = _count(done.after) - _count(tried.after)
+    fewer = node_count(done.after) - node_count(tried.after)
     names = {rule.name for rule in TAKEN_FOR_GRANTED}
     used = [rule.name for rule in tried.extraction.report.rules.values() if rule.updates and rule.name in names]
     return Offer(fewer, sorted(used)) if fewer > 0 and used else None
@@ -60,10 +61,6 @@ def _tried(done: Optimization, limits: Limits, seconds: float) -> Optimization:
     """The result, optimized once more with the rules."""
     options = Options(limits=limits, seconds=seconds, method=done.options.method, runtime=done.options.runtime)
     return run(done.after, options=replace(options, rules=[rules_for(done.after), TAKEN_FOR_GRANTED]))
-
-
-def _count(model: ir.Model) -> int:
-    return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
 
 
 def _may_be_saved(model: ir.Model) -> Iterator[bool]:

@@ -117,6 +117,13 @@ def dim_name(value: ir.Value, axis: int) -> str:
     return (dim.value if isinstance(dim, ir.SymbolicDim) else None) or f"{value.name}.{axis}"
 
 
+def open_dims(value: ir.Value) -> Iterator[tuple[str, int]]:
+    """Name and axis of each dimension of a value whose size is not known: a negative one says so too."""
+    for axis, dim in enumerate(value.shape or ()):
+        if not isinstance(dim, int) or dim < 0:
+            yield dim_name(value, axis), axis
+
+
 def meant_sizes(model: ir.Model) -> dict[str, int]:
     """Sizes that the model seems to be meant for, of the open dimensions of what convolutions and pools see.
 
@@ -127,10 +134,9 @@ def meant_sizes(model: ir.Model) -> dict[str, int]:
     batches = {dim_name(value, 0) for value in shaped if len(value.shape)}
     found: dict[str, int] = {}
     for value in shaped:
-        unknown = [axis for axis, dim in enumerate(value.shape) if not isinstance(dim, int) or dim < 0]
+        unknown = [*open_dims(value)]
         least = _least_size(model.graph, value) if unknown else None
-        for axis in unknown:
-            name = dim_name(value, axis)
+        for name, axis in unknown:
             said = _said(model, value, axis)
             if said is not None:
                 found[name] = said
