@@ -26,6 +26,8 @@ _NEWEST_OPSET = 2**31 - 1
 """The largest number that versions have in ONNX's own tools."""
 _SMALL = 256
 """Bytes up to which weights are in the model though others are in an external file."""
+_MAPPED = 1 << 16
+"""Bytes beyond which weights are beside a model that is written only to be run."""
 
 
 def load(model: Given) -> ir.Model:
@@ -209,8 +211,7 @@ def save(model: Given, path: str | os.PathLike[str]) -> None:
             return
         with replacing(path) as written, taken_in(model, _SMALL):
             if has_external_tensors(model) or _size(model) > _LARGEST_PROTOBUF:
-                data = f"{written.name}.data"
-                ir.save(model, written, format="protobuf", external_data=data, size_threshold_bytes=_SMALL)
+                _write_apart(model, written, _SMALL)
             else:
                 with open(written, "wb") as file:
                     write(model, file)
@@ -218,6 +219,27 @@ def save(model: Given, path: str | os.PathLike[str]) -> None:
         raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
     except ir.serde.SerdeError as error:
         raise ModelError(f"the model cannot be written: {_one_line(error)}") from None
+
+
+def save_to_run(model: Given, path: Path) -> None:
+    """Write a model for onnxruntime, to a new file: large weights are beside it, where they are mapped, not copied.
+
+    Raises:
+        ModelError: As :func:`save`.
+    """
+    model = load(model)
+    try:
+        with taken_in(model, _MAPPED):
+            _write_apart(model, path, _MAPPED)
+    except OSError as error:
+        raise ModelError(f"cannot write {path}: {error.strerror or error}") from None
+    except ir.serde.SerdeError as error:
+        raise ModelError(f"the model cannot be written: {_one_line(error)}") from None
+
+
+def _write_apart(model: ir.Model, path: Path, most: int) -> None:
+    """Write weights of more bytes to a file beside that of the model."""
+    ir.save(model, path, format="protobuf", external_data=f"{path.name}.data", size_threshold_bytes=most)
 
 
 def _size(model: ir.Model) -> int:

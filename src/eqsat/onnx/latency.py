@@ -62,10 +62,10 @@ def bench(
     """
     found = []
     feed = dict(inputs[0]) if inputs else None
-    with scratch_folder() as folder:
-        for optimizer in (False, True):
-            first = session(before, folder / "before.onnx", "the model as it was", optimizer)
-            second = session(after, folder / "after.onnx", "the optimized model", optimizer)
+    for optimizer in (False, True):
+        with scratch_folder() as folder:
+            first = session(before, folder / "before.onnx", "the model as it was", optimizer, packed=True)
+            second = session(after, folder / "after.onnx", "the optimized model", optimizer, packed=True)
             if feed is None:
                 feed = runnable_setting(load(before), first, np.random.default_rng(seed), dims).feed(
                     np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,11 @@ class Probe:
         tensors = [value.const_value for graph in graphs_of(opened.graph) for value in graph.initializers.values()]
         if sum(tensor.nbytes for tensor in tensors if tensor is not None) > _MOST_BYTES:
             raise ModelError(f"its weights are more than {_MOST_BYTES >> 20} MiB")
-        self.weights = open_weights(opened)
+        names = open_weights(opened)
         self.session = session(opened, path, "the model with weights as inputs")
+        opened = load(path)  # its weights are mapped, and need no memory of their own
+        gc.collect()  # those that were read: the nodes of a model refer to each other
+        self.weights = {name: elements_of(opened.graph.initializers[name].const_value) for name in names}
 
     def rounded(self, random: np.random.Generator) -> dict[str, Array]:
         """All weights, each moved by about as much as rounding moves it."""
@@ -87,14 +91,14 @@ def wrong(array: Array, random: np.random.Generator) -> Array:
     return changed
 
 
-def open_weights(model: ir.Model) -> dict[str, Array]:
+def open_weights(model: ir.Model) -> list[str]:
     """Make the float weights of a model inputs with a default, those of subgraphs too.
 
     Args:
         model: is changed.
 
     Returns:
-        The weights by the names under which they are given, in the order of their use.
+        The names under which they are given, in the order of their use.
     """
     graphs = graphs_of(model.graph)
     names = {value.name for graph in graphs for value in (*graph.inputs, *graph.initializers.values())}
@@ -105,12 +109,12 @@ def open_weights(model: ir.Model) -> dict[str, Array]:
             _move_out(graph, model.graph, names)
     inputs = set(model.graph.inputs)
     used = dict.fromkeys(value for node in nodes_of(model.graph) for value in node.inputs if value is not None)
-    found: dict[str, Array] = {}
+    found: list[str] = []
     for value in used:
         tensor = value.const_value
         if _is_weight(value) and tensor is not None and value.graph is model.graph:
             value.dtype, value.shape = tensor.dtype, ir.Shape(tensor.shape)
-            found[value.name] = elements_of(tensor)
+            found.append(value.name)
             if value not in inputs:
                 model.graph.inputs.append(value)
     model.ir_version = max(model.ir_version, 4)  # before it, what is an input and an initializer is a constant

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.errors import ModelError
-from eqsat.onnx.files import Given, save
+from eqsat.onnx.files import Given, save_to_run
 
 
-def session(model: Given, path: Path, what: str, optimized: bool = False) -> Any:
+def session(model: Given, path: Path, what: str, optimized: bool = False, packed: bool = False) -> Any:
     """A model in onnxruntime on the processor.
 
     Args:
@@ -19,6 +19,7 @@ def session(model: Given, path: Path, what: str, optimized: bool = False) -> Any
         path: where to write it.
         what: what to call it in errors.
         optimized: whether onnxruntime optimizes it too.
+        packed: whether it copies weights to the layouts that its kernels are fastest with.
 
     Raises:
         ModelError: onnxruntime is missing, or does not load the model.
@@ -32,11 +33,13 @@ def session(model: Given, path: Path, what: str, optimized: bool = False) -> Any
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
     else:
-        save(model, path)
+        save_to_run(model, path)
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    if not packed:
+        options.add_session_config_entry("session.disable_prepacking", "1")
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -152,7 +153,11 @@ def verify(
         first = session(before, folder / "before.onnx", "the model as it was")
         outputs = [output.name for output in first.get_outputs()]
         asked = _asked(source, first, runs, random, dims, inputs, start + seconds / 3)
-        del first  # one session at a time: each holds all weights
+        least, curves, varied = _floor(source), _curves(source), _values_of_inputs(source)
+        curved = [value in curves for value in source.graph.outputs]
+        of_inputs = [value in varied for value in source.graph.outputs]
+        del source, first, curves, varied
+        gc.collect()  # one model at a time: each holds all weights, and the nodes of one refer to each other
         second = session(after, folder / "after.onnx", "the optimized model")
         for case in asked:
             case.found = run_session(second, case.feed, "the optimized model")
@@ -168,8 +173,7 @@ def verify(
             noise = _noise(probe, asked, scales, random, start + 2 * seconds / 3)
         except ModelError as error:
             probe, problem, noise = None, str(error), {}
-        floor, curves = LARGEST_TOLERANCE if probe is None else _floor(source), _curves(source)
-        curved = [value in curves for value in source.graph.outputs]
+        floor = LARGEST_TOLERANCE if probe is None else least
         for case in asked:
             seen = noise.get(case.kind, [0.0] * len(outputs))
             case.allowed = [
@@ -177,7 +181,7 @@ def verify(
                 for each, value, scale, curve in zip(seen, case.expected, scales, curved, strict=True)
             ]
         done = Verified(_differences(outputs, asked, scales))
-        _find_silent(source, done, asked)
+        _find_silent(of_inputs, done, asked)
         if probe is not None and mistakes:
             done.sensitivity = _sensitivity(probe, asked, scales, mistakes, random, start + seconds)
         elif problem:
@@ -283,6 +287,7 @@ def _noise(
             moved = run_session(probe.session, feed, "it")
             found = [compare(a, b, scale)[1] for a, b, scale in zip(case.found, moved, scales, strict=True)]
             noise[kind] = list(map(max, noise[kind], found))
+        del weights, feed  # before there are others as large
     return noise
 
 
@@ -350,11 +355,10 @@ def _form(value: Any) -> object:
     return (value.dtype, value.ndim) if isinstance(value, np.ndarray) else type(value)
 
 
-def _find_silent(model: ir.Model, done: Sequence[Difference], asked: Sequence[_Case]) -> None:
-    """Say of each output whether it proves nothing, and why."""
-    varied = _values_of_inputs(model)
-    for index, (difference, value) in enumerate(zip(done, model.graph.outputs, strict=True)):
-        if value in varied:
+def _find_silent(of_inputs: Sequence[bool], done: Sequence[Difference], asked: Sequence[_Case]) -> None:
+    """Say of each output that depends on what is in the inputs whether it proves nothing, and why."""
+    for index, (difference, depends) in enumerate(zip(done, of_inputs, strict=True)):
+        if depends:
             expected, allowed = [case.expected[index] for case in asked], [case.allowed[index] for case in asked]
             difference.silent = _silence(expected, allowed)
 
