@@ -14,6 +14,7 @@ from eqsat.egraph.author import (
     compute,
     constants,
     distinct,
+    real,
     refuse,
     rewrite,
     type_of,
@@ -25,7 +26,23 @@ from eqsat.egraph.rule import Array, Compute, Guard, Refusal, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
-from eqsat.relay.op import abs, clip, erf, exp, log, max, maximum, mean, minimum, sigmoid, subtract, sum, tanh
+from eqsat.relay.op import (
+    abs,
+    clip,
+    erf,
+    exp,
+    log,
+    max,
+    maximum,
+    mean,
+    minimum,
+    ones_like,
+    sigmoid,
+    subtract,
+    sum,
+    tanh,
+    zeros_like,
+)
 from eqsat.relay.op.nn.activation import GATE_SCALES
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import reduced_axes
@@ -203,6 +220,12 @@ moved = subtract(x, highest)
 total_of_moved = sum(exp(moved))
 log_softmax = nn.log_softmax(x)
 
+
+def goes_over_one(attrs: Attrs, ty: TensorType) -> bool:
+    """Guard: the axis of a softmax has one element."""
+    return bool(ty.shape[attrs.axis] == 1)
+
+
 softmaxes = RuleSet(
     "softmaxes",
     [
@@ -233,6 +256,18 @@ softmaxes = RuleSet(
             floats(x),
             soundness=FINITE,
         ),
+        # e^(x - x) = 1
+        *[
+            rewrite(
+                f"{name}-of-one",
+                weights,
+                like(x),
+                real(x),
+                when(goes_over_one, attrs_of(weights), type_of(x)),
+                soundness=ROUNDING,
+            )
+            for name, weights, like in (("softmax", softmax, ones_like), ("log-softmax", log_softmax, zeros_like))
+        ],
         rewrite(
             "exp-of-log-softmax",
             exp(log_softmax),

@@ -11,7 +11,8 @@ It is said of what is computed barring overflow, and in the belief that
 
 * inputs of a graph are CAPPED: a mask may be minus infinity in places;
 * what sums of products are made of, and what is normalized, is REAL where it is CAPPED: there minus infinity makes no
-  sense.
+  sense;
+* sizes that are open are not zero.
 """
 
 from __future__ import annotations
@@ -71,7 +72,25 @@ DEFINED = frozenset(
         "nn.swish",
     }
 )
-"""Operators that give real numbers for real numbers. (The mean of no numbers is none.)"""
+"""Operators that give real numbers for real numbers."""
+
+AVERAGING = frozenset(
+    {
+        "max",
+        "mean",
+        "min",
+        "nn.adaptive_avg_pool1d",
+        "nn.adaptive_avg_pool2d",
+        "nn.adaptive_avg_pool3d",
+        "nn.global_avg_pool1d",
+        "nn.global_avg_pool2d",
+        "nn.global_avg_pool3d",
+        "nn.global_max_pool1d",
+        "nn.global_max_pool2d",
+        "nn.global_max_pool3d",
+    }
+)
+"""Operators that give real numbers for some real numbers. (The mean of no numbers is none.)"""
 
 WEIGHING = frozenset(
     {
@@ -143,6 +162,9 @@ class Numbers:
                 self._all(node, children, CAPPED, CAPPED)
                 for modest in children:
                     self._rule(f"{node}{_known(children, ABOVE_LEAST)} (>= l{modest} {MODEST})", str(ABOVE_LEAST))
+        elif op.name in AVERAGING:
+            some = self.egraph.predicate(Test("type", "not empty", _holds_some))
+            self._all(f"{node} (= t (ty c0)) ({some} t)", children, REAL, REAL)
         elif op.name == "where":
             self._least(node, children[1:])
         elif op.name == "nn.pad":
@@ -182,6 +204,10 @@ def _holds_whole_numbers(ty: Type) -> bool:
 
 def _holds_floats(ty: Type) -> bool:
     return isinstance(ty, TensorType) and ty.dtype.startswith(("float", "bfloat"))
+
+
+def _holds_some(ty: Type) -> bool:
+    return isinstance(ty, TensorType) and 0 not in ty.shape
 
 
 def _holds_wide_floats(ty: Type) -> bool:
