@@ -22,6 +22,7 @@ LAYERS = [
     ["eqsat.extraction"],
     ["eqsat.rules"],
     ["eqsat.composites", "eqsat.layers", "eqsat.orders", "eqsat.pipeline", "eqsat.spellings"],
+    ["eqsat.equality"],
     ["eqsat.error", "eqsat.ir", "eqsat.parser", "eqsat.te", "eqsat.tir", "eqsat.transform"],
     ["eqsat.frontend", "eqsat.onnx"],
     ["eqsat.cli", "eqsat.report_page"],

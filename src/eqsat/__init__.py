@@ -24,6 +24,8 @@ from eqsat import (
 )
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
+from eqsat.equality.compare import equal
+from eqsat.equality.result import Equality
 from eqsat.errors import EqsatError
 from eqsat.ir import instrument
 from eqsat.layers.optimize import EqualitySaturation, optimize
@@ -62,6 +64,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "EqsatError",
+    "Equality",
     "EqualitySaturation",
     "Extraction",
     "IRModule",
@@ -77,6 +80,7 @@ __all__ = [
     "cost",
     "cpu",
     "device",
+    "equal",
     "error",
     "errors",
     "extract",

@@ -12,6 +12,7 @@ except ImportError as error:
     raise ModelError(f"{error.name} is not installed: pip install onnx onnx-ir onnxruntime") from None
 
 from eqsat.onnx.blame import blame
+from eqsat.onnx.equal import equal
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
 from eqsat.onnx.fixed_sizes import with_sizes
@@ -38,6 +39,7 @@ __all__ = [
     "bench",
     "blame",
     "differing",
+    "equal",
     "export_model",
     "finite_offer",
     "from_bytes",

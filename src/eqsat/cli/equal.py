@@ -1,0 +1,99 @@
+"""`eqsat equal`: tell whether two models are equal, and if not, where they part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from eqsat.cli.options import PATH, STREAM, json_option, read_model, rules_named, rules_option
+from eqsat.cli.terminal import Console, escape
+from eqsat.egraph.report import Limits
+from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN
+from eqsat.errors import ArgumentError
+
+EXIT_CODES = {EQUAL: 0, DIFFERENT: 1, UNKNOWN: 3}
+
+
+def _pairs(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for told in values:
+        second, _, first = told.rpartition("=")
+        if not second or not first:
+            raise click.BadParameter(f"{told!r} is not NAME=NAME, as in input_ids=tokens", context, parameter)
+        found[second] = first
+    return found
+
+
+def _sizes(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, int]:
+    found = {}
+    for told in values:
+        name, _, size = told.rpartition("=")
+        if not name or not size.isdecimal():
+            raise click.BadParameter(f"{told!r} is not NAME=SIZE, as in height=320", context, parameter)
+        found[name] = int(size)
+    return found
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if not value > 0:
+        raise click.BadParameter(f"{value} is not above 0", context, parameter)
+    return value
+
+
+@click.command(short_help="Tell whether two models are equal, and where they part.")
+@click.argument("first", metavar="A", type=PATH)
+@click.argument("second", metavar="B", type=PATH)
+@click.option(
+    "--match",
+    multiple=True,
+    metavar="NAME=NAME",
+    callback=_pairs,
+    help="An input of B, and the input of A that it corresponds to; by default by name, or else by order.",
+)
+@rules_option
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=SIZE",
+    callback=_sizes,
+    help="The size of an open dimension of A where inputs are made up; x.1 is axis 1 of input x.",
+)
+@click.option("--seconds", default=60.0, show_default=True, callback=_seconds, help="Time limit of proofs.")
+@json_option
+@click.pass_context
+def equal(
+    context: click.Context,
+    first: Path,
+    second: Path,
+    match: dict[str, str],
+    rules: Sequence[str],
+    dims: dict[str, int],
+    seconds: float,
+    as_json: bool,
+) -> None:
+    """Tell whether the ONNX models A and B compute the same; - stands for standard input.
+
+    The exit code is 0 if rules prove that they do, 1 if there is an input on which they differ by more than rounding
+    explains, and 3 if neither is known.
+    """
+    from eqsat import onnx
+
+    if first == second == STREAM:
+        raise ArgumentError("both models are standard input: give a file for one of them")
+    found = onnx.equal(
+        read_model(first),
+        read_model(second),
+        rules_named(rules),
+        Limits(seconds=seconds),
+        match=match,
+        dims=dims,
+    )
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=1))
+    else:
+        Console().print(escape(str(found)), highlight=False, soft_wrap=True)
+    context.exit(EXIT_CODES[found.answer])

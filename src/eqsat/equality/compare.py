@@ -1,0 +1,317 @@
+"""``equal``: the answer to whether two graphs are equal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Unpack
+
+import numpy as np
+
+from eqsat.collector import paused_gc
+from eqsat.egraph.lower import region_children
+from eqsat.egraph.report import Limits
+from eqsat.equality.fingerprints import SAME, Fingerprint, Partners, fingerprint
+from eqsat.equality.joining import Joined, join
+from eqsat.equality.proof import Prover
+from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN, Difference, Equality, Pair, Part
+from eqsat.equality.rounding import apart, bounds, leaves, results
+from eqsat.equality.samples import Sample, given_samples, samples
+from eqsat.equality.widened import Evaluation
+from eqsat.errors import ArgumentError
+from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
+from eqsat.relay.expr import Call, Constant, Expr, Op, Var
+from eqsat.relay.fold import Foreign
+from eqsat.relay.module import IRModule
+from eqsat.relay.values import Value
+
+MOST_PAIRS = 8
+"""Pairs of nodes that are told."""
+
+_PATIENCE = 1.0
+"""Seconds that one input may take if more than two are to be evaluated."""
+
+
+@takes(SaturateKeywords)
+@paused_gc()
+def equal(
+    first: Expr | IRModule,
+    second: Expr | IRModule,
+    rules: Rules | None = None,
+    limits: Limits | None = None,
+    *,
+    inputs: Sequence[Mapping[Any, Any]] = (),
+    match: Mapping[str, str] | None = None,
+    **keywords: Unpack[SaturateKeywords],
+) -> Equality:
+    """Tell whether two graphs are equal, and if not, where they part.
+
+    Only a proof by rules makes them equal: that their results agree on some inputs does not. Only an input on which
+    their results differ by more than rounding explains makes them different. Otherwise the answer is ``unknown``, with
+    the smallest parts that are left to prove.
+
+    Args:
+        first, second: Expressions, functions or modules, of which the function ``main`` counts. Their variables
+            correspond by name if the names are the same, else by order.
+        rules: What proves that they are equal, as for :func:`eqsat.saturate`; by default ``eqsat.rules.default``.
+        limits: When saturations stop. The time limit holds for the whole call, the others for each saturation.
+        inputs: Values of all variables by name, for each input on which to compare; by default they are made up.
+        match: Name of a variable of ``second`` -> name of that of ``first`` to which it corresponds.
+        keywords: ``on_error``, or all options as ``options``: see :class:`eqsat.Options`.
+
+    Raises:
+        ArgumentError: Their variables or results differ in number or types, or they use random numbers.
+        EqsatError: As for :func:`eqsat.saturate`.
+    """
+    options = Options.of(keywords, rules=rules, limits=limits)
+    start = time.perf_counter()
+    comparison = Comparison(join(first, second, match), options)
+    comparison.seconds["join"] = time.perf_counter() - start
+    given = given_samples(comparison.joined.params, inputs) if inputs else None
+    return comparison.answer(lambda: given or samples(comparison.joined.params, comparison.joined.types))
+
+
+class Comparison:
+    """Two joined graphs, and what is found out about them.
+
+    Args:
+        joined: The graphs.
+        options: Rules and limits of proofs.
+        foreign: Computes operators that are not Relay's.
+        place: Tells where a node of one of the graphs is from.
+    """
+
+    def __init__(
+        self,
+        joined: Joined,
+        options: Options,
+        foreign: Foreign | None = None,
+        place: Callable[[Expr], str] = lambda node: str(node.span or ""),
+    ):
+        self.joined = joined
+        self.prover = Prover(joined, options)
+        self.evaluation = Evaluation(joined.types, foreign)
+        self.plain = Evaluation(joined.types, foreign, widens=False)
+        self.place = place
+        self.seconds: dict[str, float] = {}
+        self.samples: list[Sample] = []
+        self.results: dict[Expr, list[Value | None]] = {}
+        self.prints: dict[Expr, Fingerprint] = {}
+
+    def answer(self, inputs: Callable[[], Iterable[Sample]]) -> Equality:
+        """Whether the graphs are equal.
+
+        Args:
+            inputs: Gives inputs for them, which are asked for only if there is no proof without.
+
+        Raises:
+            ArgumentError: They use random numbers.
+        """
+        first, second = self.joined.roots
+        if first is second:
+            return self._equality(EQUAL)
+        self._refuse_random()
+        self._timed("prove", self.prover.prove_whole)
+        if self.prover.is_proved:
+            return self._equality(EQUAL, rules=self._timed("explain", self.prover.rules))
+        self._timed("evaluate", lambda: self._evaluate(iter(inputs())))
+        difference = self._timed("evaluate", self._difference)
+        partners = self._partners()
+        if difference is not None:
+            return self._equality(DIFFERENT, difference=difference, pairs=self._parting(partners))
+        self._timed("prove", lambda: self.prover.prove_parts({v: [u for _, u in us] for v, us in partners.items()}))
+        if self.prover.is_proved:
+            return self._equality(EQUAL, rules=self._timed("explain", self.prover.rules))
+        known = bool(self.results) and any(value is not None for value in self.results[first])
+        reason = "they agree on all inputs that were tried, and the rules do not prove it"
+        return self._equality(
+            UNKNOWN,
+            pairs=self._unproved(partners),
+            reason=reason if known else "they could not be evaluated, and the rules prove nothing",
+        )
+
+    # ---- values
+
+    def can_take(self, sample: Sample) -> bool:
+        """Whether the first graph has a value on an input."""
+        root = self.joined.roots[0]
+        nodes = [node for node in self.joined.nodes if node in self.prover.cutter.first]
+        return any(values[0] is not None for node, values in self.evaluation.run(nodes, [sample]) if node is root)
+
+    def _evaluate(self, inputs: Any) -> None:
+        """Take fingerprints of all nodes on as many inputs as there is time for."""
+        start = time.perf_counter()
+        self._take(list(islice(inputs, 1)))
+        slow = time.perf_counter() - start > _PATIENCE
+        more = list(islice(inputs, 1) if slow else inputs)
+        if more:
+            self._take(more)
+
+    def _take(self, inputs: list[Sample]) -> None:
+        types, roots = self.joined.types, set(self.joined.roots)
+        self.samples += inputs
+        for node, values in self.evaluation.run(self.joined.nodes, inputs):
+            if node in roots:
+                self.results.setdefault(node, []).extend(values)
+            known = fingerprint(types[node], values)
+            if known is None:
+                continue
+            before = self.prints.get(node)
+            if before is None:
+                self.prints[node] = known
+            else:
+                numbers = np.concatenate([before.numbers, known.numbers])
+                self.prints[node] = Fingerprint(before.kind, numbers, np.concatenate([before.sizes, known.sizes]))
+
+    def _difference(self) -> Difference | None:
+        """An input on which the results differ by more than rounding explains, also in the floats of the graphs."""
+        first, second = self.joined.roots
+        for index, sample in enumerate(self.samples):
+            one, other = leaves(self.results[first][index]), leaves(self.results[second][index])
+            if one is None or other is None:
+                continue
+            away = [apart(*pair) for pair in zip(one, other, strict=True)]
+            sizes = [_size(each) for each in one]
+            if not any(each > SAME * size for each, size in zip(away, sizes, strict=True)):
+                continue
+            found = self._told(index, sample, away)
+            if found is not None:
+                return found
+        return None
+
+    def _told(self, index: int, sample: Sample, away: Sequence[float]) -> Difference | None:
+        first, second = self.joined.roots
+        allowed = bounds(self.joined, self.evaluation, sample, self.results, index)
+        beyond = [each > bound for each, bound in zip(away, allowed, strict=True)]
+        if not any(beyond):
+            return None
+        plain = results(self.joined, self.plain, [sample])
+        one, other = plain[first][0], plain[second][0]
+        ones, others = leaves(one), leaves(other)
+        if ones is None or others is None:
+            return None
+        seen = [apart(*pair) for pair in zip(ones, others, strict=True)]
+        excess = [min(s, a) / b if b else np.inf for s, a, b in zip(seen, away, allowed, strict=True)]
+        excess = [
+            each if is_beyond and s > b else 0.0
+            for each, is_beyond, s, b in zip(excess, beyond, seen, allowed, strict=True)
+        ]
+        output = int(np.argmax(excess))
+        if not excess[output]:
+            return None
+        values = {param.name_hint: sample[param] for param in self.joined.params}
+        return Difference(values, (one, other), output, seen[output], allowed[output])
+
+    # ---- nodes of one graph and their partners in the other
+
+    def _partners(self) -> dict[Expr, list[tuple[float, Expr]]]:
+        """Node of the second graph -> nodes of the first with its values, nearest first, with their distance."""
+        cutter = self.prover.cutter
+        firsts = Partners((n, self.prints[n]) for n in self.joined.nodes if n in cutter.first and n in self.prints)
+        prints = [(node, self.prints.get(node)) for node in cutter.seconds]
+        return {node: firsts.of(known)[:4] for node, known in prints if known is not None}
+
+    def _parting(self, partners: Mapping[Expr, Sequence[tuple[float, Expr]]]) -> tuple[Pair, ...]:
+        """The first nodes without an equal in the other graph that a difference of the results comes from."""
+        cutter = self.prover.cutter
+        same = {node: each[0][1] for node, each in partners.items() if each and each[0][0] <= SAME}
+        same |= self.prover.settled
+        seconds = _guilty(self.joined.roots[1], lambda node: node in same or node in cutter.first)
+        shared = {*same.values(), *(node for node in cutter.first if node in cutter.shared)}
+        firsts = _guilty(self.joined.roots[0], shared.__contains__)
+        return tuple(self._paired(firsts, seconds, same))
+
+    def _paired(self, firsts: Sequence[Expr], seconds: Sequence[Expr], same: Mapping[Expr, Expr]) -> list[Pair]:
+        """Guilty nodes of both graphs, together where they are computed from the same by the same operator."""
+        left = list(firsts)
+        pairs = []
+        for node in seconds:
+            scores = [(self._likeness(each, node, same), -place) for place, each in enumerate(left)]
+            best = max(scores, default=(0, 0))
+            chosen = left.pop(-best[1]) if best[0] > 0 else None
+            pairs.append(Pair(self._part(chosen, 0), self._part(node, 1)))
+        pairs += [Pair(self._part(node, 0), None) for node in left]
+        return pairs[:MOST_PAIRS]
+
+    def _likeness(self, first: Expr, second: Expr, same: Mapping[Expr, Expr]) -> int:
+        ours = {*region_children(first)}
+        theirs = {same.get(child, child) for child in region_children(second)}
+        shared = sum(not isinstance(node, Constant) for node in ours & theirs)
+        return 2 * shared + (_head(first) == _head(second)) + (self.joined.types[first] == self.joined.types[second])
+
+    def _unproved(self, partners: Mapping[Expr, Sequence[tuple[float, Expr]]]) -> tuple[Pair, ...]:
+        """The smallest pairs that could not be proved: all pairs below them are."""
+        found: list[Pair] = []
+        has_open: dict[Expr, bool] = {}
+        for node in self.prover.cutter.seconds:
+            below = any(has_open.get(child, False) for child in region_children(node))
+            is_open = not self.prover.has(node) and bool(partners.get(node)) and not isinstance(node, Constant)
+            if is_open and not below:
+                found.append(Pair(self._part(partners[node][0][1], 0), self._part(node, 1)))
+            has_open[node] = below or is_open
+        return tuple(found[:MOST_PAIRS])
+
+    def _part(self, node: Expr | None, side: int) -> Part | None:
+        if node is None:
+            return None
+        own = self.joined.origins[side].get(node, node)
+        return Part(own, self.place(own))
+
+    # ---- telling
+
+    def _refuse_random(self) -> None:
+        operators = [node.op for node in self.joined.nodes if isinstance(node, Call) and isinstance(node.op, Op)]
+        names = dict.fromkeys(op.name for op in operators if op.get_attr("TOpIsStateful"))
+        if names:
+            raise ArgumentError(f"graphs with random operators cannot be compared: they use {', '.join(names)}")
+
+    def _timed(self, phase: str, work: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        found = work()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
+        return found
+
+    def _equality(self, answer: str, **known: Any) -> Equality:
+        seconds = self.prover.cutter.seconds
+        shared = self.prover.cutter.shared
+        proved = sum(node in self.prover.settled for node in seconds) + len(shared)
+        if answer == EQUAL:
+            proved = len(seconds) + len(shared)
+        return Equality(
+            answer,
+            proved=proved,
+            nodes=len(seconds) + len(shared),
+            samples=len(self.samples),
+            seconds=self.seconds,
+            **known,
+        )
+
+
+def _size(array: Any) -> float:
+    """The largest magnitude of a number in an array."""
+    wide = np.abs(array.astype(np.float64))
+    return float(np.max(wide[np.isfinite(wide)], initial=0.0))
+
+
+def _head(node: Expr) -> object:
+    return node.op if isinstance(node, Call) and isinstance(node.op, Op) else type(node)
+
+
+def _guilty(root: Expr, has_partner: Callable[[Expr], bool]) -> list[Expr]:
+    """The nodes without partner that the root's value comes from, and all of whose operands have one."""
+    found: dict[Expr, None] = {}
+    seen, agenda = {root}, [root]
+    while agenda:
+        node = agenda.pop()
+        if has_partner(node):
+            continue
+        below = [child for child in region_children(node) if not has_partner(child)]
+        inner = [child for child in below if not isinstance(child, (Constant, Var))]
+        if not inner:
+            found[node] = None
+        for child in inner:
+            if child not in seen:
+                seen.add(child)
+                agenda.append(child)
+    return list(found)

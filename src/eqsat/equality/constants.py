@@ -1,0 +1,158 @@
+"""Constants that one tool computed and another left to be computed: they differ by what rounding made of them.
+
+Two given constants are equal bit for bit or not at all, also where rules move their elements about. But a given one may
+be what a computation over constants of the other graph gives, done in another order or precision.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.build import build_captured
+from eqsat.egraph.snapshot import Snapshot
+from eqsat.egraph.symbols import is_foldable
+from eqsat.equality.region import Cutter, Part
+from eqsat.pipeline.saturate import Region
+from eqsat.relay.expr import Constant, Expr
+
+WITHIN_ROUNDING = "constants-within-rounding"
+"""The name of the step that takes the computation of a constant for a given one that differs by rounding alone."""
+
+_ULPS = 16
+"""By how many units in the last place of each element the two may differ, or by a fourth as many of the largest."""
+
+_FLOATS = ("float16", "float32", "float64")
+
+Array = NDArray[Any]
+
+
+def computations(part: Part, region: Region, cutter: Cutter) -> dict[Expr, Expr]:
+    """Given constants of a saturated part -> computations over constants of the other graph that they are near to."""
+    first = {node: new for node, new in part.firsts.items() if isinstance(node, Constant) and node not in cutter.shared}
+    second = {node: new for node, new in part.seconds.items() if isinstance(node, Constant)}
+    shared = [node for node in part.firsts if isinstance(node, Constant) and node in cutter.shared]
+    found: dict[Expr, Expr] = {}
+    for own, other in ((second, first), (first, second)):
+        wanted = [node for node in own if node.data.dtype in _FLOATS and node not in cutter.taken]
+        if wanted:
+            found |= _near(wanted, [*shared, *other], region)
+    return found
+
+
+def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region) -> dict[Expr, Expr]:
+    """Which constants are near to a computation over given ones."""
+    made = _Made(region.snapshot, {region.lowered.handles[node] for node in given if node in region.lowered.handles})
+    arrays = [node.data.numpy() for node in given]
+    found: dict[Expr, Expr] = {}
+    for node in wanted:
+        value = node.data.numpy()
+        if any(is_near(value, each) for each in arrays if (each.dtype, each.shape) == (value.dtype, value.shape)):
+            continue  # near to one that is given, and yet not equal to it
+        for each in made.of(node.data.dtype, node.data.shape):
+            if is_near(value, each.value) and not any(_has_all(array, each.value) for array in arrays):
+                found[node] = made.expression(each.owner)
+                break
+    return found
+
+
+def is_near(one: Array, other: Array) -> bool:
+    """Whether two arrays of floats of one dtype and shape differ by a few roundings."""
+    with np.errstate(all="ignore"):
+        left, right = one.astype(np.float64), other.astype(np.float64)
+        size = np.abs(right)
+        room = np.maximum(_ULPS * size, _ULPS / 4 * float(np.max(size, initial=0.0)))
+        return bool(np.all(np.abs(left - right) <= float(np.finfo(one.dtype).eps) * room))
+
+
+def _has_all(given: Array, made: Array) -> bool:
+    """Whether all elements of an array, which has several, are such of a given one."""
+    return given.dtype == made.dtype and 1 < made.size <= given.size and bool(np.isin(made, given).all())
+
+
+@dataclass(frozen=True)
+class _Value:
+    """The value of a class that is computed from constants."""
+
+    owner: int
+    value: Array
+
+
+class _Made:
+    """What is computed from some constants in an e-graph.
+
+    Args:
+        snapshot: The e-graph.
+        handles: The handles of the constants.
+    """
+
+    def __init__(self, snapshot: Snapshot, handles: set[int]):
+        self._snapshot = snapshot
+        self._maker: dict[int, int] = {}  # class -> the e-node that is computed first from constants
+        self._given = {int(snapshot.handle_class[handle]) for handle in handles}
+        self._exprs: dict[int, Expr] = {}
+        self._values: dict[tuple[str, tuple[int, ...]], list[_Value]] = {}
+        self._find_makers()
+        self._find_values()
+
+    def of(self, dtype: str, shape: tuple[int, ...]) -> list[_Value]:
+        """The values of a type."""
+        return self._values.get((dtype, shape), [])
+
+    def expression(self, of: int) -> Expr:
+        """How a class is computed."""
+        agenda = [of]
+        while agenda:
+            one = agenda[-1]
+            node = self._maker[one]
+            children = self._snapshot.children(node)
+            missing = [child for child in children if child not in self._exprs]
+            if one in self._exprs or not missing:
+                agenda.pop()
+                below = [self._exprs[child] for child in children]
+                symbol = self._snapshot.symbols[int(self._snapshot.node_symbol[node])]
+                atom = self._snapshot.atoms[int(self._snapshot.node_atom[node])]
+                self._exprs.setdefault(one, build_captured(symbol, atom, below, {}))
+            agenda += missing
+        return self._exprs[of]
+
+    def _find_makers(self) -> None:
+        """Go from the given constants up, level by level."""
+        snapshot = self._snapshot
+        is_leaf = [symbol.kind == "constant" for symbol in snapshot.symbols]
+        foldable = [is_foldable(symbol) for symbol in snapshot.symbols]
+        symbols, classes = snapshot.node_symbol.tolist(), snapshot.node_class.tolist()
+        users: dict[int, list[int]] = {}
+        missing: dict[int, int] = {}
+        ready: deque[int] = deque()
+        for node, symbol in enumerate(symbols):
+            if is_leaf[symbol] and classes[node] in self._given:
+                ready.append(node)
+            elif foldable[symbol]:
+                children = set(snapshot.children(node))
+                missing[node] = len(children)
+                for child in children:
+                    users.setdefault(child, []).append(node)
+        while ready:
+            node = ready.popleft()
+            if classes[node] in self._maker:
+                continue
+            self._maker[classes[node]] = node
+            for user in users.get(classes[node], []):
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.append(user)
+
+    def _find_values(self) -> None:
+        """The values of the classes that are computed but not given."""
+        snapshot = self._snapshot
+        for node, symbol in enumerate(snapshot.node_symbol.tolist()):
+            of = int(snapshot.node_class[node])
+            if snapshot.symbols[symbol].kind == "constant" and of in self._maker and of not in self._given:
+                value: Array = snapshot.atoms[int(snapshot.node_atom[node])].value.data.numpy()
+                self._values.setdefault((value.dtype.name, value.shape), []).append(_Value(of, value))

@@ -1,0 +1,156 @@
+"""What is known of two graphs: that they are equal, how they differ, or what is left to prove."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqsat.brief import one_line
+from eqsat.egraph.rule import Soundness
+from eqsat.extraction.costs import figure
+from eqsat.notebook import lines, preview
+from eqsat.relay.expr import Expr
+
+EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
+"""The three answers."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One node of one of the graphs.
+
+    Attributes:
+        expr: The node.
+        place: Where it is from, as its span says; empty if it says nothing.
+        value: Its value on the input that is told; None where it is not known.
+    """
+
+    expr: Expr
+    place: str
+    value: Any = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.expr.brief(1)}{f' (at {self.place})' if self.place else ''}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A node of the first graph and one of the second that stands in its place; None where nothing does."""
+
+    first: Part | None
+    second: Part | None
+
+    def __str__(self) -> str:
+        return " and ".join("nothing" if part is None else str(part) for part in (self.first, self.second))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An input on which the graphs differ.
+
+    Attributes:
+        inputs: The values of all variables by name.
+        results: What the graphs give for it.
+        output: The number of the result that differs most beyond its bound.
+        difference: The largest difference of an element there.
+        bound: How far rounding may lead there: so many times the largest change that noise of the size of a rounding
+            in each operand was seen to make.
+    """
+
+    inputs: Mapping[str, Any]
+    results: tuple[Any, Any]
+    output: int
+    difference: float
+    bound: float
+
+    def __str__(self) -> str:
+        told = f"output {self.output} differs by {figure(self.difference, 3)}"
+        return f"{told}, and rounding explains {figure(self.bound, 3)}"
+
+
+@dataclass(frozen=True)
+class Equality:
+    """The answer of :func:`eqsat.equal`. It is true if the graphs are equal.
+
+    Attributes:
+        answer: ``equal``, ``different`` or ``unknown``.
+        rules: The rules that the proof takes, with what each keeps. It is empty where none is needed.
+        difference: An input on which they differ; None unless they do.
+        pairs: Where they part: of graphs that differ, the first nodes that have no equal in the other graph though
+            all that they are computed from has one; else the smallest pairs of nodes that agree on all inputs and
+            could not be proved equal.
+        proved: How many nodes of the second graph are proved equal to one of the first.
+        nodes: How many nodes the second graph has.
+        samples: On how many inputs the graphs were evaluated.
+        reason: What kept the answer from being another one; empty for a proof.
+        seconds: Time of each phase.
+    """
+
+    answer: str
+    rules: Mapping[str, Soundness] = field(default_factory=dict)
+    difference: Difference | None = None
+    pairs: tuple[Pair, ...] = ()
+    proved: int = 0
+    nodes: int = 0
+    samples: int = 0
+    reason: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+    def __bool__(self) -> bool:
+        return self.answer == EQUAL
+
+    @property
+    def soundness(self) -> Soundness | None:
+        """The least that a rule of the proof keeps; None without a proof."""
+        if not self:
+            return None
+        order = list(Soundness)
+        return max([Soundness.EXACT, *self.rules.values()], key=order.index)
+
+    def __repr__(self) -> str:
+        return one_line(f"<Equality: {str(self).splitlines()[0]}>")
+
+    def _repr_html_(self) -> str:
+        return preview(repr(self), lines(str(self)))
+
+    def __str__(self) -> str:
+        if self.soundness is not None:
+            return f"equal: {KEEPS[self.soundness]}, by {', '.join(self.rules) or 'structure alone'}"
+        told = [f"{self.answer}: {self.reason}" if self.difference is None else f"{self.answer}: {self.difference}"]
+        told.append(f"{self.proved} of {self.nodes} nodes of the second graph are proved equal to one of the first")
+        what = "part at" if self.difference is not None else "not proved:"
+        told += [f"{what} {pair}" for pair in self.pairs]
+        return "\n".join(told)
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as plain data, without arrays."""
+        difference = self.difference
+        return {
+            "answer": self.answer,
+            "keeps": None if self.soundness is None else self.soundness.value,
+            "rules": {name: soundness.value for name, soundness in self.rules.items()},
+            "difference": None
+            if difference is None
+            else {"output": difference.output, "difference": difference.difference, "bound": difference.bound},
+            "pairs": [
+                [
+                    None if part is None else {"node": part.expr.brief(1), "place": part.place}
+                    for part in (p.first, p.second)
+                ]
+                for p in self.pairs
+            ],
+            "proved": self.proved,
+            "nodes": self.nodes,
+            "samples": self.samples,
+            "reason": self.reason,
+            "seconds": dict(self.seconds),
+        }
+
+
+KEEPS = {
+    Soundness.EXACT: "bit for bit",
+    Soundness.ROUNDING: "up to rounding",
+    Soundness.FINITE: "up to rounding, for values that are finite on the way",
+}
+"""What a proof by rules of some soundness says."""

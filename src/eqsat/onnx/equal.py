@@ -1,0 +1,150 @@
+"""Are two ONNX models equal? The answer of :func:`eqsat.equal` for their graphs, told in terms of their nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from typing import Any, Unpack
+
+import numpy as np
+import onnx_ir as ir
+
+from eqsat.collector import paused_gc
+from eqsat.egraph.report import Limits
+from eqsat.equality.compare import Comparison
+from eqsat.equality.joining import join
+from eqsat.equality.result import Equality
+from eqsat.equality.samples import Sample, given_samples
+from eqsat.errors import EqsatError, ModelError
+from eqsat.onnx.constants import ConstantNodes, constant_nodes
+from eqsat.onnx.converters.target import attributes
+from eqsat.onnx.definition import definition_rules
+from eqsat.onnx.feeds import KINDS, settings
+from eqsat.onnx.files import Given, load
+from eqsat.onnx.graphs import nodes_of
+from eqsat.onnx.imported import Origin, opset_of
+from eqsat.onnx.importer import import_model
+from eqsat.onnx.opaque import RANDOM
+from eqsat.onnx.optimize import rules_for
+from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
+from eqsat.relay.expr import Call, Expr, Function, Tuple
+from eqsat.rules import RuleSet
+
+_SETTINGS = 12
+"""How many sizes and ranges of inputs are tried."""
+
+_MOST_BYTES = 1 << 28
+"""Bytes that an operator may give which ONNX's reference implementation computes."""
+
+
+@takes(SaturateKeywords)
+@paused_gc()
+def equal(
+    first: Given,
+    second: Given,
+    rules: Rules | None = None,
+    limits: Limits | None = None,
+    *,
+    inputs: Sequence[Mapping[str, Any]] = (),
+    match: Mapping[str, str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    **keywords: Unpack[SaturateKeywords],
+) -> Equality:
+    """Tell whether two models are equal, and if not, where they part: see :func:`eqsat.equal`.
+
+    Args:
+        first, second: Models in any form that :func:`eqsat.onnx.load` takes. Their inputs correspond by name if the
+            names are the same, else by order; outputs by order.
+        rules: What proves that they are equal; by default what :func:`eqsat.onnx.optimize` uses.
+        limits: When saturations stop. The time limit holds for the whole call, the others for each saturation.
+        inputs: Arrays by name of the first model's inputs, for each input on which to compare; by default they are
+            made up.
+        match: Name of an input of ``second`` -> name of that of ``first`` to which it corresponds.
+        dims: Sizes of open dimensions of the first model where inputs are made up, as for :func:`eqsat.onnx.verify`.
+        keywords: ``on_error``, or all options as ``options``: see :class:`eqsat.Options`.
+
+    Raises:
+        ModelError: A model cannot be read, or uses random operators.
+        ArgumentError: Their inputs or outputs differ in number or types.
+        EqsatError: As for :func:`eqsat.saturate`.
+    """
+    options = Options.of(keywords, rules=rules, limits=limits)
+    start = time.perf_counter()
+    models = [load(first), load(second)]
+    for model, side in zip(models, ("first", "second"), strict=True):
+        _refuse_random(model, side)
+    with ExitStack() as stack:
+        constants = [stack.enter_context(constant_nodes(model, options.limits)) for model in models]
+        functions = [import_model(model, None, each).function for model, each in zip(models, constants, strict=True)]
+        joined = join(functions[0], functions[1], match)
+        if options.rules is None:
+            options = Options.of({"options": options, "rules": _rules(models, functions)})
+        foreign = _Foreign(models, constants)
+        comparison = Comparison(joined, options, foreign, _place)
+        comparison.seconds["read"] = time.perf_counter() - start
+        if inputs:
+            feeds = given_samples(joined.params, inputs)
+            return comparison.answer(lambda: feeds)
+        return comparison.answer(lambda: _samples(models[0], comparison, dims))
+
+
+def _rules(models: Sequence[ir.Model], functions: Sequence[Function]) -> RuleSet:
+    """The rules that the models are optimized by, and what their nodes are defined as."""
+    found = rules_for(max(models, key=opset_of))
+    sounds = {rule.soundness for rule in found}
+    both = Function([], Tuple([function.body for function in functions]))
+    return RuleSet(found.name, (*found, *[rule for rule in definition_rules(both) if rule.soundness in sounds]))
+
+
+def _refuse_random(model: ir.Model, side: str) -> None:
+    names = [node.op_type for node in nodes_of(model.graph) if node.op_type in RANDOM and _is_random(node)]
+    if names:
+        told = ", ".join(dict.fromkeys(names))
+        raise ModelError(f"the {side} model computes with random numbers and cannot be compared: it uses {told}")
+
+
+def _is_random(node: ir.Node) -> bool:
+    """Whether a node of a random operator gives random numbers: a Dropout only does so in training."""
+    return node.op_type != "Dropout" or (len(node.inputs) > 2 and node.inputs[2] is not None)
+
+
+class _Foreign:
+    """Computes the operators of two models that the IR does not have."""
+
+    def __init__(self, models: Sequence[ir.Model], constants: Sequence[ConstantNodes]):
+        self._constants = constants
+        self._of = {id(node): place for place, model in enumerate(models) for node in nodes_of(model.graph)}
+
+    def __call__(self, call: Call, values: Sequence[Any], sources: int) -> Any:
+        node = attributes(call).node.node
+        return self._constants[self._of.get(id(node), 0)].foreign(call, values, max(sources, _MOST_BYTES))
+
+
+def _samples(model: ir.Model, comparison: Comparison, dims: Mapping[str, int] | None) -> Iterator[Sample]:
+    """Inputs of sizes and ranges for which the models can be computed."""
+    params = {param.name_hint: param for param in comparison.joined.params}
+    random = np.random.default_rng(0)
+    for setting in islice(settings(model, dims), _SETTINGS):
+        try:
+            feed = {params[name]: array for name, array in setting.feed(random).items() if name in params}
+        except EqsatError:
+            continue
+        if comparison.can_take(feed):
+            yield feed
+            for kind in [kind for kind in KINDS if kind != "normal"]:
+                yield {params[name]: array for name, array in setting.feed(random, kind).items() if name in params}
+            return
+
+
+def _place(node: Expr) -> str:
+    """Where a node of a graph is from: the ONNX node and the value that it makes."""
+    origin = node.span
+    if not isinstance(origin, Origin):
+        return str(origin or "")
+    made = f"value {origin}" if origin.values else ""
+    if origin.node is None:
+        return f"initializer {origin}"
+    name = f" {origin.node.name!r}" if origin.node.name else ""
+    return ", ".join(filter(None, (f"{origin.node.op_type} node{name}", made)))

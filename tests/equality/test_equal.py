@@ -1,0 +1,127 @@
+"""``eqsat.equal`` proves graphs equal, finds inputs on which they differ, or says what is left to prove."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eqsat
+from eqsat import relay
+from eqsat.errors import ArgumentError
+from eqsat.relay.expr import Expr
+from eqsat.rules import Soundness, algebra
+
+x = relay.var("x", shape=(2, 3))
+y = relay.var("y", shape=(2, 3))
+
+
+def test_a_graph_is_equal_to_itself_by_structure_alone() -> None:
+    found = eqsat.equal(relay.nn.relu(x + y), relay.nn.relu(x + y))
+    assert found
+    assert not found.rules
+    assert found.soundness is Soundness.EXACT
+
+
+def test_a_proof_names_its_rules_and_what_they_keep() -> None:
+    product = relay.nn.dense(x, relay.const(np.eye(3, dtype="float32"))) + y
+    found = eqsat.equal((x + y) - y, x, rules=[algebra])
+    assert found.answer in ("equal", "unknown")
+    found = eqsat.equal(product * relay.const(2.0), product + product)
+    assert found
+    assert "add-itself" in found.rules
+    assert str(found).startswith("equal: ")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (x - y, y - x),
+        (relay.exp(x - y) * x, relay.exp(y - x) * x),
+        (relay.sum(x, axis=0), relay.sum(x * relay.const(1.01), axis=0)),
+        (relay.log(x), relay.log(relay.abs(x))),
+    ],
+)
+def test_graphs_that_differ_do_so_on_the_input_that_is_told(first: Expr, second: Expr) -> None:
+    found = eqsat.equal(first, second)
+    assert found.answer == "different"
+    assert not found
+    difference = found.difference
+    assert difference is not None
+    one, other = (relay.interpreter.evaluate(each, difference.inputs) for each in (first, second))
+    np.testing.assert_array_equal(one, difference.results[0])
+    np.testing.assert_array_equal(other, difference.results[1])
+    assert difference.difference > difference.bound
+
+
+def test_the_first_nodes_that_differ_are_told() -> None:
+    def graph(inner: Expr) -> Expr:
+        return relay.nn.softmax(relay.tanh(inner) + y)
+
+    found = eqsat.equal(graph(relay.sum(x, axis=0)), graph(relay.sum(x, axis=1, keepdims=True)))
+    (pair,) = found.pairs
+    assert pair.first is not None
+    assert pair.second is not None
+    assert pair.first.expr.brief(1).startswith("sum")
+    assert pair.second.expr.brief(1).startswith("sum")
+
+
+def test_agreement_without_a_proof_is_unknown() -> None:
+    found = eqsat.equal(relay.nn.relu(x) - relay.nn.relu(-x), x, rules=[algebra])
+    assert found.answer == "unknown"
+    assert "agree on all inputs" in str(found)
+
+
+def test_a_weight_that_differs_in_its_last_bit_is_not_equal() -> None:
+    weight = np.random.default_rng(0).standard_normal((3, 3)).astype("float32")
+    changed = weight.copy()
+    changed[1, 2] = np.nextafter(changed[1, 2], np.float32(9))
+    first, second = [relay.nn.dense(relay.nn.relu(x), relay.const(each)) + y for each in (weight, changed)]
+    found = eqsat.equal(first, second)
+    assert found.answer != "equal"
+    (pair,) = found.pairs
+    assert pair.second is not None
+    assert pair.second.expr.brief(1).startswith("nn.dense")
+
+
+def test_a_constant_that_another_tool_computed_is_within_rounding() -> None:
+    weight = relay.const(np.random.default_rng(0).standard_normal((4, 3)).astype("float32"))
+    scale = relay.const(np.float32(0.3))
+    folded = relay.const(np.nextafter(weight.data.numpy() * np.float32(0.3), np.float32(9)))
+    found = eqsat.equal(relay.nn.dense(x, weight) * scale, relay.nn.dense(x, folded))
+    assert found
+    assert "constants-within-rounding" in found.rules
+    assert found.soundness is Soundness.ROUNDING
+
+
+def test_variables_correspond_by_name_by_order_or_as_told() -> None:
+    a, b = relay.var("a", shape=(2, 3)), relay.var("b", shape=(2, 3))
+    first = relay.Function([x, y], x - y)
+    assert eqsat.equal(first, relay.Function([a, b], a - b))
+    assert eqsat.equal(first, relay.Function([y, x], x - y))
+    assert not eqsat.equal(first, relay.Function([a, b], b - a))
+    assert eqsat.equal(first, relay.Function([a, b], b - a), match={"a": "y", "b": "x"})
+
+
+def test_graphs_of_other_signatures_are_refused_with_both() -> None:
+    with pytest.raises(ArgumentError, match=r"results differ: .*2, 3.*3, 2"):
+        eqsat.equal(x, relay.transpose(x))
+    with pytest.raises(ArgumentError, match=r"variables differ: the first takes \(%x.*the second takes \(%x.*%y"):
+        eqsat.equal(relay.Function([x], x), relay.Function([x, y], x + y))
+    with pytest.raises(ArgumentError, match="no variable"):
+        eqsat.equal(x, y, match={"z": "x"})
+
+
+def test_lets_calls_and_modules_are_seen_through() -> None:
+    v = relay.var("v")
+    assert eqsat.equal(relay.Let(v, x + y, v * v), (x + y) * (x + y))
+    module = eqsat.IRModule.from_expr(relay.Function([x, y], relay.nn.relu(x) + y))
+    assert eqsat.equal(module, relay.Function([x, y], y + relay.nn.relu(x)))
+
+
+def test_nothing_is_lost_in_a_deep_graph() -> None:
+    def tower(step: Expr) -> Expr:
+        for _ in range(5000):
+            step = relay.tanh(step)
+        return step
+
+    assert eqsat.equal(tower(x + y), tower(x + y))

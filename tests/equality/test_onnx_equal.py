@@ -1,0 +1,92 @@
+"""``eqsat.onnx.equal`` and ``eqsat equal``: the same question about ONNX models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from click.testing import CliRunner
+
+import eqsat.onnx
+from eqsat.cli import cli
+from eqsat.errors import ArgumentError, ModelError
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
+
+
+def model(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f"{HEAD} {text}")
+
+
+PLAIN = model("g (float[2, 3] x, float[2, 3] y) => (float[2, 3] z) { s = Add(x, y) z = Relu(s) }")
+RENAMED = model("g (float[2, 3] a, float[2, 3] b) => (float[2, 3] c) { t = Add(b, a) c = Relu(t) }")
+OTHER = model("g (float[2, 3] x, float[2, 3] y) => (float[2, 3] z) { s = Sub(x, y) z = Relu(s) }")
+
+
+def test_models_are_equal_whatever_their_inputs_are_called() -> None:
+    assert eqsat.onnx.equal(PLAIN, PLAIN).soundness
+    assert eqsat.onnx.equal(PLAIN, RENAMED)
+    assert eqsat.onnx.equal(OTHER, OTHER, match={"x": "x"})
+    assert not eqsat.onnx.equal(OTHER, OTHER, match={"x": "y", "y": "x"})
+
+
+def test_where_models_part_is_told_by_their_nodes() -> None:
+    found = eqsat.onnx.equal(PLAIN, OTHER)
+    assert found.answer == "different"
+    (pair,) = found.pairs
+    assert "Add node" in str(pair.first)
+    assert "Sub node" in str(pair.second)
+    assert "value s" in str(pair.second)
+
+
+def test_operators_that_are_not_understood_are_computed() -> None:
+    text = "g (float[2, 3] x) => (float[2, 3] z) { s = <op>(x) z = Det(s) }"
+    one, other = [model(text.replace("<op>", op).replace("float[2, 3] x", "float[2, 3, 3] x")) for op in ("Abs", "Neg")]
+    for each in (one, other):
+        each.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 1
+        del each.graph.output[0].type.tensor_type.shape.dim[1]
+    assert eqsat.onnx.equal(one, one)
+    assert eqsat.onnx.equal(one, other).answer == "different"
+
+
+def test_open_dimensions_get_sizes() -> None:
+    text = 'g (float["n", 3] x) => (float["n", 3] z) { s = <op>(x) z = Relu(s) }'
+    one, other = [model(text.replace("<op>", op)) for op in ("Abs", "Neg")]
+    found = eqsat.onnx.equal(one, other, dims={"n": 5})
+    assert found.difference is not None
+    assert found.difference.inputs["x"].shape == (5, 3)
+
+
+def test_random_operators_are_named() -> None:
+    text = "g (float[2, 3] x) => (float[2, 3] z) { s = RandomNormalLike(x) z = Add(s, x) }"
+    with pytest.raises(ModelError, match=r"first model computes with random numbers.*RandomNormalLike"):
+        eqsat.onnx.equal(model(text), model(text))
+
+
+def test_other_signatures_are_refused() -> None:
+    one = model("g (float[2, 3] x) => (float[2, 3] z) { z = Relu(x) }")
+    with pytest.raises(ArgumentError, match="variables differ"):
+        eqsat.onnx.equal(one, PLAIN)
+
+
+@pytest.mark.parametrize(("other", "code"), [(PLAIN, 0), (OTHER, 1)])
+def test_the_command_says_so_by_its_exit_code(tmp_path: Path, other: onnx.ModelProto, code: int) -> None:
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, each in zip(paths, (PLAIN, other), strict=True):
+        onnx.save(each, path)
+    run = CliRunner().invoke(cli, ["equal", *map(str, paths)])
+    assert run.exit_code == code
+    assert run.output.startswith("different" if code else "equal")
+    run = CliRunner().invoke(cli, ["equal", *map(str, paths), "--json", "--rules", "shape"])
+    assert json.loads(run.output)["answer"] == ("different" if code else "equal")
+
+
+def test_what_is_neither_proved_nor_refuted_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    onnx.save(PLAIN, path)
+    onnx.save(RENAMED, other)
+    run = CliRunner().invoke(cli, ["equal", str(path), str(other), "--rules", "shape"])
+    assert run.exit_code == 3
+    assert "agree on all inputs" in run.output
