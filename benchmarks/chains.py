@@ -44,6 +44,7 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "negative(x)": ((4, 8), lambda x, i: relay.negative(x)),
     "x + x": ((4, 8), lambda x, i: x + x),
     "x * a + x * b": ((4, 8), lambda x, i: x * number(0.5) + x * number(0.5 + i / 100)),
+    "relu(x) + relu(x)": ((4, 8), lambda x, i: nn.relu(x) + nn.relu(x)),
     "maximum(x, a)": ((4, 8), lambda x, i: relay.maximum(x, normal())),
     "minimum(maximum(x))": ((4, 8), lambda x, i: relay.minimum(relay.maximum(x, number(-i)), number(i + 1))),
     "clip(x)": ((4, 8), lambda x, i: relay.clip(x, -1.0 - i, 1.0 + i)),

@@ -41,7 +41,7 @@ from eqsat.rules.products import (
     scaled_weight,
 )
 from eqsat.rules.types import Shape, floats_alike, floats_of_one_type, rank_of
-from eqsat.rules.values import all_positive, attribute, is_finite, is_not_one
+from eqsat.rules.values import all_positive, attribute, is_finite
 
 x, y = variables("x y")
 w, s, b, c, v = constants("w s b c v")
@@ -255,15 +255,13 @@ scaled_again = nn.relu(x) * s
 through = RuleSet(
     "scales-through-activations",
     [
-        # relu(relu(x) s) = relu(x s), s > 0; where x = relu(x) 1 there would be no end of products of products
+        # relu(relu(x) s) = relu(x) s, s > 0
         rewrite(
             "relu-of-scaled-relu",
             nn.relu(scaled_again),
-            nn.relu(x * s),
-            when(scales_positively, value_of(s)),
-            when(is_not_one, value_of(s)),
+            scaled_again,
+            when(all_positive, value_of(s)),
             floats_alike(x, s),
-            soundness=ROUNDING,
             contracts=True,
         ),
         *[through_activation(name, activation) for name, activation in ACTIVATIONS.items()],

@@ -67,6 +67,10 @@ def bounded(x: Any, link: int) -> Any:
     return relay.minimum(relay.maximum(x, number(-link)), number(link + 1))
 
 
+def doubled_activation(x: Any, link: int) -> Any:
+    return relay.nn.relu(x) + relay.nn.relu(x)
+
+
 def gelu(x: Any, link: int) -> Any:
     return number(0.5) * x * (number(1) + relay.erf(x * number(0.5**0.5)))
 
@@ -89,6 +93,7 @@ OPTIMUM = {
     subtracted: 2,
     inverted: 3 * 30,
     bounded: 1,
+    doubled_activation: 2,
     gelu: 30,  # each an operator
 }
 

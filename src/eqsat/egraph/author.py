@@ -162,7 +162,7 @@ def rewrite(
         soundness: what it keeps; by default every bit.
         examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
         contracts: whether the right side is no larger whatever is chosen: such rules run to their end before others,
-            and where nothing else uses the inside of what one replaced, no rule sees that any more.
+            and no rule sees what one replaced any more.
 
     Raises:
         RuleError: no pattern on the left, a right side or guard that uses what the left does not match.

@@ -194,16 +194,14 @@ class RewriteCompiler(RuleRunner):
         return [each for each in found if each in inside]
 
     def _hidings(self, rule: Rewrite, query: Query, action: Action) -> Iterator[tuple[str, str]]:
-        """Actions that hide what a rule contracts, each with the premises under which it does.
+        """Actions that hide what a rule contracts, each with a premise under which it does, if there is one.
 
-        Nothing else uses what the rule has inside, and what is hidden is not the very e-node that it is equated to, nor
-        may it become that: if ``clip(clip(x, 1), 2)`` is ``clip(x, 2)``, it may be found later that ``clip(x, 1)`` is
-        ``x``. So where the rule computes attributes, they must differ.
+        What is hidden is not the very e-node that it is equated to, nor may it become that: if ``clip(clip(x, 1), 2)``
+        is ``clip(x, 2)``, it may be found later that ``clip(x, 1)`` is ``x``. So where the rule computes attributes,
+        they must differ.
         """
         if not rule.contracts:
             return
-        self.egraph.ask_lone()
-        lone = " ".join([f"(= lone_{each} (lone {each})) (= 1 (% lone_{each} 2))" for each in _inside(rule, query)])
         made = {each.variable: each for each in action.made}
         heads = query.heads
         for root, result in dict.fromkeys(action.pairs):
@@ -211,12 +209,12 @@ class RewriteCompiler(RuleRunner):
             columns = node.atom, *node.children
             hide = self.egraph.hide(node.symbol, " ".join(columns), root, node.swapped)
             if other is None or other.symbol != node.symbol or not made.keys().isdisjoint(other.children):
-                yield hide, lone
+                yield hide, ""
                 continue
             others = other.atom, *other.children
             for mine, theirs in [*zip(columns, others, strict=True)][: 1 if other.atom in action.sites else None]:
                 if mine != theirs:
-                    yield hide, f"{lone} (!= {mine} {theirs})"
+                    yield hide, f"(!= {mine} {theirs})"
 
     def _declare_hidings(self, hidings: Sequence[tuple[str, str]], premises: str, name: str) -> None:
         """Hide what a rule matched, in a ruleset of its own: it runs when what the rule made has its class."""

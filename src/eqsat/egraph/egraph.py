@@ -40,7 +40,6 @@ class EGraph:
         commutative: Names of the operators whose operands a rule of the run swaps: queries need not.
         has_bases: Whether a rule asks for bases, see :mod:`eqsat.egraph.bases`.
         has_numbers: Whether a rule asks which classes hold real numbers, see :mod:`eqsat.egraph.numbers`.
-        asks_lone: Whether a rule asks which classes are lone, see :mod:`eqsat.egraph.lone`.
         on_constness: Called when :meth:`ask_constness` is called for the first time.
     """
 
@@ -50,7 +49,6 @@ class EGraph:
         self.commutative: frozenset[str] = frozenset()
         self.has_bases = False
         self.has_numbers = False
-        self.asks_lone = False
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
         self._told_types: list[NDArray[np.int64]] = []
@@ -117,19 +115,6 @@ class EGraph:
         if not self.has_numbers:
             self.has_numbers = True
             self.engine.declare("(function num (Expr) i64 :merge (max old new))")
-
-    def ask_lone(self) -> None:
-        """Have ``lone`` kept: a rule asks for it."""
-        if not self.asks_lone:
-            self.asks_lone = True
-            self.engine.declare("(function lone (Expr) i64 :merge (max old new))")
-            self.engine.inbox("told_lone", 2)
-            self.engine.rule("load", "(told_lone i n)", "(set (lone (N i)) n) (delete (told_lone i n))")
-
-    def tell_lone(self, marks: list[tuple[int, ...]]) -> None:
-        """Put numbers of handles into ``lone``."""
-        self._rows["told_lone"] = marks
-        self.flush()
 
     def hide(self, symbol: int, columns: str, variable: str, swapped: bool) -> str:
         """The action that hides an e-node from all rules: its atom and children are the columns.

@@ -173,6 +173,7 @@ class Rewrite(_AnyRule):
             roots), where ``draw`` is an :class:`eqsat.relay.op.draw.Draw`. It stands in where no instance can be
             drawn from the pattern itself.
         contracts: whether the right side takes the place of the left in the eyes of all rules. It may still be chosen.
+            Beside whatever else is chosen, the right side should take no more operators than the left.
     """
 
     name: str

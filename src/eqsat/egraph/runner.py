@@ -15,7 +15,6 @@ from eqsat.egraph.facts import ConstantFacts
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.injectivity import InjectivityRunner
 from eqsat.egraph.journal import Journal
-from eqsat.egraph.lone import LoneClasses
 from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.numbers import Numbers
 from eqsat.egraph.prefilter import Prefilter
@@ -107,7 +106,6 @@ class Runner:
         self.names = ClassExpressions(self.egraph, types, self.journal) if named else None
         self.turns = {identity(rule): turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
-        self.lone = LoneClasses(self.egraph, self.lowered)
         self.bases = Bases(self.egraph)
         self.numbers = Numbers(self.egraph, has_inputs)
         self._symbols = 0  # that rules were told of, once they no longer wait
@@ -222,7 +220,6 @@ class Runner:
             if self.constants.update(prefilter) and self._settle():
                 prefilter = Prefilter(self.egraph)
             self._snapshot = None if self._update(prefilter) else prefilter.snapshot
-            self.lone.update(prefilter.snapshot)
             self._is_stale = False
         elif not watched:
             while len(self.egraph.vocabulary.symbols) > self._symbols:
@@ -260,16 +257,9 @@ class Runner:
         contracting = [turn for turn in self.current if turn.kind == "contracts"]
         meeting = [turn for turn in self.current if turn.kind == "meets"]
         changed = False
-        while self._shrink(contracting) | (bool(meeting) and self._meet(meeting)):
+        while self._step(contracting) | (bool(meeting) and self._meet(meeting)):
             changed = True
         self._is_stale |= changed
-        return changed
-
-    def _shrink(self, turns: list[_Turn]) -> bool:
-        """Run the rules that contract once; whether anything changed."""
-        changed = self._step(turns)
-        if changed:
-            self.lone.update()
         return changed
 
     def _meet(self, turns: list[_Turn]) -> bool:
