@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,10 @@ def shout(source, target, options):
         while True:
             held.append(held[0] + b".")
             time.sleep(0.02)
+    if text == "loop":
+        print("on the way")
+        while True:
+            pass
     if text in ("kill", "stop") and not target.with_suffix(".begun").exists():
         target.with_suffix(".begun").touch()
         os.kill(os.getpid(), signal.SIGKILL if text == "kill" else signal.SIGSTOP)
@@ -85,6 +90,34 @@ def test_what_goes_wrong_takes_only_its_own_file_with_it(shout: Any, folders: tu
     }
     assert outcomes["raise.txt"].error == "ValueError: an odd word"
     assert "its process ended" in outcomes["crash.txt"].error
+
+
+def test_what_takes_too_long_is_ended_and_the_others_go_on(shout: Any, folders: tuple[Path, Path]) -> None:
+    for word in ("loop", "crash", "raise"):
+        (folders[0] / f"{word}.txt").write_text(word)
+    jobs = find_jobs(*folders, ".txt")
+    outcomes = {each.job.source.stem: each for each in run_jobs(jobs, shout, {"times": 1}, 2, seconds=2)}
+    assert {name: each.error for name, each in outcomes.items()} == {
+        "a": "",
+        "b": "",
+        "crash": "its process ended: it crashed, or the system was out of memory",
+        "loop": "it took more than 2 seconds, and was ended",
+        "raise": "ValueError: an odd word",
+    }
+    assert (folders[1] / "a.txt").read_text() == "ONE"
+    assert outcomes["a"].facts == {"letters": 3}
+    assert 2 <= outcomes["loop"].seconds < 30
+    with pytest.raises(ArgumentError, match="seconds=0: give a number above 0"):
+        list(run_jobs(jobs, shout, {"times": 1}, seconds=0))
+
+
+def test_what_takes_too_long_ends_by_itself_should_nobody_wait_for_it(shout: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("loop")
+    (job,) = find_jobs(tmp_path, tmp_path / "out", ".txt")
+    command = [sys.executable, "-c", "from eqsat.cli.batch import serve; serve()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        answer, _ = process.communicate(pickle.dumps((0.5, job, shout, {})), timeout=60)
+    assert (answer, process.returncode) == (b"", 1)
 
 
 def test_what_is_done_is_not_done_again(shout: Any, folders: tuple[Path, Path]) -> None:
@@ -205,6 +238,16 @@ def test_what_a_worker_was_doing_when_it_ended_or_hung_is_done_again(
     (outcome,) = run_jobs(find_jobs(tmp_path, tmp_path / "out", ".txt"), shout, {"times": 1}, 1, scheduler)
     assert outcome.status == "done", outcome.error
     assert outcome.job.target.read_text() == word.upper()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_takes_too_long_on_a_cluster_is_ended_and_the_worker_goes_on(
+    shout: Any, folders: tuple[Path, Path], scheduler: str
+) -> None:
+    (folders[0] / "loop.txt").write_text("loop")
+    jobs = find_jobs(*folders, ".txt")
+    outcomes = {each.job.source.stem: each.error for each in run_jobs(jobs, shout, {"times": 1}, 1, scheduler, 2)}
+    assert outcomes == {"a": "", "b": "", "loop": "it took more than 2 seconds, and was ended"}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,10 +6,15 @@ is not made again. A failure, even one that ends its process, does not affect th
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import multiprocessing
 import os
+import pickle
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
@@ -85,7 +90,12 @@ def find_jobs(folder: Path, out: Path, suffix: str) -> list[Job]:
 
 
 def run_jobs(
-    jobs: Iterable[Job], work: Work, options: Mapping[str, Any], workers: int = 1, scheduler: str | None = None
+    jobs: Iterable[Job],
+    work: Work,
+    options: Mapping[str, Any],
+    workers: int = 1,
+    scheduler: str | None = None,
+    seconds: float | None = None,
 ) -> Iterator[Outcome]:
     """Do the jobs that are not done yet, and give the outcome of each as soon as it is known.
 
@@ -95,12 +105,16 @@ def run_jobs(
         options: Plain data for ``work``. Jobs that were done with other options are done again.
         workers: Number of local processes.
         scheduler: Address of a Dask scheduler whose workers see the same files, to use instead of local processes.
+        seconds: Time after which a job has failed, None for no limit.
 
     Raises:
-        ArgumentError: There are fewer workers than one, ``distributed`` is not installed, or no scheduler answers.
+        ArgumentError: There are fewer workers than one or no seconds, ``distributed`` is not installed, or no scheduler
+            answers.
     """
     if workers < 1:
         raise ArgumentError(f"workers={workers}: give a number above 0")
+    if seconds is not None and not seconds > 0:
+        raise ArgumentError(f"seconds={seconds}: give a number above 0")
     todo = []
     for job in jobs:
         facts = facts_when_done(job, options)
@@ -112,7 +126,8 @@ def run_jobs(
         return
     gc.collect()  # an engine may be dropped by the thread only that made it: before there are others
     with _processes(min(workers, len(todo))) if scheduler is None else _cluster(scheduler) as (submit, as_completed):
-        jobs_of = {submit(attempt, job, work, dict(options)): job for job in todo}
+        how = (attempt,) if seconds is None else (attempt_in_time, seconds)
+        jobs_of = {submit(*how, job, work, dict(options)): job for job in todo}
         for future in as_completed([*jobs_of]):
             yield _outcome(future, jobs_of[future])
 
@@ -128,6 +143,42 @@ def attempt(job: Job, work: Work, options: Mapping[str, Any]) -> Outcome:
     except Exception as error:
         return Outcome(job, "failed", _told(error), seconds=time.perf_counter() - start)
     return Outcome(job, "done", facts=facts, seconds=time.perf_counter() - start)
+
+
+def attempt_in_time(seconds: float, job: Job, work: Work, options: Mapping[str, Any]) -> Outcome:
+    """As :func:`attempt`, in a process of its own that ends after so many seconds, whatever it is doing."""
+    start = time.perf_counter()
+    command = [sys.executable, "-c", _SERVE, *sys.path]
+    request = pickle.dumps((seconds, job, work, options))
+    try:
+        answer = subprocess.run(command, input=request, stdout=subprocess.PIPE, timeout=seconds + _STARTING).stdout
+        outcome: Outcome = pickle.loads(answer)
+        return outcome
+    except (EOFError, pickle.UnpicklingError, subprocess.TimeoutExpired):
+        taken = time.perf_counter() - start
+    told = f"it took more than {seconds:g} seconds, and was ended" if taken >= seconds else _ENDED
+    return Outcome(job, "failed", told, seconds=taken)
+
+
+_SERVE = "import sys; sys.path[:] = sys.argv[1:]; from eqsat.cli.batch import serve; serve()"
+"""What the process runs, which is given where to look for modules."""
+
+_STARTING = 60.0
+"""Seconds that the process may take to start, on a machine that is busy."""
+
+
+def serve() -> None:
+    """Do the job that standard input says, and write its outcome to standard output."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who waits for it is told, too, and ends it
+    seconds, job, work, options = pickle.load(sys.stdin.buffer)
+    with open(os.devnull, "w") as nowhere, answers:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)  # even where no Python code is run
+        pickle.dump(attempt(job, work, options), answers)
+
+
+_ENDED = "its process ended: it crashed, or the system was out of memory"
 
 
 def _told(error: BaseException) -> str:
@@ -159,7 +210,7 @@ def _outcome(future: Any, job: Job) -> Outcome:
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BrokenExecutor:
-        return Outcome(job, "failed", "its process ended: it crashed, or the system was out of memory")
+        return Outcome(job, "failed", _ENDED)
     except BaseException as error:
         if type(error).__name__ == "KilledWorker":  # a class of distributed, which need not be installed
             return Outcome(

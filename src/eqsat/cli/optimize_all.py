@@ -33,6 +33,12 @@ from eqsat.extraction.costs import figure
     "--workers", type=click.IntRange(min=1), default=default_workers, show_default="cores", help="Processes here."
 )
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers see the same files.")
+@click.option(
+    "--model-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    show_default="no limit",
+    help="Time after which a model has failed, whatever is being done with it; the others go on.",
+)
 @json_option
 @click.pass_context
 def optimize_all(
@@ -44,6 +50,7 @@ def optimize_all(
     verification: Verification,
     workers: int,
     scheduler: str | None,
+    model_seconds: float | None,
     as_json: bool,
 ) -> None:
     """Optimize every .onnx file in DIR and below into OUT_DIR.
@@ -58,7 +65,7 @@ def optimize_all(
     outcomes: list[Outcome] = []
     try:
         with _progress(len(jobs)) as tell:
-            for outcome in run_jobs(jobs, optimize_one, options, workers, scheduler):
+            for outcome in run_jobs(jobs, optimize_one, options, workers, scheduler, model_seconds):
                 outcomes.append(outcome)
                 tell(outcome)
     except (Interrupted, KeyboardInterrupt):  # a worker may be told first
