@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,8 +54,6 @@ class _Turn:
     bans: int = 0
     pending: int = 0
     """Matches put aside that are not applied yet."""
-    symbols: int = 0
-    """How many symbols a rule was shown that runs to its end before others."""
 
 
 class Runner:
@@ -214,25 +212,29 @@ class Runner:
 
     def _activate(self) -> None:
         """Let rules, and facts of constants, see what is new since the last iteration."""
-        watched = self._nodes <= _WATCHED * len(self.turns)
-        if self._is_stale and watched:
+        if self._is_stale and self._is_watched:
             prefilter = Prefilter(self.egraph)
             if self.constants.update(prefilter) and self._settle():
                 prefilter = Prefilter(self.egraph)
-            self._snapshot = None if self._update(prefilter) else prefilter.snapshot
+            self._snapshot = None if self._update(prefilter, self.turns.values()) else prefilter.snapshot
             self._is_stale = False
-        elif not watched:
+        elif not self._is_watched:
             while len(self.egraph.vocabulary.symbols) > self._symbols:
                 self._symbols = len(self.egraph.vocabulary.symbols)
                 self._snapshot = None
                 self.constants.update(None)
                 self._settle()
-                self._update(None)
+                self._update(None, self.turns.values())
             self._look_at_fields()
 
-    def _update(self, prefilter: Prefilter | None) -> bool:
+    @property
+    def _is_watched(self) -> bool:
+        """Whether rules wait until they may match."""
+        return self._nodes <= _WATCHED * len(self.turns)
+
+    def _update(self, prefilter: Prefilter | None, turns: Iterable[_Turn]) -> bool:
         """Let rules see what is new; whether facts came of it."""
-        for turn in self.turns.values():
+        for turn in turns:
             if prefilter is None or all(map(prefilter.may_have, turn.runner.roots)):
                 turn.runner.update(prefilter)
         self.egraph.flush()
@@ -256,16 +258,21 @@ class Runner:
         """
         contracting = [turn for turn in self.current if turn.kind == "contracts"]
         meeting = [turn for turn in self.current if turn.kind == "meets"]
-        changed = False
-        while self._step(contracting) | (bool(meeting) and self._meet(meeting)):
-            changed = True
+        changed, nodes = False, 0
+        while nodes < self._nodes:
+            if nodes and self._is_watched:
+                self._update(Prefilter(self.egraph), [*contracting, *meeting])  # to see what they made
+            nodes = self._nodes
+            if any(turn.runner.growth for turn in [*contracting, *meeting]) and self.constants.watch(AFFINE):
+                self._settle()  # the constants that they make are folded at once
+            while self._step(contracting) | self._meet(meeting):
+                changed = True
         self._is_stale |= changed
         return changed
 
     def _meet(self, turns: list[_Turn]) -> bool:
         """Run the rules by which constants meet to their end; whether anything changed."""
-        self._show(turns)
-        if not self.bases.find():
+        if not turns or not self.bases.find():
             return False
         changed = False
         while self._step(turns):
@@ -275,7 +282,6 @@ class Runner:
 
     def _step(self, turns: list[_Turn]) -> bool:
         """Run rules once, with what they ask Python; whether anything changed."""
-        self._show(turns)
         native = [(t, t.runner) for t in turns if not isinstance(t.runner, PythonRuleRunner) and t.runner.is_live]
         matched, updated = self._run_together({turn: runner.ruleset for turn, runner in native})
         asking = {turn: runner for turn, runner in native if runner.asks}
@@ -288,16 +294,6 @@ class Runner:
             self._settle()
             self._run_together({turn: runner.hide_ruleset for turn, runner in native if runner.hide_ruleset})
         return changed
-
-    def _show(self, turns: list[_Turn]) -> None:
-        """Let rules see the symbols that are new to them, and constants of sums and products be folded."""
-        symbols = len(self.egraph.vocabulary.symbols)
-        for turn in turns:
-            if turn.symbols < symbols:
-                turn.symbols = symbols
-                turn.runner.update(None)
-        if self.constants.watch(AFFINE):
-            self._settle()
 
     def _run_native(self, iteration: int) -> bool:
         """Run the rules without Python parts, search for the others."""
