@@ -41,13 +41,13 @@ def head_count(ty: TensorType) -> int:
 
 def heads_joined(part: DFPattern) -> DFPattern:
     """(batch, place, head, element) -> (batch, place, head * element)"""
-    return reshape(part, newshape=(0, 0, -1))  # type: ignore[no-any-return]
+    return reshape(part, newshape=(0, 0, -1))
 
 
 def heads_first(whole: DFPattern, of: DFPattern) -> DFPattern:
     """(batch, place, head * element) -> (batch, head, place, element), with as many heads as ``of``"""
     apart = reshape(whole, newshape=compute(lambda ty: (0, 0, head_count(ty), -1), type_of(of)))
-    return transpose(apart, axes=(0, 2, 1, 3))  # type: ignore[no-any-return]
+    return transpose(apart, axes=(0, 2, 1, 3))
 
 
 def repeats_heads(picked: Attrs, picked_too: Attrs, key: TensorType, value: TensorType, rows: Array) -> bool:

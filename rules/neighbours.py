@@ -131,7 +131,7 @@ def angles_of(value: Array, ty: TensorType, heads: int, sign: int) -> Array | Re
 
 
 def heads_outward(data: DFPattern) -> DFPattern:
-    return transpose(data, axes=(0, 2, 1, 3))  # type: ignore[no-any-return]
+    return transpose(data, axes=(0, 2, 1, 3))
 
 
 def of_neighbours(name: str, heads: int) -> Rewrite:

@@ -132,7 +132,7 @@ def as_bias(constant: DFPattern, of: DFPattern, axis: int) -> DFPattern:
     """A constant that varies along the channels only, as the bias of ``of``."""
     vector = compute(lambda constant, of: channel_vector(constant, of, axis), type_of(constant), type_of(of))
     whole = compute(lambda of: every_channel(of, axis), type_of(of))
-    return broadcast_to(reshape(constant, newshape=vector), shape=whole)  # type: ignore[no-any-return]
+    return broadcast_to(reshape(constant, newshape=vector), shape=whole)
 
 
 def as_parameter(constant: DFPattern, of: DFPattern, call: DFPattern) -> DFPattern:
@@ -143,7 +143,7 @@ def as_parameter(constant: DFPattern, of: DFPattern, call: DFPattern) -> DFPatte
         type_of(of),
         attrs_of(call),
     )
-    return reshape(constant, newshape=vector)  # type: ignore[no-any-return]
+    return reshape(constant, newshape=vector)
 
 
 def scaled_weight(product: Product, side: str, w: DFPattern, s: DFPattern, of: DFPattern, call: DFPattern) -> DFPattern:
@@ -169,4 +169,4 @@ def scaled_weight(product: Product, side: str, w: DFPattern, s: DFPattern, of: D
         return tuple(count if each == axis else 1 for each in range(axes.rank))
 
     refs = type_of(s), type_of(of), attrs_of(call), type_of(w)
-    return w * reshape(s, newshape=compute(newshape, *refs))  # type: ignore[no-any-return]
+    return w * reshape(s, newshape=compute(newshape, *refs))

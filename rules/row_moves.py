@@ -73,7 +73,7 @@ def moved_rows(root: DFPattern, move: Callable[..., Array | Refusal], *how: Ref)
         return after if isinstance(after, Refusal) else after.ravel()
 
     moved = take(x, compute(places, type_of(x), type_of(viewed), *how), axis=0, mode="fast")
-    return reshape(moved, newshape=compute(codes, type_of(root)))  # type: ignore[no-any-return]
+    return reshape(moved, newshape=compute(codes, type_of(root)))
 
 
 def transposed(places: Array, attrs: Attrs) -> Array | Refusal:

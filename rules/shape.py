@@ -62,12 +62,12 @@ def codes_between(before: Sequence[Dim], after: Sequence[Dim]) -> Shape | Refusa
 def reshaped(data: DFPattern, root: DFPattern) -> DFPattern:
     """``data`` in the shape of what ``root`` matched."""
     newshape = compute(codes, type_of(root), type_of(data))
-    return reshape(data, newshape=newshape, allowzero=compute(has_zero, type_of(root)))  # type: ignore[no-any-return]
+    return reshape(data, newshape=newshape, allowzero=compute(has_zero, type_of(root)))
 
 
 def expanded(data: DFPattern, root: DFPattern) -> DFPattern:
     """``data``, broadcast to the shape of what ``root`` matched."""
-    return broadcast_to(data, shape=compute(static_shape, type_of(root)))  # type: ignore[no-any-return]
+    return broadcast_to(data, shape=compute(static_shape, type_of(root)))
 
 
 def is_one_element(ty: TensorType, before: TensorType, after: TensorType) -> bool:

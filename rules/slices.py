@@ -71,7 +71,7 @@ def cut(of: DFPattern, function: Callable[..., Ranges | Refusal], *refs: Ref) ->
         return tuple(begins), tuple(ends), tuple(steps), tuple(found)
 
     part = computed_parts(bounds, *refs)
-    return strided_slice(of, begin=part(0), end=part(1), strides=part(2), axes=part(3))  # type: ignore[no-any-return]
+    return strided_slice(of, begin=part(0), end=part(1), strides=part(2), axes=part(3))
 
 
 def slice_of_slice(first: Attrs, second: Attrs, ty: TensorType, between: TensorType) -> Ranges | Refusal:

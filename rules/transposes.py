@@ -31,7 +31,7 @@ turned, turned_too = transpose(x), transpose(y)
 def turn_like(result: DFPattern) -> DFPattern:
     """``result``, transposed as ``x`` was."""
     axes = compute(lambda attrs, ty: permutation(attrs, rank_of(ty)), attrs_of(turned), type_of(x))
-    return transpose(result, axes=axes)  # type: ignore[no-any-return]
+    return transpose(result, axes=axes)
 
 
 def same_order(first: Attrs, second: Attrs, ty: Type, other: Type) -> bool:
@@ -57,7 +57,7 @@ def turned_back() -> DFPattern:
     """The constant in the order of ``x``."""
     padded = reshape(c, newshape=compute(spread_axes, attrs_of(turned), type_of(x), type_of(c)))
     back = compute(lambda attrs, ty: inverse_order(permutation(attrs, rank_of(ty))), attrs_of(turned), type_of(x))
-    return transpose(padded, axes=back)  # type: ignore[no-any-return]
+    return transpose(padded, axes=back)
 
 
 def is_small_scalar(ty: Type, of: Type) -> bool:

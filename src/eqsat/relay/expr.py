@@ -13,6 +13,7 @@ nodes says the following of itself once, and traversals, structural equality, th
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, overload
@@ -30,6 +31,15 @@ from eqsat.relay.printable import Printable
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import FuncType, TensorType, Type, TypeVar
 
+Built = typing.TypeVar("Built", covariant=True)
+
+
+class Foreign(Protocol[Built]):
+    """What is no expression and can be among the tensor arguments of a call: a pattern."""
+
+    def build_call(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Built:
+        """What stands for the call, of which ``attrs`` are the attributes that the caller wrote."""
+
 
 class _Binary(Protocol):
     """Makes a call of an operator of two expressions, or a pattern or template where the other operand is one."""
@@ -37,7 +47,7 @@ class _Binary(Protocol):
     @overload
     def __call__(self, other: Expr, /) -> Call: ...
     @overload
-    def __call__(self, other: Any, /) -> Any: ...
+    def __call__(self, other: Foreign[Built], /) -> Built: ...
 
 
 def _operator(name: str) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsat.errors import ArgumentError, OperatorError
 from eqsat.relay.attrs import Attrs, normalize
-from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleWrapper, build_foreign, const, expression_hint
+from eqsat.relay.expr import Built, Call, Expr, Foreign, Op, Tuple, TupleWrapper, build_foreign, const, expression_hint
 from eqsat.relay.op.types import broadcast, same_type
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Dim, Type
@@ -25,8 +25,10 @@ from eqsat.relay.ty import Dim, Type
 get = Op.get
 
 Result = TypeVar("Result", covariant=True)
-_Value: TypeAlias = Expr | TupleWrapper | Sequence[Any] | Mapping[str, Any] | str | float | bool | Type | None
-"""What calls are built of, other than patterns and templates of rules."""
+_Array: TypeAlias = np.ndarray[Any, Any]
+_Value: TypeAlias = "Expr | TupleWrapper | Sequence[_Value] | Mapping[str, Any] | str | float | bool | np.generic | _Array | Type | None"
+"""What calls are built of."""
+_Operand: TypeAlias = _Value | Foreign[Built] | Sequence[_Value | Foreign[Built]]
 
 
 class OpPattern(IntEnum):
@@ -333,6 +335,8 @@ class Builds(Protocol[Result]):
     @overload
     def __call__(self, *args: _Value, **kwargs: _Value) -> Result: ...
     @overload
+    def __call__(self, *args: _Operand[Built], **kwargs: _Operand[Built]) -> Built: ...
+    @overload
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
@@ -365,6 +369,8 @@ class BuilderOf(Generic[Result]):
 
     @overload
     def __call__(self, *args: _Value, **kwargs: _Value) -> Result: ...
+    @overload
+    def __call__(self, *args: _Operand[Built], **kwargs: _Operand[Built]) -> Built: ...
     @overload
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

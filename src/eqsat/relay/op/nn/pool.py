@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Protocol, overload
 
 import numpy as np
 
+from eqsat.relay.expr import Built, Call, Expr, Foreign
 from eqsat.relay.op.nn.window import both_sides, channels_first, define_image, extent, pad_spatial, per_axis, taps
 from eqsat.relay.op.op import Builder, Field, OpPattern
 from eqsat.relay.op.reduce import accumulator, lowest
@@ -173,7 +174,16 @@ global_max_pool2d = _regional("global_max_pool", 2, _max_regions)
 global_avg_pool2d = _regional("global_avg_pool", 2, _average_regions)
 
 
-def _global(adaptive: Builder, layout: str) -> Callable[..., Any]:
+class _Pools(Protocol):
+    """Builds calls that pool over all spatial axes, or patterns of them."""
+
+    @overload
+    def __call__(self, data: Expr, layout: str = ..., out_layout: str = ...) -> Call: ...
+    @overload
+    def __call__(self, data: Foreign[Built], layout: str = ..., out_layout: str = ...) -> Built: ...
+
+
+def _global(adaptive: Builder, layout: str) -> _Pools:
     """What pools over all spatial axes of a layout by default, by adaptive pooling to one place."""
 
     def build(data: Any, layout: str = layout, out_layout: str = "") -> Any:
