@@ -26,7 +26,8 @@ get = Op.get
 
 Result = TypeVar("Result", covariant=True)
 _Array: TypeAlias = np.ndarray[Any, Any]
-_Value: TypeAlias = "Expr | TupleWrapper | Sequence[_Value] | Mapping[str, Any] | str | float | bool | np.generic | _Array | Type | None"
+_Simple: TypeAlias = Mapping[str, Any] | str | float | np.generic | _Array | Type | None
+_Value: TypeAlias = "Expr | TupleWrapper | Sequence[_Value] | _Simple"
 """What calls are built of."""
 _Operand: TypeAlias = _Value | Foreign[Built] | Sequence[_Value | Foreign[Built]]
 
