@@ -18,6 +18,18 @@ SECTIONS = {
         r"^## (Add .*?)\n(.*?)(?=^## |\Z)", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.S | re.M
     )
 }
+VERIFY = """
+import re, sys
+from eqsat import rules
+from eqsat.egraph.rule import Rewrite
+from eqsat.rules.verify import verify
+printed = re.findall(r'rewrite\\("([^"]+)"', sys.argv[1])
+shipped = {rule.name: rule for each in rules.sets.values() for rule in each}
+own = {value.name: value for value in list(vars().values()) if isinstance(value, Rewrite)}
+print([(verdict.rule, verdict.status) for verdict in verify([{**shipped, **own}[name] for name in printed], 30)])
+"""
+"""Put through the verifier the rules that are written in a section, be they in a file or the program's own."""
+
 MOST_FILES = {"Add an operator": 2, "Add a rule": 1, "Add a pattern class": 4, "Add an expression class": 6}
 
 
@@ -35,15 +47,33 @@ def test_there_is_an_example_of_everything_that_is_meant_to_be_extended() -> Non
     assert [title.split(" ", 2)[2] for title in SECTIONS] == things
 
 
+def apply(diff: str, tree: Path) -> None:
+    outside_of_git = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.parent)}
+    subprocess.run(["git", "apply", "-"], input=diff, text=True, cwd=tree, env=outside_of_git, check=True)
+
+
+def run(program: str, tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    return subprocess.run(command, env=environment, cwd=tree, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("title", SECTIONS)
 def test_the_change_applies_and_works(title: str, tree: Path) -> None:
     parts = SECTIONS[title]
-    outside_of_git = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.parent)}
-    subprocess.run(["git", "apply", "-"], input=parts["diff"], text=True, cwd=tree, env=outside_of_git, check=True)
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
-    program = [sys.executable, "-c", parts["python"]]
-    ran = subprocess.run(program, env=environment, cwd=tree, capture_output=True, text=True, check=False)
+    apply(parts["diff"], tree)
+    ran = run(parts["python"], tree)
     assert (ran.stdout, ran.returncode) == (parts["text"], 0), ran.stderr
+
+
+@pytest.mark.parametrize("title", [title for title, parts in SECTIONS.items() if 'rewrite("' in str(parts.values())])
+def test_the_verifier_finds_nothing_wrong_with_the_rules(title: str, tree: Path) -> None:
+    parts = SECTIONS[title]
+    apply(parts["diff"], tree)
+    added = "".join(re.findall(r"^\+.*$", parts["diff"], re.M))
+    told = run(parts["python"] + VERIFY, tree, added + parts["python"]).stdout.splitlines()[-1]
+    names = re.findall(r'rewrite\("([^"]+)"', added + parts["python"])
+    assert told == str([(name, "sound") for name in names])
 
 
 @pytest.mark.parametrize("title", MOST_FILES)

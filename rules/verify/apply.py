@@ -17,7 +17,8 @@ from eqsat.egraph.schedule import Schedule
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Expr, Tuple
-from eqsat.relay.infer import infer_types
+from eqsat.relay.infer import extend_types, infer_types
+from eqsat.relay.ty import Type
 from eqsat.rules.verify.instances import Instance
 
 MOST = 4
@@ -30,10 +31,15 @@ def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Ex
     Raises:
         RuleError: the rule fails.
     """
-    whole = Tuple([Tuple(instance.roots) for instance in instances])
+    tuples = [Tuple(instance.roots) for instance in instances]
+    whole, types = Tuple(tuples), dict[Expr, Type]()
+    for instance, part in zip(instances, tuples, strict=True):
+        if instance.module is not None:
+            types |= infer_types(part, instance.module)
+    extend_types(types, whole)
     limits = Limits(iterations=1, nodes=1_000_000, seconds=60.0)
     with closing(EGraph()) as egraph:
-        runner = Runner(egraph, whole, infer_types(whole), Schedule.of([rule]), limits)
+        runner = Runner(egraph, whole, types, Schedule.of([rule]), limits)
         runner.run()
         snapshot = runner.snapshot()
     choice = _complete(snapshot, input_choice(snapshot, runner.lowered))

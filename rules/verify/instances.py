@@ -17,7 +17,8 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, TuplePattern
 from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
-from eqsat.relay.infer import extend_types
+from eqsat.relay.infer import extend_types, infer_types
+from eqsat.relay.module import IRModule
 from eqsat.relay.op.draw import Draw, usual_rank
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, TupleType, Type
@@ -36,10 +37,12 @@ class Instance:
     Args:
         roots: what the patterns of the left side match.
         values: the values of the variables in them.
+        module: the functions that they call by name.
     """
 
     roots: tuple[Expr, ...]
     values: dict[Var, Value]
+    module: IRModule | None = None
 
     @property
     def size(self) -> int:
@@ -86,11 +89,11 @@ def _usual_rank(patterns: Sequence[DFPattern]) -> int | None:
 
 def _from_examples(examples: Examples, draw: Draw) -> Instance:
     made = examples(draw)
-    roots = made if isinstance(made, tuple) else (made,)
-    types: dict[Expr, Type] = {}
-    for root in roots:
-        extend_types(types, root)
-    return Instance(roots, draw_values(draw, Tuple(roots), types))
+    module = made if isinstance(made, IRModule) else None
+    root = made["main"].body if isinstance(made, IRModule) else made
+    roots = root if isinstance(root, tuple) else (root,)
+    whole = Tuple(roots)
+    return Instance(roots, draw_values(draw, whole, infer_types(whole, module)), module)
 
 
 def _draw_layout(roots: Iterable[DFPattern], draw: Draw) -> Layout:

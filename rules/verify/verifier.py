@@ -23,7 +23,7 @@ import numpy as np
 
 from eqsat.egraph.rule import Array, FoldConstants, Injectivity, Rewrite, Rule, Soundness, flatten
 from eqsat.errors import EqsatError, EvaluationError, TypeCheckError
-from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple
+from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Op, Tuple
 from eqsat.relay.infer import infer_type, infer_types
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.op.draw import Draw
@@ -241,8 +241,8 @@ def _keeps_types(instance: Instance, values: tuple[Value, ...]) -> bool:
 def _values(roots: tuple[Expr, ...], instance: Instance) -> tuple[tuple[Value, ...], list[Array]]:
     """The values of ``roots``, and all floating-point arrays computed on the way."""
     region = post_order(Tuple(roots), children=lambda node: () if isinstance(node, Function) else node.children())
-    nodes = [node for node in region if not isinstance(node, (Op, Function))]
-    every = evaluate(Tuple([*roots, *nodes]), instance.values)
+    nodes = [node for node in region if not isinstance(node, (Op, Function, GlobalVar))]
+    every = evaluate(Tuple([*roots, *nodes]), instance.values, instance.module)
     return every[: len(roots)], [array for array in arrays_of(every) if array.dtype.kind not in "biu"]
 
 

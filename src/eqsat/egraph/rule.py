@@ -25,6 +25,7 @@ from eqsat.relay.expr import Expr
 Array: TypeAlias = NDArray[Any]
 """The elements of a constant, as guards and computations are given them."""
 Examples: TypeAlias = Callable[[Any], Any]
+"""Draws what the left side matches: an expression, a tuple of them, or a module whose ``main`` computes it."""
 
 
 class Soundness(Enum):
