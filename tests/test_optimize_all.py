@@ -77,6 +77,23 @@ def test_a_report_page_is_written_when_asked_for(models: Path, tmp_path: Path) -
     assert "Output v2</dt><dd>differs by 0 of its largest value" in told
 
 
+def test_the_report_page_shows_what_was_compared_and_what_that_proves(tmp_path: Path) -> None:
+    source, page = tmp_path / "in.onnx", tmp_path / "report.html"
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, [3], [1.0, 2.0, 3.0])]
+    nodes = [helper.make_node("Mul", ["x", "w"], ["y"]), helper.make_node("Sub", ["x", "x"], ["<z>"])]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("x", "y", "<z>")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), source)
+    result = run("optimize", source, tmp_path / "out.onnx", "--verify", 2, "--bench", "--report", page)
+    assert result.exit_code == 3, result.output
+    told = page.read_text()
+    kinds = "2 normal, 2 waves, 2 unit, 2 large, 2 small"
+    assert f"<dt>Verified on</dt><dd>x float32[2, 3]: {kinds}; seed 0; " in told
+    assert "<dt>Noticed</dt><dd>1 of 1 mistakes, each a wrong weight" in told
+    assert "<dt>Output &lt;z&gt; proves nothing</dt><dd>it is 0.0 everywhere; give other sizes" in told
+    assert "<dt>Latency, optimizer of onnxruntime off</dt><dd>" in told
+
+
 def test_a_report_page_of_a_comparison_shows_the_orders(models: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     result = run("compare", models / "two.onnx", "--rules", "activations", "--orders", 1, "--report", page)

@@ -30,7 +30,16 @@ from eqsat.cli.options import (
 )
 from eqsat.cli.progress import saturation_progress
 from eqsat.cli.terminal import Console, escape
-from eqsat.cli.verified import exit_code, finite, measured, show_verified, to_blame, told_number, verified
+from eqsat.cli.verified import (
+    exit_code,
+    finite,
+    measured,
+    show_verified,
+    to_blame,
+    told_number,
+    told_verified,
+    verified,
+)
 from eqsat.cost.models import unit_of
 from eqsat.egraph.report import Report
 from eqsat.extraction.costs import figure
@@ -162,6 +171,7 @@ def _write_page(page: Path, title: str, done: Any, facts: dict[str, Any], explai
         f"Output {each['output']}": f"differs by {told_number(each['relative'])} of its largest value"
         for each in facts["differences"]
     }
+    told |= {head[0].upper() + head[1:].rstrip(":"): text for head, text in told_verified(facts)}
     for op_type, count in facts["folded"]["computed"].items():
         told[f"{op_type} of constants"] = f"{count} computed"
     for op_type, reasons in facts["folded"]["left"].items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -129,32 +129,36 @@ def show_verified(facts: dict[str, Any], console: Console) -> None:
             f"output {escape(difference['output'])}: largest difference {told_number(difference['absolute'])}, "
             f"relative {told_number(difference['relative'])}"
         )
+    for head, text in told_verified(facts):
+        line(f"{escape(head)} {escape(text)}")
+
+
+def told_verified(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """On what models were compared and measured, what that proves and how long they take, in words: heads and texts."""
     if "verified" in facts:
-        _show_how(facts["verified"], line)
+        yield from _how(facts["verified"])
     for each in facts.get("latency", []):
-        optimizer = "on" if each["optimizer"] else "off"
-        line(
-            f"latency, optimizer of onnxruntime {optimizer}: {_milliseconds(each['before'])} -> "
-            f"{_milliseconds(each['after'])}, {each['after'] / each['before']:.2f} times (medians of {each['runs']} "
-            f"runs in turn on {escape(_listed(each['inputs']))})"
+        times = f"{_milliseconds(each['before'])} -> {_milliseconds(each['after'])}"
+        yield (
+            f"latency, optimizer of onnxruntime {'on' if each['optimizer'] else 'off'}:",
+            f"{times}, {each['after'] / each['before']:.2f} times (medians of {each['runs']} runs in turn on "
+            f"{_listed(each['inputs'])})",
         )
 
 
-def _show_how(how: dict[str, Any], line: Callable[[str], None]) -> None:
+def _how(how: dict[str, Any]) -> Iterator[tuple[str, str]]:
     kinds = ", ".join(f"{count} {kind}" for kind, count in how["kinds"].items())
-    line(
-        f"verified on {escape(_listed(how['inputs']))}: {kinds}; seed {how['seed']}; {how['seconds']:.1f} s, "
-        f"of {how['most_seconds']:g} s that it may take beside the least"
-    )
+    seconds = f"{how['seconds']:.1f} s, of {how['most_seconds']:g} s that it may take beside the least"
+    yield "verified on", f"{_listed(how['inputs'])}: {kinds}; seed {how['seed']}; {seconds}"
     mistakes = how["mistakes"]
     if mistakes["tried"]:
         share = f"{mistakes['noticed']} of {mistakes['tried']}"
-        line(f"noticed {share} mistakes, each a wrong weight in a region of its own of the result")
+        yield "noticed", f"{share} mistakes, each a wrong weight in a region of its own of the result"
     if mistakes["problem"]:
-        line(f"mistakes were not tried, or not all: {escape(mistakes['problem'])}")
+        yield "mistakes were not tried, or not all:", mistakes["problem"]
     for output, reason in how["proves_nothing"].items():
-        what = f"output {escape(output)} proves nothing" if output else "nothing is proved"
-        line(f"{what}: {escape(reason)}; give other sizes (--dim NAME=SIZE) or inputs (--inputs FILE.npz)")
+        what = f"output {output} proves nothing:" if output else "nothing is proved:"
+        yield what, f"{reason}; give other sizes (--dim NAME=SIZE) or inputs (--inputs FILE.npz)"
 
 
 def _listed(inputs: dict[str, str]) -> str:
