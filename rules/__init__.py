@@ -64,6 +64,7 @@ from eqsat.rules.transposes import transposes
 from eqsat.rules.triples import triples
 from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import pools, windows
+from eqsat.rules.written import written
 
 attending = RuleSet("attending", [attention, masks, attended, joined_heads, rotary, partly_turned])
 """What finds the operators of attention; of use where the result can have them."""
@@ -119,7 +120,7 @@ default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))
 finite = RuleSet("finite", _every.sound(Soundness.FINITE))
 
 sets: dict[str, RuleSet] = {
-    each.name: each for each in (default, finite, merge, fast_math, in_range, lowering, *_subjects)
+    each.name: each for each in (default, finite, merge, fast_math, in_range, lowering, written, *_subjects)
 }
 _rules = {rule.name: rule for each in sets.values() for rule in each}
 
@@ -170,4 +171,5 @@ __all__ = [
     "value_of",
     "variables",
     "when",
+    "written",
 ]

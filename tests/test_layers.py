@@ -23,6 +23,7 @@ LAYERS = [
     ["eqsat.rules"],
     ["eqsat.composites", "eqsat.layers", "eqsat.orders", "eqsat.pipeline", "eqsat.spellings"],
     ["eqsat.equality"],
+    ["eqsat.certificates"],
     ["eqsat.error", "eqsat.ir", "eqsat.parser", "eqsat.te", "eqsat.tir", "eqsat.transform"],
     ["eqsat.frontend", "eqsat.onnx"],
     ["eqsat.cli", "eqsat.report_page"],
@@ -82,3 +83,21 @@ def test_no_module_imports_a_layer_above_its_own() -> None:
     number = {name: layer(name) for name in FILES}
     against = [(name, other) for name in number for other in sorted(IMPORTS[name]) if number[other] > number[name]]
     assert not against
+
+
+CHECKS = {"checker", "folding", "instances", "levels", "literals", "certificate", "terms", "versions"}
+"""The modules that check certificates."""
+
+KNOWN_TO_CHECKERS = {"eqsat.egraph.rule", "eqsat.egraph.variadic", "eqsat.egraph.number_levels"}
+"""Of the e-graph they know rules as data alone."""
+
+
+def test_what_checks_certificates_shares_nothing_with_what_it_checks() -> None:
+    allowed = ("eqsat.relay", "eqsat.errors", "eqsat.files", "eqsat.brief", "eqsat.certificates")
+    names = [f"eqsat.certificates.{name}" for name in CHECKS]
+    assert set(names) <= set(FILES)
+    imported = {other for name in names for other in IMPORTS[name]}
+    assert {name for name in imported if not name.startswith(allowed)} == KNOWN_TO_CHECKERS
+    assert {name for name in imported if name.startswith("eqsat.certificates")} <= set(names)
+    engine = ("eqsat.egraph.engine", "eqsat.egraph.runner", "eqsat.egraph.query", "eqsat.egraph.journal")
+    assert not {other for name in KNOWN_TO_CHECKERS for other in IMPORTS[name]}.intersection(engine)

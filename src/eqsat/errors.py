@@ -71,3 +71,7 @@ class ModelError(EqsatError):
 
 class FileError(EqsatError):
     """A file that cannot be written."""
+
+
+class CertificateError(EqsatError):
+    """A certificate that cannot be made or read, or that does not prove what it says."""

@@ -9,7 +9,7 @@ import pytest
 
 import eqsat
 from eqsat import relay, rules
-from eqsat.egraph.numbers import DEFINED, WEIGHING
+from eqsat.egraph.number_levels import DEFINED, WEIGHING
 from eqsat.errors import EqsatError
 from eqsat.relay.expr import Call, Constant, Expr
 from eqsat.relay.infer import infer_type

@@ -1,7 +1,7 @@
 """The command line: parse, call, show. One module a command.
 
 Exit codes: 0 done; 1 some of many inputs failed, two models differ, or the reader of a pipe went away; 2 bad input,
-told in one line; 3 a comparison that was asked for proves nothing; 130 interrupted.
+told in one line; 3 a comparison that was asked for proves nothing, or a certificate not all; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 
 import click
 
+from eqsat.cli.check import check
 from eqsat.cli.compare import compare
 from eqsat.cli.equal import equal
 from eqsat.cli.interrupt import Interrupted, ending_at_interrupts
@@ -74,6 +75,6 @@ def cli() -> None:
     """
 
 
-for command in (optimize, optimize_all, partition, compare, equal, variants, show, rules):
+for command in (optimize, optimize_all, check, partition, compare, equal, variants, show, rules):
     cli.add_command(command)
 cli.add_command(extract, "extract")

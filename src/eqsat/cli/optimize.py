@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from eqsat.cli.options import (
     Settings,
     Verification,
     bench_option,
+    certificate_option,
     json_option,
     keep_apart,
     page_option,
@@ -54,6 +55,7 @@ from eqsat.relay.expr import Call, Expr
 @verify_options
 @bench_option
 @page_option
+@certificate_option
 @progress_option
 @json_option
 @click.pass_context
@@ -66,12 +68,13 @@ def optimize(
     verification: Verification,
     bench: bool,
     page: Path | None,
+    certificate: Path | None,
     progress: bool | None,
     as_json: bool,
 ) -> None:
     """Write to OUT a cheaper ONNX model that computes the same as IN; - stands for standard input or output."""
     with saturation_progress(progress) as tick:
-        facts = optimize_file(source, target, settings, verification, page, bench, tick)
+        facts = optimize_file(source, target, settings, verification, page, bench, tick, certificate)
     to_stderr = target == STREAM
     click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
     context.exit(exit_code(facts))
@@ -85,6 +88,7 @@ def optimize_file(
     page: Path | None = None,
     bench: bool = False,
     on_iteration: Callable[[Report], None] | None = None,
+    certificate: Path | None = None,
 ) -> dict[str, Any]:
     """Read a model, optimize it, verify it if asked to, and write it; what was found, as plain data.
 
@@ -94,15 +98,16 @@ def optimize_file(
         page: Where to write the report page, None for nowhere.
         bench: Whether to measure the latency of both models.
         on_iteration: Called with the report after every iteration of a saturation.
+        certificate: Where to write the certificate, None for nowhere.
     """
     from eqsat import onnx
 
-    keep_apart([page], [source, target])
+    keep_apart([page, certificate], [source, target])
     clock = time.perf_counter
     start = clock()
     model = read_model(source)
     phases = {"load": clock() - start}
-    options = settings.options
+    options = settings.options if certificate is None else replace(settings.options, explain=True)
     done = onnx.run(model, on_iteration=on_iteration, options=options)
     if done.extraction.report.stop_reason == "interrupted":
         raise KeyboardInterrupt
@@ -124,11 +129,24 @@ def optimize_file(
         offer = None
     explained = Explained.of(done.explanations) if settings.explain else None
     offered = {} if offer is None else {"offer": {"nodes": offer.nodes, "rules": offer.rules, "told": str(offer)}}
+    made = None
+    if certificate is not None:
+        start = clock()
+        made = onnx.certify(done)
+        phases["certify"] = clock() - start
+        compared["certificate"] = {
+            "steps": len(made.steps),
+            "keeps": made.soundness,
+            "rules": sorted(made.rules),
+            "uncovered": made.uncovered,
+        }
     facts = _facts(done, settings, phases) | compared | offered | ({} if explained is None else explained.facts)
     if page is not None:
         _write_page(page, source.name, done, facts, explained)
     start = clock()
     write_model(done.after, target)
+    if made is not None and certificate is not None:
+        made.save(certificate)
     phases["save"] = clock() - start
     return facts
 
@@ -258,6 +276,8 @@ def _show(facts: dict[str, Any], console: Console) -> None:
         for reason, count in reasons.items():
             line(f"passed through {count} {escape(op_type)}: {escape(reason)}")
     show_folded(facts, console)
+    if "certificate" in facts:
+        show_certificate(facts["certificate"], line)
     line("seconds  " + "  ".join(f"{phase} {seconds:.3f}" for phase, seconds in facts["seconds"].items()))
     show_verified(facts, console)
 
@@ -280,6 +300,14 @@ def show_folded(facts: dict[str, Any], console: Console) -> None:
         for reason, count in reasons.items():
             text = f"left {count} {escape(op_type)} of constants: {escape(reason)}"
             console.print(text, highlight=False, soft_wrap=True)
+
+
+def show_certificate(found: dict[str, Any], line: Callable[[str], None]) -> None:
+    """Print what a certificate shows."""
+    told = f"{found['steps']} steps by {len(found['rules'])} rules, which keep: {found['keeps']}"
+    line(f"certificate of {told}" if not found["uncovered"] else f"certificate of a part: {told}")
+    for each in found["uncovered"]:
+        line(f"no step shows {escape(each)}")
 
 
 def _rule_table(rules: dict[str, Any]) -> Table:

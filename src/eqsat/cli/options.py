@@ -259,6 +259,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSO
 page_option = click.option(
     "--report", "page", type=PATH, metavar="FILE.html", help="Also write a page that shows what was done."
 )
+certificate_option = click.option(
+    "--certificate",
+    type=PATH,
+    metavar="FILE.json",
+    help="Also write a certificate of the result, whose steps `eqsat check` replays; no layer is left out then.",
+)
 progress_option = click.option(
     "--progress/--no-progress", default=None, help="Tell every iteration on stderr; so on terminals."
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eqsat.egraph.mistakes import check_pattern, check_rewrite
-from eqsat.egraph.numbers import ABOVE_LEAST, MODEST, REAL
+from eqsat.egraph.number_levels import ABOVE_LEAST, MODEST, REAL
 from eqsat.egraph.rule import (
     Base,
     Compute,
@@ -106,7 +106,7 @@ def base(pattern: DFPattern) -> Base:
 
 
 def real(pattern: DFPattern) -> Numbers:
-    """A condition: every element that ``pattern`` matched is a real number, see :mod:`eqsat.egraph.numbers`."""
+    """A condition: every element that ``pattern`` matched is a real number, see :mod:`eqsat.egraph.number_levels`."""
     return Numbers(pattern, REAL)
 
 

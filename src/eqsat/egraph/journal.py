@@ -94,12 +94,15 @@ class Journal:
         vocabulary: Of the e-graph, whose handles have e-nodes that :meth:`name` is told of.
 
     Attributes:
+        equations: What rules equated, in order.
+        together: Of equations that one match of several left sides made, all that it made.
         logs: Of each alternative of a rule, where the engine puts its matches.
     """
 
     def __init__(self, vocabulary: Vocabulary):
         self.vocabulary = vocabulary
         self.equations: dict[Equation, None] = {}
+        self.together: dict[Equation, tuple[Equation, ...]] = {}
         self.terms: Terms = Interner()
         self.of_handle: dict[int, int] = {}
         self.logs: list[Log] = []
@@ -119,10 +122,9 @@ class Journal:
         self.equations[Equation(rule, left, right)] = None
 
     def fold(self, rule: str, symbol: int, atom: int, ids: Sequence[int], result: int) -> None:
-        """An e-node over constants (ids of atoms) equals a constant."""
-        if self.vocabulary.atoms[result].kind == "constant":
-            left = self.term(symbol, atom, [self._constant(index) for index in ids])
-            self.equate(rule, left, self._constant(result))
+        """An e-node over constants (ids of atoms) equals a constant, or a tuple of some."""
+        left = self.term(symbol, atom, [self._constant(index) for index in ids])
+        self.equate(rule, left, self._constant(result))
 
     def watch(self, engine: Engine, log: Log) -> None:
         """Read the matches that the engine puts into the table of a log."""
@@ -142,8 +144,11 @@ class Journal:
         for made in log.made:
             atom = values[made.atom] if made.atom in values else int(made.atom)
             terms[made.variable] = self.term(made.symbol, atom, [terms[child] for child in made.children])
-        for root, result in log.pairs:
-            self.equate(log.rule, terms[root], terms[result])
+        found = [Equation(log.rule, terms[root], terms[result]) for root, result in log.pairs]
+        for equation in found:
+            self.equations[equation] = None
+            if len(found) > 1:
+                self.together.setdefault(equation, tuple(found))
 
     def _build_heads(self, log: Log, values: dict[str, int], terms: dict[str, int]) -> None:
         heads = log.heads

@@ -91,7 +91,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A condition: the elements of what the pattern matched are numbers of this level (:mod:`eqsat.egraph.numbers`)."""
+    """A condition: the elements of what the pattern matched are of this level (:mod:`eqsat.egraph.number_levels`)."""
 
     pattern: DFPattern
     level: int

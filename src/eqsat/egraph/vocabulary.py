@@ -191,6 +191,10 @@ class Vocabulary:
         """The id of a constant's atom."""
         return self.atom("constant", self._constant_keys[constant], constant)
 
+    def given(self, constant: Constant) -> int | None:
+        """The id of a constant's atom if it has one: not that of a constant which equals it after rounding alone."""
+        return self.atoms.find(self._constant_keys[constant])
+
     def variable(self, var: Var) -> int:
         """The id of a variable's atom."""
         return self.atom("var", ("var", var), var)

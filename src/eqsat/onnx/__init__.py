@@ -12,6 +12,7 @@ except ImportError as error:
     raise ModelError(f"{error.name} is not installed: pip install onnx onnx-ir onnxruntime") from None
 
 from eqsat.onnx.blame import blame
+from eqsat.onnx.certificates import certify, check
 from eqsat.onnx.equal import equal
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
@@ -38,6 +39,8 @@ __all__ = [
     "at_opset",
     "bench",
     "blame",
+    "certify",
+    "check",
     "differing",
     "equal",
     "export_model",

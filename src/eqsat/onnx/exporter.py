@@ -42,6 +42,14 @@ def export_model(
         return _model_like(imported, _Exporter(function, imported, names, composite).graph())
 
 
+def export_with_values(function: Function, imported: Imported) -> tuple[ir.Model, dict[Expr, list[str]]]:
+    """As :func:`export_model`; beside it the names of the values that each expression is written as."""
+    with paused_gc():
+        exporter = _Exporter(function, imported, imported.names.copy(), None)
+        model = _model_like(imported, exporter.graph())
+    return model, {expr: [value.name or "" for value in values] for expr, values in exporter.values.items()}
+
+
 def export_body(function: Function, body: Imported) -> ir.Graph:
     """``function`` as a graph that takes the place of a subgraph, over the same values from outside.
 

@@ -78,6 +78,16 @@ def import_model(model: Given, body: Body | None = None, constants: ConstantNode
     Raises:
         ModelError: the graph has a cycle, uses a value that nothing makes, or operators of an opset that is not known.
     """
+    return _run(model, body, constants)[0]
+
+
+def import_with_values(model: Given, constants: ConstantNodes | None = None) -> tuple[Imported, dict[str, Expr]]:
+    """As :func:`import_model`; beside it the expression of each value of the graph, by name."""
+    imported, importer = _run(model, None, constants)
+    return imported, {value.name: expr for value, expr in importer.values.items() if value.name}
+
+
+def _run(model: Given, body: Body | None, constants: ConstantNodes | None) -> tuple[Imported, _Importer]:
     model = load(model)
     if opset_of(model) > NEWEST_OPSET:
         raise ModelError(
@@ -88,7 +98,8 @@ def import_model(model: Given, body: Body | None = None, constants: ConstantNode
         context = _Context(model, name_counts(model), body, constants)
         if body is not None:
             _decide_conditions(context)
-        return _Importer(context, model.graph).run()
+        importer = _Importer(context, model.graph)
+        return importer.run(), importer
 
 
 def _decide_conditions(context: _Context) -> None:

@@ -165,6 +165,16 @@ class Explanation:
 
     # ---- the proof
 
+    @property
+    def journal(self) -> Journal:
+        """What rules equated."""
+        return self._journal
+
+    @property
+    def proof(self) -> tuple[Congruence, int, int]:
+        """The closure of the equations that are needed, and the given and the chosen graph as terms of the journal."""
+        return self._closure, self._source, self._target
+
     @cached_property
     def _spans(self) -> dict[int, Any]:
         """Term -> where its node of the given graph comes from."""

@@ -1,0 +1,116 @@
+"""What conditions of rules ask of a term: whether it is constant, and whether it holds real numbers.
+
+The levels are those of :mod:`eqsat.egraph.number_levels`, found anew from a term alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqsat.certificates.terms import Terms
+from eqsat.egraph.number_levels import ABOVE_LEAST, AVERAGING, CAPPED, DEFINED, MODEST, REAL, WEIGHING
+from eqsat.relay.fold import is_folded
+from eqsat.relay.traits import Trait
+from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.visitor import children_first
+
+
+class Levels:
+    """Finds such facts, each once.
+
+    Args:
+        terms: The terms.
+        has_inputs: Whether variables are inputs of a program.
+
+    Attributes:
+        reasons: Term that stands for a class -> the term in it from which its level is known.
+    """
+
+    def __init__(self, terms: Terms, has_inputs: bool = True):
+        self.terms = terms
+        self.has_inputs = has_inputs
+        self.reasons: dict[int, int] = {}
+        self._levels: dict[int, int] = {}  # of classes, as far as they are known by now
+        self._constant: dict[int, bool] = {}
+
+    def is_constant(self, term: int) -> bool:
+        """Whether a term depends on constants alone."""
+        known, terms = self._constant, self.terms
+        for one in children_first([term], lambda one: [each for each in terms.children[one] if each not in known]):
+            if one not in known:
+                head, below = terms.heads[one], terms.children[one]
+                is_call = head.op is not None and is_folded(head.op)
+                is_made = bool(below) and (is_call or head.kind in ("tuple", "project"))
+                known[one] = head.kind == "constant" or (is_made and all(known[child] for child in below))
+        return known[term] or terms.constant_of(term) is not None
+
+    def level(self, term: int, wanted: int = MODEST) -> int:
+        """How much is known of the numbers that a term holds, 0 for nothing; no more than ``wanted`` is looked for."""
+        terms, known = self.terms, self._levels
+
+        def below(of: int) -> list[int]:
+            return (
+                []
+                if known.get(of, 0) >= wanted
+                else [find(each) for one in terms.members[of] for each in terms.children[one]]
+            )
+
+        find = terms.find
+        order = children_first([find(term)], below)
+        changed = True
+        while changed:  # a value may be computed from itself in a class, so that once is not always enough
+            changed = False
+            for of in order:
+                for one in terms.members[of]:
+                    found = self._found(one, [known.get(find(child), 0) for child in terms.children[one]])
+                    if found > known.get(of, 0):
+                        known[of], self.reasons[of] = found, one
+                        changed = True
+        return known.get(find(term), 0)
+
+    def _found(self, term: int, below: list[int]) -> int:
+        head, ty = self.terms.heads[term], self.terms.type_of(term)
+        if _is_of(ty, "int", "uint", "bool"):
+            return MODEST
+        if head.kind == "constant":
+            return _level_of(head.value.data.numpy())
+        if head.kind == "var":
+            return CAPPED if self.has_inputs and _is_of(ty, "float", "bfloat") else 0
+        if head.op is None:
+            return min(below, default=0)
+        name, least = head.op.name, min(below, default=0)
+        if name in WEIGHING:
+            return REAL if least >= CAPPED else 0
+        if name in DEFINED:
+            if name == "add" and least >= ABOVE_LEAST and max(below) >= MODEST:
+                return ABOVE_LEAST
+            return REAL if least >= REAL else CAPPED if name == "add" and least >= CAPPED else 0
+        if name in AVERAGING:
+            of = self.terms.type_of(self.terms.children[term][0])
+            return REAL if least >= REAL and isinstance(of, TensorType) and 0 not in of.shape else 0
+        if name == "where":
+            return min(below[1:])
+        if name == "nn.pad":
+            return least
+        if name == "cast":
+            source = self.terms.type_of(self.terms.children[term][0])
+            is_wide = isinstance(ty, TensorType) and ty.dtype in ("float32", "float64", "bfloat16")
+            return MODEST if is_wide and _is_of(source, "int", "uint", "bool") else 0
+        return below[0] if head.op.has(Trait.MOVES) else 0
+
+
+def _is_of(ty: Type | None, *dtypes: str) -> bool:
+    return isinstance(ty, TensorType) and ty.dtype.startswith(dtypes)
+
+
+def _level_of(value: np.ndarray[Any, Any]) -> int:
+    """The level of a constant of floats."""
+    if value.dtype.kind != "f" and value.dtype.name != "bfloat16":
+        return 0
+    wide = value.astype(np.float64)
+    least = float(np.finfo(np.float32 if value.dtype.name == "bfloat16" else value.dtype).min)
+    if not np.all(np.isfinite(wide)):
+        return 0 if np.any(np.isnan(wide) | (wide == np.inf)) else CAPPED
+    return MODEST if np.all(wide > 1e-3 * least) else ABOVE_LEAST if np.all(wide > 0.75 * least) else REAL

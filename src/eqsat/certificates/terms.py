@@ -1,0 +1,283 @@
+"""Terms: graphs as numbers, each different node once, and which of them are known to be equal.
+
+A checker of certificates rests on this and on Relay alone. It shares nothing with the e-graph, whose steps it checks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eqsat.errors import CertificateError, EqsatError
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.relations import call_type
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
+from eqsat.relay.visitor import post_order
+
+Identify = Callable[[Attrs], Hashable]
+"""What is equal for two calls that compute the same of the same operands: of their attributes."""
+
+
+class Head(NamedTuple):
+    """All that a term says beside its children.
+
+    Attributes:
+        kind: ``call``, ``var``, ``constant``, ``tuple`` or ``project``.
+        op: The operator of a call.
+        value: The attributes of a call, the index of a projection, a constant, or the variable of an input.
+        key: Equal for equal heads.
+    """
+
+    kind: str
+    op: Op | None
+    value: Any
+    key: Hashable
+
+
+class Terms:
+    """Terms by number, children first, and a congruence closure of them.
+
+    Args:
+        identify: Tells calls of one operator apart by their attributes.
+
+    Attributes:
+        heads, children, types: Of each term; a type is None where it is not known.
+        users: Term that stands for a class -> the terms with a child in the class.
+        members: Term that stands for a class -> the terms in it.
+    """
+
+    def __init__(self, identify: Identify | None = None):
+        self.identify = identify or (lambda attrs: attrs.key)
+        self.heads: list[Head] = []
+        self.children: list[tuple[int, ...]] = []
+        self.types: list[Type | None] = []
+        self.users: list[list[int]] = []
+        self.members: list[list[int]] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._parents: list[int] = []
+        self._signatures: dict[Hashable, int] = {}
+        self._constants: dict[int, int] = {}  # class -> a constant in it
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    # ---- making terms
+
+    def make(self, head: Head, children: Sequence[int] = (), ty: Type | None = None) -> int:
+        """The number of a term.
+
+        Args:
+            ty: Its type; where it is not given it is found from those of the children.
+        """
+        key = (head.kind, head.op, head.key, *children)
+        number = self._numbers.setdefault(key, len(self.heads))
+        if number == len(self.heads):
+            self.heads.append(head)
+            self.children.append(tuple(children))
+            self.types.append(ty if ty is not None else self._infer(head, children))
+            self.users.append([])
+            self.members.append([number])
+            self._parents.append(number)
+            if head.kind == "constant":
+                self._constants[number] = number
+            for child in set(map(self.find, children)):
+                self.users[child].append(number)
+            for pair in self._sign([number]):
+                self.equate(*pair)
+        return number
+
+    def call(self, op: Op, attrs: Attrs | None, children: Sequence[int], ty: Type | None = None) -> int:
+        """The number of a call."""
+        return self.make(Head("call", op, attrs, None if attrs is None else self.identify(attrs)), children, ty)
+
+    def constant(self, constant: Constant, number: int | None = None) -> int:
+        """The number of a constant; ``number`` tells apart those that are equal after rounding alone."""
+        key = (constant.data.digest(), number)
+        return self.make(
+            Head("constant", None, constant, key), (), TensorType(constant.data.shape, constant.data.dtype)
+        )
+
+    def variable(self, var: Var, ty: Type | None) -> int:
+        """The number of an input, which its name tells."""
+        return self.make(Head("var", None, var, var.name_hint), (), ty)
+
+    def tuple_of(self, fields: Sequence[int], ty: Type | None = None) -> int:
+        """The number of a tuple."""
+        return self.make(Head("tuple", None, None, None), fields, ty)
+
+    def field_of(self, whole: int, index: int, ty: Type | None = None) -> int:
+        """The number of a field of a tuple."""
+        return self.make(Head("project", None, index, int(index)), [whole], ty)
+
+    def add(self, root: Expr, types: Mapping[Expr, Type], known: Mapping[Expr, int] | None = None) -> dict[Expr, int]:
+        """The numbers of a graph's nodes, in an order that follows from the graph alone.
+
+        Args:
+            root: The graph.
+            types: The types of its nodes, as far as they are known.
+            known: The numbers of some nodes, which are not looked into.
+
+        Raises:
+            CertificateError: It has a node that terms are not made of.
+        """
+        found: dict[Expr, int] = dict(known or {})
+        for node in post_order(root, children=lambda node: () if node in found else operands(node)):
+            if node in found:
+                continue
+            below, ty = [found[child] for child in operands(node)], types.get(node)
+            if isinstance(node, Call) and isinstance(node.op, Op):
+                found[node] = self.call(node.op, node.attrs, below, ty)
+            elif isinstance(node, Constant):
+                found[node] = self.constant(node)
+            elif isinstance(node, Var):
+                found[node] = self.variable(node, ty)
+            elif isinstance(node, Tuple):
+                found[node] = self.tuple_of(below, ty)
+            elif isinstance(node, TupleGetItem):
+                found[node] = self.field_of(below[0], node.index, ty)
+            else:
+                raise CertificateError(f"a graph with a {type(node).__name__} node has no certificate")
+        return found
+
+    def _infer(self, head: Head, children: Sequence[int]) -> Type | None:
+        types = [self.type_of(child) for child in children]
+        known = [ty for ty in types if ty is not None]
+        if len(known) < len(types):
+            return None
+        if head.kind == "tuple":
+            return TupleType(known)
+        if head.kind == "project":
+            fields = known[0].fields if isinstance(known[0], TupleType) else ()
+            return fields[head.value] if head.value < len(fields) else None
+        if head.op is None:
+            return None
+        try:
+            found = call_type(head.op, head.value, known)
+        except EqsatError:
+            return None
+        return None if isinstance(found, IncompleteType) else found
+
+    # ---- what is equal
+
+    def find(self, term: int) -> int:
+        """The term that stands for the class of a term."""
+        parents = self._parents
+        while parents[term] != term:
+            parents[term] = term = parents[parents[term]]
+        return term
+
+    def same(self, one: int, other: int) -> bool:
+        """Whether two terms are known to be equal."""
+        return self.find(one) == self.find(other)
+
+    def equate(self, one: int, other: int) -> None:
+        """Make two terms equal, and all that follows by congruence."""
+        pending = [(one, other)]
+        while pending:
+            small, large = map(self.find, pending.pop())
+            if small == large:
+                continue
+            sizes = [len(self.users[each]) + len(self.members[each]) for each in (small, large)]
+            if sizes[0] > sizes[1]:
+                small, large = large, small
+            self._parents[small] = large
+            self.types[large] = better(self.types[large], self.types[small])
+            if small in self._constants:
+                self._constants.setdefault(large, self._constants.pop(small))
+            self.members[large] += self.members[small]
+            self.members[small] = []
+            moved, self.users[small] = self.users[small], []
+            self.users[large] += moved
+            pending += self._sign(moved)
+
+    def _sign(self, terms: Sequence[int]) -> list[tuple[int, int]]:
+        """Note what terms are over classes; the pairs that are equal by that."""
+        equal = []
+        for term in terms:
+            head = self.heads[term]
+            key = (head.kind, head.op, head.key, *map(self.find, self.children[term]))
+            known = self._signatures.setdefault(key, term)
+            if known != term and not self.same(known, term):
+                equal.append((known, term))
+        return equal
+
+    def type_of(self, term: int) -> Type | None:
+        """The type of a term's class, as far as it is known."""
+        return self.types[self.find(term)]
+
+    def constant_of(self, term: int) -> int | None:
+        """A constant that a term is known to equal."""
+        return self._constants.get(self.find(term))
+
+    def array_of(self, term: int) -> np.ndarray[Any, Any] | None:
+        """The array of a constant that a term is known to equal."""
+        constant = self.constant_of(term)
+        return None if constant is None else self.heads[constant].value.data.numpy()
+
+    def told(self, term: int) -> str:
+        """A term in a few words, for messages."""
+        head, ty = self.heads[term], self.type_of(term)
+        name = head.op.name if head.op is not None else f"%{head.key}" if head.kind == "var" else head.kind
+        return name if ty is None else f"{name} of type {ty}"
+
+
+def operands(node: Expr) -> Sequence[Expr]:
+    """What a node is computed from: the arguments of a call, the fields of a tuple."""
+    return node.args if isinstance(node, Call) and isinstance(node.op, Op) else node.children()
+
+
+def is_exact(ty: Type | None) -> bool:
+    """Whether two values of this type surely have one shape: no dimension is unknown without a name."""
+    if isinstance(ty, TensorType):
+        return all(not isinstance(dim, AnyDim) or dim.name is not None for dim in ty.shape)
+    return isinstance(ty, TupleType) and all(map(is_exact, ty.fields))
+
+
+def better(one: Type | None, other: Type | None) -> Type | None:
+    """Of two types of one value that which says more, the first if they say as much."""
+    return other if one is None or (not is_exact(one) and is_exact(other)) else one
+
+
+def agree(one: Type | None, other: Type | None) -> bool:
+    """Whether one value may have both types: sizes may be unknown in either."""
+    if one is None or other is None:
+        return True
+    if isinstance(one, TupleType) and isinstance(other, TupleType):
+        return len(one.fields) == len(other.fields) and all(map(agree, one.fields, other.fields))
+    if not isinstance(one, TensorType) or not isinstance(other, TensorType):
+        return one == other
+    return (
+        one.dtype == other.dtype
+        and len(one.shape) == len(other.shape)
+        and all(
+            isinstance(a, AnyDim) or isinstance(b, AnyDim) or a == b
+            for a, b in zip(one.shape, other.shape, strict=True)
+        )
+    )
+
+
+def graph_digest(terms: Terms, function: Function, numbers: Mapping[Expr, int]) -> str:
+    """What is equal for functions that compute the same by the same operators, whatever their nodes are called.
+
+    Args:
+        terms: Holds the terms of the function's body.
+        function: The function.
+        numbers: The number of each node.
+    """
+    digests: dict[int, bytes] = {}
+    for node in post_order(function.body, children=operands):
+        term = numbers[node]
+        if term not in digests:
+            head = terms.heads[term]
+            name = "" if head.op is None else head.op.name
+            state = hashlib.blake2b(repr((head.kind, name, head.key)).encode(), digest_size=16)
+            for child in terms.children[term]:
+                state.update(digests[child])
+            digests[term] = state.digest()
+    params = [(param.name_hint, str(param.type_annotation)) for param in function.params]
+    return hashlib.blake2b(repr(params).encode() + digests[numbers[function.body]], digest_size=16).hexdigest()

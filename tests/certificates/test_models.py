@@ -1,0 +1,198 @@
+"""Certificates of ONNX models: those of all sample models check, and none that was changed does."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eqsat import onnx, rules
+from eqsat.certificates.certificate import read
+from eqsat.errors import ArgumentError, CertificateError
+from eqsat.onnx.files import from_proto
+from tests.onnx_frontend.models import parsed
+
+DATA = Path(__file__).parents[1] / "data"
+MODELS = [*sorted(DATA.glob("exports/*.onnx")), *sorted(DATA.glob("spellings/*.onnx"))]
+VARIANTS = sorted(DATA.glob("variants/*.onnx"))
+
+
+@lru_cache(maxsize=64)
+def certified(path: Path) -> tuple[onnx.Optimization, dict[str, Any]]:
+    done = onnx.run(path, explain=True)
+    return done, onnx.certify(done).as_data()
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_certificates_of_exported_models_check(path: Path, tmp_path: Path) -> None:
+    done, data = certified(path)
+    read(data).save(tmp_path / "c.json")
+    onnx.save(done.after, tmp_path / "out.onnx")
+    found = onnx.check(path, tmp_path / "out.onnx", tmp_path / "c.json")
+    assert found.proved
+    assert found.steps == len(data["steps"])
+
+
+@pytest.mark.parametrize("path", VARIANTS, ids=lambda path: path.stem)
+def test_certificates_of_variants_check(path: Path) -> None:
+    done, data = certified(path)
+    assert onnx.check(path, done.after, data).proved
+
+
+def test_the_same_certificate_is_written_each_time() -> None:
+    path = DATA / "spellings/bert.eager.script.onnx"
+    assert onnx.certify(onnx.run(path, explain=True)).as_data() == certified(path)[1]
+
+
+# ---- what is refused
+
+CHANGED = [DATA / "spellings/bert.sdpa.script.onnx", *VARIANTS[::20]]
+
+
+def changed(data: dict[str, Any], choices: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Certificates with one thing changed, each with what it is."""
+
+    def copy() -> dict[str, Any]:
+        return deepcopy(data)
+
+    for side in ("before", "after"):
+        other = copy()
+        other[side] = other[side][1:] + ("0" if other[side][0] != "0" else "1")
+        yield f"digest {side}", other
+    for name in data["rules"]:
+        other = copy()
+        other["rules"][name] = other["rules"][name][::-1]
+        yield f"version of {name}", other
+    base = min(min([*left, *right]) for _, left, right, *_ in [*data["steps"], (0, [0], [0])])
+    for index, (rule, left, right, *_) in enumerate(data["steps"]):
+        other = copy()
+        other["steps"][index][0] = choices.choice(
+            [name for name in [*data["rules"], "commute", "layer-norm-nothing"] if name != rule]
+        )
+        yield f"rule of step {index}", other
+        other = copy()
+        other["steps"][index][2] = [base if term != base else base + 1 for term in right]
+        yield f"right side of step {index}", other
+        other = copy()
+        other["steps"][index][1] = [base if term != base else base + 1 for term in left]
+        yield f"left side of step {index}", other
+        other = copy()
+        other["steps"][index][1] = [*left, left[0]]
+        yield f"number of left sides of step {index}", other
+    for index, told in enumerate(data["constants"]):
+        other = copy()
+        last = int(told["bytes"][-3], 16) ^ 1
+        other["constants"][index]["bytes"] = f"{told['bytes'][:-3]}{last:x}{told['bytes'][-2:]}"
+        yield f"constant {index}", other
+    for index, entry in enumerate(data["terms"]):
+        other = copy()
+        if entry[0] == "call":
+            other["terms"][index][1] = "nn.relu" if entry[1] != "nn.relu" else "tanh"
+            yield f"operator of term {index}", other
+            other = copy()
+            other["terms"][index][2] = {"nonsense": 1}
+            yield f"attributes of term {index}", other
+            other = copy()
+        if entry[0] in ("call", "tuple", "project"):
+            other["terms"][index][-1] = [*entry[-1], entry[-1][0]]
+            yield f"children of term {index}", other
+
+
+@pytest.mark.parametrize("path", CHANGED, ids=lambda path: path.stem)
+def test_changed_certificates_are_refused(path: Path) -> None:
+    done, data = certified(path)
+    count, taken = 0, []
+    for what, other in changed(data, random.Random(0)):
+        count += 1
+        try:
+            onnx.check(path, done.after, other)
+        except CertificateError:
+            continue
+        taken.append(what)
+    assert not taken
+    assert count >= 2
+
+
+def test_a_certificate_of_another_model_is_refused() -> None:
+    (first, _), (_, second) = certified(VARIANTS[0]), certified(VARIANTS[60])
+    with pytest.raises(CertificateError, match="of another model: the digest of the one before"):
+        onnx.check(VARIANTS[0], first.after, second)
+
+
+def test_a_model_of_another_weight_is_refused() -> None:
+    path = next(path for path in VARIANTS if path.stem.startswith("conv_affine"))
+    done, data = certified(path)
+    other = onnx.load(path)
+    name, value = next((name, value) for name, value in other.graph.initializers.items() if value.dtype == 1)
+    array = value.const_value.numpy().copy()
+    array.reshape(-1)[0] += 1e-6
+    value.const_value = type(value.const_value)(array) if False else __import__("onnx_ir").Tensor(array, name=name)
+    with pytest.raises(CertificateError, match="of another model"):
+        onnx.check(other, done.after, data)
+
+
+def test_the_step_and_why_it_does_not_hold_are_named() -> None:
+    done, data = certified(CHANGED[0])
+    other = deepcopy(data)
+    number, step = next((i, step) for i, step in enumerate(other["steps"], 1) if step[0] == "view-of-view")
+    other["steps"][number - 1][2] = step[1]
+    with pytest.raises(CertificateError, match=rf"^step {number}, view-of-view: its right side is something else$"):
+        onnx.check(CHANGED[0], done.after, other)
+    other["rules"]["view-of-view"] = "0" * 24
+    with pytest.raises(CertificateError, match=r"^step \d+, view-of-view: the rule is of version \w+ here, and was of"):
+        onnx.check(CHANGED[0], done.after, other)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is no certificate"),
+        ("[1]", "is no certificate of eqsat"),
+        ('{"format": "eqsat certificate", "version": 9}', "is of version 9; this eqsat reads version 1"),
+        ('{"format": "eqsat certificate", "version": 1}', "'before' is missing or of the wrong kind"),
+    ],
+)
+def test_what_is_no_certificate_is_told(text: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(text)
+    done, _ = certified(VARIANTS[0])
+    with pytest.raises(CertificateError, match=why):
+        onnx.check(VARIANTS[0], done.after, path)
+
+
+# ---- what a certificate does not cover
+
+
+def test_rules_of_ones_own_are_checked_where_they_are_given() -> None:
+    x, y = rules.variables("x y")
+    mine = rules.rewrite("mine", x - y, x + rules_negative(y))
+    back = rules.rewrite("back", x + rules_negative(y), x - y)
+    proto = parsed("(float[2] x, float[2] y) => (float[2] z) { n = Neg(y) z = Add(x, n) }")
+    done = onnx.run(from_proto(proto), [mine, back], explain=True)
+    data = onnx.certify(done).as_data()
+    assert onnx.check(proto, done.after, data, [mine, back]).proved
+    with pytest.raises(CertificateError, match="there is no such rule; give the rule sets"):
+        onnx.check(proto, done.after, data)
+
+
+def rules_negative(pattern: Any) -> Any:
+    from eqsat.relay.dataflow_pattern import is_op
+
+    return is_op("negative")(pattern)
+
+
+def test_a_run_that_kept_nothing_has_no_certificate() -> None:
+    with pytest.raises(ArgumentError, match="explain=True"):
+        onnx.certify(onnx.run(VARIANTS[0]))
+
+
+def test_json_holds_a_certificate(tmp_path: Path) -> None:
+    _, data = certified(CHANGED[0])
+    read(data).save(tmp_path / "c.json")
+    assert json.loads((tmp_path / "c.json").read_text()) == json.loads(json.dumps(data))
