@@ -12,6 +12,8 @@ import pytest
 import eqsat
 import eqsat.onnx
 from eqsat import relay, rules
+from eqsat.errors import ArgumentError
+from eqsat.relay.dataflow_pattern import is_constant, is_op, wildcard
 from eqsat.rules import rewrite, variables, when
 from eqsat.rules.verify import verify
 
@@ -101,3 +103,23 @@ def test_a_partitioning_by_a_shipped_table_comes_back(target: str) -> None:
     found = again(done)
     assert found.composites == done.composites != {}
     assert [node.op_type for node in found.after.graph] == [node.op_type for node in done.after.graph]
+
+
+def test_a_table_of_ones_own_without_functions_comes_back() -> None:
+    table = [("own.relu", is_op("nn.relu")(wildcard()))]
+    saturation = eqsat.saturate(GRAPH, [eqsat.composite_rules(table)])
+    assert str(eqsat.extract(again(saturation)).expr) == str(eqsat.extract(saturation).expr)
+
+
+@pytest.mark.parametrize("part", ["check", "pattern", "cost"])
+def test_which_entry_of_a_table_cannot_be_pickled_is_told_and_what_to_do(part: str) -> None:
+    def one(*given: Any) -> Any:
+        return True
+
+    pattern = is_op("nn.relu")(is_constant(predicate=one) if part == "pattern" else wildcard())
+    table: Any = [("own.tanh", is_op("tanh")(wildcard())), ("own.relu", pattern, one if part == "check" else None)]
+    made = eqsat.composite_rules(table, one if part == "cost" else None)
+    told = rf"entry 'own\.{'tanh' if part == 'cost' else 'relu'}' .* its {part} .*<locals>\.one.* top of a module"
+    for value in (made, eqsat.saturate(GRAPH, [made])):
+        with pytest.raises(ArgumentError, match=told):
+            pickle.dumps(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from eqsat.egraph.author import refuse
 from eqsat.egraph.query import speaks_of_one_graph
 from eqsat.egraph.rule import PythonRule, Rule, RuleSet, Soundness
 from eqsat.egraph.symbols import constant_key
-from eqsat.errors import TypeCheckError
+from eqsat.errors import ArgumentError, TypeCheckError
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import Group, match_group
 from eqsat.relay.dataflow_pattern.language import DFPattern
@@ -65,6 +66,23 @@ class CompositeRule(PythonRule):
 
     composer: Any = None
     cost: CompositeCost = None
+
+    def __reduce__(self) -> Any:
+        """As any object's.
+
+        Raises:
+            ArgumentError: The entry of the table holds a function that pickle does not take.
+        """
+        for what, held in (("check", self.composer.check), ("pattern", self.lhs), ("cost", self.cost)):
+            try:
+                pickle.dumps(held)
+            except Exception as error:  # pickle lets through whatever objects raise
+                raise ArgumentError(
+                    f"entry {self.composer.name!r} of a pattern table cannot be pickled, nor what was made with it: "
+                    f"its {what} is or holds a function that pickle does not find by name ({error}); define that "
+                    "function at the top of a module, and give it arguments by functools.partial"
+                ) from None
+        return super().__reduce__()
 
 
 def composites_among(rules: Iterable[Rule]) -> list[CompositeRule]:

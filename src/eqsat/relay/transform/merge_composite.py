@@ -52,8 +52,12 @@ def checked_table(table: PatternTable) -> list[tuple[str, DFPattern, Callable[[E
         shaped = isinstance(entry, (tuple, list)) and len(entry) in (2, 3)
         if not (shaped and isinstance(entry[0], str) and isinstance(entry[1], DFPattern)):
             raise ArgumentError(f"a pattern table holds (name, pattern) or (name, pattern, check), not {entry!r}")
-        check = entry[2] if len(entry) == 3 and entry[2] is not None else lambda root: True
+        check = entry[2] if len(entry) == 3 and entry[2] is not None else _take_all
         if not callable(check):
             raise ArgumentError(f"the check of pattern {entry[0]!r} is not callable: {check!r}")
         checked.append((entry[0], entry[1], check))
     return checked
+
+
+def _take_all(root: Expr) -> bool:
+    return True
