@@ -258,7 +258,8 @@ def in_any_order(name: str) -> Rewrite:
     one_way, other_way = is_op(name)(x, y), is_op(name)(y, x)
     # the order of operands decides between 0.0 and -0.0
     soundness = ROUNDING if name in ("maximum", "minimum") else Soundness.EXACT
-    return rewrite(f"{name}-in-any-order", (one_way, other_way), (other_way, other_way), soundness=soundness)
+    both, one = (one_way, other_way), (other_way, other_way)
+    return rewrite(f"{name}-in-any-order", both, one, soundness=soundness, early=True)
 
 
 commuted = RuleSet("commuted", list(map(in_any_order, COMMUTATIVE)))

@@ -150,6 +150,7 @@ def rewrite(
     soundness: Soundness = Soundness.EXACT,
     examples: Examples | None = None,
     contracts: bool = False,
+    early: bool = False,
 ) -> Rewrite:
     """A rule that reads as an equation: ``rewrite("multiply-one", x * one, x)``.
 
@@ -163,6 +164,7 @@ def rewrite(
         examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
         contracts: whether the right side is no larger whatever is chosen: such rules run to their end before others,
             and no rule sees what one replaced any more.
+        early: whether the rule runs to its end before others, too, but hides nothing.
 
     Raises:
         RuleError: no pattern on the left, a right side or guard that uses what the left does not match.
@@ -186,7 +188,8 @@ def rewrite(
     unknown = tuple([guard for guard in guards if isinstance(guard, NonConstant)])
     bases = tuple([guard for guard in guards if isinstance(guard, Base)])
     numbers = tuple([guard for guard in guards if isinstance(guard, Numbers)])
-    result = Rewrite(name, roots, templates, when, different, unknown, bases, numbers, soundness, examples, contracts)
+    conditions = when, different, unknown, bases, numbers
+    result = Rewrite(name, roots, templates, *conditions, soundness, examples, contracts, early)
     check_rewrite(result)
     return result
 

@@ -175,6 +175,7 @@ class Rewrite(_AnyRule):
             drawn from the pattern itself.
         contracts: whether the right side takes the place of the left in the eyes of all rules. It may still be chosen.
             Beside whatever else is chosen, the right side should take no more operators than the left.
+        early: whether it runs to its end before others, as rules that contract do.
     """
 
     name: str
@@ -188,6 +189,7 @@ class Rewrite(_AnyRule):
     soundness: Soundness = Soundness.EXACT
     examples: Examples | None = None
     contracts: bool = False
+    early: bool = False
 
     @property
     def varying(self) -> list[DFPattern]:

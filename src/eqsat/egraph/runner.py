@@ -49,7 +49,7 @@ class _Turn:
     runner: RewriteCompiler | PythonRuleRunner | InjectivityRunner
     name: str
     kind: str = ""
-    """``contracts`` or ``meets`` for a rule that runs to its end before others."""
+    """``early`` or ``meets`` for a rule that runs to its end before others."""
     banned_until: int = 0
     bans: int = 0
     pending: int = 0
@@ -157,9 +157,9 @@ class Runner:
         else:
             return None
         self.report.rule(rule.name)
-        contracts = isinstance(rule, Injectivity) or (isinstance(rule, Rewrite) and rule.contracts)
+        is_early = isinstance(rule, Injectivity) or (isinstance(rule, Rewrite) and (rule.contracts or rule.early))
         meets = isinstance(rule, Rewrite) and bool(rule.bases)
-        return _Turn(runner, rule.name, "meets" if meets else "contracts" if contracts else "")
+        return _Turn(runner, rule.name, "meets" if meets else "early" if is_early else "")
 
     def _loop(self) -> str:
         """Go through the schedule; the stop reason."""
@@ -256,26 +256,26 @@ class Runner:
         Constants meet after each step of the others: each step then halves a chain, of which it would else take the
         links one by one.
         """
-        contracting = [turn for turn in self.current if turn.kind == "contracts"]
+        early = [turn for turn in self.current if turn.kind == "early"]
         meeting = [turn for turn in self.current if turn.kind == "meets"]
         changed, nodes = False, 0
         while nodes < self._nodes:
             if nodes and self._is_watched:
-                self._update(Prefilter(self.egraph), [*contracting, *meeting])  # to see what they made
+                self._update(Prefilter(self.egraph), [*early, *meeting])  # to see what they made
             nodes = self._nodes
-            if any(turn.runner.growth for turn in [*contracting, *meeting]) and self.constants.watch(AFFINE):
+            if any(turn.runner.growth for turn in [*early, *meeting]) and self.constants.watch(AFFINE):
                 self._settle()  # the constants that they make are folded at once
-            while self._step(contracting) | self._meet(meeting):
+            while self._step(early) | self._meet(meeting, early):
                 changed = True
         self._is_stale |= changed
         return changed
 
-    def _meet(self, turns: list[_Turn]) -> bool:
+    def _meet(self, turns: list[_Turn], early: list[_Turn]) -> bool:
         """Run the rules by which constants meet to their end; whether anything changed."""
         if not turns or not self.bases.find():
             return False
         changed = False
-        while self._step(turns):
+        while self._step([*turns, *early]):
             self.bases.follow()
             changed = True
         return changed
