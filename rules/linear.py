@@ -90,6 +90,8 @@ shifted_again = nn.bias_add(shifted, c)
 biases = RuleSet(
     "biases",
     [
+        # y + 0 may turn -0.0 into 0.0
+        rewrite("bias-of-zero", nn.bias_add(y, zero), y, soundness=ROUNDING, contracts=True),
         # (y + b) + c = y + (b + c)
         rewrite(
             "shift-of-bias",
