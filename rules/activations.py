@@ -89,6 +89,14 @@ def holds_dtype(attrs: Attrs, ty: TensorType) -> bool:
     return bool(attrs.a_min <= low and attrs.a_max >= high - 1)
 
 
+def holds_numbers(attrs: Attrs, ty: TensorType) -> bool:
+    """Guard: all real numbers of a dtype are between the bounds of a clip."""
+    if not ty.dtype.startswith("float"):
+        return False
+    greatest = np.finfo(ty.dtype).max
+    return bool(attrs.a_min <= -greatest and attrs.a_max >= greatest)
+
+
 def bounds(attrs: Attrs) -> tuple[float, float]:
     return attrs.a_min, attrs.a_max
 
@@ -133,6 +141,9 @@ clips = RuleSet(
             contracts=True,
         ),
         rewrite("clip-nothing", inner, x, when(holds_dtype, attrs_of(inner), type_of(x))),
+        rewrite(
+            "clip-real-numbers", inner, x, real(x), when(holds_numbers, attrs_of(inner), type_of(x)), soundness=ROUNDING
+        ),
         rewrite("relu-twice", nn.relu(nn.relu(x)), nn.relu(x)),
         # what is never negative
         rewrite("relu-of-sigmoid", nn.relu(sigmoid(x)), sigmoid(x)),

@@ -41,7 +41,7 @@ from eqsat.rules.products import (
     scaled_weight,
 )
 from eqsat.rules.types import Shape, floats_alike, floats_of_one_type, rank_of
-from eqsat.rules.values import all_positive, attribute, is_finite
+from eqsat.rules.values import all_positive, attribute, is_finite, zero
 
 x, y = variables("x y")
 w, s, b, c, v = constants("w s b c v")

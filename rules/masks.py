@@ -7,7 +7,7 @@ attention gives zeros there too; with half of that number it does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,8 @@ from eqsat.rules.heads import (
     scores,
     v,
 )
-from eqsat.rules.types import Shape, is_float, is_scalar, rank_of
-from eqsat.rules.values import zero
+from eqsat.rules.types import Shape, is_float, is_scalar, keeps_floats, rank_of
+from eqsat.rules.values import scalar, zero
 
 x, y, bias, mask, condition = variables("x y bias mask condition")
 a, b = constants("a b")
@@ -98,7 +98,8 @@ class Extreme:
         return bool(array.size and array.dtype.kind == "f" and np.all(array == self._value(array.dtype)))
 
     def example(self, shape: Shape, dtype: str) -> Array:
-        return np.full(shape, self._value(np.dtype(dtype)), dtype)
+        of = np.dtype(dtype)
+        return np.full(shape, self._value(of) if of.kind == "f" else 0, dtype)
 
     def _value(self, dtype: np.dtype[Any]) -> float:
         return float(np.finfo(dtype).min) if self.finite else -np.inf
@@ -111,6 +112,31 @@ hides = where(condition, y, least)
 hidden = nn.softmax(x + hides)
 hides_all = where(condition, zero, minus_infinity)
 half_as_low = compute(lambda value: value / 2, value_of(least))
+
+
+def hides_scores(form: str, inside: Callable[[DFPattern], DFPattern]) -> list[Rewrite]:
+    """softmax(x where shown, else the least number) = softmax(x + (0 where shown, else half of the least number))"""
+    rules = []
+    for name, low in (("least", least), ("infinity", minus_infinity)):
+        half = compute(lambda value: value / 2, value_of(low))
+        for side, whole, mask in (
+            ("", where(condition, x, low), where(condition, scalar(0, low), half)),
+            ("other-", where(condition, low, x), where(condition, half, scalar(0, low))),
+        ):
+            soft = nn.softmax(inside(whole))
+            rules.append(
+                rewrite(
+                    f"{name}-in-{side}{form}scores",
+                    soft,
+                    like(soft, inside(x + mask)),
+                    real(x),
+                    keeps_floats(whole, x),
+                    when(is_scalar, type_of(low)),
+                    soundness=ROUNDING,
+                )
+            )
+    return rules
+
 
 # ---- attention with masks
 
@@ -178,6 +204,8 @@ masks = RuleSet(
             when(is_float, type_of(x)),
             soundness=ROUNDING,
         ),
+        hides_scores("", lambda part: part),
+        hides_scores("masked-", lambda part: part + mask),
         attended("open-masked", [mask], mask, above_least(mask)),
         attended("biased-masked", [bias, mask], bias + mask, modest(bias), above_least(mask)),
         attended("guarded-masked", [hides_all], condition, guarded=True),

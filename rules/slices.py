@@ -21,7 +21,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Ref, Refusal, RuleSet
+from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
 from eqsat.relay.op import expand_dims, shape_of, split, strided_slice, take
@@ -152,6 +152,22 @@ def only_index(index: Array, ty: TensorType, of: TensorType, attrs: Attrs) -> Ra
     return {axis: range(first, first + 1)}
 
 
+def index_range(index: Array, ty: TensorType, of: TensorType, attrs: Attrs) -> Ranges | Refusal:
+    """What a gather takes by a list of places, each as far from the one before it."""
+    if not index.size or rank_of(ty) != 1 or attrs.axis is None or attrs.batch_dims:
+        return refuse("it picks no list of places")
+    axis = axis_index(attrs.axis, rank_of(of))
+    dim = of.shape[axis]
+    first = 0 if attrs.mode == "clip" else -1  # clipped, -1 is the first place
+    if not isinstance(dim, int) or index.min() < first * dim or index.max() >= dim:
+        return refuse("a place may not be there")
+    places = index.astype(np.int64) % dim
+    steps = np.unique(np.diff(places))
+    if len(steps) > 1 or np.any(steps <= 0):
+        return refuse("the places do not follow each other in equal steps")
+    return {axis: range(int(places[0]), int(places[-1]) + 1, int(steps[0]) if len(steps) else 1)}
+
+
 def same_place(attrs: Attrs, pick: Attrs, ty: TensorType) -> bool:
     """Guard: an axis is put in where a gather took one away."""
     if pick.axis is None or attrs.num_newaxis != 1:
@@ -194,6 +210,10 @@ gathers = RuleSet(
             cut(x, only_index, value_of(i), type_of(i), type_of(x), attrs_of(gathered)),
             when(same_place, attrs_of(kept), attrs_of(gathered), type_of(x)),
         ),
+        # x[[2, 4, 6]] = x[2:7:2]
+        rewrite(
+            "gather-is-slice", gathered, cut(x, index_range, value_of(i), type_of(i), type_of(x), attrs_of(gathered))
+        ),
         rewrite("shape-is-known", asked, compute(shape_value, attrs_of(asked), type_of(x))),
         rewrite("size-is-known", counted, compute(size_value, attrs_of(counted), type_of(x))),
     ],
@@ -220,14 +240,12 @@ def division(ty: TensorType, *slices: Attrs) -> tuple[Shape, int] | Refusal:
     return tuple(starts[1:]), axis
 
 
-beginning, ending = strided_slice(x).has_attr({"begin": (0,)}), strided_slice(x)
-found = computed_parts(division, type_of(x), attrs_of(beginning), attrs_of(ending))
-halves = split(x, indices_or_sections=found(0), axis=found(1))
+def partition(name: str, count: int) -> Rewrite:
+    """x[:a], x[a:b], ..., x[c:] are the parts of one split."""
+    cuts = [strided_slice(x).has_attr({"begin": (0,)}), *[strided_slice(x) for _ in range(count - 1)]]
+    found = computed_parts(division, type_of(x), *map(attrs_of, cuts))
+    whole = split(x, indices_or_sections=found(0), axis=found(1))
+    return rewrite(name, tuple(cuts), tuple([is_tuple_get_item(whole, index) for index in range(count)]))
 
-partitions = RuleSet(
-    "partitions",
-    [
-        # x[:a] and x[a:] are the parts of one split
-        rewrite("halves-are-split", (beginning, ending), tuple([is_tuple_get_item(halves, index) for index in (0, 1)]))
-    ],
-)
+
+partitions = RuleSet("partitions", [partition("halves-are-split", 2), partition("thirds-are-split", 3)])

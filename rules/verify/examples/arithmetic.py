@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -46,6 +47,14 @@ def ramp(draw: Draw) -> Any:
     return clip(data + number(draw.rng.choice((0.5, 1.0, 3.0)), ty), 0.0, end) * number(1 / end, ty)
 
 
+def wide_clip(draw: Draw) -> Any:
+    """clip(x, the least number, the greatest number or infinity), of real numbers"""
+    dtype = draw.rng.choice(("float32", "float64"))
+    whole = Var("x", draw.tensor(None, "int32"))
+    greatest = float(np.finfo(dtype).max)
+    return clip(cast(whole, dtype), -greatest, draw.rng.choice((greatest, math.inf)))
+
+
 def written_out_mean(draw: Draw) -> Any:
     """A sum, mostly divided by the number of summands."""
     data, ty = floats(draw, max(1, draw.rank))
@@ -78,6 +87,7 @@ EXAMPLES: dict[str, Examples] = {
     "add-add-large-constant": partial(by_large_constants, operator=add),
     "multiply-multiply-large-constant": partial(by_large_constants, operator=multiply),
     "hard-sigmoid-scaled": ramp,
+    "clip-real-numbers": wide_clip,
     "mean": written_out_mean,
     "batch-norm": batch_norm,
     "instance-norm": instance_norm,
