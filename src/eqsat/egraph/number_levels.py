@@ -67,15 +67,8 @@ AVERAGING = frozenset(
         "max",
         "mean",
         "min",
-        "nn.adaptive_avg_pool1d",
-        "nn.adaptive_avg_pool2d",
-        "nn.adaptive_avg_pool3d",
-        "nn.global_avg_pool1d",
         "nn.global_avg_pool2d",
-        "nn.global_avg_pool3d",
-        "nn.global_max_pool1d",
         "nn.global_max_pool2d",
-        "nn.global_max_pool3d",
     }
 )
 """Operators that give real numbers for some real numbers. (The mean of no numbers is none.)"""
