@@ -103,6 +103,7 @@ class RewriteCompiler(RuleRunner):
         self.apply_ruleset = ""  # declared when a question has an answer
         self.hide_ruleset = ""  # declared when a match could be hidden
         self.asks = bool(rule.when)  # whether its engine rules come in two halves
+        self.waits = bool(rule.numbers)  # whether matches may wait for more than answers
 
     def update(self, prefilter: Prefilter | None) -> None:
         self._update_rewrite(self.rule, prefilter)
@@ -127,6 +128,7 @@ class RewriteCompiler(RuleRunner):
         self.growth = max(self.growth, len(action.made))
         if not action.asks:
             self._tell_made(action)
+            premises = " ".join([premises, *self._levels(rule, query)])
             declare(self.ruleset, premises, actions, name)
             self._declare_hidings(hidings, premises, name)
             return
@@ -141,12 +143,13 @@ class RewriteCompiler(RuleRunner):
                 self.apply_ruleset = f"apply_{self.ruleset}"
                 self.egraph.engine.declare(f"(ruleset {self.apply_ruleset})")
             self._tell_made(action)
-            answered = f"{match} ({question.answered} {answers})"
+            answered = " ".join([match, f"({question.answered} {answers})", *self._levels(rule, query)])
             declare(self.apply_ruleset, answered, actions, f"{name} apply")
             self._declare_hidings(hidings, f"{premises} {answered}", name)
 
         question = self.egraph.question(kinds, len(action.sites), "atom", action.answer, compile_half)
         columns = dict.fromkeys(action.used(query.class_variables), "Expr")
+        columns |= dict.fromkeys([query.classes[each.pattern] for each in rule.numbers], "Expr")
         columns |= dict.fromkeys(action.used(query.atom_variables), "i64")
         columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
         self.egraph.engine.relation(f"{name}_match", *columns.values())
@@ -177,6 +180,9 @@ class RewriteCompiler(RuleRunner):
             variable = query.classes[base.pattern]
             yield f"(= lowest (level {variable}))"
             yield from (f"(= lowest (origin {each}))" for each in self._forms(rule, query, variable))
+
+    def _levels(self, rule: Rewrite, query: Query) -> Iterator[str]:
+        """Premises that classes hold numbers; these are looked for once a match has passed the guards."""
         for each in rule.numbers:
             self.egraph.ask_numbers()
             variable = query.classes[each.pattern]

@@ -246,7 +246,7 @@ class EGraph:
         """A question whose answer has so many parts; all keys and parts are i64.
 
         :meth:`settle_questions` calls ``answer(*keys)`` once for each distinct keys that a rule asked about;
-        None means that there is no answer. Questions of equal sizes share their tables.
+        None means that there is no answer. Questions of few keys share a table, as do others of equal sizes.
 
         Args:
             keys: what each key is: ``atom``, ``type`` or ``number``.
@@ -255,34 +255,32 @@ class EGraph:
             answer: answers, from nothing but the keys and the vocabulary.
             on_answer: told of the keys and parts of every answer before rules see it.
         """
-        ask, answered = f"ask_{len(keys)}", f"is_{len(keys)}_{parts}"
+        width = max(len(keys), _FEW_KEYS)
+        ask, answered = f"ask_{width}", f"is_{len(keys)}_{parts}"
         if ask not in self._ask_tables:
             self._ask_tables[ask] = None
-            row = f"({ask} q{''.join(f' k{i}' for i in range(len(keys)))})"
-            self.engine.relation(ask, "i64", *["i64"] * len(keys))
+            row = f"({ask} q{''.join(f' k{i}' for i in range(width))})"
+            self.engine.relation(ask, "i64", *["i64"] * width)
             self.engine.rule("load", row, f"(delete {row})")
         self.engine.inbox(answered, 1 + len(keys) + parts)
         number = len(self.vocabulary.inquiries)
         self.vocabulary.inquiries.append(Inquiry(keys, kind, answer))
         self._on_answer.append(on_answer)
-        return Question(f"{ask} {number}", f"{answered} {number}")
+        return Question(f"{ask} {number}{' 0' * (width - len(keys))}", f"{answered} {number}")
 
     def settle_questions(self) -> bool:
         """Answer every open question; whether there was a new one."""
-        if not self._ask_tables:
-            return False
-        sizes, asked = self.engine.sizes(), self.vocabulary.asked
-        new = False
-        open_tables = [table for table in self._ask_tables if sizes[table]]
-        for table in open_tables:
-            for row in self.engine.integers(table):
-                if row not in asked:
-                    new = True
-                    asked[row] = found = self.vocabulary.answer(row)
-                    if found is not None:
-                        self._on_answer[row[0]](row[1:], found)
-                        self._rows.setdefault(f"is_{len(row) - 1}_{len(found)}", []).append((*row, *found))
-        if not self.flush() and open_tables:
+        asked, new = self.vocabulary.asked, False
+        rows = [row for table in self._ask_tables for row in self.engine.integers(table)]
+        for number, *keys in rows:
+            row = number, *keys[len(keys) - len(self.vocabulary.inquiries[number].keys) :]
+            if row not in asked:
+                new = True
+                asked[row] = found = self.vocabulary.answer(row)
+                if found is not None:
+                    self._on_answer[number](row[1:], found)
+                    self._rows.setdefault(f"is_{len(row) - 1}_{len(found)}", []).append((*row, *found))
+        if not self.flush() and rows:
             self.engine.run("load")  # what was asked is deleted
         return new
 
@@ -306,5 +304,8 @@ _SCHEMA = (
     "(function ty (Expr) i64 :merge (max old new))",
     "(function val (Expr) i64 :merge (min old new))",
 )
+
+_FEW_KEYS = 5
+"""Questions that have no more keys share a table, with zeros before the keys: tables are read one by one."""
 
 _LEAF_FACTS = {"constant": f"(set (val e) a) {put('(isc e)')}"}

@@ -64,17 +64,32 @@ class Rows(NamedTuple):
     hidden: NDArray[np.bool_]
 
 
-def _file_to_read(engine: Engine) -> tuple[str, weakref.finalize[Any, Any]]:
-    """The path of a new file for what an engine reads, in memory where there is such, and what removes it.
+class _FileToRead:
+    """A file for what an engine reads, in memory where there is such.
 
     One without a folder is not left behind where the process is killed.
     """
-    if os.path.isdir(_DESCRIPTORS) and hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("eqsat")
-        return f"{_DESCRIPTORS}/{descriptor}", weakref.finalize(engine, os.close, descriptor)
-    descriptor, path = tempfile.mkstemp(prefix="eqsat-")
-    os.close(descriptor)
-    return path, weakref.finalize(engine, os.unlink, path)
+
+    def __init__(self) -> None:
+        self._is_in_memory = os.path.isdir(_DESCRIPTORS) and hasattr(os, "memfd_create")
+        if self._is_in_memory:
+            descriptor = os.memfd_create("eqsat")
+            self.path = f"{_DESCRIPTORS}/{descriptor}"
+        else:
+            descriptor, self.path = tempfile.mkstemp(prefix="eqsat-")
+        self._file = os.fdopen(descriptor, "wb")
+
+    def write(self, text: str) -> None:
+        """Put ``text`` in the place of what was in the file."""
+        self._file.seek(0)
+        self._file.write(text.encode())
+        self._file.truncate()
+        self._file.flush()
+
+    def remove(self) -> None:
+        self._file.close()
+        if not self._is_in_memory:
+            os.unlink(self.path)
 
 
 class Engine:
@@ -95,7 +110,8 @@ class Engine:
         self._declared: list[str] = []
         self._known: set[str] = set()
         self._given: dict[str, set[tuple[int, ...]]] = {}
-        self._file, self._unlink = _file_to_read(self)
+        self._file = _FileToRead()
+        self._unlink = weakref.finalize(self, self._file.remove)
         _open.add(self)
 
     def close(self) -> None:
@@ -147,10 +163,9 @@ class Engine:
         count, width = rows.shape
         line = "\t".join(["%d"] * width) + "\n"
         self._read_declared()
-        with open(self._file, "w", encoding="ascii") as file:
-            file.write(line * count % tuple(rows.ravel().tolist()))
+        self._file.write(line * count % tuple(rows.ravel().tolist()))
         with _engine_errors(table):
-            self._run(self._commands.Input(self._span, table, self._file))
+            self._run(self._commands.Input(self._span, table, self._file.path))
 
     def integers(self, table: str) -> list[tuple[int, ...]]:
         """The rows of a relation whose columns are all i64, sorted: cheap when they are few."""
@@ -227,10 +242,9 @@ class Engine:
         if self._declared:
             program = "\n".join(self._declared)
             self._declared = []
-            with open(self._file, "w", encoding="utf-8") as file:
-                file.write(program)
+            self._file.write(program)
             with _engine_errors(program):
-                self._egraph.run_program(self._commands.Include(self._span, self._file))
+                self._egraph.run_program(self._commands.Include(self._span, self._file.path))
 
     def _run(self, *commands: Any) -> list[Any]:
         self._read_declared()

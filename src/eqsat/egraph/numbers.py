@@ -31,6 +31,11 @@ class Numbers:
         self.has_inputs = has_inputs
         self._seen = 0  # symbols
 
+    @property
+    def are_found(self) -> bool:
+        """Whether levels were looked for."""
+        return self._seen > 0
+
     def find(self) -> None:
         """Find the levels of all classes, if a rule asks for them."""
         if not self.egraph.has_numbers:

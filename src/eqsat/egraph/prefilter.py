@@ -57,7 +57,8 @@ class Prefilter:
     are the same, or meet only in other places, it may seem to match where it does not.
 
     Attributes:
-        edges: pairs of heads of e-nodes that rules see, of which one is above the other.
+        heads: heads of e-nodes that rules see.
+        edges: pairs of these, of which one is above the other.
     """
 
     def __init__(self, egraph: EGraph):
@@ -73,6 +74,7 @@ class Prefilter:
         for index, (symbol, nodes) in enumerate(zip(self.snapshot.symbols, self._nodes_of, strict=False)):
             if len(nodes):
                 self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
+        self.heads = set(self._indices)
         self._operators = [op for kind, op in self._indices if kind == "call" and op is not None]
         self.edges = self._edges()
 
@@ -101,7 +103,7 @@ class Prefilter:
 
     def may_have(self, pattern: DFPattern) -> bool:
         """Whether there are the heads, and pairs of them, that ``pattern`` asks for, in whatever classes."""
-        return needed_heads(pattern) <= self._indices.keys() and needed_edges(pattern) <= self.edges
+        return needed_heads(pattern) <= self.heads and needed_edges(pattern) <= self.edges
 
     def may_match_class(self, pattern: DFPattern, of: int) -> bool:
         """Whether ``pattern`` may match a class."""

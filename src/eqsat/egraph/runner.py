@@ -12,6 +12,7 @@ from eqsat.egraph.bases import AFFINE, Bases
 from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts
+from eqsat.egraph.forms import Edge
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.injectivity import InjectivityRunner
 from eqsat.egraph.journal import Journal
@@ -23,6 +24,7 @@ from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
 from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, identity, refs_of, swapped_operator
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
+from eqsat.egraph.symbols import SymbolHead
 from eqsat.egraph.variadic import is_variadic
 from eqsat.errors import RuleError
 from eqsat.relay.expr import Expr
@@ -54,6 +56,8 @@ class _Turn:
     bans: int = 0
     pending: int = 0
     """Matches put aside that are not applied yet."""
+    is_awake: bool = False
+    """Whether the e-graph had the heads, and pairs of them, without which the rule matches nowhere."""
 
 
 class Runner:
@@ -107,6 +111,7 @@ class Runner:
         self.bases = Bases(self.egraph)
         self.numbers = Numbers(self.egraph, has_inputs)
         self._symbols = 0  # that rules were told of, once they no longer wait
+        self._there: set[SymbolHead | Edge] = set()  # when rules were woken
         self._is_stale = True
         self._snapshot: Snapshot | None = None  # while nothing has changed since
         self._nodes = self.egraph.handle_count  # e-nodes at most
@@ -234,11 +239,20 @@ class Runner:
 
     def _update(self, prefilter: Prefilter | None, turns: Iterable[_Turn]) -> bool:
         """Let rules see what is new; whether facts came of it."""
+        self._wake(prefilter)
         for turn in turns:
-            if prefilter is None or all(map(prefilter.may_have, turn.runner.roots)):
+            if turn.is_awake:
                 turn.runner.update(prefilter)
         self.egraph.flush()
         return self.egraph.engine.saturate("facts")
+
+    def _wake(self, prefilter: Prefilter | None) -> None:
+        """Wake the rules that may match by what is new."""
+        there = set() if prefilter is None else prefilter.heads | prefilter.edges
+        if prefilter is None or not there <= self._there:
+            self._there |= there
+            for turn in self.turns.values():
+                turn.is_awake = turn.is_awake or prefilter is None or all(map(prefilter.may_have, turn.runner.roots))
 
     def _look_at_fields(self) -> None:
         """Let rules with repetitions see new layouts, in an e-graph that is too large to watch it for all rules."""
@@ -282,7 +296,8 @@ class Runner:
 
     def _step(self, turns: list[_Turn]) -> bool:
         """Run rules once, with what they ask Python; whether anything changed."""
-        native = [(t, t.runner) for t in turns if not isinstance(t.runner, PythonRuleRunner) and t.runner.is_live]
+        live = [(turn, turn.runner) for turn in turns if turn.is_awake and turn.runner.is_live]
+        native = [(turn, runner) for turn, runner in live if not isinstance(runner, PythonRuleRunner)]
         matched, updated = self._run_together({turn: runner.ruleset for turn, runner in native})
         asking = {turn: runner for turn, runner in native if runner.asks}
         changed = self._count({turn: count for turn, count in matched.items() if turn not in asking}, updated)
@@ -295,9 +310,13 @@ class Runner:
             self._run_together({turn: runner.hide_ruleset for turn, runner in native if runner.hide_ruleset})
         return changed
 
+    def _live(self) -> list[_Turn]:
+        """The turns of the phase for which the e-graph has what their rules speak of."""
+        return [turn for turn in self.current if turn.is_awake and turn.runner.is_live]
+
     def _run_native(self, iteration: int) -> bool:
         """Run the rules without Python parts, search for the others."""
-        active = [t for t in self.current if t.banned_until <= iteration and t.runner.is_live and not t.kind]
+        active = [t for t in self._live() if t.banned_until <= iteration and not t.kind]
         native = [(turn, turn.runner) for turn in active if isinstance(turn.runner, RewriteCompiler)]
         found, changed = self._act({turn: runner.ruleset for turn, runner in native if not runner.asks})
         for turn, matches in found.items():
@@ -359,15 +378,19 @@ class Runner:
         rulesets = {}
         for turn in self.current:
             runner = turn.runner
-            if isinstance(runner, RewriteCompiler) and turn.pending and turn.banned_until <= iteration:
+            if turn.banned_until > iteration or not isinstance(runner, RewriteCompiler):
+                continue
+            if turn.pending or runner.waits:
                 turn.pending = 0
                 if runner.apply_ruleset:
                     rulesets[turn] = runner.apply_ruleset
+        if not self.numbers.are_found:
+            self.numbers.find()  # a rule may have asked for them since the iteration began
         return self._act(rulesets)[1]
 
     def _run_python(self) -> bool:
-        runners = [(turn, turn.runner) for turn in self.current if isinstance(turn.runner, PythonRuleRunner)]
-        live = {turn: runner for turn, runner in runners if runner.is_live}
+        runners = [(turn, turn.runner) for turn in self._live()]
+        live = {turn: runner for turn, runner in runners if isinstance(runner, PythonRuleRunner)}
         if self.names is None or not live:
             return False
         self.names.name_all()
