@@ -60,6 +60,7 @@ from eqsat.rules.rows import rows
 from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
 from eqsat.rules.slices import partitions
+from eqsat.rules.spelled import spelled
 from eqsat.rules.transposes import transposes
 from eqsat.rules.triples import triples
 from eqsat.rules.unit_axes import unit_axes
@@ -120,7 +121,7 @@ default = RuleSet("default", _every.sound(Soundness.EXACT, Soundness.ROUNDING))
 finite = RuleSet("finite", _every.sound(Soundness.FINITE))
 
 sets: dict[str, RuleSet] = {
-    each.name: each for each in (default, finite, merge, fast_math, in_range, lowering, written, *_subjects)
+    each.name: each for each in (default, finite, merge, fast_math, in_range, lowering, written, spelled, *_subjects)
 }
 _rules = {rule.name: rule for each in sets.values() for rule in each}
 
@@ -166,6 +167,7 @@ __all__ = [
     "rule",
     "sets",
     "single_use",
+    "spelled",
     "type_of",
     "uses_of",
     "value_of",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Unpack
 
@@ -13,6 +14,7 @@ from eqsat.collector import paused_gc
 from eqsat.egraph.lower import region_children
 from eqsat.egraph.report import Limits
 from eqsat.equality.fingerprints import SAME, Fingerprint, Partners, fingerprint
+from eqsat.equality.groups import FIRST, SECOND
 from eqsat.equality.joining import Joined, join
 from eqsat.equality.proof import Prover
 from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN, Difference, Equality, Pair, Part
@@ -54,7 +56,8 @@ def equal(
     Args:
         first, second: Expressions, functions or modules, of which the function ``main`` counts. Their variables
             correspond by name if the names are the same, else by order.
-        rules: What proves that they are equal, as for :func:`eqsat.saturate`; by default ``eqsat.rules.default``.
+        rules: What proves that they are equal, as for :func:`eqsat.saturate`; by default
+            ``eqsat.rules.default`` and ``eqsat.rules.spelled``.
         limits: When saturations stop. The time limit holds for the whole call, the others for each saturation.
         inputs: Values of all variables by name, for each input on which to compare; by default they are made up.
         match: Name of a variable of ``second`` -> name of that of ``first`` to which it corresponds.
@@ -66,6 +69,10 @@ def equal(
     """
     options = Options.of(keywords, rules=rules, limits=limits)
     start = time.perf_counter()
+    if options.rules is None:
+        from eqsat.rules import RuleSet, default, spelled  # all the rules take a while to load
+
+        options = replace(options, rules=RuleSet("equal", [default, spelled]))
     comparison = Comparison(join(first, second, match), options)
     comparison.seconds["join"] = time.perf_counter() - start
     given = given_samples(comparison.joined.params, inputs) if inputs else None
@@ -113,7 +120,7 @@ class Comparison:
             return self._equality(EQUAL)
         self._refuse_random()
         self._timed("prove", self.prover.prove_whole)
-        if self.prover.is_proved:
+        if self.prover.groups.is_one:
             return self._equality(EQUAL, rules=self._timed("explain", self.prover.rules))
         self._timed("evaluate", lambda: self._evaluate(iter(inputs())))
         difference = self._timed("evaluate", self._difference)
@@ -121,7 +128,7 @@ class Comparison:
         if difference is not None:
             return self._equality(DIFFERENT, difference=difference, pairs=self._parting(partners))
         self._timed("prove", lambda: self.prover.prove_parts({v: [u for _, u in us] for v, us in partners.items()}))
-        if self.prover.is_proved:
+        if self.prover.groups.is_one:
             return self._equality(EQUAL, rules=self._timed("explain", self.prover.rules))
         known = bool(self.results) and any(value is not None for value in self.results[first])
         reason = "they agree on all inputs that were tried, and the rules do not prove it"
@@ -136,7 +143,7 @@ class Comparison:
     def can_take(self, sample: Sample) -> bool:
         """Whether the first graph has a value on an input."""
         root = self.joined.roots[0]
-        nodes = [node for node in self.joined.nodes if node in self.prover.cutter.first]
+        nodes = self.prover.groups.of(FIRST)
         return any(values[0] is not None for node, values in self.evaluation.run(nodes, [sample]) if node is root)
 
     def _evaluate(self, inputs: Any) -> None:
@@ -207,19 +214,19 @@ class Comparison:
 
     def _partners(self) -> dict[Expr, list[tuple[float, Expr]]]:
         """Node of the second graph -> nodes of the first with its values, nearest first, with their distance."""
-        cutter = self.prover.cutter
-        firsts = Partners((n, self.prints[n]) for n in self.joined.nodes if n in cutter.first and n in self.prints)
-        prints = [(node, self.prints.get(node)) for node in cutter.seconds]
+        groups = self.prover.groups
+        firsts = Partners((node, self.prints[node]) for node in groups.of(FIRST) if node in self.prints)
+        seconds = [node for node in groups.of(SECOND) if not groups.sides(node) & FIRST]
+        prints = [(node, self.prints.get(node)) for node in seconds]
         return {node: firsts.of(known)[:4] for node, known in prints if known is not None}
 
     def _parting(self, partners: Mapping[Expr, Sequence[tuple[float, Expr]]]) -> tuple[Pair, ...]:
         """The first nodes without an equal in the other graph that a difference of the results comes from."""
-        cutter = self.prover.cutter
+        groups = self.prover.groups
         same = {node: each[0][1] for node, each in partners.items() if each and each[0][0] <= SAME}
-        same |= self.prover.settled
-        seconds = _guilty(self.joined.roots[1], lambda node: node in same or node in cutter.first)
-        shared = {*same.values(), *(node for node in cutter.first if node in cutter.shared)}
-        firsts = _guilty(self.joined.roots[0], shared.__contains__)
+        partnered = {*same, *same.values()}
+        seconds = _guilty(self.joined.roots[1], lambda node: node in partnered or groups.is_shared(node))
+        firsts = _guilty(self.joined.roots[0], lambda node: node in partnered or groups.is_shared(node))
         return tuple(self._paired(firsts, seconds, same))
 
     def _paired(self, firsts: Sequence[Expr], seconds: Sequence[Expr], same: Mapping[Expr, Expr]) -> list[Pair]:
@@ -244,9 +251,10 @@ class Comparison:
         """The smallest pairs that could not be proved: all pairs below them are."""
         found: list[Pair] = []
         has_open: dict[Expr, bool] = {}
-        for node in self.prover.cutter.seconds:
+        groups = self.prover.groups
+        for node in groups.of(SECOND):
             below = any(has_open.get(child, False) for child in region_children(node))
-            is_open = not self.prover.has(node) and bool(partners.get(node)) and not isinstance(node, Constant)
+            is_open = not groups.is_shared(node) and bool(partners.get(node)) and not isinstance(node, Constant)
             if is_open and not below:
                 found.append(Pair(self._part(partners[node][0][1], 0), self._part(node, 1)))
             has_open[node] = below or is_open
@@ -273,15 +281,12 @@ class Comparison:
         return found
 
     def _equality(self, answer: str, **known: Any) -> Equality:
-        seconds = self.prover.cutter.seconds
-        shared = self.prover.cutter.shared
-        proved = sum(node in self.prover.settled for node in seconds) + len(shared)
-        if answer == EQUAL:
-            proved = len(seconds) + len(shared)
+        seconds = self.prover.groups.of(SECOND)
+        proved = len(seconds) if answer == EQUAL else sum(map(self.prover.groups.is_shared, seconds))
         return Equality(
             answer,
             proved=proved,
-            nodes=len(seconds) + len(shared),
+            nodes=len(seconds),
             samples=len(self.samples),
             seconds=self.seconds,
             **known,

@@ -7,7 +7,7 @@ be what a computation over constants of the other graph gives, done in another o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from eqsat.egraph.build import build_captured
 from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.symbols import is_foldable
-from eqsat.equality.region import Cutter, Part
+from eqsat.equality.groups import FIRST, SECOND, Groups
+from eqsat.equality.region import Part
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Constant, Expr
 
@@ -32,16 +33,23 @@ _FLOATS = ("float16", "float32", "float64")
 Array = NDArray[Any]
 
 
-def computations(part: Part, region: Region, cutter: Cutter) -> dict[Expr, Expr]:
-    """Given constants of a saturated part -> computations over constants of the other graph that they are near to."""
-    first = {node: new for node, new in part.firsts.items() if isinstance(node, Constant) and node not in cutter.shared}
-    second = {node: new for node, new in part.seconds.items() if isinstance(node, Constant)}
-    shared = [node for node in part.firsts if isinstance(node, Constant) and node in cutter.shared]
+def computations(part: Part, region: Region, groups: Groups, taken: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
+    """Given constants of a saturated part -> computations over constants of the other graph that they are near to.
+
+    Args:
+        part, region: What was saturated, and the result.
+        groups: What is known to be equal.
+        taken: What was found before.
+    """
+    sides: dict[int, list[Constant]] = {FIRST: [], SECOND: [], FIRST | SECOND: []}
+    for node in part.nodes:
+        if isinstance(node, Constant):
+            sides[groups.sides(node)].append(node)
     found: dict[Expr, Expr] = {}
-    for own, other in ((second, first), (first, second)):
-        wanted = [node for node in own if node.data.dtype in _FLOATS and node not in cutter.taken]
+    for own, other in ((SECOND, FIRST), (FIRST, SECOND)):
+        wanted = [node for node in sides[own] if node.data.dtype in _FLOATS and node not in taken]
         if wanted:
-            found |= _near(wanted, [*shared, *other], region)
+            found |= _near(wanted, [*sides[FIRST | SECOND], *sides[other]], region)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from eqsat.equality.widened import HUGE
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import TensorType, Type
 from eqsat.relay.values import Value
@@ -20,8 +21,6 @@ NEAR = 1e-3
 """How far nodes may be apart that rounding in the floats of the graph tells apart, as a part of their size."""
 
 _BLOCK = 1 << 14
-_HUGE = 1e15
-"""The magnitude from which on numbers stand for infinity, as those in masks do."""
 _NEAREST = 16
 """Nodes that are looked at as a partner of one."""
 
@@ -81,9 +80,9 @@ def _told(value: Value | None) -> tuple[NDArray[np.float64], float]:
     for place, array in enumerate(_arrays(value)):
         flat = np.ascontiguousarray(array).reshape(-1)
         flat = flat.astype(np.float64) if flat.dtype.kind in "fiub" else flat.view(np.uint8).astype(np.float64)
-        ordinary = np.abs(flat) < _HUGE
+        ordinary = np.abs(flat) < HUGE
         if not ordinary.all():  # NaNs, infinities and what stands for them: kinds of numbers
-            codes = np.where(np.isnan(flat), 3.0, np.where(flat > 0, 7.0, -5.0))
+            codes = np.where(np.isnan(flat), 3.0, np.sign(flat) * np.where(np.isinf(flat), 7.0, 5.0))
             flat = np.where(ordinary, flat, codes)
         blocks = -(-flat.size // _BLOCK)
         for index in range(2):

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.egraph.derivation import Congruence, Derivation
-from eqsat.egraph.journal import Journal
 from eqsat.egraph.rule import Soundness
 from eqsat.equality.constants import WITHIN_ROUNDING, computations
+from eqsat.equality.groups import SECOND, Groups
 from eqsat.equality.joining import Joined
-from eqsat.equality.region import Cutter, Part
+from eqsat.equality.region import Part, cut
 from eqsat.pipeline.options import Options
 from eqsat.pipeline.saturate import Body, Region, saturate_bodies
 from eqsat.relay.expr import Expr
@@ -33,49 +33,38 @@ _ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class _Saturated:
-    """A part that was saturated, and what was proved in it."""
+class _Proved:
+    """A part that was saturated, and the pairs of nodes that are proved by that."""
 
     part: Part
     region: Region
-    found: dict[Expr, Expr]
+    pairs: list[tuple[Expr, Expr]]
     takes: bool
 
 
 class Prover:
-    """Proves nodes of the second graph equal to nodes of the first.
+    """Proves that nodes of two graphs are equal.
 
     Args:
         joined: The graphs.
         options: Rules and limits.
+
+    Attributes:
+        groups: What is proved.
     """
 
     def __init__(self, joined: Joined, options: Options):
         self.joined = joined
-        self.options = replace(options, explain=True)
-        self.cutter = Cutter(joined)
+        self.groups = Groups(joined)
+        self._options = replace(options, explain=True)
         self._start = time.perf_counter()
-        self._done: list[_Saturated] = []
-
-    @property
-    def settled(self) -> dict[Expr, Expr]:
-        """Node of the second graph -> the node of the first that it equals."""
-        return self.cutter.settled
-
-    @property
-    def is_proved(self) -> bool:
-        """Whether the graphs are equal."""
-        first, second = self.joined.roots
-        return self.settled.get(second, second) is first
-
-    def has(self, node: Expr) -> bool:
-        """Whether a node of the second graph is equal to one of the first."""
-        return node in self.settled or node in self.cutter.first
+        self._taken: dict[Expr, Expr] = {}
+        self._proved: list[_Proved] = []
 
     def prove_whole(self) -> None:
         """Saturate both graphs as one if they are not too large."""
-        if not self.is_proved and len(self.joined.nodes) <= WHOLE:
-            self._attempt(self.joined.roots[:1], self.joined.roots[1:], None)
+        if not self.groups.is_one and len(self.joined.nodes) <= WHOLE:
+            self._attempt(self.joined.roots, None)
 
     def prove_parts(self, partners: Mapping[Expr, Sequence[Expr]]) -> None:
         """Saturate one part after the other.
@@ -83,95 +72,84 @@ class Prover:
         Args:
             partners: Node of the second graph -> nodes of the first that have its values.
         """
+        groups = self.groups
+        seconds = [node for node in groups.of(SECOND) if not groups.is_shared(node)]
         waiting: list[Expr] = []
-        seconds = self.cutter.seconds
         for start in range(0, len(seconds), _SLICE):
-            waiting = [node for node in (*waiting, *seconds[start : start + _SLICE]) if node not in self.settled]
+            waiting = [node for node in (*waiting, *seconds[start : start + _SLICE]) if not groups.is_shared(node)]
             for depth in _DEPTHS:
-                open_pairs = [node for node in waiting if node not in self.settled and partners.get(node)]
-                if not open_pairs or self.is_proved:
+                pairs = {node: partners[node] for node in waiting if partners.get(node) and not groups.is_shared(node)}
+                if not pairs or groups.is_one:
                     break
-                firsts = [each for node in open_pairs for each in partners[node]]
-                self._attempt(firsts, open_pairs, depth)
+                self._attempt([*pairs, *[first for firsts in pairs.values() for first in firsts]], depth)
             waiting = waiting[-_MOST:]
 
     def rules(self) -> dict[str, Soundness]:
         """The rules that the proof takes, with what each keeps, in the order of the parts."""
-        sounds = {rule.name: rule.soundness for rule in self.options.schedule.rules}
-        needed = {self.joined.roots[1]}
+        sounds = {rule.name: rule.soundness for rule in self._options.schedule.rules}
+        sounds[WITHIN_ROUNDING] = Soundness.ROUNDING
+        groups = self.groups
+        needed = {groups.leader(self.joined.roots[0])}
         used: list[list[str]] = []
-        for done in reversed(self._done):
-            pairs = {node: first for node, first in done.found.items() if node in needed}
+        for proved in reversed(self._proved):
+            pairs = [pair for pair in proved.pairs if groups.leader(pair[0]) in needed]
             if pairs:
-                used.append(
-                    _rules_used(done.region, [(done.part.seconds[n], done.part.firsts[f]) for n, f in pairs.items()])
-                )
-                used[-1] += [WITHIN_ROUNDING] * done.takes
-                needed.update(done.part.borrowed)
-        names = [name for each in reversed(used) for name in each]
-        return {
-            name: sounds.get(name, Soundness.ROUNDING if name == WITHIN_ROUNDING else Soundness.EXACT)
-            for name in dict.fromkeys(names)
-        }
+                used.append([*_rules_used(proved, pairs), *[WITHIN_ROUNDING] * proved.takes])
+                needed.update(map(groups.leader, proved.part.nodes))
+        names = dict.fromkeys(name for each in reversed(used) for name in each)
+        return {name: sounds.get(name, Soundness.EXACT) for name in names}
 
     # ---- one part
 
-    def _attempt(self, firsts: Iterable[Expr], seconds: Iterable[Expr], depth: int | None) -> None:
-        firsts, seconds = list(firsts), list(seconds)
+    def _attempt(self, roots: Iterable[Expr], depth: int | None) -> None:
+        """Saturate the part that computes some nodes, again and again as long as constants are found to be near."""
+        roots = list(roots)
         for _ in range(_ROUNDS):
-            part = self.cutter.cut(firsts, seconds, depth)
+            part = cut(self.groups, roots, depth, self._taken)
             region = self._saturated(part)
-            classes = _classes(region)
-            found = self._found(part, classes)
-            takes = any(node in self.cutter.taken for node in (*part.firsts, *part.seconds))
-            if found:
-                self._done.append(_Saturated(part, region, found, takes))
-                self.settled.update(found)
-            if all(node in self.settled for node in seconds):
+            pairs = self._pairs(part, region)
+            if pairs:
+                takes = any(node in self._taken for node in part.nodes)
+                self._proved.append(_Proved(part, region, pairs, takes))
+                for one, other in pairs:
+                    self.groups.merge(one, other)
+            if all(map(self.groups.is_shared, roots)):
                 return
-            constants = computations(part, region, self.cutter)
-            if not constants:
+            found = computations(part, region, self.groups, self._taken)
+            if not found:
                 return
-            self.cutter.taken.update(constants)
+            self._taken.update(found)
 
     def _saturated(self, part: Part) -> Region:
-        options = self.options.after(time.perf_counter() - self._start)
+        options = self._options.after(time.perf_counter() - self._start)
         body = Body(None, None, False, part.root, part.types)
         saturation = saturate_bodies(part.root, [body], options, None, time.perf_counter(), part.is_whole)
         (region,) = saturation.regions
         return region
 
-    def _found(self, part: Part, classes: Mapping[Expr, int]) -> dict[Expr, Expr]:
-        """The nodes of the second graph that are equal to one of the first in a saturated part."""
-        firsts: dict[int, Expr] = {}
-        types = self.joined.types
-        for node, new in part.firsts.items():
-            firsts.setdefault(classes[new], node)
-        found = {}
-        for node, new in part.seconds.items():
-            other = firsts.get(classes[new])
-            if other is not None and node not in self.settled and types[node] == types[other]:
-                found[node] = other
+    def _pairs(self, part: Part, region: Region) -> list[tuple[Expr, Expr]]:
+        """Nodes that are in the class of another one in a saturated part, with the first such one."""
+        class_of = region.snapshot.handle_class.tolist()
+        firsts: dict[tuple[int, object], Expr] = {}
+        found = []
+        for node, made in part.nodes.items():
+            if made in region.lowered.handles:
+                of = class_of[region.lowered.handles[made]]
+                first = firsts.setdefault((of, self.joined.types[node]), node)
+                if first is not node:
+                    found.append((node, first))
         return found
 
 
-def _classes(region: Region) -> dict[Expr, int]:
-    """The e-class of each node of a region."""
-    class_of = region.snapshot.handle_class.tolist()
-    return {node: class_of[handle] for node, handle in region.lowered.handles.items()}
-
-
-def _rules_used(region: Region, pairs: Sequence[tuple[Expr, Expr]]) -> list[str]:
-    """The rules by which nodes of a region are equal, in the order of their use."""
-    journal = region.journal
-    assert isinstance(journal, Journal)
-    terms, of = journal.terms, journal.of_handle
-    handles = region.lowered.handles
-    ends = [(of[handles[second]], of[handles[first]]) for second, first in pairs]
+def _rules_used(proved: _Proved, pairs: Sequence[tuple[Expr, Expr]]) -> list[str]:
+    """The rules by which pairs of nodes are equal, in the order of their use."""
+    journal, handles, nodes = proved.region.journal, proved.region.lowered.handles, proved.part.nodes
+    assert journal is not None
+    terms = journal.terms
+    ends = [tuple(journal.of_handle[handles[nodes[node]]] for node in pair) for pair in pairs]
     closed = Congruence(terms)
-    for source, target in ends:
-        closed.add(source)
-        closed.add(target)
+    for term in [term for pair in ends for term in pair]:
+        closed.add(term)
     for equation in journal.equations:
         closed.equate(equation)
     names: dict[str, None] = {}

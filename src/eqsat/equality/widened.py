@@ -29,6 +29,9 @@ NARROW = ("float16", "bfloat16", "float32")
 ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 """Half the distance from 1 to the next float, by dtype."""
 
+HUGE = 1e15
+"""The magnitude from which on numbers stand for infinity, as those in masks do."""
+
 Seen = Iterator[tuple[Expr, list[Value | None]]]
 """Nodes, and the value of each on every input; None where it is not known."""
 
@@ -191,7 +194,7 @@ class Noise:
             return value
         self._turn = (self._turn * 5 + 4099) % len(self._signs)
         signs = np.resize(np.roll(self._signs, self._turn), value.shape)
-        return value * (1 + unit * math.sqrt(terms) * signs)
+        return np.where(np.abs(value) < HUGE, value * (1 + unit * math.sqrt(terms) * signs), value)
 
 
 def narrowed(value: Value, ty: Type) -> Value:

@@ -30,7 +30,7 @@ from eqsat.onnx.opaque import RANDOM
 from eqsat.onnx.optimize import rules_for
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
 from eqsat.relay.expr import Call, Expr, Function, Tuple
-from eqsat.rules import RuleSet
+from eqsat.rules import RuleSet, spelled
 
 _SETTINGS = 12
 """How many sizes and ranges of inputs are tried."""
@@ -57,7 +57,8 @@ def equal(
     Args:
         first, second: Models in any form that :func:`eqsat.onnx.load` takes. Their inputs correspond by name if the
             names are the same, else by order; outputs by order.
-        rules: What proves that they are equal; by default what :func:`eqsat.onnx.optimize` uses.
+        rules: What proves that they are equal; by default what :func:`eqsat.onnx.optimize` uses, and
+            ``eqsat.rules.spelled``.
         limits: When saturations stop. The time limit holds for the whole call, the others for each saturation.
         inputs: Arrays by name of the first model's inputs, for each input on which to compare; by default they are
             made up.
@@ -95,7 +96,9 @@ def _rules(models: Sequence[ir.Model], functions: Sequence[Function]) -> RuleSet
     found = rules_for(max(models, key=opset_of))
     sounds = {rule.soundness for rule in found}
     both = Function([], Tuple([function.body for function in functions]))
-    return RuleSet(found.name, (*found, *[rule for rule in definition_rules(both) if rule.soundness in sounds]))
+    return RuleSet(
+        found.name, (*found, *spelled, *[rule for rule in definition_rules(both) if rule.soundness in sounds])
+    )
 
 
 def _refuse_random(model: ir.Model, side: str) -> None:
@@ -135,6 +138,8 @@ def _samples(model: ir.Model, comparison: Comparison, dims: Mapping[str, int] | 
             yield feed
             for kind in [kind for kind in KINDS if kind != "normal"]:
                 yield {params[name]: array for name, array in setting.feed(random, kind).items() if name in params}
+            for value in (0, 1):
+                yield {param: np.full_like(array, value) for param, array in feed.items()}
             return
 
 

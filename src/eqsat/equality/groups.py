@@ -1,0 +1,78 @@
+"""Which nodes of two joined graphs are known to be equal."""
+
+from __future__ import annotations
+
+from eqsat.egraph.lower import region_children
+from eqsat.equality.joining import Joined
+from eqsat.relay.expr import Constant, Expr
+
+FIRST, SECOND = 1, 2
+"""The two graphs, as bits."""
+
+
+class Groups:
+    """Groups of nodes that are equal. The leader of a group is the node that comes first.
+
+    Args:
+        joined: The graphs.
+
+    Attributes:
+        place: Node -> its place in the order of all nodes.
+        constant: The nodes that depend on no variable.
+    """
+
+    def __init__(self, joined: Joined):
+        self.joined = joined
+        self.place = {node: place for place, node in enumerate(joined.nodes)}
+        self._sides = dict.fromkeys(joined.nodes, 0)
+        for root, side in zip(joined.roots, (FIRST, SECOND), strict=True):
+            for node in _below(root):
+                self._sides[node] |= side
+        self._own = dict(self._sides)
+        self._leader: dict[Expr, Expr] = {}
+        self.constant: set[Expr] = set()
+        for node in joined.nodes:
+            children = region_children(node)
+            if isinstance(node, Constant) or (children and self.constant.issuperset(children)):
+                self.constant.add(node)
+
+    def leader(self, node: Expr) -> Expr:
+        """The first node of a node's group."""
+        while node in self._leader:
+            node = self._leader[node]
+        return node
+
+    def sides(self, node: Expr) -> int:
+        """The graphs that have a node itself."""
+        return self._own[node]
+
+    def is_shared(self, node: Expr) -> bool:
+        """Whether both graphs have a node, or one that is known to equal it."""
+        return self._sides[self.leader(node)] == FIRST | SECOND
+
+    def merge(self, one: Expr, other: Expr) -> None:
+        """Take it that two nodes are equal."""
+        first, second = sorted((self.leader(one), self.leader(other)), key=self.place.__getitem__)
+        if first is not second:
+            self._leader[second] = first
+            self._sides[first] |= self._sides[second]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the results of the graphs are equal."""
+        first, second = self.joined.roots
+        return self.leader(first) is self.leader(second)
+
+    def of(self, side: int) -> list[Expr]:
+        """The nodes of a graph, each after those that it is computed from."""
+        return [node for node, own in self._own.items() if own & side]
+
+
+def _below(root: Expr) -> set[Expr]:
+    found, agenda = {root}, [root]
+    while agenda:
+        for child in region_children(agenda.pop()):
+            if child not in found:
+                found.add(child)
+                agenda.append(child)
+    return found
