@@ -13,7 +13,7 @@ from eqsat.certificates.folding import Values
 from eqsat.certificates.instances import Instances, NoInstance, is_commutative, is_injective
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.literals import NotPlain, attribute_of
-from eqsat.certificates.terms import Identify, Terms, graph_digest
+from eqsat.certificates.terms import Identify, Terms, agree, graph_digest
 from eqsat.certificates.versions import version_of
 from eqsat.egraph.rule import Injectivity, PythonRule, Refusal, Rewrite, Rule, Soundness
 from eqsat.errors import CertificateError, EqsatError
@@ -59,11 +59,13 @@ class RefusedStep(CertificateError):
 
     Attributes:
         number: Which step, from 1 on.
+        soundness: What the steps before it keep of the values.
     """
 
-    def __init__(self, number: int, rule: str, why: str):
+    def __init__(self, number: int, rule: str, why: str, soundness: str):
         super().__init__(f"step {number}, {rule}: {why}")
         self.number = number
+        self.soundness = soundness
 
 
 class Pair:
@@ -72,21 +74,44 @@ class Pair:
     Args:
         before, after: The functions.
         identify: Tells calls of one operator apart by their attributes.
+        by_name: Whether it is their names by which parameters of both are the same; else it is their places.
+
+    Attributes:
+        inputs: The term of each parameter of both.
+        size: How many terms the functions have.
+
+    Raises:
+        CertificateError: They do not take the same arguments, or have nodes that terms are not made of.
     """
 
-    def __init__(self, before: Function, after: Function, identify: Identify | None = None):
+    def __init__(self, before: Function, after: Function, identify: Identify | None = None, *, by_name: bool = False):
         self.terms = Terms(identify)
         self.functions = (before, after)
         sizes = [unknown_sizes(), map("#after-{}".format, range(1 << 62))]
         self.types = [infer_types(each, names=names) for each, names in zip(self.functions, sizes, strict=True)]
         self.numbers: list[dict[Expr, int]] = []
+        self.inputs: dict[Expr, int] = {}
         for function, types in zip(self.functions, self.types, strict=True):
-            for param in function.params:
-                self.terms.variable(param, types.get(param))
-            self.numbers.append(self.terms.add(function.body, types))
+            self.inputs |= {
+                param: self.terms.variable(param, param.name_hint if by_name else place, types.get(param))
+                for place, param in enumerate(function.params)
+            }
+            self.numbers.append(self.terms.add(function.body, types, self.inputs))
         self.digests = [graph_digest(self.terms, *each) for each in zip(self.functions, self.numbers, strict=True)]
         self.roots = [numbers[function.body] for numbers, function in zip(self.numbers, self.functions, strict=True)]
         self.size = len(self.terms)
+        self._check_inputs()
+
+    def _check_inputs(self) -> None:
+        """Check that both functions take the same arguments."""
+        both = list(zip(self.functions, self.types, strict=True))
+        one, other = [{self.inputs[each]: types.get(each) for each in function.params} for function, types in both]
+        if one.keys() != other.keys() or not all(agree(one[term], other[term]) for term in one):
+            told = [
+                ", ".join([f"%{each.name_hint}: {types.get(each)}" for each in function.params])
+                for function, types in both
+            ]
+            raise CertificateError(f"the functions take different arguments: {told[0]} and {told[1]}")
 
 
 def check(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> Checked:
@@ -107,21 +132,33 @@ def check(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> Checke
             raise CertificateError(
                 f"the certificate is of another model: the digest of the one {which} is {mine}, not {theirs}"
             )
-    replay = _Replay(pair, certificate, {rule.name: rule for rule in rules})
-    for number, step in enumerate(certificate.steps, 1):
-        try:
-            replay.take(step)
-        except (NoInstance, EqsatError) as why:
-            raise RefusedStep(number, step.rule, str(why)) from None
+    soundness = replay(pair, certificate, rules)
     if not certificate.uncovered and not pair.terms.same(*pair.roots):
         raise CertificateError("the steps do not lead from the first model to the second")
-    if certificate.soundness != replay.soundness:
-        raise CertificateError(f"the steps keep {replay.soundness!r}, and not {certificate.soundness!r} as it says")
+    if certificate.soundness != soundness:
+        raise CertificateError(f"the steps keep {soundness!r}, and not {certificate.soundness!r} as it says")
     named = tuple(dict.fromkeys(step.rule for step in certificate.steps))
     unused = sorted(set(certificate.rules) - set(named))
     if unused:
         raise CertificateError(f"no step names the rules {', '.join(unused)}, of which it gives versions")
-    return Checked(len(certificate.steps), named, replay.soundness, tuple(map(str, certificate.uncovered)))
+    return Checked(len(certificate.steps), named, soundness, tuple(map(str, certificate.uncovered)))
+
+
+def replay(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> str:
+    """Check the steps of a certificate one after the other; what they keep of the values.
+
+    The arguments are those of :func:`check`.
+
+    Raises:
+        RefusedStep: A step does not hold.
+    """
+    steps = _Replay(pair, certificate, {rule.name: rule for rule in rules})
+    for number, step in enumerate(certificate.steps, 1):
+        try:
+            steps.take(step)
+        except (NoInstance, EqsatError) as why:
+            raise RefusedStep(number, step.rule, str(why), steps.soundness) from None
+    return steps.soundness
 
 
 class _Replay:
@@ -191,7 +228,8 @@ class _Replay:
             raise NoInstance("its sides do not have each other's operands")
 
     def _fold(self, left: int, right: int) -> None:
-        self.values.check(left, right)
+        if not self.values.check(left, right):
+            self.weakest = max(self.weakest, _ORDER.index(Soundness.ROUNDING.value))
         self.instances.check_types(left, right)
 
     def _field(self, left: int, right: int) -> None:

@@ -102,9 +102,9 @@ class Terms:
             Head("constant", None, constant, key), (), TensorType(constant.data.shape, constant.data.dtype)
         )
 
-    def variable(self, var: Var, ty: Type | None) -> int:
-        """The number of an input, which its name tells."""
-        return self.make(Head("var", None, var, var.name_hint), (), ty)
+    def variable(self, var: Var, key: Hashable, ty: Type | None) -> int:
+        """The number of an input, which ``key`` tells from the others."""
+        return self.make(Head("var", None, var, key), (), ty)
 
     def tuple_of(self, fields: Sequence[int], ty: Type | None = None) -> int:
         """The number of a tuple."""
@@ -135,7 +135,7 @@ class Terms:
             elif isinstance(node, Constant):
                 found[node] = self.constant(node)
             elif isinstance(node, Var):
-                found[node] = self.variable(node, ty)
+                raise CertificateError(f"%{node.name_hint} is no parameter: such a graph has no certificate")
             elif isinstance(node, Tuple):
                 found[node] = self.tuple_of(below, ty)
             elif isinstance(node, TupleGetItem):
@@ -222,7 +222,7 @@ class Terms:
     def told(self, term: int) -> str:
         """A term in a few words, for messages."""
         head, ty = self.heads[term], self.type_of(term)
-        name = head.op.name if head.op is not None else f"%{head.key}" if head.kind == "var" else head.kind
+        name = head.op.name if head.op is not None else f"%{head.value.name_hint}" if head.kind == "var" else head.kind
         return name if ty is None else f"{name} of type {ty}"
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from eqsat.certificates.certificate import COMMUTE, FIELD, FOLD, ROUNDED, Certificate, Step
-from eqsat.certificates.checker import Pair, RefusedStep, check
+from eqsat.certificates.checker import Pair, RefusedStep, replay
 from eqsat.certificates.instances import is_injective
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.literals import NotPlain, literal_of
@@ -19,7 +19,7 @@ from eqsat.pipeline.explain import Explanation
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Expr, Var
 from eqsat.relay.ty import Type
-from eqsat.relay.visitor import children_first
+from eqsat.relay.visitor import children_first, post_order
 
 _BUILT_IN = (COMMUTE, FOLD, FIELD, ROUNDED)
 _LEAST_DEPTH = 2
@@ -51,11 +51,6 @@ class Recorder:
         for one, other in zip(left, right, strict=True):
             self.terms.equate(one, other)
 
-    def weakest(self, names: Iterable[str]) -> str:
-        """What rules of these names keep of the values, all together."""
-        order = [Soundness.EXACT, Soundness.ROUNDING, Soundness.FINITE]
-        return order[max([order.index(self.rules[name].soundness) for name in names], default=0)].value
-
     def certificate(self, opset: int | None = None) -> Certificate:
         """The certificate of all steps."""
         named = dict.fromkeys(step.rule for step in self.steps if step.rule not in _BUILT_IN)
@@ -64,7 +59,7 @@ class Recorder:
             self.pair.digests[1],
             opset,
             {name: version_of(self.rules[name]) for name in named},
-            self.weakest(named),
+            Soundness.EXACT.value,
             uncovered=list(dict.fromkeys(self.uncovered)),
         )
         _Numbering(self, found).take(self.steps)
@@ -140,7 +135,7 @@ class JournalWriter:
         journal: What rules equated.
         closed: The closure of its equations.
         types: The types of the graph's nodes.
-        leaves: The terms that variables of the graph stand for, by their names; others stand for inputs.
+        leaf: Gives the term that a variable of the graph stands for.
     """
 
     def __init__(
@@ -149,19 +144,19 @@ class JournalWriter:
         journal: Journal,
         closed: Congruence,
         types: Mapping[Expr, Type],
-        leaves: Mapping[str, int] | None = None,
+        leaf: Callable[[Var], int],
     ):
         self.recorder = recorder
         self.journal = journal
         self.closed = closed
-        self.leaves = leaves or {}
+        self.leaf = leaf
         self.terms: Terms = recorder.terms
         self._numbers: dict[int, int] = {}
         self._index = {equation: index for index, equation in enumerate(journal.equations)}
         self._depths: dict[str, int] = {}
         self._constants: dict[int, int] | None = None
         self._facts: _Facts | None = None
-        self._types = {param.name_hint: ty for param, ty in types.items() if isinstance(param, Var)}
+        self.types = types
         self._level_pairs: dict[tuple[int, int], None] = {}
         self._recorded: set[Equation] = set()
 
@@ -200,9 +195,7 @@ class JournalWriter:
         if kind == "constant":
             return into.constant(value, None if self.journal.vocabulary.given(value) == atom else atom)
         if kind == "var":
-            known = self.leaves.get(value.name_hint)
-            ty = self._types.get(value.name_hint)
-            return into.variable(value, ty) if known is None or into is not self.terms else known
+            return self.leaf(value) if into is self.terms else into.variable(value, value, self.types.get(value))
         if kind == "tuple":
             return into.tuple_of(below)
         if kind == "joined":
@@ -412,17 +405,26 @@ def closure_of(journal: Journal, terms: Iterable[int]) -> Congruence:
     return closed
 
 
-def record_choice(recorder: Recorder, explanation: Explanation, chosen: Expr) -> dict[Expr, int]:
+def record_choice(
+    recorder: Recorder, explanation: Explanation, chosen: Expr, leaf: Callable[[Var], int]
+) -> dict[Expr, int]:
     """Record that a given graph equals the one that was chosen; the terms of the chosen graph's nodes.
+
+    Args:
+        recorder: Takes the steps.
+        explanation: How the chosen graph came about.
+        chosen: The chosen graph, constants folded.
+        leaf: Gives the term that a variable stands for.
 
     Raises:
         NotPlain: The graph has nodes that terms are not made of.
     """
     _, source, target = explanation.proof
     closed = closure_of(explanation.journal, (source, target))
-    steps = JournalWriter(recorder, explanation.journal, closed, explanation.region.types)
+    steps = JournalWriter(recorder, explanation.journal, closed, explanation.region.types, leaf)
     steps.prove(source, target)
-    numbers = recorder.terms.add(chosen, {})
+    inputs: dict[Expr, int] = {node: leaf(node) for node in post_order(chosen) if isinstance(node, Var)}
+    numbers = recorder.terms.add(chosen, {}, inputs)
     if not record_values(recorder, steps.number(target), chosen, numbers):
         recorder.uncovered.append("that what was chosen is the graph that was built")
     return numbers
@@ -437,14 +439,14 @@ def finished(recorder: Recorder, pair: Pair, opset: int | None = None) -> Certif
         opset: What the certificate tells of the opset.
     """
     found = recorder.certificate(opset)
-    if not found.uncovered and not recorder.terms.same(*recorder.pair.roots):
-        found.uncovered.append("that the chosen graph is the written one")
     try:
-        check(pair, found, recorder.rules.values())
+        found.soundness = replay(pair, found, recorder.rules.values())
     except RefusedStep as why:
         del found.steps[why.number - 1 :]
         named = [step.rule for step in found.steps]
         found.rules = {name: version for name, version in found.rules.items() if name in named}
-        found.soundness = recorder.weakest(found.rules)
+        found.soundness = why.soundness
         found.uncovered.append(str(why))
+    if not found.uncovered and not pair.terms.same(*pair.roots):
+        found.uncovered.append("that the chosen graph is the written one")
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import onnx_ir as ir
 
@@ -84,6 +85,7 @@ def check(before: Given, after: Given, certificate: certificates.Given, rules: R
     with paused_gc():
         given, _ = _imported(load(before), read.opset)
         written = import_model(load(after))
+        _check_outputs(given, written)
         pair = _pair(given, written)
         return check_steps(pair, read, _known_rules(given.function, rules))
 
@@ -97,7 +99,14 @@ def _imported(model: ir.Model, opset: int | None) -> tuple[Imported, dict[str, E
 
 
 def _pair(given: Imported, written: Imported) -> Pair:
-    return Pair(given.function, written.function, _identify([given.model, written.model]))
+    return Pair(given.function, written.function, _identify([given.model, written.model]), by_name=True)
+
+
+def _check_outputs(given: Imported, written: Imported) -> None:
+    """Check that both models have outputs of the same names."""
+    names = [[value.name for value in each.graph.outputs] for each in (given, written)]
+    if names[0] != names[1]:
+        raise CertificateError(f"the models have different outputs: {', '.join(names[0])} and {', '.join(names[1])}")
 
 
 def _known_rules(function: Function, rules: Rules | None) -> list[Rule]:
@@ -119,11 +128,13 @@ def _certify(done: Optimization) -> Certificate:
     chosen = done.extraction.expr
     if not isinstance(chosen, Function):
         raise CertificateError("a graph that rules may not look into has no certificate")
-    recorder = Recorder(_pair(given, written), _known_rules(given.function, done.options.rules))
+    pair = _pair(given, written)
+    by_name = {param.name_hint: pair.inputs[param] for param in given.function.params}
+    recorder = Recorder(pair, _known_rules(given.function, done.options.rules))
     if done.bodies:
         recorder.uncovered.append("the bodies of conditions and loops")
     try:
-        numbers = record_choice(recorder, done.extraction.explanation, chosen.body)
+        numbers = record_choice(recorder, done.extraction.explanation, chosen.body, partial(_leaf, by_name))
         values = export_with_values(chosen, done.imported)[1]
         _Spelling(recorder, numbers, recorder.pair.numbers[1], expr_of).prove(
             values, _results(chosen, written.function)
@@ -248,7 +259,13 @@ class _Spelling:
             if not closed.same(*pair):
                 self.recorder.uncovered.append(f"that {one_line(str(spelled.chosen), 80)} is written as it is read")
                 continue
-            JournalWriter(self.recorder, journal, closed, region.types, spelled.leaves).prove(*pair)
+            leaf = partial(_leaf, spelled.leaves)
+            JournalWriter(self.recorder, journal, closed, region.types, leaf).prove(*pair)
+
+
+def _leaf(leaves: Mapping[str, int], var: Var) -> int:
+    """The term that a variable stands for."""
+    return leaves[var.name_hint]
 
 
 # ---- nodes that are not understood
