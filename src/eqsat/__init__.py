@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from eqsat import extraction as extraction
     from eqsat import onnx as onnx
     from eqsat import rules as rules
+    from eqsat.certificates.functions import certify, check
     from eqsat.spellings.walk import Variant, variants
 
     __version__: str
@@ -57,6 +58,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"eqsat.{name}")
     if name == "__version__":
         return version("eqsat")
+    if name in ("certify", "check"):
+        return getattr(import_module("eqsat.certificates.functions"), name)
     if name in ("Variant", "variants"):
         return getattr(import_module("eqsat.spellings.walk"), name)
     raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
@@ -74,6 +77,8 @@ __all__ = [
     "Saturation",
     "TVMError",
     "Variant",
+    "certify",
+    "check",
     "compare_orders",
     "composite_rules",
     "contrib",
