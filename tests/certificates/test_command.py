@@ -47,7 +47,7 @@ def test_check_prints_json(files: tuple[Path, Path, str]) -> None:
     facts = json.loads(ran("check", MODEL, *files[:2], "--json").output)
     assert facts["proved"]
     assert facts["keeps"] == "rounding"
-    assert facts["steps"] > 50
+    assert facts["steps"] > 20
     assert "gate-by-erf" in facts["rules"]
     assert facts["uncovered"] == []
 
