@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import (
+    attrs_of,
+    compute,
+    constants,
+    distinct,
+    like,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
 from eqsat.egraph.rule import Array, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
@@ -78,6 +89,7 @@ def biased(name: str, part: DFPattern) -> Rewrite:
         soft,
         like(soft, part + (mask + bias)),
         keeps_floats(whole, part),
+        distinct(mask, bias),  # a mask of zeros is the sum of any number of them
         soundness=ROUNDING,
     )
 

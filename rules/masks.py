@@ -18,6 +18,7 @@ from eqsat.egraph.author import (
     attrs_of,
     compute,
     constants,
+    distinct,
     like,
     modest,
     real,
@@ -28,7 +29,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Guard, Numbers, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Distinct, Guard, Numbers, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op
 from eqsat.relay.op import broadcast_to, where
@@ -142,7 +143,7 @@ def hides_scores(form: str, inside: Callable[[DFPattern], DFPattern]) -> list[Re
 
 
 def attended(
-    name: str, shown: Sequence[DFPattern], mask: DFPattern, *guards: Guard | Numbers, guarded: bool = False
+    name: str, shown: Sequence[DFPattern], mask: DFPattern, *guards: Guard | Distinct | Numbers, guarded: bool = False
 ) -> list[Rewrite]:
     """softmax(c q k' + all of ``shown``) v = attention(q, k, v, mask), by scores as they are and by scaled ones.
 
@@ -207,7 +208,7 @@ masks = RuleSet(
         hides_scores("", lambda part: part),
         hides_scores("masked-", lambda part: part + mask),
         attended("open-masked", [mask], mask, above_least(mask)),
-        attended("biased-masked", [bias, mask], bias + mask, modest(bias), above_least(mask)),
+        attended("biased-masked", [bias, mask], bias + mask, modest(bias), above_least(mask), distinct(bias, mask)),
         attended("guarded-masked", [hides_all], condition, guarded=True),
         rewrite(
             "mask-of-each-query",

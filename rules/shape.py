@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from eqsat.relay.ty import Dim, TensorType, Type
 from eqsat.rules.axes import permutation
 from eqsat.rules.operators import binary, unary, view
 from eqsat.rules.types import Shape, dtype_of, has_zero, is_integer, rank_of, static_shape
-from eqsat.rules.values import attribute
+from eqsat.rules.values import attribute, zero
 
 x, y, z, sizes = variables("x y z sizes")
 c, d = constants("c d")
@@ -226,14 +226,15 @@ def broadcasts(root: TensorType, *operands: TensorType) -> bool:
     return is_exact(root) and shape == root.shape
 
 
-def absorbed(name: str, spread: DFPattern, *rest: DFPattern) -> list[Rewrite]:
+def absorbed(name: str, expand: Callable[..., DFPattern], *rest: DFPattern) -> list[Rewrite]:
     """Operators that take in an expansion, or let it through.
 
     Args:
         name: how the rules call the expansion.
-        spread: the pattern of ``x``, expanded.
-        rest: the arguments of the expansion behind ``x``.
+        expand: makes the pattern of an expansion of its arguments.
+        rest: the arguments of the expansion behind the first one.
     """
+    spread, nothing = expand(x, *rest), expand(zero, *rest)
     places = {
         "first-operand": (binary(spread, y), (x, y)),
         "second-operand": (binary(y, spread), (y, x)),
@@ -252,6 +253,7 @@ def absorbed(name: str, spread: DFPattern, *rest: DFPattern) -> list[Rewrite]:
             )
             for place, (call, operands) in places.items()
         ],
+        rewrite(f"add-{name}ed-zero", y + nothing, y, soundness=Soundness.ROUNDING, contracts=True),
         # f(expand(x)) = expand(f(x))
         rewrite(f"{name}-after-function", applied, like(spread, like(applied, x), *rest)),
         rewrite(
@@ -266,7 +268,7 @@ def absorbed(name: str, spread: DFPattern, *rest: DFPattern) -> list[Rewrite]:
 broadcasting = RuleSet(
     "broadcasting",
     [
-        absorbed("expand", is_op("broadcast_to")(x)),
-        absorbed("dynamic-expand", is_op("dyn.broadcast_to")(x, sizes), sizes),
+        absorbed("expand", is_op("broadcast_to")),
+        absorbed("dynamic-expand", is_op("dyn.broadcast_to"), sizes),
     ],
 )
