@@ -37,6 +37,7 @@ def test_a_proof_names_its_rules_and_what_they_keep() -> None:
         (relay.exp(x - y) * x, relay.exp(y - x) * x),
         (relay.sum(x, axis=0), relay.sum(x * relay.const(1.01), axis=0)),
         (relay.log(x), relay.log(relay.abs(x))),
+        (relay.power(x, relay.const(2.0)) * y, relay.power(x, relay.const(2.0)) * (y + y)),
     ],
 )
 def test_graphs_that_differ_do_so_on_the_input_that_is_told(first: Expr, second: Expr) -> None:

@@ -11,25 +11,22 @@ from typing import Any, Unpack
 import numpy as np
 
 from eqsat.collector import paused_gc
-from eqsat.egraph.lower import region_children
 from eqsat.egraph.report import Limits
-from eqsat.equality.fingerprints import SAME, Fingerprint, Partners, fingerprint
+from eqsat.equality.fingerprints import SAME, Fingerprint, fingerprint
 from eqsat.equality.groups import FIRST, SECOND
 from eqsat.equality.joining import Joined, join
+from eqsat.equality.parting import Parting
 from eqsat.equality.proof import Prover
-from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN, Difference, Equality, Pair, Part
+from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN, Difference, Equality
 from eqsat.equality.rounding import apart, bounds, leaves, results
 from eqsat.equality.samples import Sample, given_samples, samples
 from eqsat.equality.widened import Evaluation
 from eqsat.errors import ArgumentError
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
-from eqsat.relay.expr import Call, Constant, Expr, Op, Var
+from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.fold import Foreign
 from eqsat.relay.module import IRModule
 from eqsat.relay.values import Value
-
-MOST_PAIRS = 8
-"""Pairs of nodes that are told."""
 
 _PATIENCE = 1.0
 """Seconds that one input may take if more than two are to be evaluated."""
@@ -124,19 +121,19 @@ class Comparison:
             return self._equality(EQUAL, rules=self._timed("explain", self.prover.rules))
         self._timed("evaluate", lambda: self._evaluate(iter(inputs())))
         difference = self._timed("evaluate", self._difference)
-        partners = self._partners()
+        parting = Parting(self.joined, self.prover, self.prints, self.place)
         if difference is not None:
-            return self._equality(DIFFERENT, difference=difference, pairs=self._parting(partners))
-        self._timed("prove", lambda: self.prover.prove_parts({v: [u for _, u in us] for v, us in partners.items()}))
+            return self._equality(DIFFERENT, difference=difference, pairs=self._timed("part", parting.different))
+        partners = {node: [other for _, other in near] for node, near in parting.partners.items()}
+        self._timed("prove", lambda: self.prover.prove_parts(partners))
         if self.prover.groups.is_one:
             return self._equality(EQUAL, rules=self._timed("explain", self.prover.rules))
         known = bool(self.results) and any(value is not None for value in self.results[first])
         reason = "they agree on all inputs that were tried, and the rules do not prove it"
-        return self._equality(
-            UNKNOWN,
-            pairs=self._unproved(partners),
-            reason=reason if known else "they could not be evaluated, and the rules prove nothing",
+        found = self._equality(
+            UNKNOWN, reason=reason if known else "they could not be evaluated, and the rules prove nothing"
         )
+        return replace(found, pairs=self._timed("part", parting.unproved))
 
     # ---- values
 
@@ -210,62 +207,6 @@ class Comparison:
         values = {param.name_hint: sample[param] for param in self.joined.params}
         return Difference(values, (one, other), output, seen[output], allowed[output])
 
-    # ---- nodes of one graph and their partners in the other
-
-    def _partners(self) -> dict[Expr, list[tuple[float, Expr]]]:
-        """Node of the second graph -> nodes of the first with its values, nearest first, with their distance."""
-        groups = self.prover.groups
-        firsts = Partners((node, self.prints[node]) for node in groups.of(FIRST) if node in self.prints)
-        seconds = [node for node in groups.of(SECOND) if not groups.sides(node) & FIRST]
-        prints = [(node, self.prints.get(node)) for node in seconds]
-        return {node: firsts.of(known)[:4] for node, known in prints if known is not None}
-
-    def _parting(self, partners: Mapping[Expr, Sequence[tuple[float, Expr]]]) -> tuple[Pair, ...]:
-        """The first nodes without an equal in the other graph that a difference of the results comes from."""
-        groups = self.prover.groups
-        same = {node: each[0][1] for node, each in partners.items() if each and each[0][0] <= SAME}
-        partnered = {*same, *same.values()}
-        seconds = _guilty(self.joined.roots[1], lambda node: node in partnered or groups.is_shared(node))
-        firsts = _guilty(self.joined.roots[0], lambda node: node in partnered or groups.is_shared(node))
-        return tuple(self._paired(firsts, seconds, same))
-
-    def _paired(self, firsts: Sequence[Expr], seconds: Sequence[Expr], same: Mapping[Expr, Expr]) -> list[Pair]:
-        """Guilty nodes of both graphs, together where they are computed from the same by the same operator."""
-        left = list(firsts)
-        pairs = []
-        for node in seconds:
-            scores = [(self._likeness(each, node, same), -place) for place, each in enumerate(left)]
-            best = max(scores, default=(0, 0))
-            chosen = left.pop(-best[1]) if best[0] > 0 else None
-            pairs.append(Pair(self._part(chosen, 0), self._part(node, 1)))
-        pairs += [Pair(self._part(node, 0), None) for node in left]
-        return pairs[:MOST_PAIRS]
-
-    def _likeness(self, first: Expr, second: Expr, same: Mapping[Expr, Expr]) -> int:
-        ours = {*region_children(first)}
-        theirs = {same.get(child, child) for child in region_children(second)}
-        shared = sum(not isinstance(node, Constant) for node in ours & theirs)
-        return 2 * shared + (_head(first) == _head(second)) + (self.joined.types[first] == self.joined.types[second])
-
-    def _unproved(self, partners: Mapping[Expr, Sequence[tuple[float, Expr]]]) -> tuple[Pair, ...]:
-        """The smallest pairs that could not be proved: all pairs below them are."""
-        found: list[Pair] = []
-        has_open: dict[Expr, bool] = {}
-        groups = self.prover.groups
-        for node in groups.of(SECOND):
-            below = any(has_open.get(child, False) for child in region_children(node))
-            is_open = not groups.is_shared(node) and bool(partners.get(node)) and not isinstance(node, Constant)
-            if is_open and not below:
-                found.append(Pair(self._part(partners[node][0][1], 0), self._part(node, 1)))
-            has_open[node] = below or is_open
-        return tuple(found[:MOST_PAIRS])
-
-    def _part(self, node: Expr | None, side: int) -> Part | None:
-        if node is None:
-            return None
-        own = self.joined.origins[side].get(node, node)
-        return Part(own, self.place(own))
-
     # ---- telling
 
     def _refuse_random(self) -> None:
@@ -297,26 +238,3 @@ def _size(array: Any) -> float:
     """The largest magnitude of a number in an array."""
     wide = np.abs(array.astype(np.float64))
     return float(np.max(wide[np.isfinite(wide)], initial=0.0))
-
-
-def _head(node: Expr) -> object:
-    return node.op if isinstance(node, Call) and isinstance(node.op, Op) else type(node)
-
-
-def _guilty(root: Expr, has_partner: Callable[[Expr], bool]) -> list[Expr]:
-    """The nodes without partner that the root's value comes from, and all of whose operands have one."""
-    found: dict[Expr, None] = {}
-    seen, agenda = {root}, [root]
-    while agenda:
-        node = agenda.pop()
-        if has_partner(node):
-            continue
-        below = [child for child in region_children(node) if not has_partner(child)]
-        inner = [child for child in below if not isinstance(child, (Constant, Var))]
-        if not inner:
-            found[node] = None
-        for child in inner:
-            if child not in seen:
-                seen.add(child)
-                agenda.append(child)
-    return list(found)

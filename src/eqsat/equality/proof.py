@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from eqsat.egraph.derivation import Congruence, Derivation
 from eqsat.egraph.rule import Soundness
 from eqsat.equality.constants import WITHIN_ROUNDING, computations
-from eqsat.equality.groups import SECOND, Groups
+from eqsat.equality.forms import in_forms
+from eqsat.equality.groups import FIRST, SECOND, Groups
 from eqsat.equality.joining import Joined
 from eqsat.equality.region import Part, cut
 from eqsat.pipeline.options import Options
@@ -60,6 +61,7 @@ class Prover:
         self._start = time.perf_counter()
         self._taken: dict[Expr, Expr] = {}
         self._proved: list[_Proved] = []
+        self._open: list[tuple[Part, Region]] = []
 
     def prove_whole(self) -> None:
         """Saturate both graphs as one if they are not too large."""
@@ -74,6 +76,7 @@ class Prover:
         """
         groups = self.groups
         seconds = [node for node in groups.of(SECOND) if not groups.is_shared(node)]
+        self._open.clear()
         waiting: list[Expr] = []
         for start in range(0, len(seconds), _SLICE):
             waiting = [node for node in (*waiting, *seconds[start : start + _SLICE]) if not groups.is_shared(node)]
@@ -99,6 +102,18 @@ class Prover:
         names = dict.fromkeys(name for each in reversed(used) for name in each)
         return {name: sounds.get(name, Soundness.EXACT) for name in names}
 
+    def formed(self) -> set[Expr]:
+        """The nodes that a form of the other graph computes, in what was saturated last and not proved."""
+        found: set[Expr] = set()
+        for part, region in self._open:
+            sides = [[node for node in part.nodes if self._is_of(node, side)] for side in (FIRST, SECOND)]
+            for own, other in (sides, reversed(sides)):
+                found |= in_forms(region, part, own, other)
+        return found
+
+    def _is_of(self, node: Expr, side: int) -> bool:
+        return bool(self.groups.sides(node) & side) or self.groups.is_shared(node)
+
     # ---- one part
 
     def _attempt(self, roots: Iterable[Expr], depth: int | None) -> None:
@@ -117,8 +132,9 @@ class Prover:
                 return
             found = computations(part, region, self.groups, self._taken)
             if not found:
-                return
+                break
             self._taken.update(found)
+        self._open.append((part, region))
 
     def _saturated(self, part: Part) -> Region:
         options = self._options.after(time.perf_counter() - self._start)

@@ -24,11 +24,13 @@ class Part:
         expr: The node.
         place: Where it is from, as its span says; empty if it says nothing.
         value: Its value on the input that is told; None where it is not known.
+        origin: The span that says it, which is that of the node or of the first one computed from it that has one.
     """
 
     expr: Expr
     place: str
     value: Any = field(default=None, compare=False)
+    origin: Any = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.expr.brief(1)}{f' (at {self.place})' if self.place else ''}"

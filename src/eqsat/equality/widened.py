@@ -178,7 +178,11 @@ class Noise:
         """Operands moved by as much as rounding moves them, where each element of the result is the sum of some."""
         sizes = [value.size for value in given if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
         terms = 1.0 if op.has(Trait.ELEMENTWISE) or not sizes else self._terms(sizes, ty, given)
-        return [self._moved(value, each, terms) for value, each in zip(given, types, strict=True)]
+        moved = [self._moved(value, each, terms) for value, each in zip(given, types, strict=True)]
+        if op.name == "power":  # the square of a negative number is no number if its exponent is not quite 2
+            whole = np.equal(given[1], np.round(given[1]))
+            moved[1] = np.where(whole, given[1], moved[1])
+        return moved
 
     def _terms(self, sizes: Sequence[int], ty: Type, given: Sequence[Value]) -> float:
         """About how many products or elements are summed up for one element of the result."""

@@ -1,0 +1,200 @@
+"""Where two graphs part: the nodes of each that have no equal in the other one though all below them have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+from eqsat.egraph.lower import region_children
+from eqsat.equality.fingerprints import SAME, Fingerprint, Partners
+from eqsat.equality.groups import FIRST, SECOND
+from eqsat.equality.joining import Joined
+from eqsat.equality.proof import Prover
+from eqsat.equality.result import Pair, Part
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+
+MOST_PAIRS = 8
+"""Pairs of nodes that are told."""
+
+_ROUNDED = 1e-6
+"""How far equal nodes may be apart, as a part of their size, where one graph has a constant that the other computes."""
+
+_ROUNDS = 4
+"""How often open pairs are taken for equal to find those above them."""
+
+
+class Parting:
+    """Finds where two graphs part.
+
+    Args:
+        joined: The graphs.
+        prover: What is proved of them.
+        prints: The fingerprints of their nodes.
+        place: Tells where a node of one of the graphs is from.
+    """
+
+    def __init__(
+        self, joined: Joined, prover: Prover, prints: Mapping[Expr, Fingerprint], place: Callable[[Expr], str]
+    ):
+        self.joined = joined
+        self.prover = prover
+        self.groups = prover.groups
+        self.prints = prints
+        self.place = place
+        firsts = [node for node in self.groups.of(FIRST) if node in prints]
+        self._seconds = [node for node in self.groups.of(SECOND) if not self.groups.sides(node) & FIRST]
+        by_shape, by_size = Partners((n, prints[n]) for n in firsts), Partners((n, _flat(prints[n])) for n in firsts)
+        known = [node for node in self._seconds if node in prints]
+        self.partners = {node: by_shape.of(prints[node])[:4] for node in known}
+        """Node of the second graph -> nodes of the first with its values, nearest first, with their distance."""
+        self._same = {node: self._nearest(node, by_size.of(_flat(prints[node]))) for node in known}
+        self._formed: set[Expr] = set()
+
+    def different(self) -> tuple[Pair, ...]:
+        """The first nodes that a difference of the results comes from."""
+        self._formed = self.prover.formed()
+        return tuple(self._between(*self.joined.roots)[:MOST_PAIRS])
+
+    def unproved(self) -> tuple[Pair, ...]:
+        """The smallest pairs that would have to be equal for the results to be. They are taken for equal from here on.
+
+        Those come first in which some values differ by more than rounding in double precision.
+        """
+        found: dict[str, Pair] = {}
+        agreeing: dict[str, Pair] = {}
+        for _ in range(_ROUNDS):
+            self._formed = self.prover.formed()
+            found |= {str(pair): pair for pair in self._between(*self.joined.roots)}
+            opened = self._opened()
+            pairs = [Pair(self._part(first, 0), self._part(second, 1)) for first, second in opened]
+            agreeing |= {str(pair): pair for pair in pairs}
+            for first, second in opened:
+                self.groups.merge(first, second)
+            if not opened or self.groups.is_one or len(found) >= MOST_PAIRS:
+                break
+            self.prover.prove_parts({node: [other for _, other in near] for node, near in self.partners.items()})
+        return tuple((found | agreeing).values())[:MOST_PAIRS]
+
+    # ---- what needs no telling
+
+    @cached_property
+    def _room(self) -> float:
+        """How far equal nodes may be apart: less than the results are, and by what rounding makes of constants."""
+        first, second = (self.prints.get(root) for root in self.joined.roots)
+        away = SAME if first is None or second is None else first.distance(second)
+        return max(SAME, min(_ROUNDED, away / 100))
+
+    def _nearest(self, node: Expr, near: Iterable[tuple[float, Expr]]) -> Expr | None:
+        """The node of the first graph that has a node's values, whatever its shape. Many are zero: that says little."""
+        for distance, other in near:
+            if distance <= self._room and (self.prints[other].sizes.any() or _head(other) == _head(node)):
+                return other
+        return None
+
+    def _opened(self) -> list[tuple[Expr, Expr]]:
+        """The lowest pairs that are near to each other and not proved."""
+        found = []
+        has_open: dict[Expr, bool] = {}
+        for node in self._seconds:
+            below = any(has_open.get(child, False) for child in region_children(node))
+            is_told = not isinstance(node, (Constant, Tuple)) or node is self.joined.roots[1]
+            is_open = is_told and not self.groups.is_shared(node) and bool(self.partners.get(node))
+            if is_open and not below:
+                found.append((self.partners[node][0][1], node))
+            has_open[node] = below or is_open
+        return found
+
+    # ---- what parts
+
+    def _between(self, first: Expr, second: Expr) -> list[Pair]:
+        """The lowest nodes that keep two nodes from being equal."""
+        same = {node: other for node, other in self._same.items() if other is not None}
+        known = {*same, *same.values(), *self._formed}
+
+        def is_explained(node: Expr) -> bool:
+            return node in known or self.groups.is_shared(node)
+
+        return self._paired(_guilty(first, is_explained), _guilty(second, is_explained), same)
+
+    def _paired(self, firsts: Sequence[Expr], seconds: Sequence[Expr], same: Mapping[Expr, Expr]) -> list[Pair]:
+        """Guilty nodes of both graphs, together where they are computed from the same by the same operator."""
+        left = list(firsts)
+        pairs = []
+        for node in seconds:
+            scores = [(self._likeness(each, node, same), -place) for place, each in enumerate(left)]
+            best = max(scores, default=(0, 0))
+            chosen = left.pop(-best[1]) if best[0] > 0 else None
+            pairs.append(Pair(self._part(chosen, 0), self._part(node, 1)))
+        return [*pairs, *[Pair(self._part(node, 0), None) for node in left]]
+
+    def _likeness(self, first: Expr, second: Expr, same: Mapping[Expr, Expr]) -> int:
+        ours = {*region_children(first)}
+        theirs = {same.get(child, child) for child in region_children(second)}
+        shared = sum(not isinstance(node, Constant) for node in ours & theirs)
+        return 2 * shared + (_head(first) == _head(second)) + (self.joined.types[first] == self.joined.types[second])
+
+    # ---- telling
+
+    def _part(self, node: Expr | None, side: int) -> Part | None:
+        if node is None:
+            return None
+        origins, users = self.joined.origins[side], self._users[side]
+        made_for = node  # one node of a model may be several here, of which the last has the span
+        while origins.get(made_for, made_for).span is None and made_for in users:
+            made_for = users[made_for]
+        told = origins.get(made_for, made_for)
+        return Part(origins.get(node, node), self.place(told), origin=told.span)
+
+    @cached_property
+    def _users(self) -> tuple[dict[Expr, Expr], dict[Expr, Expr]]:
+        """For each graph, what first uses each of its nodes."""
+        found: tuple[dict[Expr, Expr], dict[Expr, Expr]] = ({}, {})
+        for users, side in zip(found, (FIRST, SECOND), strict=True):
+            for node in self.groups.of(side):
+                for child in region_children(node):
+                    users.setdefault(child, node)
+        return found
+
+
+def _flat(known: Fingerprint) -> Fingerprint:
+    """A fingerprint that tells nothing of shapes but how many elements there are."""
+    assert isinstance(known.kind, tuple)
+    sizes = [prod(shape) for each in known.kind[1:] for shape in each]
+    return known._replace(kind=(known.kind[0], *sizes))
+
+
+def _head(node: Expr) -> object:
+    return node.op if isinstance(node, Call) and isinstance(node.op, Op) else type(node)
+
+
+def _guilty(root: Expr, is_explained: Callable[[Expr], bool]) -> list[Expr]:
+    """The nodes that are not explained, that the root's value comes from, and all of whose operands are explained."""
+    found: dict[Expr, None] = {}
+    agenda = _fields(root)
+    seen = {*agenda}
+    while agenda:
+        node = agenda.pop()
+        if is_explained(node):
+            continue
+        given = [part for child in region_children(node) for part in _fields(child)]
+        inner = [child for child in given if not is_explained(child) and not isinstance(child, (Constant, Var))]
+        if not inner:
+            found[node] = None
+        for child in inner:
+            if child not in seen:
+                seen.add(child)
+                agenda.append(child)
+    return list(found)
+
+
+def _fields(node: Expr) -> list[Expr]:
+    """What a node takes where it takes another one: of a tuple, what is in it."""
+    found, agenda = [], [node]
+    while agenda:
+        each = agenda.pop()
+        if isinstance(each, Tuple):
+            agenda += reversed(each.fields)
+        else:
+            found.append(each)
+    return found
