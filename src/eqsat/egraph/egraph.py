@@ -256,17 +256,18 @@ class EGraph:
             on_answer: told of the keys and parts of every answer before rules see it.
         """
         width = max(len(keys), _FEW_KEYS)
-        ask, answered = f"ask_{width}", f"is_{len(keys)}_{parts}"
+        ask, answered = f"ask_{width}", f"is_{width}_{parts}"
         if ask not in self._ask_tables:
             self._ask_tables[ask] = None
             row = f"({ask} q{''.join(f' k{i}' for i in range(width))})"
             self.engine.relation(ask, "i64", *["i64"] * width)
             self.engine.rule("load", row, f"(delete {row})")
-        self.engine.inbox(answered, 1 + len(keys) + parts)
+        self.engine.inbox(answered, 1 + width + parts)
         number = len(self.vocabulary.inquiries)
         self.vocabulary.inquiries.append(Inquiry(keys, kind, answer))
         self._on_answer.append(on_answer)
-        return Question(f"{ask} {number}{' 0' * (width - len(keys))}", f"{answered} {number}")
+        row = f"{number}{' 0' * (width - len(keys))}"
+        return Question(f"{ask} {row}", f"{answered} {row}")
 
     def settle_questions(self) -> bool:
         """Answer every open question; whether there was a new one."""
@@ -279,7 +280,7 @@ class EGraph:
                 asked[row] = found = self.vocabulary.answer(row)
                 if found is not None:
                     self._on_answer[number](row[1:], found)
-                    self._rows.setdefault(f"is_{len(row) - 1}_{len(found)}", []).append((*row, *found))
+                    self._rows.setdefault(f"is_{len(keys)}_{len(found)}", []).append((number, *keys, *found))
         if not self.flush() and rows:
             self.engine.run("load")  # what was asked is deleted
         return new
