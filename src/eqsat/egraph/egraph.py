@@ -53,7 +53,7 @@ class EGraph:
         self.new_nodes = NewNodes(0)
         self._told_types: list[NDArray[np.int64]] = []
         self.on_constness: Callable[[], None] | None = None
-        self._tables = 0  # of predicates
+        self._predicates = 0  # that rules asked for
         self._declared = 0  # symbols that have a table
         self._on_answer: list[OnAnswer] = []
         self._ask_tables: dict[str, None] = {}
@@ -64,6 +64,7 @@ class EGraph:
         self.engine.relation("isc", "Expr")
         self.engine.relation("found", "Expr", "i64")
         self.engine.inbox("un", 2)
+        self.engine.inbox("holds", 2)
         self.engine.rule("load", "(un i j)", "(union (N i) (N j)) (delete (un i j))")
 
     def close(self) -> None:
@@ -135,14 +136,12 @@ class EGraph:
         return put(f"({table} {columns} {variable})")
 
     def predicate(self, test: Test) -> str:
-        """The name of the engine's table of the ids that satisfy a test (after :meth:`flush`)."""
+        """What, with an id behind it, is the fact that the id satisfies a test (after :meth:`flush`)."""
         predicate = self.vocabulary.predicates.find(test)
-        if predicate.table is None:
-            # the engine numbers what it names after a table: of holds_1 the second would be the first of holds_12
-            predicate.table = f"holds_{self._tables}_"
-            self._tables += 1
-            self.engine.inbox(predicate.table, 1)
-        return predicate.table
+        if predicate.number is None:
+            predicate.number = self._predicates
+            self._predicates += 1
+        return f"holds {predicate.number}"
 
     # ---- rows
 
@@ -177,7 +176,8 @@ class EGraph:
     def flush(self) -> bool:
         """Put what was added into the engine; whether there was anything."""
         self.declare_symbols()
-        self._rows |= self.vocabulary.predicates.news()
+        if news := self.vocabulary.predicates.news():
+            self._rows["holds"] = news
         if not self._rows and not self.new_nodes:
             return False
         if self.new_nodes:

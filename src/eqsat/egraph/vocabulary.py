@@ -53,11 +53,11 @@ class Test(NamedTuple):
 
 @dataclass(eq=False)
 class Predicate:
-    """The ids that satisfy a test, of objects that become more; ``table`` is the engine's, once a rule asks for it."""
+    """The ids that satisfy a test, of objects that become more; it has a number once a rule asks the engine for it."""
 
     holds: Callable[[Any], bool]
     objects: list[tuple[int, Any]]
-    table: str | None = None
+    number: int | None = None
     _ids: dict[int, None] = field(default_factory=dict)
     _tested: int = 0
     _told: int = 0
@@ -71,11 +71,11 @@ class Predicate:
         self._tested = len(self.objects)
         return self._ids
 
-    def news(self) -> list[tuple[int, ...]]:
-        """Rows for the ids that were not among the news before."""
-        rows: list[tuple[int, ...]] = [(index,) for index in list(self.ids)[self._told :]]
-        self._told += len(rows)
-        return rows
+    def news(self) -> list[int]:
+        """The ids that were not among the news before."""
+        found = list(self.ids)[self._told :]
+        self._told += len(found)
+        return found
 
 
 class Predicates:
@@ -101,10 +101,10 @@ class Predicates:
         on_atoms = [predicate.ids for (kind, _), predicate in self._known.items() if kind != "type"]
         return all((one in ids) == (other in ids) for ids in on_atoms for one, other in pairs.items())
 
-    def news(self) -> dict[str, list[tuple[int, ...]]]:
-        """Table -> rows that it lacks."""
-        tables = {predicate.table: predicate for predicate in self._known.values() if predicate.table is not None}
-        return {table: rows for table, predicate in tables.items() if (rows := predicate.news())}
+    def news(self) -> list[tuple[int, ...]]:
+        """Numbers of predicates and ids that satisfy them, of which this has not told before."""
+        asked = [(each.number, each) for each in self._known.values() if each.number is not None]
+        return [(number, index) for number, predicate in asked for index in predicate.news()]
 
 
 class TypeIds:
