@@ -58,6 +58,8 @@ def called_operators(callee: DFPattern, present: Callable[[], Iterable[Op]]) -> 
         callee: the pattern.
         present: those that are called in the e-graph: what a wildcard stands for.
     """
+    if isinstance(callee, ExprPattern) and isinstance(callee.expr, Op):
+        return [callee.expr]
     found: dict[Op, None] = {}
     stack = [callee]
     while stack:
@@ -98,7 +100,8 @@ def _binary(pattern: DFPattern, name: str) -> tuple[CallPattern, DFPattern, DFPa
     return pattern, left, right
 
 
-def reassociations(pattern: CallPattern) -> list[CallPattern]:
+@lru_cache(maxsize=1 << 12)
+def reassociations(pattern: CallPattern) -> tuple[CallPattern, ...]:
     """Relay's two re-associations: (a*b)/c as b*(a/c) and a*(b/c), and a*(b/c) as (b*a)/c."""
     found = []
     if (quotient := _binary(pattern, "divide")) and (product := _binary(quotient[1], "multiply")):
@@ -110,7 +113,7 @@ def reassociations(pattern: CallPattern) -> list[CallPattern]:
             if quotient := _binary(inner, "divide"):
                 call, numerator, divisor = quotient
                 found.append(CallPattern(call.op, [CallPattern(pattern.op, [numerator, other]), divisor]))
-    return found
+    return tuple(found)
 
 
 def pattern_of_expr(expr: Expr) -> DFPattern:
