@@ -259,6 +259,30 @@ def test_a_graph_deeper_than_the_stack_has_a_page() -> None:
     assert len(page.graphs[0]["kind"]) == 4 * 600 + 1
 
 
+# ---- about graphs that are compared
+
+
+def test_both_graphs_are_joined_by_what_is_proved_and_where_they_part_is_marked() -> None:
+    data = relay.var("data", shape=(4, 4))
+    found = eqsat.equal(relay.tanh(data) - relay.exp(data), relay.exp(data) - relay.tanh(data))
+    page = Page(report_page.render_equality(found, "a <b>"))
+    first, second = page.graphs
+    told = {
+        graph["strings"][lines[0]]: graph["strings"][rule]
+        for graph in (first, second)
+        for lines, rule in zip(graph["lines"], graph["rule"], strict=True)
+    }
+    assert told == {
+        "%data": "proved equal", "tanh": "proved equal", "exp": "proved equal", "subtract": "they part here"
+    }  # fmt: skip
+    heads = [[graph["strings"][lines[0]] for lines in graph["lines"]] for graph in (first, second)]
+    joined = {(heads[0][partner], head) for head, partner in zip(heads[1], second["partner"], strict=True)
+              if partner >= 0}  # fmt: skip
+    assert joined == {("%data", "%data"), ("tanh", "tanh"), ("exp", "exp")}
+    assert "subtract" in page.text["parting"]
+    assert "different" in page.text["summary"]
+
+
 # ---- in a browser
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -475,3 +499,17 @@ def test_five_thousand_nodes_open_and_are_searched(browser: Any, tmp_path: Path)
     assert tab.ink(0) > 0
     assert tab.troubles == []
     tab.page.close()
+
+
+def test_the_partner_of_a_node_is_one_click_away(browser: Any, tmp_path: Path) -> None:
+    data = relay.var("data", shape=(4, 4))
+    found = eqsat.equal(relay.tanh(data) - relay.exp(data), relay.exp(data) - relay.tanh(data))
+    report_page.write(tmp_path / "page.html", report_page.render_equality(found, "a and b"))
+    tab = Tab(browser, tmp_path / "page.html")
+    tab.page.fill("#search", "tanh")
+    tab.page.press("#search", "Enter")
+    details = tab.page.locator("#details")
+    assert "equal to, in second" in details.inner_text()
+    assert "they part here" in tab.page.locator("#legend").inner_text()
+    tab.page.close()
+    assert tab.troubles == []

@@ -90,3 +90,16 @@ def test_what_is_neither_proved_nor_refuted_has_an_exit_code_of_its_own(tmp_path
     run = CliRunner().invoke(cli, ["equal", str(path), str(other), "--rules", "shape"])
     assert run.exit_code == 3
     assert "agree on all inputs" in run.output
+
+
+def test_the_command_writes_a_page(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, each in zip(paths, (PLAIN, OTHER), strict=True):
+        onnx.save(each, path)
+    page = tmp_path / "page.html"
+    run = CliRunner().invoke(cli, ["equal", *map(str, paths), "--report", str(page)])
+    assert run.exit_code == 1
+    assert "they part here" in page.read_text()
+    run = CliRunner().invoke(cli, ["equal", *map(str, paths), "--report", str(paths[0])])
+    assert "a.onnx" in run.output or "a.onnx" in str(run.exception)
+    assert onnx.load(paths[0]) == PLAIN

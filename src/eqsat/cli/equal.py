@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from eqsat.cli.options import PATH, STREAM, json_option, read_model, rules_named, rules_option
+from eqsat.cli.options import PATH, STREAM, json_option, keep_apart, read_model, rules_named, rules_option
 from eqsat.cli.terminal import Console, escape
 from eqsat.egraph.report import Limits
 from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN
@@ -63,6 +63,9 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: float) -
     help="The size of an open dimension of A where inputs are made up; x.1 is axis 1 of input x.",
 )
 @click.option("--seconds", default=60.0, show_default=True, callback=_seconds, help="Time limit of proofs.")
+@click.option(
+    "--report", "page", type=PATH, metavar="FILE.html", help="Also write a page with both graphs and where they part."
+)
 @json_option
 @click.pass_context
 def equal(
@@ -73,6 +76,7 @@ def equal(
     rules: Sequence[str],
     dims: dict[str, int],
     seconds: float,
+    page: Path | None,
     as_json: bool,
 ) -> None:
     """Tell whether the ONNX models A and B compute the same; - stands for standard input.
@@ -84,6 +88,7 @@ def equal(
 
     if first == second == STREAM:
         raise ArgumentError("both models are standard input: give a file for one of them")
+    keep_apart([page], [first, second])
     found = onnx.equal(
         read_model(first),
         read_model(second),
@@ -92,6 +97,10 @@ def equal(
         match=match,
         dims=dims,
     )
+    if page is not None:
+        from eqsat import report_page
+
+        report_page.write(page, report_page.render_equality(found, f"{first} and {second}"))
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=1))
     else:

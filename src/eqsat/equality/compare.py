@@ -226,6 +226,8 @@ class Comparison:
         proved = len(seconds) if answer == EQUAL else sum(map(self.prover.groups.is_shared, seconds))
         return Equality(
             answer,
+            self.joined.roots,
+            self.prover.groups.partners(),
             proved=proved,
             nodes=len(seconds),
             samples=len(self.samples),

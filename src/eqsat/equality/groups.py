@@ -63,6 +63,14 @@ class Groups:
         first, second = self.joined.roots
         return self.leader(first) is self.leader(second)
 
+    def partners(self) -> dict[Expr, Expr]:
+        """Nodes of the second graph -> the first node of the first graph that is known to equal them."""
+        firsts: dict[Expr, Expr] = {}
+        for node in self.of(FIRST):
+            firsts.setdefault(self.leader(node), node)
+        known = {node: firsts.get(self.leader(node)) for node in self.of(SECOND)}
+        return {node: first for node, first in known.items() if first is not None}
+
     def of(self, side: int) -> list[Expr]:
         """The nodes of a graph, each after those that it is computed from."""
         return [node for node, own in self._own.items() if own & side]

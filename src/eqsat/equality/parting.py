@@ -144,7 +144,7 @@ class Parting:
         while origins.get(made_for, made_for).span is None and made_for in users:
             made_for = users[made_for]
         told = origins.get(made_for, made_for)
-        return Part(origins.get(node, node), self.place(told), origin=told.span)
+        return Part(origins.get(node, node), self.place(told), node, origin=told.span)
 
     @cached_property
     def _users(self) -> tuple[dict[Expr, Expr], dict[Expr, Expr]]:

@@ -22,6 +22,7 @@ class Part:
 
     Attributes:
         expr: The node.
+        node: What it is in :attr:`Equality.roots`, where equal nodes of a graph are one.
         place: Where it is from, as its span says; empty if it says nothing.
         value: Its value on the input that is told; None where it is not known.
         origin: The span that says it, which is that of the node or of the first one computed from it that has one.
@@ -29,6 +30,7 @@ class Part:
 
     expr: Expr
     place: str
+    node: Expr = field(compare=False)
     value: Any = field(default=None, compare=False)
     origin: Any = field(default=None, compare=False)
 
@@ -87,9 +89,13 @@ class Equality:
         samples: On how many inputs the graphs were evaluated.
         reason: What kept the answer from being another one; empty for a proof.
         seconds: Time of each phase.
+        roots: The graphs over the same variables.
+        partners: Nodes of the second graph -> what is proved equal to them in the first.
     """
 
     answer: str
+    roots: tuple[Expr, Expr] = field(compare=False, repr=False)
+    partners: Mapping[Expr, Expr] = field(default_factory=dict, compare=False, repr=False)
     rules: Mapping[str, Soundness] = field(default_factory=dict)
     difference: Difference | None = None
     pairs: tuple[Pair, ...] = ()

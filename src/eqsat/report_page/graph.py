@@ -27,11 +27,13 @@ class Drawing:
         columns: what the page's script draws and tells, as plain data.
         counts: operator -> calls of it.
         costs: operator -> cost of its calls, equal computations once.
+        exprs: what each of the columns' nodes stands for.
     """
 
     columns: dict[str, Any]
     counts: Counter[str]
     costs: dict[str, float]
+    exprs: list[Expr]
 
 
 def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, str] | None = None) -> Drawing:
@@ -76,7 +78,7 @@ def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, 
         if isinstance(expr, Call) and isinstance(expr.op, Op):
             counts[expr.op.name] += 1
             sums[expr.op.name] = sums.get(expr.op.name, 0.0) + (costs.get(expr) or 0.0)
-    return Drawing(columns, counts, sums)
+    return Drawing(columns, counts, sums, exprs)
 
 
 def _text(thing: object) -> str:

@@ -4,7 +4,8 @@
 
 const graphs = JSON.parse(document.getElementById("data").textContent).map(columns => new Graph(columns));
 const byId = id => document.getElementById(id);
-const NAMES = ["before", "after"];
+const NAMES = [...document.querySelectorAll("figure.graph figcaption")].map(caption => caption.textContent.toLowerCase());
+const { rule: RULE, colouring: COLOURING } = document.body.dataset; // what the column of rules tells, and what is coloured first
 
 /** The columns of a graph, read by node. */
 function Graph(columns) {
@@ -82,7 +83,7 @@ function make(tag, properties = {}, ...inside) {
 
 // ---- what is shown: one state for both graphs
 
-const state = { colouring: "cost", hits: null, hit: -1, chosen: null };
+const state = { colouring: COLOURING, hits: null, hit: -1, chosen: null };
 
 /** A graph on a canvas that one can pan and zoom. */
 class View {
@@ -293,6 +294,7 @@ class View {
   paintNodes(pen) {
     const { graph, index } = this;
     const colour = colourings[state.colouring];
+    const partner = partnerOf(state.chosen);
     const found = state.hits && new Set(state.hits.filter(hit => hit.view === index).map(hit => hit.node));
     pen.font = "12px ui-monospace, monospace";
     pen.textAlign = "center";
@@ -302,7 +304,7 @@ class View {
       pen.globalAlpha = found && !found.has(node) ? 0.35 : 1;
       pen.fillStyle = colour(graph, node);
       pen.fillRect(x, y, width, height);
-      const chosen = state.chosen && state.chosen.view === index && state.chosen.node === node;
+      const chosen = [state.chosen, partner].some(each => each && each.view === index && each.node === node);
       pen.strokeStyle = chosen ? colours.chosen : found?.has(node) ? colours.found : colours.edge;
       pen.lineWidth = chosen || found?.has(node) ? Math.max(3, 2 / this.scale) : 1;
       pen.strokeRect(x, y, width, height);
@@ -325,6 +327,12 @@ function title(view, node) {
   const graph = graphs[view];
   const name = graph.say("name", node);
   return graph.text(node)[0] + (name ? `  ${name}` : "");
+}
+
+/** The node of the other graph that is proved equal to one. */
+function partnerOf(chosen) {
+  const node = chosen ? graphs[chosen.view].partner?.[chosen.node] ?? -1 : -1;
+  return node < 0 ? null : { view: 1 - chosen.view, node };
 }
 
 function choose(view, node) {
@@ -356,12 +364,14 @@ function tell() {
     ["attributes", graph.text(node).slice(1).join("\n")],
     ["constants", graph.say("constants", node)],
     ["cost", graph.cost[node] === null ? "not known" : graph.cost[node].toPrecision(5)],
-    ["made by", graph.say("rule", node)],
+    [RULE, graph.say("rule", node)],
     ["takes", graph.inputs[node].map(source => link(view, source))],
     ["goes to", graph.outputs[node].map(target => link(view, target))],
   ];
+  const partner = partnerOf(state.chosen);
   const other = graphs[1 - view].named.get(graph.say("name", node));
-  if (other !== undefined) rows.push([`same value ${NAMES[1 - view]}`, [link(1 - view, other)]]);
+  if (partner) rows.push([`equal to, in ${NAMES[partner.view]}`, [link(partner.view, partner.node)]]);
+  else if (other !== undefined) rows.push([`same value ${NAMES[1 - view]}`, [link(1 - view, other)]]);
   const list = make("dl");
   for (const [name, value] of rows) {
     if (value.length) list.append(make("dt", { textContent: name }), make("dd", {}, ...(Array.isArray(value) ? value : [value])));
@@ -426,7 +436,8 @@ function colourBy(name) {
   redraw();
 }
 
-if (ruleNames.length) byId("colouring").append(make("option", { value: "rule", textContent: "rule that made it" }));
+if (ruleNames.length) byId("colouring").append(make("option", { value: "rule", textContent: RULE === "made by" ? "rule that made it" : RULE }));
+byId("colouring").value = state.colouring;
 byId("colouring").addEventListener("change", event => colourBy(event.target.value));
 const recolour = () => { readColours(); colourBy(state.colouring); };
 dark.addEventListener("change", recolour);

@@ -6,23 +6,30 @@ import base64
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
 from string import Template
+from typing import Any
 
 from eqsat.cost import CostFunction, OpCount
 from eqsat.cost.models import unit_of
 from eqsat.cost.target import TargetCost
+from eqsat.equality.result import Equality
 from eqsat.errors import FileError
 from eqsat.files import replacing
-from eqsat.markup import as_json, join, text
+from eqsat.markup import Markup, as_json, join, text
 from eqsat.orders.compare import OrderComparison
 from eqsat.pipeline.explain import Change
 from eqsat.pipeline.extract import Extraction
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
+from eqsat.relay.visitor import post_order
 from eqsat.report_page import sections
 from eqsat.report_page.graph import draw
+
+PROVED = "proved equal"
+"""What is said of a node that has an equal in the other graph."""
 
 
 def write(path: str | PathLike[str], page: str) -> None:
@@ -79,15 +86,75 @@ def render(
         parts.append(sections.orders(orders))
     if opaque:
         parts.append(sections.passed_through(opaque))
+    return _page(
+        _Words(title, "what equality saturation did", "Before", "After", "made by", "cost"),
+        sections.summary(extraction, before, after, facts or {}, unit),
+        parts,
+        [before.columns, after.columns],
+    )
+
+
+def render_equality(equality: Equality, title: str) -> str:
+    """The page about an answer of :func:`eqsat.equal`: both graphs side by side, and where they part.
+
+    Args:
+        equality: the answer.
+        title: what it is about; the names of files, say.
+    """
+    drawings = [draw(root, OpCount(), told) for root, told in zip(equality.roots, _told(equality), strict=True)]
+    first, second = (drawing.exprs for drawing in drawings)
+    at = {node: place for place, node in enumerate(first)}
+    partners = [at.get(equality.partners.get(node, node), -1) for node in second]
+    back = {partner: place for place, partner in enumerate(partners)}
+    columns = [
+        {**drawings[0].columns, "partner": [back.get(place, -1) for place in range(len(first))]},
+        {**drawings[1].columns, "partner": partners},
+    ]
+    return _page(
+        _Words(title, "are they equal?", "First", "Second", "found", "rule"),
+        sections.answer(equality),
+        [sections.parting(equality), sections.proof(equality)],
+        columns,
+    )
+
+
+def _told(equality: Equality) -> list[dict[Expr, str]]:
+    """For each graph, what is said of its nodes."""
+    parting = "they part here" if equality.difference is not None else "not proved"
+    equal = {*equality.partners, *equality.partners.values()}
+    found = []
+    for side, root in enumerate(equality.roots):
+        told = {node: PROVED if node in equal else "has no equal" for node in post_order(root)}
+        for pair in equality.pairs:
+            part = (pair.first, pair.second)[side]
+            if part is not None:
+                told[part.node] = parting
+        found.append(told)
+    return found
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What a page says in its frame: its title, and what its graphs and the column of rules are called."""
+
+    title: str
+    about: str
+    first: str
+    second: str
+    rule: str
+    colouring: str
+
+
+def _page(words: _Words, summary: Markup, parts: Sequence[Markup], columns: Sequence[Mapping[str, Any]]) -> str:
     script = _asset("page.js")
     return Template(_asset("page.html")).substitute(
-        title=text(title),
+        {name: text(told) for name, told in vars(words).items()},
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         style=_asset("page.css"),
         script=script,
-        summary=sections.summary(extraction, before, after, facts or {}, unit),
+        summary=summary,
         sections=join(parts),
-        graphs=as_json([before.columns, after.columns]),
+        graphs=as_json(columns),
     )
 
 

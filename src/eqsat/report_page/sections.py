@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from eqsat.egraph.report import Report, RuleReport
+from eqsat.equality.result import Equality, Part
 from eqsat.extraction.costs import Cost, as_tuple, figure
 from eqsat.markup import Cell, Markup, bar, facts, section, table
 from eqsat.orders.compare import OrderComparison
@@ -164,3 +165,35 @@ def passed_through(opaque: Mapping[str, Mapping[str, int]]) -> Markup:
     ]
     heads = ["operator", "nodes", "why"]
     return section("opaque", "Passed through", table("Nodes that are kept as they are", heads, rows))
+
+
+def answer(equality: Equality) -> Markup:
+    """Whether graphs are equal, in a few numbers."""
+    pairs: list[tuple[str, object]] = [
+        ("Answer", str(equality).splitlines()[0]),
+        ("Proved", f"{equality.proved:,} of {equality.nodes:,} nodes of the second graph equal one of the first"),
+        ("Inputs", f"evaluated on {equality.samples}" if equality.samples else "none needed"),
+    ]
+    return facts(pairs)
+
+
+def parting(equality: Equality) -> Markup:
+    """Where graphs part, or what is not proved of them."""
+    rows: list[list[Cell]] = [
+        [text_of for part in (pair.first, pair.second) for text_of in _node(part)] for pair in equality.pairs
+    ]
+    heads = ["first", "where", "second", "where"]
+    what = "Where they part" if equality.difference is not None else "Not proved"
+    told = table(what, heads, rows) if rows else Markup("<p>Nothing.</p>")
+    return section("parting", what, told)
+
+
+def _node(part: Part | None) -> tuple[str, str]:
+    return ("nothing", "") if part is None else (part.expr.brief(1), part.place)
+
+
+def proof(equality: Equality) -> Markup:
+    """The rules of a proof."""
+    rows: list[list[Cell]] = [[name, soundness.value] for name, soundness in equality.rules.items()]
+    told = table("What the proof uses", ["rule", "keeps"], rows) if rows else Markup("<p>No rule was needed.</p>")
+    return section("proof", "Proof", told if equality else Markup("<p>There is none.</p>"))
