@@ -44,6 +44,7 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "negative(x)": ((4, 8), lambda x, i: relay.negative(x)),
     "x + x": ((4, 8), lambda x, i: x + x),
     "x * a + x * b": ((4, 8), lambda x, i: x * number(0.5) + x * number(0.5 + i / 100)),
+    "(x + a) + (x + b)": ((4, 8), lambda x, i: (x + number(0.3)) + (x + number(i / 10))),
     "relu(x) + relu(x)": ((4, 8), lambda x, i: nn.relu(x) + nn.relu(x)),
     "maximum(x, a)": ((4, 8), lambda x, i: relay.maximum(x, normal())),
     "minimum(maximum(x))": ((4, 8), lambda x, i: relay.minimum(relay.maximum(x, number(-i)), number(i + 1))),
@@ -55,7 +56,13 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "matmuls by weights": ((4, 8), lambda x, i: nn.dense(x, normal(8, 8))),
     "matmuls by inputs": ((4, 8), lambda x, i: nn.matmul(x, relay.var(f"w{i}", shape=(8, 8)))),
     "polynomial": ((4, 8), lambda x, i: x * relay.var("z", shape=(4, 8)) + normal()),
+    "x * x * a": ((4, 8), lambda x, i: x * x * number(0.5)),
+    "x * x * x * a": ((4, 8), lambda x, i: x * x * x * number(0.1)),
     "gelu": ((4, 8), lambda x, i: number(0.5) * x * (number(1) + relay.erf(x * number(0.5**0.5)))),
+    "gelu, halved first": (
+        (4, 8),
+        lambda x, i: x * ((relay.erf(x * number(0.5**0.5)) + number(1)) * number(0.5)),
+    ),
     "scaled convolution": (
         (1, 4, 8, 8),
         lambda x, i: nn.relu(nn.conv2d(x, normal(4, 4, 3, 3), padding=(1, 1)) * normal(4, 1, 1) + normal(4, 1, 1)),

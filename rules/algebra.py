@@ -12,8 +12,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eqsat.egraph.author import base, constants, distinct, non_constant, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Distinct, Guard, Rewrite, RuleSet, Soundness
+from eqsat.egraph.author import (
+    base,
+    constants,
+    distinct,
+    factor,
+    non_constant,
+    rewrite,
+    term,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
+from eqsat.egraph.rule import Array, Distinct, Guard, Rewrite, RuleSet, Settled, Soundness
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, exp, log, maximum, minimum, negative, power, rsqrt, sqrt
 from eqsat.relay.ty import TensorType, Type, is_static
@@ -23,7 +35,7 @@ from eqsat.rules.types import floats, is_float, is_number, is_scalar, keeps, kee
 from eqsat.rules.values import all_positive, half, minus_one, one, scalar, scales_safely, three, two, zero
 
 x, y, z = variables("x y z")
-a, b, c = constants("a b c")
+a, b, c, d = constants("a b c d")
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -128,6 +140,8 @@ canonical = RuleSet(
 
 shifted, scaled = x + a, x * a
 affine = scaled + b
+scaled_y, shifted_y = y * b, y + b
+affine_x, affine_y = x * d + a, y * c + b
 scaled_shift, shifted_scale = (x + b) * a, x * b + a
 
 
@@ -148,10 +162,31 @@ def meet(
     return rewrite(name, whole, met, known, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
 
 
-def outward(name: str, inner: DFPattern, whole: DFPattern, moved: DFPattern, is_moved: Callable[..., bool]) -> Rewrite:
-    """The scalar ``a`` of ``inner``, which is over the base ``x``, leaves a product, quotient or sum with ``y``."""
-    terms = distinct(inner, x), base(x), non_constant(y)
+def outward(
+    name: str, inner: DFPattern, whole: DFPattern, moved: DFPattern, is_moved: Callable[..., bool], stays: Settled
+) -> Rewrite:
+    """The scalar ``a`` of ``inner``, which is over the base ``x``, leaves a product, quotient or sum with ``y``.
+
+    It does if no scalar leaves ``y``: those of both leave at once.
+    """
+    terms = distinct(inner, x), base(x), non_constant(y), stays
     return rewrite(name, whole, moved, when(is_moved, type_of(a)), *terms, soundness=ROUNDING)
+
+
+def both_outward(
+    name: str,
+    inner: tuple[DFPattern, DFPattern],
+    whole: DFPattern,
+    moved: DFPattern,
+    is_moved: Callable[..., bool],
+    *guards: Guard,
+    either_order: bool = False,
+) -> Rewrite:
+    """The scalars ``a`` and ``b`` of ``inner``, which are over the bases ``x`` and ``y``, leave the whole."""
+    scalars = when(is_moved, type_of(a)), when(is_moved, type_of(b))
+    bases = base(x), base(y, after=x if either_order else None)
+    terms = distinct(inner[0], x), distinct(inner[1], y)
+    return rewrite(name, whole, moved, *scalars, *guards, *terms, *bases, soundness=ROUNDING)
 
 
 # constants travel outward and meet
@@ -183,10 +218,28 @@ meeting = RuleSet(
             non_constant(x),
             soundness=ROUNDING,
         ),
-        outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_scalar),
-        outward("scalar-outward-of-shifted", scaled_shift, scaled_shift * y, ((x + b) * y) * a, is_wide),
-        outward("scalar-out-of-numerator", scaled, scaled / y, (x / y) * a, is_float_scalar),
-        outward("scalar-out-of-shifted-numerator", scaled_shift, scaled_shift / y, ((x + b) / y) * a, is_wide_float),
+        outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_scalar, factor(y)),
+        outward("scalar-outward-of-shifted", scaled_shift, scaled_shift * y, ((x + b) * y) * a, is_wide, factor(y)),
+        both_outward(
+            "scalars-outward", (scaled, scaled_y), scaled * scaled_y, (x * y) * (a * b), is_scalar, either_order=True
+        ),
+        outward("scalar-out-of-numerator", scaled, scaled / y, (x / y) * a, is_float_scalar, factor(y)),
+        outward(
+            "scalar-out-of-shifted-numerator",
+            scaled_shift,
+            scaled_shift / y,
+            ((x + b) / y) * a,
+            is_wide_float,
+            factor(y),
+        ),
+        both_outward(
+            "scalars-out-of-quotient",
+            (scaled, scaled_y),
+            scaled / scaled_y,
+            (x / y) * (a / b),
+            is_float_scalar,
+            when(scales_safely, value_of(b)),
+        ),
         *[
             rewrite(
                 f"scalar-out-of-{name}",
@@ -196,12 +249,31 @@ meeting = RuleSet(
                 when(scales_safely, value_of(a)),
                 distinct(inner, x),
                 base(x),
+                factor(y),
                 soundness=ROUNDING,
             )
             for name, inner, rest in (("denominator", scaled, x), ("affine-denominator", affine, x + b / a))
         ],
-        outward("shift-outward", shifted, shifted + y, (x + y) + a, is_scalar),
-        outward("shift-outward-of-scaled", shifted_scale, shifted_scale + y, (x * b + y) + a, is_scalar),
+        outward("shift-outward", shifted, shifted + y, (x + y) + a, is_scalar, term(y)),
+        outward("shift-outward-of-scaled", shifted_scale, shifted_scale + y, (x * b + y) + a, is_scalar, term(y)),
+        both_outward(
+            "shifts-outward", (shifted, shifted_y), shifted + shifted_y, (x + y) + (a + b), is_scalar, either_order=True
+        ),
+        both_outward(
+            "shifts-outward-of-scaled",
+            (shifted, affine_y),
+            shifted + affine_y,
+            (x + y * c) + (a + b),
+            is_scalar,
+        ),
+        both_outward(
+            "shifts-outward-of-both-scaled",
+            (affine_x, affine_y),
+            affine_x + affine_y,
+            (x * d + y * c) + (a + b),
+            is_scalar,
+            either_order=True,
+        ),
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only
         rewrite(
             "common-factor",
@@ -209,6 +281,7 @@ meeting = RuleSet(
             x * (a + b),
             when(are_of_one_sign, value_of(a), value_of(b)),
             non_constant(x),
+            factor(x),
             soundness=ROUNDING,
             contracts=True,
         ),
@@ -218,10 +291,19 @@ meeting = RuleSet(
             x * (a + scalar(1, x)),
             when(all_positive, value_of(a)),
             non_constant(x),
+            factor(x),
             soundness=ROUNDING,
             contracts=True,
         ),
-        rewrite("add-itself", x + x, x * scalar(2, x), when(is_number, type_of(x)), non_constant(x), contracts=True),
+        rewrite(
+            "add-itself",
+            x + x,
+            x * scalar(2, x),
+            when(is_number, type_of(x)),
+            non_constant(x),
+            factor(x),
+            contracts=True,
+        ),
         rewrite("common-factor-of-any-sign", scaled_twice, x * (a + b), soundness=FINITE),
         rewrite(
             "one-and-some-of-any-sign",

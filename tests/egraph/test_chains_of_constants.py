@@ -75,6 +75,10 @@ def gelu(x: Any, link: int) -> Any:
     return number(0.5) * x * (number(1) + relay.erf(x * number(0.5**0.5)))
 
 
+def square(x: Any, link: int) -> Any:
+    return x * x * number(0.5)
+
+
 def chain(link: Callable[[Any, int], Any], length: int) -> Any:
     x = relay.var("x", shape=(4, 8))
     for place in range(length):
@@ -94,6 +98,7 @@ OPTIMUM = {
     inverted: 3 * 30,
     bounded: 1,
     doubled_activation: 2,
+    square: 31,
     gelu: 30,  # each an operator
 }
 
@@ -110,6 +115,28 @@ def test_a_chain_reaches_its_optimum_with_few_nodes_a_link(link: Callable[[Any, 
 def test_nodes_grow_with_the_length_of_a_chain_and_not_faster() -> None:
     counts = [eqsat.saturate(chain(scaled_and_shifted, length)).node_count for length in (20, 40, 80)]
     assert all(longer <= 2.2 * shorter for shorter, longer in pairwise(counts))
+
+
+def halved_gelu(x: Any, link: int) -> Any:
+    return x * ((relay.erf(x * number(0.5**0.5)) + number(1)) * number(0.5))
+
+
+def shifted_sum(x: Any, link: int) -> Any:
+    return (x + number(0.3)) + (x + number(link / 10))
+
+
+def cube(x: Any, link: int) -> Any:
+    return x * x * x * number(0.1)
+
+
+@pytest.mark.parametrize(("link", "cost"), [(halved_gelu, 24), (shifted_sum, 2), (cube, 49)])
+def test_products_and_sums_of_what_has_constants_have_linearly_many_forms(
+    link: Callable[[Any, int], Any], cost: int
+) -> None:
+    saturation = eqsat.saturate(chain(link, 24))
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count <= 40 * 24
+    assert eqsat.extract(saturation).cost <= cost
 
 
 @pytest.mark.parametrize("link", [shifted, scaled_and_shifted, by_arrays, subtracted], ids=lambda link: link.__name__)

@@ -22,6 +22,7 @@ from eqsat.egraph.rule import (
     Refusal,
     Rewrite,
     RuleSet,
+    Settled,
     Soundness,
 )
 from eqsat.errors import RuleError
@@ -97,12 +98,26 @@ def non_constant(pattern: DFPattern) -> NonConstant:
     return NonConstant(pattern)
 
 
-def base(pattern: DFPattern) -> Base:
+def base(pattern: DFPattern, after: DFPattern | None = None) -> Base:
     """A condition: ``pattern`` matched no constant, nor only a sum or product with one (:mod:`eqsat.egraph.bases`).
 
     A law that brings constants together takes all of them at once. Such rules run to their end before others do.
+
+    Args:
+        pattern: the pattern.
+        after: another base, which the law could exchange with this one: it is applied for one order of them.
     """
-    return Base(pattern)
+    return Base(pattern, after)
+
+
+def factor(pattern: DFPattern) -> Settled:
+    """A condition: ``pattern`` matched what is more than a scalar times something (:mod:`eqsat.egraph.bases`)."""
+    return Settled(pattern, "factor")
+
+
+def term(pattern: DFPattern) -> Settled:
+    """A condition: ``pattern`` matched what is more than a scalar plus something (:mod:`eqsat.egraph.bases`)."""
+    return Settled(pattern, "term")
 
 
 def real(pattern: DFPattern) -> Numbers:
@@ -146,7 +161,7 @@ def rewrite(
     name: str,
     lhs: Any,
     rhs: Any = None,
-    *guards: Guard | Distinct | NonConstant | Base | Numbers,
+    *guards: Guard | Distinct | NonConstant | Base | Settled | Numbers,
     soundness: Soundness = Soundness.EXACT,
     examples: Examples | None = None,
     contracts: bool = False,
@@ -158,7 +173,8 @@ def rewrite(
         name: unique name.
         lhs: a pattern, or a tuple of patterns matched together.
         rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
-        guards: conditions made by :func:`when`, :func:`distinct`, :func:`non_constant`, :func:`base`, :func:`real`,
+        guards: conditions made by :func:`when`, :func:`distinct`, :func:`non_constant`, :func:`base`, :func:`factor`,
+            :func:`term`, :func:`real`,
             :func:`above_least` and :func:`modest`.
         soundness: what it keeps; by default every bit.
         examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
@@ -181,14 +197,15 @@ def rewrite(
     if len(templates) not in (1, len(roots)):
         raise RuleError(f"rule {name}: {len(roots)} patterns on the left and {len(templates)} templates on the right")
     for guard in guards:
-        if not isinstance(guard, (Guard, Distinct, NonConstant, Base, Numbers)):
+        if not isinstance(guard, (Guard, Distinct, NonConstant, Base, Settled, Numbers)):
             raise RuleError(f"rule {name}: {guard!r} is no condition: make one by when(), distinct() and so on")
     when = tuple([guard for guard in guards if isinstance(guard, Guard)])
     different = tuple([guard for guard in guards if isinstance(guard, Distinct)])
     unknown = tuple([guard for guard in guards if isinstance(guard, NonConstant)])
     bases = tuple([guard for guard in guards if isinstance(guard, Base)])
+    settled = tuple([guard for guard in guards if isinstance(guard, Settled)])
     numbers = tuple([guard for guard in guards if isinstance(guard, Numbers)])
-    conditions = when, different, unknown, bases, numbers
+    conditions = when, different, unknown, bases, settled, numbers
     result = Rewrite(name, roots, templates, *conditions, soundness, examples, contracts, early)
     check_rewrite(result)
     return result

@@ -11,6 +11,10 @@ of what is itself shifted.
     origin(class)     the lowest level of the bases from which the class comes by sums and products with constants
     unscaled(class)   the class is more than a product with a constant, and no product of one
     unshifted(class)  the class is more than a sum with a constant, and no sum of one
+    factor(class)     the class is a base, a sum with a constant, or a product of such a sum or with a constant that
+                      is no scalar: as a factor of a product it stays what it is while scalars move outward
+    term(class)       the class is a base, a product of one with a constant, or a sum with a constant that is no scalar:
+                      as a term of a sum it stays what it is
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from collections.abc import Sequence
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
+from eqsat.egraph.vocabulary import Test
+from eqsat.relay.ty import TensorType, Type
 
 _SUMS = ("add", "subtract")
 _PRODUCTS = ("multiply", "divide")
@@ -36,6 +42,10 @@ def linear(name: str, operands: Sequence[str]) -> Sequence[str]:
     return operands[:1] if name == "divide" else operands
 
 
+def _has_more_elements(ty: Type) -> bool:
+    return isinstance(ty, TensorType) and any(dim != 1 for dim in ty.shape)
+
+
 class Bases:
     """Finds the bases in an e-graph, once a rule asks for them."""
 
@@ -49,6 +59,8 @@ class Bases:
             return False
         if not self._seen:
             self._declare()
+            self._is_wide = self.egraph.predicate(Test("type", "more elements than one", _has_more_elements))
+            self.egraph.flush()
         symbols = self.egraph.vocabulary.symbols
         for index in range(self._seen, len(symbols)):
             kind, op, arity = symbols[index]
@@ -66,6 +78,7 @@ class Bases:
     def follow(self) -> None:
         """Find the origins of new sums and products with constants."""
         self.egraph.engine.saturate("origins")
+        self.egraph.engine.saturate("settled")
 
     def _declare(self) -> None:
         engine = self.egraph.engine
@@ -73,6 +86,9 @@ class Bases:
         engine.relation("unshifted", "Expr")
         engine.declare("(ruleset bases)")
         engine.declare("(ruleset origins)")
+        engine.declare("(ruleset settled)")  # after all origins: a class may be found to come from an earlier base
+        engine.relation("shifted", "Expr")
+        engine.rule("settled", "(= l (level e)) (= l (origin e))", f"{put('(factor e)')} {put('(term e)')}")
         engine.rule("origins", f"(= l (level e)) (<= l {_LAST}) (= e (N h))", "(set (level e) h)")
         engine.rule("origins", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
         engine.rule("origins", "(= l (level e))", "(set (origin e) l)")
@@ -83,6 +99,15 @@ class Bases:
         for child in linear(name, children):
             constants = "".join(f" (isc {each})" for each in children if each != child)
             rule("origins", f"{node}{constants} (= l (origin {child}))", "(set (origin e) l)")
+            wide = "".join(f" (= t (ty {each})) ({self._is_wide} t)" for each in children if each != child)
+            if name in _SUMS:
+                rule("settled", f"{node}{constants}", f"{put('(shifted e)')} {put('(factor e)')}")
+                rule("settled", f"{node}{constants}{wide}", put("(term e)"))
+            else:
+                if wide:
+                    rule("settled", f"{node}{constants}{wide}", put("(factor e)"))
+                rule("settled", f"{node}{constants} (shifted {child})", put("(factor e)"))
+                rule("settled", f"{node}{constants} (= l (level {child})) (= l (origin {child}))", put("(term e)"))
             # x + c is no multiple if x is none, x * c no sum with a constant if x is none
             rule("origins", f"{node}{constants} ({other} {child})", put(f"({other} e)"))
         if len(children) > 1:

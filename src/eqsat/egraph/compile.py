@@ -178,8 +178,13 @@ class RewriteCompiler(RuleRunner):
         for base in rule.bases:
             self.egraph.ask_bases()
             variable = query.classes[base.pattern]
-            yield f"(= lowest (level {variable}))"
-            yield from (f"(= lowest (origin {each}))" for each in self._forms(rule, query, variable))
+            yield f"(= level_{variable} (level {variable}))"
+            yield from (f"(= level_{variable} (origin {each}))" for each in self._forms(rule, query, variable))
+            if base.after is not None:
+                yield f"(<= level_{query.classes[base.after]} level_{variable})"
+        for settled in rule.settled:
+            self.egraph.ask_bases()
+            yield f"({settled.place} {query.classes[settled.pattern]})"
 
     def _levels(self, rule: Rewrite, query: Query) -> Iterator[str]:
         """Premises that classes hold numbers; these are looked for once a match has passed the guards."""

@@ -110,6 +110,8 @@ class EGraph:
             self.ask_non_constant()
             for table in ("level", "origin"):
                 self.engine.declare(f"(function {table} (Expr) i64 :merge (min old new))")
+            for relation in ("factor", "term"):
+                self.engine.relation(relation, "Expr")
 
     def ask_numbers(self) -> None:
         """Have it found which classes hold real numbers: a rule asks for it."""

@@ -84,9 +84,28 @@ class NonConstant:
 
 @dataclass(frozen=True)
 class Base:
-    """A condition: what the pattern matched is no constant, nor only a sum or product with one."""
+    """A condition: what the pattern matched is no constant, nor only a sum or product with one.
+
+    Args:
+        pattern: the pattern.
+        after: another base, that comes first if the two could be exchanged.
+    """
 
     pattern: DFPattern
+    after: DFPattern | None = None
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A condition: no scalar leaves what the pattern matched (:mod:`eqsat.egraph.bases`).
+
+    Args:
+        pattern: the pattern.
+        place: where it stays: ``factor`` of a product or quotient, or ``term`` of a sum.
+    """
+
+    pattern: DFPattern
+    place: str
 
 
 @dataclass(frozen=True)
@@ -168,6 +187,7 @@ class Rewrite(_AnyRule):
         distinct: patterns that matched different values.
         non_constant: patterns that matched no constants.
         bases: patterns that matched no sums or products with constants either.
+        settled: which patterns matched what no scalar leaves.
         numbers: which patterns matched real numbers.
         soundness: what it keeps.
         examples: ``examples(draw)`` draws an expression that the left side matches (a tuple of them for several
@@ -185,6 +205,7 @@ class Rewrite(_AnyRule):
     distinct: tuple[Distinct, ...] = ()
     non_constant: tuple[NonConstant, ...] = ()
     bases: tuple[Base, ...] = ()
+    settled: tuple[Settled, ...] = ()
     numbers: tuple[Numbers, ...] = ()
     soundness: Soundness = Soundness.EXACT
     examples: Examples | None = None
