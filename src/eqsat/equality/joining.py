@@ -68,6 +68,8 @@ def join(left: Expr | IRModule, right: Expr | IRModule, match: Mapping[str, str]
         sharing.origin = {}
     whole = Tuple(roots)
     types = infer_types(whole, names=unknown_sizes())
+    for param in first.params:  # nothing may use it
+        types.setdefault(param, first.types.get(param) or second.types[param])
     if not _agree(types[roots[0]], types[roots[1]]):
         raise _different("results", first, second)
     nodes = [node for node in post_order(whole, children=region_children) if node is not whole]
