@@ -196,3 +196,45 @@ def test_json_holds_a_certificate(tmp_path: Path) -> None:
     _, data = certified(CHANGED[0])
     read(data).save(tmp_path / "c.json")
     assert json.loads((tmp_path / "c.json").read_text()) == json.loads(json.dumps(data))
+
+
+RANDOM = """(float[2] x) => (float[2] y) {
+    r = RandomNormalLike(x) s = RandomNormalLike(x) d = Sub(r, s) e = Relu(d) y = Relu(e)
+}"""
+CALLED = '<domain: "m", opset_import: ["": 17]>\nf (q) => (w) { w = Exp(q) }'
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        parsed("(float[2] x) => (float[2] y) { a = Relu(x) b = Relu(a) y = NobodyKnows(b) }"),
+        parsed(RANDOM),
+        parsed("(float[2] x) => (float[2] y) { a = Relu(x) b = Relu(a) y = m.f(b) }", 17, 8, ', "m": 1', CALLED),
+        parsed("(float[2] x, float[3] u) => (float[2] y, float[2] z) { a = Relu(x) y = Relu(a) z = Identity(x) }"),
+    ],
+    ids=["unknown", "random", "function", "outputs"],
+)
+def test_nodes_that_are_not_understood_are_in_certificates(proto: Any) -> None:
+    done = onnx.run(from_proto(proto), explain=True)
+    assert onnx.check(proto, done.after, onnx.certify(done)).proved
+
+
+def test_a_model_of_a_newer_opset_has_a_certificate() -> None:
+    proto = parsed("(float[2, 3] x) => (float[2, 3] y) { a = Relu(x) b = Relu(a) y = Softmax <axis = 1> (b) }", 11)
+    done = onnx.run(from_proto(proto), explain=True, opset=20)
+    data = onnx.certify(done).as_data()
+    assert onnx.check(proto, done.after, data).proved
+    with pytest.raises(CertificateError, match="of another model"):
+        onnx.check(proto, done.after, {**data, "opset": 11, "before": "0" * 32})
+
+
+def test_bodies_that_were_changed_are_not_covered() -> None:
+    then = "t () => (float[2] a) { z = Relu(x) a = Relu(z) }"
+    proto = parsed(
+        f"(bool c, float[2] x) => (float[2] y) {{ y = If (c) <then_branch = {then},"
+        " else_branch = e () => (float[2] b) { b = Neg(x) }> }"
+    )
+    done = onnx.run(from_proto(proto), explain=True)
+    found = onnx.check(proto, done.after, onnx.certify(done))
+    assert not found.proved
+    assert found.uncovered[0] == "the bodies of conditions and loops"

@@ -53,16 +53,17 @@ class Recorder:
 
     def certificate(self, opset: int | None = None) -> Certificate:
         """The certificate of all steps."""
-        named = dict.fromkeys(step.rule for step in self.steps if step.rule not in _BUILT_IN)
         found = Certificate(
             self.pair.digests[0],
             self.pair.digests[1],
             opset,
-            {name: version_of(self.rules[name]) for name in named},
+            {},
             Soundness.EXACT.value,
             uncovered=list(dict.fromkeys(self.uncovered)),
         )
         _Numbering(self, found).take(self.steps)
+        named = dict.fromkeys(step.rule for step in found.steps if step.rule not in _BUILT_IN)
+        found.rules = {name: version_of(self.rules[name]) for name in named}
         return found
 
 

@@ -276,7 +276,7 @@ def _identify(models: Sequence[ir.Model]) -> Identify:
     known: dict[OpaqueNode, Hashable] = {}
 
     def identify(attrs: Attrs) -> Hashable:
-        node = attrs.get("node") if attrs.type_key.startswith("onnx.") else None
+        node = attrs.get("node")
         if not isinstance(node, OpaqueNode):
             return attrs.key
         if node not in known:
