@@ -11,7 +11,9 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from eqsat.brief import one_line
 from eqsat.errors import EqsatError
 
 from . import EXTRACTORS, extract
@@ -19,6 +21,9 @@ from .costs import Cost, as_tuple, figure
 from .gym import read_gym
 from .problem import Problem
 from .solution import Result
+
+_LONGEST = 1000
+"""Characters of an error or a name that are told. None is markup, or a command to the terminal."""
 
 
 @click.command(short_help="Solve files of the extraction-gym benchmark.")
@@ -42,7 +47,7 @@ def main(files: Sequence[str], methods: Sequence[str], seconds: float, seed: int
             found = {method: extract(problem, method, seconds=seconds, seed=seed) for method in methods or ("auto",)}
         except EqsatError as error:
             failed = True
-            print(f"eqsat: {error}", file=sys.stderr)
+            print(f"eqsat: {one_line(str(error), _LONGEST)}", file=sys.stderr)
         else:
             rows += [_row(file, problem, method, result) for method, result in found.items()]
     print(json.dumps(rows, indent=1)) if as_json else _print_table(rows)
@@ -73,7 +78,7 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     for name, _ in COLUMNS:
         table.add_column(name, justify="left" if name in ("file", "method", "optimal", "remark") else "right")
     for row in rows:
-        table.add_row(*[show(row[name]) for name, show in COLUMNS])
+        table.add_row(*[Text(one_line(show(row[name]), _LONGEST)) for name, show in COLUMNS])
     if rows:
         Console(width=None if sys.stdout.isatty() else 100_000).print(table)
 

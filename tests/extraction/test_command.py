@@ -36,3 +36,16 @@ def test_a_file_that_cannot_be_read_fails_and_the_others_are_solved(tmp_path: Pa
     assert result.exit_code == 1
     assert "none.json: cannot be read" in result.output
     assert "graph.json" in result.output
+
+
+def test_names_are_no_commands_to_the_terminal(tmp_path: Path) -> None:
+    name = "\x1b[31mred\r\x9b2J[bold]"
+    file, wrong = tmp_path / f"{name}.json", tmp_path / "wrong.json"
+    node = {"op": name, "children": [], "eclass": name, "cost": 2.0}
+    file.write_text(json.dumps({"nodes": {name: node}, "root_eclasses": [name]}))
+    wrong.write_text(json.dumps({"nodes": {name: node}, "root_eclasses": [f"{name}2"]}))
+    result = CliRunner().invoke(main, [str(file), str(wrong)])
+    assert result.exit_code == 1
+    assert result.output.replace("\n", "").isprintable()
+    assert result.stderr.count("\n") == 1
+    assert "[bold].json" in result.stdout

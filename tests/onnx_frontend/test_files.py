@@ -296,6 +296,15 @@ def test_external_data_that_is_not_there_is_refused(
         load(written(tmp_path / "model.onnx", with_external(holder, place)))
 
 
+@pytest.mark.parametrize("holder", ["initializer", "attribute", "attributes", "sparse", "function"])
+def test_external_data_outside_the_folder_is_refused_wherever_it_is_held(tmp_path: Path, holder: str) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    path = written(tmp_path / "inner" / "model.onnx", with_external(holder, {"location": "../w.bin"}))
+    with pytest.raises(ModelError, match="outside the model's folder"):
+        load(path)
+
+
 def with_external(holder: str, place: dict[str, str]) -> onnx.ModelProto:
     """A model that adds a tensor of two elements, whose data is at a place in another file."""
     tensor = onnx.TensorProto(
