@@ -59,6 +59,11 @@ def is_safe(text: str) -> bool:
         (("optimize", "{}/nasty.onnx", "{}/o.onnx", "--explain"), 0),
         (("optimize", "{}/nasty.onnx", "{}/o.onnx", "--verify", "1"), 2),  # onnxruntime does not know the operator
         (("optimize", "{}/wrong.onnx", "{}/o.onnx"), 2),
+        (("optimize", "{}/nasty.onnx", "{}/o.onnx", "--certificate", "{}/c.json"), 0),
+        (("equal", "{}/nasty.onnx", "{}/nasty.onnx"), 0),
+        (("equal", "{}/nasty.onnx", "{}/wrong.onnx"), 2),
+        (("check", "{}/nasty.onnx", "{}/nasty.onnx", "{}/nasty.onnx"), 2),
+        (("rules", "verify", NASTY), 2),
         (("optimize", "{}/nasty.onnx", f"{{}}/{NASTY}/o.onnx".replace("*/ /*", "")), 2),
         (("compare", "{}/nasty.onnx"), 0),
         (("partition", "{}/nasty.onnx", "{}/o.onnx", "--target", "dnnl"), 0),
