@@ -47,10 +47,18 @@ def offered(model: Any) -> bool:
     return eqsat.onnx.finite_offer(eqsat.onnx.run(model)) is not None
 
 
+def checked(model: Any) -> bool:
+    """Whether the certificate of a model that is optimized is a proof."""
+    done = eqsat.onnx.run(model, activations, explain=True)
+    return eqsat.onnx.check(model, done.after, eqsat.onnx.certify(done)).proved
+
+
 USES: dict[str, tuple[Callable[[Any], object], object]] = {
     "at_opset": (lambda model: eqsat.onnx.at_opset(model, 18).opset_imports[""], 18),
     "bench": (lambda model: len(eqsat.onnx.bench(model, model, seconds=0)), 2),
     "blame": (lambda model: eqsat.onnx.blame(model, activations), None),
+    "check": (checked, True),
+    "equal": (lambda model: eqsat.onnx.equal(model, model).answer, "equal"),
     "finite_offer": (offered, False),
     "import_model": (lambda model: eqsat.onnx.import_model(model).opaque, {}),
     "load": (lambda model: operators(eqsat.onnx.load(model).graph), {"Relu": 2}),
@@ -76,7 +84,7 @@ def test_every_form_gives_the_same(name: str, tmp_path: Path) -> None:
 def test_no_function_that_takes_a_model_is_left_out() -> None:
     given = {"Difference", "Imported", "Latency", "Offer", "Optimization", "Partitioning"}  # what comes back
     given |= {"Sensitivity", "Verified"}
-    others = {"differing", "export_model", "from_bytes", "save"}
+    others = {"certify", "differing", "export_model", "from_bytes", "save"}
     assert set(eqsat.onnx.__all__) == (set(USES) - {"from_onnx"}) | given | others
 
 
