@@ -133,6 +133,8 @@ def test_comparisons_and_models_are_shown() -> None:
     assert repr(done) == "Optimization(1 nodes, were 2; Extraction(cost 1, was 2, proved optimal))"
     assert repr(done.imported) == "Imported(2 nodes; not understood: nothing)"
     assert repr(parts) == "Partitioning(1 x nn.relu)"
+    certificate = eqsat.onnx.certify(eqsat.onnx.run(model, rules.activations, explain=True))
+    assert repr(certificate) == "Certificate(1 steps by 1 rules, which keep: exact)"
 
 
 def test_html_is_escaped() -> None:

@@ -105,6 +105,17 @@ def test_a_partitioning_by_a_shipped_table_comes_back(target: str) -> None:
     assert [node.op_type for node in found.after.graph] == [node.op_type for node in done.after.graph]
 
 
+def test_copies_of_results_hold_the_same_models() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[3] x) => (float[3] y) { a = Relu (x) y = Relu (a) }'
+    )
+    for done in (eqsat.onnx.run(model, rules.activations), eqsat.onnx.partition(model, "tensorrt", rules.activations)):
+        found = copy.copy(done)
+        assert vars(found) == vars(done)
+        assert found.after is done.after
+        assert [node.op_type for node in copy.deepcopy(done).after.graph] == [node.op_type for node in done.after.graph]
+
+
 def test_a_table_of_ones_own_without_functions_comes_back() -> None:
     table = [("own.relu", is_op("nn.relu")(wildcard()))]
     saturation = eqsat.saturate(GRAPH, [eqsat.composite_rules(table)])

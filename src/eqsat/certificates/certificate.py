@@ -70,6 +70,9 @@ class Certificate:
     steps: list[Step] = field(default_factory=list)
     uncovered: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return f"Certificate({len(self.steps)} steps by {len(self.rules)} rules, which keep: {self.soundness})"
+
     def as_data(self) -> dict[str, Any]:
         """The certificate as JSON holds it."""
         data: dict[str, Any] = {"format": FORMAT, "version": VERSION, **asdict(self)}

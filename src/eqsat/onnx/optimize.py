@@ -67,6 +67,9 @@ class Optimization:
     folded: Folded
     seconds: dict[str, float]
 
+    def __copy__(self) -> Optimization:
+        return replace(self)  # with the models themselves, not what stands for them in pickles
+
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: all but ``imported``, whose nodes refer to a model in memory."""
         state = {name: value for name, value in vars(self).items() if name != "imported"}

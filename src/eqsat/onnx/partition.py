@@ -57,6 +57,9 @@ class Partitioning:
     extraction: Extraction | None
     unmatched: Unmatched | None
 
+    def __copy__(self) -> Partitioning:
+        return replace(self)  # with the models themselves, not what stands for them in pickles
+
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: models as files of them are."""
         return vars(self) | {name: PickledModel(getattr(self, name)) for name in ("before", "after")}
