@@ -32,6 +32,7 @@ from spellings import computed, session_of
 import eqsat.onnx
 from eqsat.egraph.report import Limits
 from eqsat.equality.compare import Comparison
+from eqsat.equality.constants import WITHIN_ROUNDING
 from eqsat.equality.joining import join
 from eqsat.equality.result import Equality
 from eqsat.equality.rounding import leaves
@@ -152,6 +153,8 @@ def _judged(
             told["named"] += is_named
             told["alone"] += is_alone
             told["harmful"] += 1
+        elif found.answer == "equal" and form.name != "itself" and fault.kind == "last place":
+            told["within rounding"] += WITHIN_ROUNDING in found.rules
         elif found.answer == "equal" and not is_harmless(form.model, faulty, feed):
             told["FALSELY equal"] += 1
             told["harmful"] += 1
@@ -205,7 +208,8 @@ def _show(name: str, counts: Counter[str]) -> None:
     click.echo(
         f"{name}: {counts['faults']} faults: {counts['different']} different, {counts['unknown']} unknown, "
         f"{counts['equal']} equal; {harmful} that show: {share}, {counts['FALSELY equal']} FALSELY equal; "
-        f"{counts['harmless']} harmless; numpy.allclose passes {counts['passes allclose']}"
+        f"{counts['harmless']} harmless; {counts['within rounding']} that rounding explains; "
+        f"numpy.allclose passes {counts['passes allclose']}"
         f"{itself if name == 'itself' else ''}"
     )
 

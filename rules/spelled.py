@@ -26,6 +26,7 @@ from eqsat.rules.shape import codes, reshaped
 from eqsat.rules.slices import Ranges, cut, ranges
 from eqsat.rules.types import Shape, rank_of
 from eqsat.rules.values import zero
+from eqsat.rules.written import written
 
 x, y, z, m, u, v = variables("x y z m u v")
 w, b, c, d = constants("w b c d")
@@ -268,4 +269,6 @@ scales = RuleSet(
 large = FoldConstants("fold-large-constants", limit=1 << 24)
 """A weight that one graph has turned is given in the other."""
 
-spelled = RuleSet("spelled", [large, matrices, view_as_reshape, bias_as_sum, no_bias, broadcasts, parts, scales])
+spelled = RuleSet(
+    "spelled", [large, matrices, view_as_reshape, bias_as_sum, no_bias, broadcasts, parts, scales, written]
+)

@@ -30,6 +30,20 @@ def test_a_proof_names_its_rules_and_what_they_keep() -> None:
     assert str(found).startswith("equal: ")
 
 
+def test_a_graph_is_equal_to_what_it_is_optimized_to() -> None:
+    """Rules name the root of 2 by which they scale both weights; the result holds the scaled weights."""
+    numbers = np.random.default_rng(0)
+    first, second = (relay.const(numbers.standard_normal(shape).astype("float32")) for shape in ((3, 4), (4, 3)))
+    inner = relay.nn.matmul(x, first)
+    half, root, one = (relay.const(np.float32(number)) for number in (0.5, 1.4142135, 1.0))
+    given = relay.Function([x], relay.nn.matmul(half * inner * (relay.erf(inner / root) + one), second))
+    best = eqsat.optimize(given)
+    assert "gelu" in str(best)
+    found = eqsat.equal(given, best)
+    assert found
+    assert found.soundness is Soundness.ROUNDING
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import eqsat
 from eqsat import onnx as onnx_eqsat
 from eqsat import relay
+from eqsat.equality.constants import WITHIN_ROUNDING
 from eqsat.onnx.files import to_proto
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Expr
@@ -85,10 +86,13 @@ def faults_of(form: onnx.ModelProto, count: int) -> list[Fault]:
 
 
 def missed(form: onnx.ModelProto, count: int, is_same_form: bool) -> list[Fault]:
-    """The faults whose node is not told; none is taken for equal."""
+    """The faults whose node is not told; none that rounding does not explain is taken for equal."""
     found = []
     for fault in faults_of(form, count):
         answer = onnx_eqsat.equal(model(), fault.made(form))
+        if answer and fault.kind == "last place" and not is_same_form:
+            assert WITHIN_ROUNDING in answer.rules  # what computed the constant might as well have rounded it so
+            continue
         assert not answer or is_harmless(form, fault.made(form), FEED), fault
         found += [] if named(answer, fault, is_same_form)[0] else [fault]
     return found

@@ -32,6 +32,15 @@ def test_models_are_equal_whatever_their_inputs_are_called() -> None:
     assert not eqsat.onnx.equal(OTHER, OTHER, match={"x": "y", "y": "x"})
 
 
+SPELLINGS = Path(__file__).parents[1] / "data" / "spellings"
+
+
+@pytest.mark.parametrize("name", ["vit.eager.script", "gpt2.eager.dynamo", "t5_encoder.sdpa.dynamo"])
+def test_models_are_equal_to_what_they_are_optimized_to(name: str) -> None:
+    given = eqsat.onnx.load(SPELLINGS / f"{name}.onnx")
+    assert eqsat.onnx.equal(given, eqsat.onnx.optimize(given))
+
+
 def test_where_models_part_is_told_by_their_nodes() -> None:
     found = eqsat.onnx.equal(PLAIN, OTHER)
     assert found.answer == "different"

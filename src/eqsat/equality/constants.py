@@ -28,6 +28,9 @@ WITHIN_ROUNDING = "constants-within-rounding"
 _ULPS = 16
 """By how many units in the last place of each element the two may differ, or by a fourth as many of the largest."""
 
+_MANY = 16
+"""Elements of which one alone does not differ by rounding: computed otherwise, several would."""
+
 _FLOATS = ("float16", "float32", "float64")
 
 Array = NDArray[Any]
@@ -55,15 +58,18 @@ def computations(part: Part, region: Region, groups: Groups, taken: Mapping[Expr
 
 def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region) -> dict[Expr, Expr]:
     """Which constants are near to a computation over given ones."""
-    made = _Made(region.snapshot, {region.lowered.handles[node] for node in given if node in region.lowered.handles})
+    handles = region.lowered.handles
+    every = {handle for node, handle in handles.items() if isinstance(node, Constant)}
+    made = _Made(region.snapshot, {handles[node] for node in given if node in handles}, every)
     arrays = [node.data.numpy() for node in given]
     found: dict[Expr, Expr] = {}
     for node in wanted:
         value = node.data.numpy()
-        if any(is_near(value, each) for each in arrays if (each.dtype, each.shape) == (value.dtype, value.shape)):
-            continue  # near to one that is given, and yet not equal to it
+        same = [each for each in arrays if (each.dtype, each.shape) == (value.dtype, value.shape)]
+        is_other = any(is_near(value, each) for each in same)  # near to one that is given, and yet not equal to it
         for each in made.of(node.data.dtype, node.data.shape):
-            if is_near(value, each.value) and not any(_has_all(array, each.value) for array in arrays):
+            is_rounded = not is_other and not any(_has_all(array, each.value) for array in arrays)
+            if np.array_equal(value, each.value) or (is_rounded and is_near(value, each.value)):
                 found[node] = made.expression(each.owner)
                 break
     return found
@@ -75,6 +81,8 @@ def is_near(one: Array, other: Array) -> bool:
         left, right = one.astype(np.float64), other.astype(np.float64)
         size = np.abs(right)
         room = np.maximum(_ULPS * size, _ULPS / 4 * float(np.max(size, initial=0.0)))
+        if one.size >= _MANY and np.count_nonzero(left != right) == 1:
+            return False
         return bool(np.all(np.abs(left - right) <= float(np.finfo(one.dtype).eps) * room))
 
 
@@ -97,10 +105,12 @@ class _Made:
     Args:
         snapshot: The e-graph.
         handles: The handles of the constants.
+        every: The handles of all constants that the graphs have: others are numbers that rules name.
     """
 
-    def __init__(self, snapshot: Snapshot, handles: set[int]):
+    def __init__(self, snapshot: Snapshot, handles: set[int], every: set[int]):
         self._snapshot = snapshot
+        self._of_graphs = {int(snapshot.handle_class[handle]) for handle in every}
         self._maker: dict[int, int] = {}  # class -> the e-node that is computed first from constants
         self._given = {int(snapshot.handle_class[handle]) for handle in handles}
         self._exprs: dict[int, Expr] = {}
@@ -139,7 +149,7 @@ class _Made:
         missing: dict[int, int] = {}
         ready: deque[int] = deque()
         for node, symbol in enumerate(symbols):
-            if is_leaf[symbol] and classes[node] in self._given:
+            if is_leaf[symbol] and (classes[node] in self._given or self._is_named(node)):
                 ready.append(node)
             elif foldable[symbol]:
                 children = set(snapshot.children(node))
@@ -155,6 +165,11 @@ class _Made:
                 missing[user] -= 1
                 if not missing[user]:
                     ready.append(user)
+
+    def _is_named(self, node: int) -> bool:
+        """Whether a constant is a single number that a rule names, as the root of 2 of a Gaussian unit."""
+        constant = self._snapshot.atoms[int(self._snapshot.node_atom[node])].value
+        return int(self._snapshot.node_class[node]) not in self._of_graphs and constant.data.numpy().size == 1
 
     def _find_values(self) -> None:
         """The values of the classes that are computed but not given."""
