@@ -21,7 +21,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
+from eqsat.egraph.rule import Array, Ref, Refusal, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
 from eqsat.relay.op import expand_dims, shape_of, split, strided_slice, take
@@ -240,12 +240,14 @@ def division(ty: TensorType, *slices: Attrs) -> tuple[Shape, int] | Refusal:
     return tuple(starts[1:]), axis
 
 
-def partition(name: str, count: int) -> Rewrite:
-    """x[:a], x[a:b], ..., x[c:] are the parts of one split."""
-    cuts = [strided_slice(x).has_attr({"begin": (0,)}), *[strided_slice(x) for _ in range(count - 1)]]
-    found = computed_parts(division, type_of(x), *map(attrs_of, cuts))
-    whole = split(x, indices_or_sections=found(0), axis=found(1))
-    return rewrite(name, tuple(cuts), tuple([is_tuple_get_item(whole, index) for index in range(count)]))
+beginning, ending = strided_slice(x).has_attr({"begin": (0,)}), strided_slice(x)
+found = computed_parts(division, type_of(x), attrs_of(beginning), attrs_of(ending))
+halves = split(x, indices_or_sections=found(0), axis=found(1))
 
-
-partitions = RuleSet("partitions", [partition("halves-are-split", 2), partition("thirds-are-split", 3)])
+partitions = RuleSet(
+    "partitions",
+    [
+        # x[:a] and x[a:] are the parts of one split
+        rewrite("halves-are-split", (beginning, ending), tuple([is_tuple_get_item(halves, index) for index in (0, 1)]))
+    ],
+)

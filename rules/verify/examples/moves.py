@@ -104,7 +104,6 @@ def transposed_groups(draw: Draw, by_sizes: bool) -> Any:
 
 EXAMPLES: dict[str, Examples] = {
     "halves-are-split": partial(divisions, count=2),
-    "thirds-are-split": partial(divisions, count=3),
     "in-range-one-hot-dense": partial(one_hot_product, product="dense"),
     "in-range-one-hot-matmul": partial(one_hot_product, product="matmul"),
     **{
