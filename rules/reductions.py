@@ -6,11 +6,10 @@ from math import prod
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
-from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, exp, log, mean, sqrt, sum
-from eqsat.relay.ty import Dim, TensorType, Type
+from eqsat.relay.ty import Dim, TensorType, Type, is_exact
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.operators import any_reduction, reduction, view
 from eqsat.rules.shape import reshaped

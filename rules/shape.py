@@ -8,14 +8,13 @@ import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import Refusal, Rewrite, RuleSet, Soundness
-from eqsat.egraph.vocabulary import is_exact
 from eqsat.errors import TypeCheckError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import broadcast_to, cast, clip, cumsum, layout_transform, reshape, tile, transpose, where
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.op.types import broadcast_shape
-from eqsat.relay.ty import Dim, TensorType, Type
+from eqsat.relay.ty import Dim, TensorType, Type, is_exact
 from eqsat.rules.axes import permutation
 from eqsat.rules.operators import binary, unary, view
 from eqsat.rules.types import Shape, dtype_of, has_zero, is_integer, rank_of, static_shape

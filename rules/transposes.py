@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
-from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item, many, wildcard
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.op import concatenate, expand_dims, reshape, split, squeeze, strided_slice, transpose
 from eqsat.relay.op.types import axis_index
-from eqsat.relay.ty import Dim, TensorType, Type, is_static
+from eqsat.relay.ty import Dim, TensorType, Type, is_exact, is_static
 from eqsat.rules.axes import from_front, inverse_order, permutation, reduced_axes, without
 from eqsat.rules.operators import any_reduction, binary, one_of, ordered, unary, view
 from eqsat.rules.types import Shape, dtype_of, is_scalar, rank_of

@@ -6,9 +6,8 @@ from typing import TypeAlias
 
 from eqsat.egraph.author import compute, refuse, type_of, when
 from eqsat.egraph.rule import Compute, Guard, Refusal
-from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.relay.ty import TensorType, Type, is_exact, is_static
 
 Shape: TypeAlias = tuple[int, ...]
 

@@ -17,6 +17,7 @@ from eqsat.certificates.terms import Identify, Terms, agree, graph_digest
 from eqsat.certificates.versions import version_of
 from eqsat.egraph.rule import Injectivity, PythonRule, Refusal, Rewrite, Rule, Soundness
 from eqsat.errors import CertificateError, EqsatError
+from eqsat.nd import BFLOAT16
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.matcher import Matcher
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
@@ -383,10 +384,8 @@ class _Replay:
 
 
 def _dtype(name: Any) -> Any:
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
+    if name == BFLOAT16.name:
+        return BFLOAT16
     found = np.dtype(name)
     if found.kind not in "biuf" or found.name != name:
         raise ValueError(f"{name!r} is no element type")

@@ -36,7 +36,7 @@ def certify(extraction: Extraction) -> Certificate:
     (explanation,) = extraction.explanations
     before, after = _functions(source, extraction.expr)
     with paused_gc():
-        recorder = Recorder(Pair(before, after), _with_shipped(explanation.region.rules))
+        recorder = Recorder(Pair(before, after), with_shipped(explanation.region.rules))
         inputs = recorder.pair.inputs
         try:
             record_choice(recorder, explanation, after.body, inputs.__getitem__)
@@ -62,7 +62,7 @@ def check(before: Expr, after: Expr, certificate: certificates.Given, rules: Rul
     """
     read = certificates.read(certificate)
     with paused_gc():
-        return check_steps(Pair(*_functions(before, after)), read, _with_shipped(() if rules is None else rules))
+        return check_steps(Pair(*_functions(before, after)), read, with_shipped(() if rules is None else rules))
 
 
 def _functions(before: Expr, after: Expr) -> tuple[Function, Function]:
@@ -73,8 +73,8 @@ def _functions(before: Expr, after: Expr) -> tuple[Function, Function]:
     return Function(params, before), Function(params, after)
 
 
-def _with_shipped(rules: Rules) -> list[Rule]:
-    """Rules, and those that are shipped."""
+def with_shipped(rules: Rules) -> list[Rule]:
+    """Rules, and those that are shipped, of which a rule of the same name takes the place."""
     from eqsat.rules import sets
 
     shipped = {rule.name: rule for each in sets.values() for rule in each}

@@ -5,15 +5,23 @@ The levels are those of :mod:`eqsat.egraph.number_levels`, found anew from a ter
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from eqsat.certificates.terms import Terms
-from eqsat.egraph.number_levels import ABOVE_LEAST, AVERAGING, CAPPED, DEFINED, MODEST, REAL, WEIGHING
+from eqsat.egraph.number_levels import (
+    ABOVE_LEAST,
+    AVERAGING,
+    CAPPED,
+    DEFINED,
+    MODEST,
+    REAL,
+    WEIGHING,
+    holds_floats,
+    holds_some,
+    holds_whole_numbers,
+    holds_wide_floats,
+    level_of,
+)
 from eqsat.relay.fold import is_folded
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import TensorType, Type
 from eqsat.relay.visitor import children_first
 
 
@@ -72,12 +80,12 @@ class Levels:
 
     def _found(self, term: int, below: list[int]) -> int:
         head, ty = self.terms.heads[term], self.terms.type_of(term)
-        if _is_of(ty, "int", "uint", "bool"):
+        if holds_whole_numbers(ty):
             return MODEST
         if head.kind == "constant":
-            return _level_of(head.value.data.numpy())
+            return level_of(head.value.data.numpy())
         if head.kind == "var":
-            return CAPPED if self.has_inputs and _is_of(ty, "float", "bfloat") else 0
+            return CAPPED if self.has_inputs and holds_floats(ty) else 0
         if head.op is None:
             return min(below, default=0)
         name, least = head.op.name, min(below, default=0)
@@ -89,28 +97,12 @@ class Levels:
             return REAL if least >= REAL else CAPPED if name == "add" and least >= CAPPED else 0
         if name in AVERAGING:
             of = self.terms.type_of(self.terms.children[term][0])
-            return REAL if least >= REAL and isinstance(of, TensorType) and 0 not in of.shape else 0
+            return REAL if least >= REAL and holds_some(of) else 0
         if name == "where":
             return min(below[1:])
         if name == "nn.pad":
             return least
         if name == "cast":
             source = self.terms.type_of(self.terms.children[term][0])
-            is_wide = isinstance(ty, TensorType) and ty.dtype in ("float32", "float64", "bfloat16")
-            return MODEST if is_wide and _is_of(source, "int", "uint", "bool") else 0
+            return MODEST if holds_wide_floats(ty) and holds_whole_numbers(source) else 0
         return below[0] if head.op.has(Trait.MOVES) else 0
-
-
-def _is_of(ty: Type | None, *dtypes: str) -> bool:
-    return isinstance(ty, TensorType) and ty.dtype.startswith(dtypes)
-
-
-def _level_of(value: np.ndarray[Any, Any]) -> int:
-    """The level of a constant of floats."""
-    if value.dtype.kind != "f" and value.dtype.name != "bfloat16":
-        return 0
-    wide = value.astype(np.float64)
-    least = float(np.finfo(np.float32 if value.dtype.name == "bfloat16" else value.dtype).min)
-    if not np.all(np.isfinite(wide)):
-        return 0 if np.any(np.isnan(wide) | (wide == np.inf)) else CAPPED
-    return MODEST if np.all(wide > 1e-3 * least) else ABOVE_LEAST if np.all(wide > 0.75 * least) else REAL

@@ -16,7 +16,7 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.relations import call_type
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
+from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type, is_exact
 from eqsat.relay.visitor import post_order
 
 Identify = Callable[[Attrs], Hashable]
@@ -229,13 +229,6 @@ class Terms:
 def operands(node: Expr) -> Sequence[Expr]:
     """What a node is computed from: the arguments of a call, the fields of a tuple."""
     return node.args if isinstance(node, Call) and isinstance(node.op, Op) else node.children()
-
-
-def is_exact(ty: Type | None) -> bool:
-    """Whether two values of this type surely have one shape: no dimension is unknown without a name."""
-    if isinstance(ty, TensorType):
-        return all(not isinstance(dim, AnyDim) or dim.name is not None for dim in ty.shape)
-    return isinstance(ty, TupleType) and all(map(is_exact, ty.fields))
 
 
 def better(one: Type | None, other: Type | None) -> Type | None:

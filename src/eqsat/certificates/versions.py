@@ -31,6 +31,7 @@ _FOLLOWED = ("eqsat.rules", "eqsat.egraph.author")
 """Packages whose functions count as parts of the rules that call them."""
 
 
+@lru_cache(maxsize=1 << 10)
 def version_of(rule: Rule) -> str:
     """The version of a rule: equal for rules that do the same by the same source."""
     state = hashlib.blake2b(digest_size=12)

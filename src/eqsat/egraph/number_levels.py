@@ -17,6 +17,12 @@ It is said of what is computed barring overflow, and in the belief that
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from eqsat.relay.ty import TensorType, Type
+
 CAPPED, REAL, ABOVE_LEAST, MODEST = 1, 2, 3, 4
 
 DEFINED = frozenset(
@@ -90,3 +96,38 @@ WEIGHING = frozenset(
     }
 )
 """Operators that sum products of their arguments, or normalize them."""
+
+
+def level_of(array: np.ndarray[Any, Any]) -> int:
+    """The level of the elements of a constant of floats; 0 where nothing is known, or it holds none."""
+    if not (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
+        return 0
+    if not array.size:
+        return MODEST
+    lowest, highest = float(array.min()), float(array.max())  # NaN where one of the elements is
+    if np.isnan(lowest) or highest == np.inf:
+        return 0
+    if lowest == -np.inf:
+        return CAPPED
+    least = float(np.finfo(np.float32 if array.dtype.name == "bfloat16" else array.dtype).min)  # of nearly one range
+    return MODEST if lowest > 1e-3 * least else ABOVE_LEAST if lowest > 0.75 * least else REAL
+
+
+def holds_whole_numbers(ty: Type | None) -> bool:
+    """Whether a type is of integers or truth values."""
+    return isinstance(ty, TensorType) and ty.dtype.startswith(("int", "uint", "bool"))
+
+
+def holds_floats(ty: Type | None) -> bool:
+    """Whether a type is of floating-point numbers."""
+    return isinstance(ty, TensorType) and ty.dtype.startswith(("float", "bfloat"))
+
+
+def holds_wide_floats(ty: Type | None) -> bool:
+    """Whether a type is of floating-point numbers of which every 64-bit integer is, rounded, one."""
+    return isinstance(ty, TensorType) and ty.dtype in ("float32", "float64", "bfloat16")
+
+
+def holds_some(ty: Type | None) -> bool:
+    """Whether a type is of one element at least."""
+    return isinstance(ty, TensorType) and 0 not in ty.shape

@@ -6,17 +6,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
 
 from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.number_levels import ABOVE_LEAST, AVERAGING, CAPPED, DEFINED, MODEST, REAL, WEIGHING
+from eqsat.egraph.number_levels import (
+    ABOVE_LEAST,
+    AVERAGING,
+    CAPPED,
+    DEFINED,
+    MODEST,
+    REAL,
+    WEIGHING,
+    holds_floats,
+    holds_some,
+    holds_whole_numbers,
+    holds_wide_floats,
+    level_of,
+)
 from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.vocabulary import Test
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import TensorType, Type
 
 
 class Numbers:
@@ -43,7 +53,7 @@ class Numbers:
         symbols = self.egraph.vocabulary.symbols
         if not self._seen:
             self.egraph.engine.declare("(ruleset numbers)")
-            holds = self.egraph.predicate(Test("type", "whole numbers", _holds_whole_numbers))
+            holds = self.egraph.predicate(Test("type", "whole numbers", holds_whole_numbers))
             self._rule(f"(= t (ty e)) ({holds} t)", str(MODEST))
         for index in range(self._seen, len(symbols)):
             self._cover(index, symbols[index])
@@ -55,11 +65,11 @@ class Numbers:
         children = [f"c{i}" for i in range(symbol.arity)]
         node = f"(= e (n{index} {' '.join(['a', *children])}))"
         if symbol.kind == "constant":
-            for level, kept in _KEPT.items():
-                holds = self.egraph.predicate(Test("constant", kept.__name__, kept))
+            for level in (CAPPED, REAL, ABOVE_LEAST, MODEST):
+                holds = self.egraph.predicate(Test("constant", ("level", level), partial(_is_of, level)))
                 self._rule(f"{node} ({holds} a)", str(level))
         elif symbol.kind == "var" and self.has_inputs:
-            floats = self.egraph.predicate(Test("type", "floating-point numbers", _holds_floats))
+            floats = self.egraph.predicate(Test("type", "floating-point numbers", holds_floats))
             self._rule(f"{node} (= t (ty e)) ({floats} t)", str(CAPPED))
         elif symbol.kind in ("tuple", "project"):
             self._least(node, children)
@@ -76,15 +86,15 @@ class Numbers:
                 for modest in children:
                     self._rule(f"{node}{_known(children, ABOVE_LEAST)} (>= l{modest} {MODEST})", str(ABOVE_LEAST))
         elif op.name in AVERAGING:
-            some = self.egraph.predicate(Test("type", "not empty", _holds_some))
+            some = self.egraph.predicate(Test("type", "not empty", holds_some))
             self._all(f"{node} (= t (ty c0)) ({some} t)", children, REAL, REAL)
         elif op.name == "where":
             self._least(node, children[1:])
         elif op.name == "nn.pad":
             self._least(node, children)
         elif op.name == "cast":
-            wide = self.egraph.predicate(Test("type", "wide floating-point numbers", _holds_wide_floats))
-            whole = self.egraph.predicate(Test("type", "whole numbers", _holds_whole_numbers))
+            wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
+            whole = self.egraph.predicate(Test("type", "whole numbers", holds_whole_numbers))
             self._rule(f"{node} (= t (ty e)) ({wide} t) (= u (ty c0)) ({whole} u)", str(MODEST))
         elif op.has(Trait.MOVES):
             self._least(node, children[:1])
@@ -111,54 +121,5 @@ def _known(children: Sequence[str], least: int) -> str:
     return "".join(f" (= l{child} (num {child})) (>= l{child} {least})" for child in children)
 
 
-def _holds_whole_numbers(ty: Type) -> bool:
-    return isinstance(ty, TensorType) and ty.dtype.startswith(("int", "uint", "bool"))
-
-
-def _holds_floats(ty: Type) -> bool:
-    return isinstance(ty, TensorType) and ty.dtype.startswith(("float", "bfloat"))
-
-
-def _holds_some(ty: Type) -> bool:
-    return isinstance(ty, TensorType) and 0 not in ty.shape
-
-
-def _holds_wide_floats(ty: Type) -> bool:
-    """Every 64-bit integer is, rounded, one of them."""
-    return isinstance(ty, TensorType) and ty.dtype in ("float32", "float64", "bfloat16")
-
-
-def _floats(constant: Constant) -> NDArray[np.floating] | None:
-    value = constant.data.numpy()
-    return value if value.dtype.kind == "f" or value.dtype.name == "bfloat16" else None
-
-
-def _is_capped(constant: Constant) -> bool:
-    value = _floats(constant)
-    return value is not None and not bool(np.any(np.isnan(value) | (value == np.inf)))
-
-
-def _is_real(constant: Constant) -> bool:
-    value = _floats(constant)
-    return value is not None and bool(np.all(np.isfinite(value)))
-
-
-def _is_above_least(constant: Constant) -> bool:
-    return _is_above(constant, 0.75)
-
-
-def _is_modest(constant: Constant) -> bool:
-    return _is_above(constant, 1e-3)
-
-
-def _is_above(constant: Constant, share: float) -> bool:
-    """Whether numbers are above a share of the least of their dtype, so that a few of the kind may be added."""
-    value = _floats(constant)
-    if value is None or not _is_real(constant):
-        return False
-    least = np.finfo(np.float32 if value.dtype.name == "bfloat16" else value.dtype).min  # of nearly the same range
-    return bool(np.all(value.astype(np.float64) > share * float(least)))
-
-
-_KEPT = {CAPPED: _is_capped, REAL: _is_real, ABOVE_LEAST: _is_above_least, MODEST: _is_modest}
-"""Level -> whether the value of a constant is of it."""
+def _is_of(level: int, constant: Constant) -> bool:
+    return level_of(constant.data.numpy()) >= level

@@ -10,8 +10,7 @@ from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol, SymbolHea
 from eqsat.errors import ArgumentError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Var
-from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
+from eqsat.relay.ty import Type, is_exact
 
 Answer = Callable[..., Sequence[int] | None]
 """Answers a question about some keys; None if it has no answer."""
@@ -211,12 +210,3 @@ class Vocabulary:
         """What the inquiry ``row[0]`` answers about the keys ``row[1:]``; it is not put down as asked."""
         found = self.inquiries[row[0]].answer(*row[1:])
         return None if found is None else tuple(found)
-
-
-def is_exact(ty: Type) -> bool:
-    """Whether two values of this type surely have one shape: no dimension is unknown without a name."""
-    if isinstance(ty, TensorType):
-        return all(not isinstance(dim, AnyDim) or dim.name is not None for dim in ty.shape)
-    if isinstance(ty, TupleType):
-        return all(map(is_exact, ty.fields))
-    return not isinstance(ty, IncompleteType)

@@ -13,6 +13,7 @@ from eqsat.certificates import certificate as certificates
 from eqsat.certificates.certificate import Certificate
 from eqsat.certificates.checker import Checked, Pair
 from eqsat.certificates.checker import check as check_steps
+from eqsat.certificates.functions import with_shipped
 from eqsat.certificates.literals import NotPlain
 from eqsat.certificates.terms import Identify
 from eqsat.certificates.writer import JournalWriter, Recorder, closure_of, finished, record_choice
@@ -111,12 +112,9 @@ def _check_outputs(given: Imported, written: Imported) -> None:
 
 def _known_rules(function: Function, rules: Rules | None) -> list[Rule]:
     """The rules by which steps may be: those given, those that are shipped, and what nodes are defined as."""
-    from eqsat.rules import sets
-
-    shipped = {rule.name: rule for each in sets.values() for rule in each}
-    given = {} if rules is None else {rule.name: rule for rule in flatten(rules)}
-    defined = {rule.name: rule for rule in definition_rules(function)}
-    return list({**shipped, **defined, **given}.values())
+    given = [] if rules is None else flatten(rules)
+    named = {rule.name for rule in given}
+    return with_shipped([*[rule for rule in definition_rules(function) if rule.name not in named], *given])
 
 
 # ---- making a certificate

@@ -301,6 +301,15 @@ def is_static(ty: Type | None) -> TypeGuard[TensorType]:
     return isinstance(ty, TensorType) and Any not in map(type, ty.shape)
 
 
+def is_exact(ty: Type | None) -> bool:
+    """Whether two values of this type surely have one shape: no dimension is unknown without a name."""
+    if isinstance(ty, TensorType):
+        return all(not isinstance(dim, Any) or dim.name is not None for dim in ty.shape)
+    if isinstance(ty, TupleType):
+        return all(map(is_exact, ty.fields))
+    return ty is not None and not isinstance(ty, IncompleteType)
+
+
 def scalar_type(dtype: str) -> TensorType:
     """Return the type of a single number."""
     return TensorType((), dtype)
