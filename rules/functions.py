@@ -21,7 +21,7 @@ from eqsat.relay.op import (
 )
 from eqsat.rules.shape import expanded
 from eqsat.rules.types import floats, keeps_floats
-from eqsat.rules.values import all_false, all_true, minus_one, one, scalar, two
+from eqsat.rules.values import all_false, all_true, half, minus_one, one, scalar, two
 
 x, y, z = variables("x y z")
 a, b, c = constants("a b c")
@@ -77,6 +77,8 @@ odds = exp(x) / (one + exp(x))
 above_one = one + exp(opposite)
 by_logistic = y / above_one
 two_sigmoids = sigmoid(x * two) * two + minus_one
+half_of_tanh = tanh(x * half) * half + half
+difference_by_sum = (exp(x) - exp(opposite)) / (exp(x) + exp(opposite))
 reciprocal_of_root = one / sqrt(x)
 reciprocal_of_rsqrt = one / rsqrt(x)
 
@@ -116,5 +118,11 @@ functions = RuleSet(
         rewrite("sigmoid-of-odds", odds, sigmoid(x), keeps_floats(odds, x), soundness=FINITE),
         # 2 sigmoid(2 x) - 1
         rewrite("tanh", two_sigmoids, tanh(x), keeps_floats(two_sigmoids, x), soundness=ROUNDING),
+        # (1 + tanh(x / 2)) / 2
+        rewrite("sigmoid-of-tanh", half_of_tanh, sigmoid(x), keeps_floats(half_of_tanh, x), soundness=ROUNDING),
+        # (e^x - e^-x) / (e^x + e^-x)
+        rewrite(
+            "tanh-of-exponentials", difference_by_sum, tanh(x), keeps_floats(difference_by_sum, x), soundness=FINITE
+        ),
     ],
 )

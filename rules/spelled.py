@@ -16,10 +16,11 @@ from eqsat.egraph.rule import Array, Compute, FoldConstants, Refusal, Rewrite, R
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.op import reshape, strided_slice, transpose, where
-from eqsat.relay.op.types import axis_index
-from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.operators import binary, view
+from eqsat.relay.op import concatenate, reshape, stack, strided_slice, transpose, where
+from eqsat.relay.op.types import axes_indices, axis_index
+from eqsat.relay.ty import TensorType, TupleType, Type, is_static
+from eqsat.rules.axes import permutation, reduced_axes
+from eqsat.rules.operators import any_reduction, binary, one_of, view
 from eqsat.rules.products import has_channels_first
 from eqsat.rules.rows import is_of_rows, rows_of
 from eqsat.rules.shape import codes, reshaped
@@ -33,6 +34,85 @@ w, b, c, d = constants("w b c d")
 
 ROUNDING = Soundness.ROUNDING
 
+
+# ---- axes are counted from the front, and all of them are named
+
+
+def counted(attrs: Attrs, data: Type) -> int:
+    """The axis that an operator names, counted from the front."""
+    first = data.fields[0] if isinstance(data, TupleType) else data
+    return axis_index(attrs.axis, rank_of(first))
+
+
+def stacked(attrs: Attrs, parts: TupleType) -> int:
+    """The axis that a stack makes, counted from the front."""
+    return axis_index(attrs.axis, rank_of(parts.fields[0]) + 1)
+
+
+def arguments(attrs: Attrs, data: TensorType) -> tuple[int, ...]:
+    """The axes that a search for the greatest or least element goes over."""
+    return axes_indices(attrs.axis, rank_of(data), attrs.exclude)
+
+
+def turned_axes(attrs: Attrs, data: TensorType) -> tuple[int, ...]:
+    """The axes of a transpose, which may name none."""
+    return permutation(attrs, rank_of(data))
+
+
+along_one = one_of("nn.softmax", "nn.log_softmax", "cumsum", "cumprod", "argsort", "sort", "reverse", "repeat", "topk")(
+    x
+)
+of_two = one_of("gather", "nn.bias_add", "take")(x, y)
+normalized = nn.layer_norm(x, y, z)
+joined, stack_of = concatenate(x), stack(x)
+reduced, found = any_reduction(x), one_of("argmax", "argmin")(x)
+transposed = transpose(x)
+
+
+def from_front(name: str, call: DFPattern, *operands: DFPattern) -> Rewrite:
+    """An operator along one axis."""
+    return rewrite(
+        f"axis-of-{name}-from-front",
+        call,
+        like(call, *operands, axis=compute(counted, attrs_of(call), type_of(x))),
+        when(has_axis, attrs_of(call)),
+    )
+
+
+def has_axis(attrs: Attrs) -> bool:
+    """Guard: an axis is given; without one some operators take all elements in a row."""
+    return attrs.axis is not None
+
+
+axes = RuleSet(
+    "spelled-axes",
+    [
+        from_front("one-operand", along_one, x),
+        from_front("two-operands", of_two, x, y),
+        from_front("layer-norm", normalized, x, y, z),
+        from_front("concatenate", joined, x),
+        rewrite(
+            "axis-of-stack-from-front",
+            stack_of,
+            like(stack_of, x, axis=compute(stacked, attrs_of(stack_of), type_of(x))),
+        ),
+        rewrite(
+            "axes-of-reduction-named",
+            reduced,
+            like(reduced, x, axis=compute(reduced_axes, attrs_of(reduced), type_of(x)), exclude=False),
+        ),
+        rewrite(
+            "axes-of-search-named",
+            found,
+            like(found, x, axis=compute(arguments, attrs_of(found), type_of(x)), exclude=False),
+        ),
+        rewrite(
+            "axes-of-transpose-named",
+            transposed,
+            transpose(x, axes=compute(turned_axes, attrs_of(transposed), type_of(x))),
+        ),
+    ],
+)
 
 # ---- matrix products with a constant: its columns are the outputs, and all rows are multiplied at once
 
@@ -270,5 +350,5 @@ large = FoldConstants("fold-large-constants", limit=1 << 24)
 """A weight that one graph has turned is given in the other."""
 
 spelled = RuleSet(
-    "spelled", [large, matrices, view_as_reshape, bias_as_sum, no_bias, broadcasts, parts, scales, written]
+    "spelled", [axes, large, matrices, view_as_reshape, bias_as_sum, no_bias, broadcasts, parts, scales, written]
 )

@@ -294,6 +294,8 @@ batch_left, batch_right = nn.batch_matmul(turned, z), nn.batch_matmul(z, turned)
 dense_right = nn.dense(z, turned)
 product = nn.matmul(x, y)
 whole = transpose(product)
+dense = nn.dense(x, y)
+turned_dense = transpose(dense)
 is_flag = when(swaps_last, attrs_of(turned), type_of(x))
 
 
@@ -339,6 +341,15 @@ products = RuleSet(
             ),
             when(swaps_last, attrs_of(whole), type_of(product)),
             when(lambda *types: all(rank_of(ty) == 2 for ty in types), type_of(x), type_of(y)),
+            soundness=ROUNDING,
+        ),
+        # T (x @ T y) = y @ T x
+        rewrite(
+            "transpose-of-dense",
+            turned_dense,
+            like(dense, y, x, units=None),
+            when(swaps_last, attrs_of(turned_dense), type_of(dense)),
+            when(lambda ty: rank_of(ty) == 2, type_of(x)),
             soundness=ROUNDING,
         ),
     ],

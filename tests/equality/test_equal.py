@@ -47,6 +47,24 @@ def test_a_graph_is_equal_to_what_it_is_optimized_to() -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
+        (relay.nn.softmax(x), relay.nn.softmax(x, axis=1)),
+        (relay.sum(x, axis=[-1, 0]), relay.sum(x)),
+        (relay.transpose(x, axes=[-1, 0]), relay.transpose(x)),
+        (relay.concatenate([x, y], axis=-1), relay.concatenate([x, y], axis=1)),
+        (relay.stack([x, y], axis=-1), relay.stack([x, y], axis=2)),
+        (relay.argmax(x, axis=-1), relay.argmax(x, axis=1)),
+        (relay.nn.dense(x, y), relay.transpose(relay.nn.dense(y, x))),
+        (relay.sigmoid(x), relay.tanh(x * relay.const(0.5)) * relay.const(0.5) + relay.const(0.5)),
+        (x * relay.const(0.1) + x * relay.const(0.2), x * relay.const(0.3)),
+    ],
+)
+def test_what_is_spelled_in_another_way_is_equal(first: Expr, second: Expr) -> None:
+    assert eqsat.equal(first, second).answer == "equal"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
         (x - y, y - x),
         (relay.exp(x - y) * x, relay.exp(y - x) * x),
         (relay.sum(x, axis=0), relay.sum(x * relay.const(1.01), axis=0)),

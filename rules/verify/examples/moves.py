@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -11,7 +12,24 @@ import numpy as np
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Constant, Expr, Var, const
-from eqsat.relay.op import broadcast_to, clip, one_hot, reshape, signed_one_hot, strided_slice, take, transpose
+from eqsat.relay.op import (
+    argsort,
+    broadcast_to,
+    clip,
+    cumprod,
+    cumsum,
+    gather,
+    one_hot,
+    repeat,
+    reshape,
+    reverse,
+    signed_one_hot,
+    sort,
+    stack,
+    strided_slice,
+    take,
+    transpose,
+)
 from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import TensorType
 
@@ -102,7 +120,36 @@ def transposed_groups(draw: Draw, by_sizes: bool) -> Any:
     return reshape(turned, const(np.asarray(sizes))) if by_sizes else reshape(turned, newshape=sizes)
 
 
+def along_an_axis(draw: Draw, calls: Sequence[Callable[[Expr, int], Any]], new: int = 0) -> Any:
+    """A call of one of some operators on a tensor of two or three axes, with an axis from either end."""
+    shape = [draw.rng.randint(1, 3) for _ in range(draw.rng.randint(2, 3))]
+    rank = len(shape) + new
+    return draw.rng.choice(calls)(Var("x", TensorType(shape, draw.dtype)), draw.rng.randrange(-rank, rank))
+
+
+ALONG_AXES: tuple[Callable[[Expr, int], Any], ...] = (
+    nn.softmax,
+    nn.log_softmax,
+    cumsum,
+    cumprod,
+    argsort,
+    sort,
+    reverse,
+    lambda data, axis: repeat(data, 2, axis),
+)
+
 EXAMPLES: dict[str, Examples] = {
+    "axis-of-one-operand-from-front": partial(along_an_axis, calls=ALONG_AXES),
+    "axis-of-two-operands-from-front": partial(
+        along_an_axis,
+        calls=[
+            lambda data, axis: gather(data, axis, argsort(data, axis, dtype="int64")),
+            lambda data, axis: take(data, const([0, 0]), axis),
+        ],
+    ),
+    "axis-of-stack-from-front": partial(
+        along_an_axis, calls=[lambda data, axis: stack([data, nn.relu(data)], axis)], new=1
+    ),
     "halves-are-split": partial(divisions, count=2),
     "in-range-one-hot-dense": partial(one_hot_product, product="dense"),
     "in-range-one-hot-matmul": partial(one_hot_product, product="matmul"),
