@@ -6,6 +6,15 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_LARGE = 1 << 25
+"""Bytes from which it is worth to look for what refers to itself, which takes a third of a second."""
+
+
+def collect(held: int) -> None:
+    """Free what was dropped and refers to itself, if it holds many bytes."""
+    if held >= _LARGE:
+        gc.collect()
+
 
 @contextmanager
 def paused_gc() -> Iterator[None]:

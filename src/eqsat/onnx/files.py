@@ -162,7 +162,7 @@ def to_bytes(model: Given) -> bytes:
         ModelError: it is larger than a file can be; or not well-formed.
     """
     model = load(model)
-    if _size(model) > _LARGEST_PROTOBUF:
+    if weight_bytes(model) > _LARGEST_PROTOBUF:
         raise ModelError("the model is larger than 2 GB: write it to a file, and its weights go to another beside it")
     with taken_in(model):
         return bytes(to_proto(model).SerializeToString())
@@ -210,7 +210,7 @@ def save(model: Given, path: str | os.PathLike[str]) -> None:
                 file.write(to_bytes(model))
             return
         with replacing(path) as written, taken_in(model, _SMALL):
-            if has_external_tensors(model) or _size(model) > _LARGEST_PROTOBUF:
+            if has_external_tensors(model) or weight_bytes(model) > _LARGEST_PROTOBUF:
                 _write_apart(model, written, _SMALL)
             else:
                 with open(written, "wb") as file:
@@ -242,7 +242,7 @@ def _write_apart(model: ir.Model, path: Path, most: int) -> None:
     ir.save(model, path, format="protobuf", external_data=f"{path.name}.data", size_threshold_bytes=most)
 
 
-def _size(model: ir.Model) -> int:
+def weight_bytes(model: ir.Model) -> int:
     """Bytes of all weights."""
     return sum(tensor.nbytes for tensor in _tensors(model) if tensor.dtype != ir.DataType.STRING)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from eqsat.collector import collect
 from eqsat.errors import ModelError
-from eqsat.onnx.files import load
+from eqsat.onnx.files import load, weight_bytes
 from eqsat.onnx.graphs import graphs_of, nodes_of
 from eqsat.onnx.sessions import session
 from eqsat.onnx.weights import elements_of
@@ -45,13 +45,13 @@ class Probe:
 
     def __init__(self, file: Path, path: Path):
         opened = load(file)
-        tensors = [value.const_value for graph in graphs_of(opened.graph) for value in graph.initializers.values()]
-        if sum(tensor.nbytes for tensor in tensors if tensor is not None) > _MOST_BYTES:
+        held = weight_bytes(opened)
+        if held > _MOST_BYTES:
             raise ModelError(f"its weights are more than {_MOST_BYTES >> 20} MiB")
         names = open_weights(opened)
         self.session = session(opened, path, "the model with weights as inputs")
         opened = load(path)  # its weights are mapped, and need no memory of their own
-        gc.collect()  # those that were read: the nodes of a model refer to each other
+        collect(held)  # those that were read: the nodes of a model refer to each other
         self.weights = {name: elements_of(opened.graph.initializers[name].const_value) for name in names}
 
     def rounded(self, random: np.random.Generator) -> dict[str, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +12,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from eqsat.collector import collect
 from eqsat.errors import ArgumentError, ModelError
 from eqsat.extraction.costs import figure
 from eqsat.files import scratch_folder
 from eqsat.onnx.feeds import KINDS, fed_inputs, runnable_setting, types_told
-from eqsat.onnx.files import Given, load
+from eqsat.onnx.files import Given, load, weight_bytes
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of
 from eqsat.onnx.ranges import MOVES
 from eqsat.onnx.sensitivity import Probe, rounded, types_of
@@ -156,8 +156,9 @@ def verify(
         least, curves, varied = _floor(source), _curves(source), _values_of_inputs(source)
         curved = [value in curves for value in source.graph.outputs]
         of_inputs = [value in varied for value in source.graph.outputs]
+        held = weight_bytes(source)
         del source, first, curves, varied
-        gc.collect()  # one model at a time: each holds all weights, and the nodes of one refer to each other
+        collect(held)  # one model at a time: each holds all weights, and the nodes of one refer to each other
         second = session(after, folder / "after.onnx", "the optimized model")
         for case in asked:
             case.found = run_session(second, case.feed, "the optimized model")
