@@ -53,6 +53,7 @@ from eqsat.rules.normalization import normalization
 from eqsat.rules.one_hot import in_range
 from eqsat.rules.passes import fast_math, lowering
 from eqsat.rules.quantized import quantization
+from eqsat.rules.ranges import causal_attention, ranges
 from eqsat.rules.recurrent import recurrent
 from eqsat.rules.reductions import reductions
 from eqsat.rules.row_moves import repeating, row_moves, shuffles
@@ -67,7 +68,7 @@ from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import pools, windows
 from eqsat.rules.written import written
 
-attending = RuleSet("attending", [attention, masks, attended, joined_heads, rotary, partly_turned])
+attending = RuleSet("attending", [attention, masks, attended, causal_attention, joined_heads, rotary, partly_turned])
 """What finds the operators of attention; of use where the result can have them."""
 
 fold = RuleSet("fold", [FoldConstants()])
@@ -91,6 +92,7 @@ _subjects = (
     joining,
     partitions,
     gathering,
+    ranges,
     neighbours,
     reductions,
     notations,
@@ -109,6 +111,7 @@ _subjects = (
     heads,
     masks,
     attended,
+    causal_attention,
     joined_heads,
     rotary,
     partly_turned,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.author import constants, rewrite, variables
+from eqsat.egraph.author import constants, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
     abs,
     cos,
+    equal,
     exp,
     logical_and,
     logical_not,
@@ -20,7 +21,7 @@ from eqsat.relay.op import (
     where,
 )
 from eqsat.rules.shape import expanded
-from eqsat.rules.types import floats, keeps_floats
+from eqsat.rules.types import floats, keeps_floats, same_type
 from eqsat.rules.values import all_false, all_true, half, minus_one, one, scalar, two
 
 x, y, z = variables("x y z")
@@ -29,6 +30,7 @@ a, b, c = constants("a b c")
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
 
+equal_to_true, equal_to_false = equal(x, all_true), equal(x, all_false)
 inverse_twice = one / (one / x)
 
 with_neutral = {
@@ -48,6 +50,8 @@ repeated = RuleSet(
             rewrite(f"{name}-twice", is_op(name)(is_op(name)(x)), is_op(name)(x))
             for name in ("floor", "ceil", "round", "sign")
         ],
+        rewrite("equal-to-true", equal_to_true, x),
+        rewrite("equal-to-false", equal_to_false, logical_not(x), when(same_type, type_of(equal_to_false), type_of(x))),
         rewrite("not-twice", logical_not(logical_not(x)), x),
         rewrite("reciprocal-twice", inverse_twice, x, keeps_floats(inverse_twice, x), soundness=ROUNDING),
         # x + (-y) = x - y

@@ -29,7 +29,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Distinct, Guard, Numbers, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Compute, Distinct, Guard, Numbers, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op
 from eqsat.relay.op import broadcast_to, where
@@ -106,23 +106,39 @@ class Extreme:
         return float(np.finfo(dtype).min) if self.finite else -np.inf
 
 
+@dataclass(frozen=True)
+class Low:
+    """Whether all elements of an array are half of the least number, or below; a pattern's predicate."""
+
+    def __call__(self, array: Array) -> bool:
+        return bool(array.size and array.dtype.kind == "f" and np.all(array <= np.finfo(array.dtype).min / 2))
+
+    def example(self, shape: Shape, dtype: str) -> Array:
+        return np.full(shape, -np.inf if np.dtype(dtype).kind == "f" else 0, dtype)
+
+
+below_all = is_constant(label="below_all", predicate=Low())
 least = is_constant(label="least", predicate=Extreme(finite=True))
 minus_infinity = is_constant(label="minus_infinity", predicate=Extreme(finite=False))
+
+
+def half(number: DFPattern) -> Compute:
+    """Half of a constant."""
+    return compute(lambda value: value / 2, value_of(number))
+
 
 hides = where(condition, y, least)
 hidden = nn.softmax(x + hides)
 hides_all = where(condition, zero, minus_infinity)
-half_as_low = compute(lambda value: value / 2, value_of(least))
 
 
 def hides_scores(form: str, inside: Callable[[DFPattern], DFPattern]) -> list[Rewrite]:
     """softmax(x where shown, else the least number) = softmax(x + (0 where shown, else half of the least number))"""
     rules = []
     for name, low in (("least", least), ("infinity", minus_infinity)):
-        half = compute(lambda value: value / 2, value_of(low))
         for side, whole, mask in (
-            ("", where(condition, x, low), where(condition, scalar(0, low), half)),
-            ("other-", where(condition, low, x), where(condition, half, scalar(0, low))),
+            ("", where(condition, x, low), where(condition, scalar(0, low), half(low))),
+            ("other-", where(condition, low, x), where(condition, half(low), scalar(0, low))),
         ):
             soft = nn.softmax(inside(whole))
             rules.append(
@@ -201,7 +217,7 @@ masks = RuleSet(
         rewrite(
             "half-of-the-least",
             hidden,
-            like(hidden, x + where(condition, y, half_as_low)),
+            like(hidden, x + where(condition, y, half(least))),
             when(is_float, type_of(x)),
             soundness=ROUNDING,
         ),

@@ -111,6 +111,7 @@ inner_transpose = transpose(x)
 outer_transpose = transpose(inner_transpose)
 inner_view = view(x)
 outer_view = view(inner_view)
+sized_view = is_op("dyn.reshape")(inner_view, sizes)
 inner_cast = cast(x)
 outer_cast = cast(inner_cast)
 running_sum = cumsum(x)
@@ -141,6 +142,7 @@ views = RuleSet(
             "view-into-ordered", view_of_ordered, like(number_first, y, like(view_of_ordered, x)), one_ordered_number
         ),
         rewrite("view-of-view", outer_view, reshaped(x, outer_view)),
+        rewrite("sized-view-of-view", sized_view, reshaped(x, sized_view)),
         rewrite("view-nothing", inner_view, x),
         rewrite(
             "transpose-of-ones",

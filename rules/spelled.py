@@ -26,7 +26,6 @@ from eqsat.rules.rows import is_of_rows, rows_of
 from eqsat.rules.shape import codes, reshaped
 from eqsat.rules.slices import Ranges, cut, ranges
 from eqsat.rules.types import Shape, rank_of
-from eqsat.rules.values import zero
 from eqsat.rules.written import written
 
 x, y, z, m, u, v = variables("x y z m u v")
@@ -174,7 +173,6 @@ bias_as_sum = rewrite(
     biased,
     x + reshape(b, newshape=compute(bias_shape, attrs_of(biased), type_of(x), type_of(b))),
 )
-no_bias = rewrite("bias-of-zeros", nn.bias_add(x, zero), x, soundness=ROUNDING)
 
 # ---- constants that broadcast are written as small as they can be
 
@@ -349,6 +347,4 @@ scales = RuleSet(
 large = FoldConstants("fold-large-constants", limit=1 << 24)
 """A weight that one graph has turned is given in the other."""
 
-spelled = RuleSet(
-    "spelled", [axes, large, matrices, view_as_reshape, bias_as_sum, no_bias, broadcasts, parts, scales, written]
-)
+spelled = RuleSet("spelled", [axes, large, matrices, view_as_reshape, bias_as_sum, broadcasts, parts, scales, written])

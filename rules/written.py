@@ -9,20 +9,14 @@ from __future__ import annotations
 from eqsat.egraph.author import attrs_of, compute, rewrite, type_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay import nn
-from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op.nn.activation import GATE_SLOPE
 from eqsat.relay.ty import TensorType
+from eqsat.rules.axes import is_last
 from eqsat.rules.types import floats
 from eqsat.rules.values import attribute, scalar
 
 x, y = variables("x y")
-
-
-def is_last(attrs: Attrs, data: TensorType) -> bool:
-    """Guard: a bias is added along the last axis."""
-    rank = len(data.shape)
-    return rank > 0 and int(attrs.axis) in (-1, rank - 1)
 
 
 def are_matrices(one: TensorType, other: TensorType) -> bool:

@@ -21,7 +21,7 @@ from eqsat.relay.infer import extend_types, infer_types
 from eqsat.relay.module import IRModule
 from eqsat.relay.op.draw import Draw, usual_rank
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TensorType, TupleType, Type
+from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import post_order, rebuild
 from eqsat.rules.verify.examples import examples_of
 from eqsat.rules.verify.instantiate import Instantiator, Mismatch
@@ -128,16 +128,20 @@ def _from_patterns(rule: Rewrite | PythonRule, patterns: Sequence[DFPattern], dr
 
 
 def draw_values(draw: Draw, whole: Expr, types: dict[Expr, Type]) -> dict[Var, Value]:
-    """Values for the free variables of a graph."""
-    return {var: _value(draw, types[var]) for var in free_vars(whole)}
+    """Values for the free variables of a graph; dimensions of one name have one size."""
+    sizes: dict[str, int] = {}
+    return {var: _value(draw, types[var], sizes) for var in free_vars(whole)}
 
 
-def _value(draw: Draw, ty: Type) -> Value:
+def _value(draw: Draw, ty: Type, sizes: dict[str, int]) -> Value:
     if isinstance(ty, TupleType):
-        return tuple(_value(draw, item) for item in ty.fields)
+        return tuple(_value(draw, item, sizes) for item in ty.fields)
     if not isinstance(ty, TensorType):
         raise Mismatch
-    return draw.array(ty, draw.special)
+    if is_static(ty):
+        return draw.array(ty, draw.special)
+    shape = [dim if isinstance(dim, int) else sizes.setdefault(str(dim), draw.rng.randint(1, 4)) for dim in ty.shape]
+    return draw.array(TensorType(shape, ty.dtype), draw.special)
 
 
 def _holds(rule: Rewrite, guard: Guard, matched: dict[DFPattern, Expr], types: dict[Expr, Type]) -> bool:

@@ -87,6 +87,59 @@ def test_masks_broadcast_by_themselves() -> None:
     assert agree(proto, after, rows(1, 1, 8), rows(2, 5, 8))
 
 
+BY_ROWS = """(bool[batch,seq] x) => (bool[batch,1,seq] y) {
+    s = Shape (x)  b = Gather (s, zero)  n = Gather (s, one)
+    r = Range (zero, b, one)  row = Unsqueeze (r, last)  c = Range (zero, n, one)  column = Unsqueeze (c, front)
+    flat = Reshape (x, minus)  first = Mul (row, n)  place = Add (first, column)  taken = Gather (flat, place)
+    y = Unsqueeze (taken, first_axis)
+}"""
+BY_PAIRS = """(bool[batch,seq] x) => (bool[batch,1,seq] y) {
+    s = Shape (x)  b = Gather (s, zero)  n = Gather (s, one)
+    r = Range (zero, b, one)  row = Unsqueeze (r, last)  c = Range (zero, n, one)  column = Unsqueeze (c, front)
+    both = Max (row, column)  sizes = Shape (both)
+    rows = Expand (row, sizes)  i = Unsqueeze (rows, last)
+    columns = Expand (column, sizes)  j = Unsqueeze (columns, last)
+    pairs = Concat <axis = -1> (i, j)  taken = GatherND (x, pairs)
+    y = Unsqueeze (taken, first_axis)
+}"""
+
+
+@pytest.mark.parametrize("text", [BY_ROWS, BY_PAIRS], ids=["by rows", "by pairs"])
+def test_a_matrix_that_is_gathered_by_all_its_places_is_that_matrix(text: str) -> None:
+    proto = with_constants(parsed(text), zero=0, one=1, front=[0], first_axis=[1], last=[-1], minus=[-1])
+    after = optimized(proto)
+    (only,) = after.graph.node
+    assert only.op_type in ("Unsqueeze", "Reshape")
+    assert agree(proto, after, *({"x": np.random.default_rng(0).random(shape) < 0.5} for shape in ((2, 3), (1, 4))))
+
+
+CAUSAL = """(float[batch,2,seq,4] q, float[batch,2,seq,4] k, float[batch,2,seq,4] v) => (float[batch,2,seq,4] y) {{
+    s = Shape (q)  n = Gather (s, two)  n1 = Gather (s, twos)
+    r = Range (zero, n, one)  column = Unsqueeze (r, front)  row = Unsqueeze (r, last)
+    {mask}
+    t = Transpose <perm = [0, 1, 3, 2]> (k)  scores = MatMul (q, t)  added = Add (scores, mask)
+    weights = Softmax <axis = -1> (added)  y = MatMul (weights, v)
+}}"""
+MASKS = {
+    "places": "shown = LessOrEqual (column, row)  mask = Where (shown, none, low)",
+    "a triangle": """square = Concat <axis = 0> (n1, n1)  ones = Expand (unit, square)
+        lower = Trilu <upper = 0> (ones, zero)  gone = Equal (lower, none)  mask = Where (gone, low, none)""",
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+@pytest.mark.parametrize("low", [-np.inf, np.finfo("float32").min])
+def test_a_mask_of_the_keys_behind_a_query_is_causal_attention(mask: str, low: float) -> None:
+    proto = with_constants(parsed(CAUSAL.format(mask=mask), opset=23, ir_version=10), zero=0, one=1, two=2, twos=[2])
+    with_constants(proto, front=[0], last=[-1], low=low, none=0.0, unit=1.0)
+    after = optimized(proto)
+    (only,) = after.graph.node
+    assert (only.op_type, helper.get_node_attr_value(only, "is_causal"), len(only.input)) == ("Attention", 1, 3)
+    random = np.random.default_rng(0)
+    for shape in ((1, 2, 1, 4), (2, 2, 5, 4)):
+        assert agree(proto, after, {name: random.standard_normal(shape).astype("f4") for name in "qkv"})
+
+
 PLACED = """(int64[batch,seq] ids) => (float[batch,seq,2,4] y) {
     s = Shape (ids)  n = Slice (s, first, second, front)
     words = Gather (table, ids)

@@ -46,3 +46,18 @@ def test_an_unknown_dimension_decides_nothing() -> None:
 def test_a_shape_of_unknown_dimensions_is_one_node() -> None:
     proto = parsed("(float[N,4] x) => (int64[2] y, int64[2] z) { y = Shape (x) z = Shape (x) }")
     assert operators(optimized(proto).graph) == {"Shape": 1, "Identity": 1}
+
+
+def test_sizes_that_are_computed_in_several_ways_are_computed_once() -> None:
+    """As a part of the first input's shape."""
+    proto = parsed(
+        """(float[N,M] x, float[2,M,N] z) => (int64[2] a, int64[2] b, int64[1] c, int64[1] d) {
+            a = Shape (x)  s = Shape (z)  n = Gather (s, last)  m = Gather (s, one)  b = Concat <axis = 0> (n, m)
+            c = Mul (m, n)  e = Shape <end = 1> (x)  f = Shape <start = 1> (x)  d = Mul (e, f)
+        }"""
+    )
+    after = optimized(with_integers(proto, one=[1], last=[-1]))
+    found = operators(after.graph)
+    assert "Concat" not in found
+    assert (found["Mul"], found["Identity"]) == (1, 2)
+    assert "z" not in [name for node in after.graph.node for name in node.input]

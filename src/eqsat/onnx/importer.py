@@ -42,6 +42,7 @@ from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
 from eqsat.relay.fold import Folding, is_folded
 from eqsat.relay.inferencer import Inferencer
+from eqsat.relay.known_sizes import KnownSizes
 from eqsat.relay.static_forms import static_form
 from eqsat.relay.ty import IncompleteType, TupleType, Type
 
@@ -149,6 +150,7 @@ class _Importer:
         self.values: dict[ir.Value, Expr] = {}
         self.types: dict[Expr, Type] = {}
         self.typing = Inferencer(self.types, names=context.dims)
+        self.sizes = KnownSizes(self.types, self.typing.elements)
         self.opaque: dict[str, dict[str, int]] = {}
         self.tensors: dict[NDArray, Any] = {}
         self.foreign: dict[Expr, ir.TensorProtocol] = {}  # initializers of element types that the IR does not have
@@ -164,6 +166,7 @@ class _Importer:
         for value in [value for value in graph.initializers.values() if not self._bind_initializer(value)]:
             self._parameter(value, relay_type(value))
             self.foreign[self.values[value]] = value.const_value
+        self.sizes.add(self.params)
         for node in topological_order(graph):
             self._bind_node(node)
         outputs = [self._value(value, "the graph's outputs") for value in graph.outputs]
@@ -377,6 +380,8 @@ class _Importer:
         self.typing.run(expr)
         if isinstance(expr, (Call, TupleGetItem)):
             expr = static_form(expr, self.types, self.typing.elements)
+        if isinstance(expr, (Call, TupleGetItem)):
+            expr = self.sizes.form(expr)
         if expr.span is None:
             is_sequence = isinstance(self.types.get(expr), TupleType)  # which is not written
             expr.span = Origin(node, () if is_sequence else (value,))

@@ -1,0 +1,192 @@
+"""Numbers that count up, of sizes that are not known: gathers by them take all there is, and masks by them are causal.
+
+Networks of open sizes compute their masks at run time: places of queries and keys are ranges, which are compared, and
+by which tables and other masks are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from eqsat.egraph.author import attrs_of, compute, constants, like, real, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Array, Rewrite, RuleSet, Soundness
+from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple
+from eqsat.relay.op import equal, expand_dims, gather_nd, less_equal, logical_not, take, transpose, trilu, where
+from eqsat.relay.op.types import axis_index
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, TensorType
+from eqsat.rules.axes import permutation
+from eqsat.rules.heads import are_heads, factor, is_by_key, is_factor, k, q, query_key_value, scaled, scores, v
+from eqsat.rules.masks import below_all
+from eqsat.rules.operators import view
+from eqsat.rules.shape import reshaped
+from eqsat.rules.types import rank_of
+from eqsat.rules.values import all_true, filled, zero
+
+x, length, height, sizes, k_th = variables("x length height sizes k_th")
+(c,) = constants("c")
+start, step, diagonal = filled(0, "start"), filled(1, "step"), filled(0, "diagonal")
+
+
+def is_one_size(first: Dim, second: Dim) -> bool:
+    """Whether two dimensions surely are one number."""
+    return first == second and first != AnyDim()
+
+
+def long_axis(ty: TensorType) -> int | None:
+    """The only axis of more than one element; None if there are several, or none."""
+    axes = [axis for axis, dim in enumerate(ty.shape) if dim != 1]
+    return axes[0] if len(axes) == 1 else None
+
+
+def counting(stop: DFPattern) -> DFPattern:
+    """0, 1, 2 and so on, below ``stop``."""
+    return is_op("arange")(start, stop, step)
+
+
+def spread(data: DFPattern) -> DFPattern:
+    """What is repeated as often as sizes say."""
+    return is_op("dyn.broadcast_to")(data, sizes)
+
+
+along, down = view(counting(length)), view(counting(height))
+
+# ---- gathers by ranges
+
+every = take(x, along)
+flat = view(x)
+
+
+def takes_every(attrs: Attrs, places: TensorType, data: TensorType) -> bool:
+    """Guard: a range has a number for each place of an axis that is gathered from."""
+    if attrs.axis is None or attrs.batch_dims:
+        return False
+    axis = long_axis(places)
+    return axis is not None and is_one_size(places.shape[axis], data.shape[axis_index(attrs.axis, rank_of(data))])
+
+
+def counts_rows(data: TensorType, rows: TensorType, columns: TensorType) -> bool:
+    """Whether two ranges, which broadcast against each other, have a number for each row and column of a matrix."""
+    row, column = long_axis(rows), long_axis(columns)
+    if row is None or column is None or rank_of(data) != 2:
+        return False
+    lengths = rows.shape[row], columns.shape[column]
+    behind = row - rank_of(rows) < column - rank_of(columns)
+    return behind and all(map(is_one_size, lengths, data.shape))
+
+
+def takes_rows(attrs: Attrs, data: TensorType, row: TensorType, rows: TensorType, columns: TensorType) -> bool:
+    """Guard: elements of a matrix that is laid out in a row are taken in their order."""
+    if attrs.batch_dims or attrs.axis is None or long_axis(row) != axis_index(attrs.axis, rank_of(row)):
+        return False
+    return counts_rows(data, rows, columns)
+
+
+def takes_pairs(attrs: Attrs, turned: Attrs, joined: Attrs, pairs: TensorType, *types: TensorType) -> bool:
+    """Guard: pairs of a row and a column, along the last axis, name the elements of a matrix in their order."""
+    rank = rank_of(pairs)
+    plain = not attrs.batch_dims and joined.axis in (-1, rank - 1)
+    return plain and permutation(turned, rank) == (rank - 1, *range(rank - 1)) and counts_rows(*types)
+
+
+def matrix_gathers() -> Iterator[Rewrite]:
+    """x[rows, columns] = x, whether the elements are named by pairs or by their places in one row."""
+    for name, width in (("", view(length)), ("-by-number", length)):
+        whole = take(flat, along + down * width)
+        types = type_of(x), type_of(flat), type_of(down), type_of(along)
+        yield rewrite(
+            f"gather-of-every-row{name}", whole, reshaped(x, whole), when(takes_rows, attrs_of(whole), *types)
+        )
+    joined = is_op("concatenate")(is_tuple([expand_dims(spread(places)) for places in (down, along)]))
+    turned = transpose(joined)
+    whole = gather_nd(x, turned)
+    yield rewrite(
+        "gather-of-every-pair",
+        whole,
+        reshaped(x, whole),
+        when(
+            takes_pairs,
+            attrs_of(whole),
+            attrs_of(turned),
+            attrs_of(joined),
+            type_of(joined),
+            *map(type_of, (x, down, along)),
+        ),
+    )
+
+
+# ---- masks that hide the keys behind a query
+
+marked = is_op("trilu")(spread(c), k_th)
+unmarked = equal(marked, zero)
+truths = compute(lambda value: np.ones_like(value, bool), value_of(c))
+
+
+def has_no_zero(value: Array) -> bool:
+    """Guard: no element is 0."""
+    return bool(np.all(value != 0))
+
+
+ordered = less_equal(along, down)
+lower = trilu(spread(all_true), diagonal, upper=False)
+
+
+def compares_places(columns: TensorType, rows: TensorType) -> bool:
+    """Guard: places of keys along the last axis are compared with those of queries along the one before it."""
+    return long_axis(rows) == rank_of(rows) - 2 and long_axis(columns) == rank_of(columns) - 1
+
+
+def is_of_each_score(ty: TensorType, score: TensorType) -> bool:
+    """Guard: a mask has a row for each query and a column for each key, and no other axes."""
+    if rank_of(ty) < 2 or any(dim != 1 for dim in ty.shape[:-2]):
+        return False
+    return all(map(is_one_size, ty.shape[-2:], score.shape[-2:]))
+
+
+def causal() -> Iterator[Rewrite]:
+    """softmax(c q k' + (0 for no key behind the query, else minus infinity)) v = attention(q, k, v), causal"""
+    for form, mask in (("ordered", ordered), ("lower", lower)):
+        hidden = where(mask, zero, below_all)
+        is_mask = when(is_of_each_score, type_of(hidden), type_of(scores))
+        guards = [is_mask, *([when(compares_places, type_of(along), type_of(down))] if mask is ordered else [])]
+        for prefix, product, scale, extra in (("", scores, 1.0, ()), ("scaled-", scaled, factor, (is_factor,))):
+            soft = nn.softmax(product + hidden)
+            whole = nn.matmul(soft, v)
+            yield rewrite(
+                f"{prefix}{form}-causal-attention",
+                whole,
+                nn.attention(q, k, v, scale=scale, causal=True),
+                when(is_by_key, attrs_of(scores), attrs_of(soft), attrs_of(whole)),
+                when(are_heads, *query_key_value),
+                *guards,
+                *extra,
+                real(product),
+                soundness=Soundness.ROUNDING,
+            )
+
+
+ranges = RuleSet(
+    "ranges",
+    [
+        # a triangle of numbers, compared with the zeros around it, is one of truth values
+        rewrite(
+            "triangle-of-numbers",
+            unmarked,
+            logical_not(like(marked, spread(truths), k_th)),
+            when(has_no_zero, value_of(c)),
+        ),
+        # x[0, 1, 2 ..] = x
+        rewrite(
+            "gather-of-range",
+            every,
+            reshaped(x, every),
+            when(takes_every, attrs_of(every), type_of(along), type_of(x)),
+        ),
+        *matrix_gathers(),
+    ],
+)
+causal_attention = RuleSet("causal-attention", causal())

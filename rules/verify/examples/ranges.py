@@ -1,0 +1,121 @@
+"""Instances of rules on ranges: their sizes are open, as otherwise they are constants."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.rule import Examples
+from eqsat.relay import nn
+from eqsat.relay.expr import Expr, Var, const
+from eqsat.relay.op import (
+    arange,
+    broadcast_to,
+    concatenate,
+    equal,
+    expand_dims,
+    gather_nd,
+    less_equal,
+    reshape,
+    shape_of,
+    take,
+    transpose,
+    trilu,
+    where,
+)
+from eqsat.relay.op.draw import Draw
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, TensorType
+
+OPEN = (AnyDim("n"), AnyDim("m"))
+
+
+def number(value: int) -> Expr:
+    return const(value, "int64")
+
+
+def size(data: Expr, axis: int) -> Any:
+    return take(shape_of(data, dtype="int64"), number(axis), axis=0)
+
+
+def counting(stop: Expr) -> Any:
+    return arange(number(0), stop, number(1), dtype="int64")
+
+
+def along(places: Any, axis: int, rank: int = 2) -> Any:
+    """Places along an axis of so many."""
+    return reshape(places, [-1 if at == axis else 1 for at in range(rank)])
+
+
+def matrix(draw: Draw) -> tuple[Any, Any, Any]:
+    """A matrix, and the places of its rows and of its columns; rarely the other way round."""
+    data = Var("x", TensorType(OPEN, draw.dtype))
+    rows, columns = (counting(size(data, axis)) for axis in (0, 1))
+    rank = draw.rng.randint(2, 4)
+    row, column = sorted(draw.rng.sample(range(rank), 2), reverse=draw.chance(0.1))
+    return data, along(rows, row, rank), along(columns, column, rank)
+
+
+def every_row(draw: Draw, as_number: bool) -> Any:
+    data, rows, columns = matrix(draw)
+    width = size(data, 1)
+    flat = reshape(data, draw.rng.choice(([-1], [-1, 1])))
+    return take(flat, columns + rows * (width if as_number else expand_dims(width, axis=0)), axis=0, mode="fast")
+
+
+def every_pair(draw: Draw) -> Any:
+    data, *places = matrix(draw)
+    rank = len(places[0].attrs.newshape)
+    sizes = shape_of(places[0] + places[1], dtype="int64")
+    pairs = concatenate([expand_dims(broadcast_to(each, sizes), axis=rank) for each in places], axis=-1)
+    return gather_nd(data, transpose(pairs, axes=[rank, *range(rank)]))
+
+
+def every_place(draw: Draw) -> Any:
+    shape: list[Dim] = [2, 3, 2]
+    axis = draw.rng.randrange(3)
+    shape[axis] = OPEN[0]
+    data = Var("x", TensorType(shape, draw.dtype))
+    return take(data, along(counting(size(data, axis)), draw.rng.randrange(2)), axis=axis, mode="fast")
+
+
+def causal(draw: Draw, lower: bool, scaled: bool) -> Any:
+    """softmax(c q k' + 0 where keys are not behind queries, else a low number) v"""
+    queries, keys = OPEN if draw.chance(0.5) else (OPEN[0], OPEN[0])
+    types = [TensorType((2, 2, length, 4)) for length in (queries, keys, keys)]
+    query, key, value = (Var(label, ty) for label, ty in zip("qkv", types, strict=True))
+    lengths = size(query, 2), size(key, 2)
+    if lower:
+        truth = broadcast_to(const(np.asarray(True)), concatenate([expand_dims(each, axis=0) for each in lengths], 0))
+        shown = trilu(truth, number(0), upper=False)
+    else:
+        shown = less_equal(along(counting(lengths[1]), 1), along(counting(lengths[0]), 0))
+    low = draw.rng.choice((-np.inf, np.finfo("float32").min, np.finfo("float32").min / 2))
+    scores = nn.matmul(query, key, transpose_b=True)
+    scores = scores * const(np.float32(0.5)) if scaled else scores
+    return nn.matmul(nn.softmax(scores + where(shown, const(np.float32(0)), const(np.float32(low)))), value)
+
+
+def triangle(draw: Draw) -> Any:
+    data = Var("x", TensorType(OPEN))
+    filled = broadcast_to(const(np.asarray(draw.rng.choice((1, 2)), draw.dtype)), shape_of(data, dtype="int64"))
+    part = trilu(filled, number(draw.rng.randint(-1, 1)), upper=draw.chance(0.5))
+    return equal(part, const(np.asarray(0, draw.dtype)))
+
+
+EXAMPLES: dict[str, Examples] = {
+    "gather-of-every-row": partial(every_row, as_number=False),
+    "gather-of-every-row-by-number": partial(every_row, as_number=True),
+    "gather-of-every-pair": every_pair,
+    "gather-of-range": every_place,
+    "triangle-of-numbers": triangle,
+    **{
+        f"{'scaled-' if scaled else ''}{'lower' if lower else 'ordered'}-causal-attention": partial(
+            causal, lower=lower, scaled=scaled
+        )
+        for lower in (True, False)
+        for scaled in (True, False)
+    },
+}
