@@ -72,17 +72,24 @@ def input_choice(snapshot: Snapshot, lowered: Lowered) -> NDArray[np.int64]:
 
 
 def input_nodes(snapshot: Snapshot, lowered: Lowered) -> dict[int, int]:
-    """Return the e-node of each handle of the input graph, in the order in which they were lowered."""
+    """Return the e-node of each handle of the input graph, in the order in which they were lowered.
+
+    Where a constant was computed, it takes the place of what it was computed from.
+    """
     starts, child = snapshot.child_offsets.tolist(), snapshot.child.tolist()
     heads = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
     nodes: dict[tuple[int, ...], int] = {}
     for node, head in enumerate(heads):  # of equal ones the first: the others are parts of kernels
         nodes.setdefault((*head, *child[starts[node] : starts[node + 1]]), node)
     class_of = snapshot.handle_class.tolist()
-    return {
-        handle: nodes[(class_of[handle], symbol, atom, *[class_of[below] for below in children])]
-        for handle, symbol, atom, children in lowered.nodes
-    }
+    constants = np.flatnonzero(snapshot.is_leaf).tolist()
+    constant_of = {int(snapshot.node_class[node]): node for node in constants}
+
+    def place(of: int, symbol: int, atom: int, children: Sequence[int]) -> int:
+        found = nodes.get((of, symbol, atom, *[class_of[below] for below in children]))
+        return constant_of[of] if found is None else found
+
+    return {handle: place(class_of[handle], symbol, atom, children) for handle, symbol, atom, children in lowered.nodes}
 
 
 def input_spans(snapshot: Snapshot, lowered: Lowered) -> dict[int, Any]:

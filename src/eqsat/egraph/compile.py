@@ -179,7 +179,10 @@ class RewriteCompiler(RuleRunner):
             self.egraph.ask_bases()
             variable = query.classes[base.pattern]
             yield f"(= level_{variable} (level {variable}))"
-            yield from (f"(= level_{variable} (origin {each}))" for each in self._forms(rule, query, variable))
+            for each in self._forms(rule, query, variable):
+                # they are compared: a join would be of all classes that come from one base with each other
+                alike = f"(<= level_{variable} origin_{each}) (>= level_{variable} origin_{each})"
+                yield f"(= origin_{each} (origin {each})) {alike}"
             if base.after is not None:
                 yield f"(<= level_{query.classes[base.after]} level_{variable})"
         for settled in rule.settled:

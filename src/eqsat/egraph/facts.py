@@ -99,8 +99,9 @@ def _vanishes(result: Any) -> bool:
 class ConstantFacts:
     """Constness of classes and, with ``limit``, values of small constant expressions (constant folding).
 
-    With ``limit``, no rule sees another e-node of a class whose value is known: 0 = 0 * k is of no use to anyone,
-    and rules that take it for a product of an unknown would go on for ever.
+    With ``limit``, an e-node over constants is deleted when its value is known, and no rule sees another e-node of a
+    class with a value: 0 = 0 * k is of no use to anyone, and rules that take it for a product of an unknown would go on
+    for ever.
 
     Args:
         limit: fold e-nodes whose result has at most this many bytes; 0 folds nothing. Larger constant
@@ -150,26 +151,26 @@ class ConstantFacts:
             if self.egraph.on_constness is None:
                 self._derive_constness()
             if self.limit:
-                self._cover_values(index, f"(= e {row})", children)
+                self._cover_values(index, row, children)
 
     def _derive_constness(self) -> None:
         for premises in self._constness:
             self.egraph.engine.rule("facts", premises, put("(isc e)"))
         self._constness = []
 
-    def _cover_values(self, index: int, node: str, children: list[str]) -> None:
+    def _cover_values(self, index: int, row: str, children: list[str]) -> None:
         egraph = self.egraph
         values = " ".join(f"v{i}" for i in range(len(children)))
-        premises = node + "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
+        premises = f"(= e {row})" + "".join(f" (= v{i} (val {child}))" for i, child in enumerate(children))
 
         def tell(keys: Sequence[int], found: Sequence[int]) -> None:
             """See to a value that was found: what is done with those of its kind is compiled with the first."""
             (result,) = found
             kind = egraph.vocabulary.atoms[result].kind
             actions = "(set (val e) v)"
-            if kind == "constant":
+            if kind == "constant":  # it takes the place of the e-node, which nobody would choose
                 constant = egraph.symbol(Symbol("constant", None, 0))
-                actions += f" (union e (n{constant} v)) {put('(isc e)')}"
+                actions += f" (union e (n{constant} v)) {put('(isc e)')} (delete {row})"
             is_kind = egraph.predicate(Test(kind, "any", lambda value: True))
             answered = f"({question.answered} a {values} v) ({is_kind} v)"
             egraph.engine.rule("facts", f"{premises} {answered}", actions)

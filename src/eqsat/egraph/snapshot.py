@@ -56,6 +56,13 @@ class Snapshot:
         known: list[Type | None] = [*self.types, None]
         return [known[index] for index in self.class_type_index.tolist()]
 
+    @cached_property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Which e-nodes are constants by themselves."""
+        kinds = np.asarray([symbol.kind == "constant" for symbol in self.symbols], dtype=bool)
+        leaves: NDArray[np.bool_] = kinds[self.node_symbol]
+        return leaves
+
     @property
     def class_count(self) -> int:
         return len(self.class_type_index)
@@ -127,10 +134,9 @@ def _numbers(found: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _constant_classes(snapshot: Snapshot) -> NDArray[np.bool_]:
     """Which classes hold a constant, or a foldable e-node over such classes."""
-    leaf = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
     foldable = np.asarray([is_foldable(symbol) for symbol in snapshot.symbols], dtype=bool)
     constant = snapshot.constant.copy()
-    todo = snapshot.node_class[leaf[snapshot.node_symbol]].tolist()
+    todo = snapshot.node_class[snapshot.is_leaf].tolist()
     if not todo:
         return constant
     arity = np.diff(snapshot.child_offsets)

@@ -27,7 +27,7 @@ from eqsat.egraph.snapshot import Snapshot
 from eqsat.extraction import Problem
 from eqsat.extraction.costs import Cost, as_tuple, total
 from eqsat.pipeline.given import GivenGraph
-from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder, constant_leaves
+from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder
 from eqsat.pipeline.saturate import Region
 
 
@@ -124,7 +124,7 @@ def _rows(snapshot: Snapshot, prices: Prices) -> list[Row]:
 
 def _completed(snapshot: Snapshot, choice: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
     """Return ``choice`` with constants where they are at hand, and with all helpers."""
-    leaves = np.flatnonzero(constant_leaves(snapshot))
+    leaves = np.flatnonzero(snapshot.is_leaf)
     leaf = np.full(snapshot.class_count, -1, dtype=np.int64)
     leaf[snapshot.node_class[leaves]] = leaves
     found = np.where((choice >= 0) & (leaf >= 0), leaf, choice)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.cost.fusion import Kernel, find_kernels
 from eqsat.cost.prices import Price, Prices, Row
@@ -119,7 +118,7 @@ class ProblemBuilder:
         left_out = np.zeros(len(costs), dtype=bool)
         ops = None
         if snapshot is not None:
-            is_leaf = constant_leaves(snapshot)
+            is_leaf = snapshot.is_leaf
             at_hand = np.bincount(snapshot.node_class[is_leaf], minlength=snapshot.class_count) > 0
             left_out[: snapshot.node_count] = at_hand[snapshot.node_class] & ~is_leaf
             names = [symbol.name for symbol in snapshot.symbols]
@@ -159,10 +158,3 @@ class ProblemBuilder:
             class_type_index=np.concatenate([types, types[snapshot.node_class[inner]]]),
             constant=np.concatenate([snapshot.constant, np.zeros(len(inner), bool)]),
         )
-
-
-def constant_leaves(snapshot: Snapshot) -> NDArray[np.bool_]:
-    """Return which e-nodes are constants by themselves."""
-    kinds = np.asarray([symbol.kind == "constant" for symbol in snapshot.symbols], dtype=bool)
-    leaves: NDArray[np.bool_] = kinds[snapshot.node_symbol]
-    return leaves
