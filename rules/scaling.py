@@ -81,7 +81,12 @@ def is_no_scalar(ty: Type) -> bool:
 
 
 def is_spread(factor: TensorType, over: TensorType) -> bool:
-    """Guard: a factor is repeated along an axis of what it multiplies."""
+    """Guard: a factor that is no scalar is repeated along an axis of what it multiplies.
+
+    Scalars, which meet outside of sums, would go in and out again and again.
+    """
+    if is_scalar(factor):
+        return False
     dims = (*(1,) * (rank_of(over) - rank_of(factor)), *factor.shape)
     return len(dims) == rank_of(over) and any(dim == 1 != length for dim, length in zip(dims, over.shape, strict=True))
 
