@@ -5,7 +5,7 @@ What a rule says is data: patterns, and functions that its conditions and comput
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -122,13 +122,20 @@ class Instances:
     def _laid_out(
         self, whole: TuplePattern, counts: Sequence[int], fields: Sequence[int]
     ) -> Iterator[dict[TuplePattern, Any]]:
-        places = {}
-        arranged = whole.arranged(counts)
-        for field, term in zip(arranged, fields, strict=True):
+        """The ways in which fields match what only some must match: those with the same attributes do so together."""
+        attributes: dict[DFPattern, Hashable] = {}
+        for field, term in zip(whole.arranged(counts), fields, strict=True):
             some = getattr(field, "some", None)
-            if some is not None:
-                places[some] = self._may_match(some, term)
-        layout = laid_out(whole, counts, lambda some: places.get(some, False))
+            if some is not None and self._may_match(some, term):
+                attributes[some] = self.terms.heads[term].key
+        for key in dict.fromkeys(attributes.values()) if attributes else [None]:
+            chosen = {some for some, each in attributes.items() if each == key}
+            yield from self._with_inner(whole, laid_out(whole, counts, chosen.__contains__), fields)
+
+    def _with_inner(
+        self, whole: TuplePattern, layout: Sequence[Any], fields: Sequence[int]
+    ) -> Iterator[dict[TuplePattern, Any]]:
+        """A layout with those of the tuples in its fields."""
         inner = [
             (pattern, term)
             for (pattern, copy), term in zip(layout, fields, strict=True)
