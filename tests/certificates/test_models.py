@@ -192,3 +192,16 @@ def test_bodies_that_were_changed_are_not_covered() -> None:
     found = onnx.check(proto, done.after, onnx.certify(done))
     assert not found.proved
     assert found.uncovered[0] == "the bodies of conditions and loops"
+
+
+def test_an_optimization_leaves_the_tensors_of_bodies_as_they_are() -> None:
+    then = "t () => (float[2, 3] a) { axes = Constant <value = int64[1] {0}> () z = Neg(x) a = Unsqueeze(z, axes) }"
+    proto = parsed(
+        f"(bool c, float[3] x) => (float[N, 3] y) {{ r = If (c) <then_branch = {then},"
+        " else_branch = e () => (float[1, 3] b) { k = Constant <value = int64[2] {1, 3}> () b = Reshape(x, k) }>"
+        " s = Relu(r) y = Relu(s) }"
+    )
+    given = from_proto(proto)
+    before = onnx_ir.to_proto(given)
+    onnx.run(given)
+    assert onnx_ir.to_proto(given) == before

@@ -243,3 +243,14 @@ def test_tuples_of_bfloat16() -> None:
     assert evaluate(joined, {x: rounded([1, 2, 3, 4])}).tolist() == [3, 4, 1, 2]
     folded = relay.transform.FoldConstant()(eqsat.IRModule.from_expr(relay.exp(relay.const([0.0], "bfloat16")) + x))
     assert folded["main"].body.args[0].data.dtype == "bfloat16"
+
+
+def test_a_value_is_computed_alike_however_it_is_laid_out_in_memory() -> None:
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((32, 16, 1, 1)).astype("float32")
+    spread = np.broadcast_to(np.float32(0.3), (1, 16, 1, 1))
+    x, w = relay.var("x", shape=spread.shape), relay.var("w", shape=weight.shape)
+    results = [
+        evaluate(relay.nn.conv2d(x, w, kernel_size=(1, 1)), {x: each, w: weight}) for each in (spread, spread.copy())
+    ]
+    assert np.array_equal(*results)

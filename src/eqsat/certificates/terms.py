@@ -211,7 +211,7 @@ class Terms:
         return self.types[self.find(term)]
 
     def constant_of(self, term: int) -> int | None:
-        """A constant that a term is known to equal: itself, if it is one, since those of a class may be rounded apart."""
+        """A constant that a term is known to equal: itself if it is one, as those of a class may be rounded apart."""
         return term if self.heads[term].kind == "constant" else self._constants.get(self.find(term))
 
     def array_of(self, term: int) -> np.ndarray[Any, Any] | None:

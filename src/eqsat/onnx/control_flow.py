@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from eqsat.onnx.graphs import constant_tensor
 from eqsat.onnx.types import UNKNOWN, OnnxType
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type
@@ -117,7 +118,7 @@ def _added_axes(node: ir.Node) -> int | None:
     if len(node.inputs) < 2:
         return len(node.attributes["axes"].as_ints()) if "axes" in node.attributes else None
     axes = node.inputs[1]
-    tensor = None if axes is None else ir.convenience.get_const_tensor(axes)
+    tensor = None if axes is None else constant_tensor(axes)
     return None if tensor is None else int(tensor.size)
 
 

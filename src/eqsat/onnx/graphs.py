@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -72,6 +73,18 @@ def subgraphs(attributes: Iterable[ir.Attr]) -> Iterator[ir.Graph]:
             yield attr.as_graph()
         elif attr.type == ir.AttributeType.GRAPHS and not attr.is_ref():
             yield from attr.as_graphs()
+
+
+def constant_tensor(value: ir.Value) -> Any:
+    """The tensor of an initializer or of a Constant node, None of anything else; the model stays as it is.
+
+    ``onnx_ir.convenience.get_const_tensor`` names the tensor after the value.
+    """
+    node = value.producer()
+    attr = node.attributes.get("value") if node is not None and node.op_type == "Constant" else None
+    if value.const_value is None and attr is not None and attr.type == ir.AttributeType.TENSOR and not attr.is_ref():
+        return attr.value
+    return ir.convenience.get_const_tensor(value)
 
 
 def nodes_of(*graphs: ir.Graph) -> Iterator[ir.Node]:

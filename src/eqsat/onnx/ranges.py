@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from eqsat.onnx.graphs import constant_tensor
+
 MOVES = frozenset(
     ("Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose")
 ) | {"Unsqueeze"}
@@ -143,5 +145,5 @@ def _middle(value: ir.Value | None) -> float | None:
 
 
 def _constant(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    tensor = None if value is None else constant_tensor(value)
     return None if tensor is None or tensor.size > 4096 else tensor.numpy()

@@ -21,6 +21,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let,
 from eqsat.relay.module import IRModule
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.relations import call_type, complete_attrs
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, TupleType, Type
 from eqsat.relay.values import (
     Bindings,
@@ -87,11 +88,19 @@ def _apply(op: Op, attrs: Attrs | None, arguments: Sequence[Value]) -> Value:
                 op.kernel(complete_attrs(op, attrs), *map(_widened, arguments)), _type(op, attrs, arguments)
             )
         else:
-            result = op.kernel(complete_attrs(op, attrs), *arguments)
+            given = arguments if op.has(Trait.MOVES) else map(_in_order, arguments)
+            result = op.kernel(complete_attrs(op, attrs), *given)
     except (EqsatError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         what = ", ".join(map(describe_value, arguments))
         raise EvaluationError(f"{op.name}({what}): {error}") from error
     return tuple(map(np.asarray, result)) if isinstance(result, tuple) else np.asarray(result)
+
+
+def _in_order(value: Value) -> Value:
+    """A value with elements in the order of their indices: kernels round otherwise what is strided otherwise."""
+    if isinstance(value, tuple):
+        return tuple(map(_in_order, value))
+    return value.copy(order="C") if isinstance(value, np.ndarray) and not value.flags.c_contiguous else value
 
 
 # Kernels compute in float32 what is given in bfloat16, and results of that type are rounded once, at the end.

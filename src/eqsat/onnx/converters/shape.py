@@ -8,10 +8,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Target, attributes, cast, exports, op_name
+from eqsat.onnx.graphs import constant_tensor
 from eqsat.onnx.types import UNKNOWN
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
@@ -326,7 +326,7 @@ def _require_users(source: Source) -> None:
     for node, index in sequence.uses():
         joins = node.op_type == "ConcatFromSequence"
         place = node.inputs[1] if node.op_type == "SequenceAt" and index == 0 else None
-        taken = place is not None and ir.convenience.get_const_tensor(place) is not None
+        taken = place is not None and constant_tensor(place) is not None
         source.require(node.domain == "" and (joins or taken), "its sequence is not taken apart at once")
 
 
