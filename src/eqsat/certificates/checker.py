@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,8 @@ from eqsat.relay.op.op import make_attrs
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Type
 
-_ORDER: list[str] = [each.value for each in (Soundness.EXACT, Soundness.ROUNDING, Soundness.FINITE)]
+WEAKER: list[str] = [each.value for each in (Soundness.EXACT, Soundness.ROUNDING, Soundness.FINITE)]
+"""What steps keep of the values, each less than the one before."""
 _MOST_ELEMENTS = 1 << 24
 """Elements of a constant that a certificate holds."""
 _CONSTANTS = ("constant", "rounded")
@@ -53,20 +54,6 @@ class Checked:
     def proved(self) -> bool:
         """Whether the functions are proved to compute the same."""
         return not self.uncovered
-
-
-class RefusedStep(CertificateError):
-    """A step of a certificate that does not hold.
-
-    Attributes:
-        number: Which step, from 1 on.
-        soundness: What the steps before it keep of the values.
-    """
-
-    def __init__(self, number: int, rule: str, why: str, soundness: str):
-        super().__init__(f"step {number}, {rule}: {why}")
-        self.number = number
-        self.soundness = soundness
 
 
 class Pair:
@@ -133,7 +120,9 @@ def check(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> Checke
             raise CertificateError(
                 f"the certificate is of another model: the digest of the one {which} is {mine}, not {theirs}"
             )
-    soundness = replay(pair, certificate, rules)
+    steps = Replay(pair, certificate, rules)
+    steps.run()
+    soundness = steps.soundness
     if not certificate.uncovered and not pair.terms.same(*pair.roots):
         raise CertificateError("the steps do not lead from the first model to the second")
     if certificate.soundness != soundness:
@@ -145,44 +134,49 @@ def check(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> Checke
     return Checked(len(certificate.steps), named, soundness, tuple(map(str, certificate.uncovered)))
 
 
-def replay(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> str:
-    """Check the steps of a certificate one after the other; what they keep of the values.
+class Replay:
+    """Takes the steps of one certificate; the arguments are those of :func:`check`.
 
-    The arguments are those of :func:`check`.
-
-    Raises:
-        RefusedStep: A step does not hold.
+    Attributes:
+        equations: Two terms of each step taken, and the place in ``WEAKER`` of what the step keeps.
     """
-    steps = _Replay(pair, certificate, {rule.name: rule for rule in rules})
-    for number, step in enumerate(certificate.steps, 1):
-        try:
-            steps.take(step)
-        except (NoInstance, EqsatError) as why:
-            raise RefusedStep(number, step.rule, str(why), steps.soundness) from None
-    return steps.soundness
 
-
-class _Replay:
-    """Takes the steps of one certificate."""
-
-    def __init__(self, pair: Pair, certificate: Certificate, rules: Mapping[str, Rule]):
+    def __init__(self, pair: Pair, certificate: Certificate, rules: Iterable[Rule]):
         self.terms = pair.terms
         self.base = pair.size
         self.certificate = certificate
-        self.rules = rules
+        self.rules = {rule.name: rule for rule in rules}
+        self.equations: list[tuple[int, int, int]] = []
         self.instances = Instances(self.terms, Levels(self.terms))
         self.values = Values(self.terms)
-        self.weakest = 0
+        self._kept = 0  # by the step that is taken
         self._made: dict[int, int] = {}
         self._versions: set[str] = set()
 
     @property
     def soundness(self) -> str:
         """What all steps so far keep of the values."""
-        return _ORDER[self.weakest]
+        return WEAKER[max((kept for _, _, kept in self.equations), default=0)]
+
+    def run(self) -> None:
+        """Check one step after the other.
+
+        Raises:
+            CertificateError: A step does not hold; the message names it.
+        """
+        for number, step in enumerate(self.certificate.steps, 1):
+            try:
+                self.take(step)
+            except EqsatError as why:
+                raise CertificateError(f"step {number}, {step.rule}: {why}") from None
 
     def take(self, step: Step) -> None:
-        """Check a step, and go on with what it says."""
+        """Check a step, and go on with what it says.
+
+        Raises:
+            EqsatError: It does not hold.
+        """
+        self._kept = 0
         left, right, over = (list(map(self.term, each)) for each in (step.left, step.right, step.over))
         if step.rule in (COMMUTE, FOLD, FIELD, ROUNDED):
             if len(left) != 1 or len(right) != 1 or over:
@@ -192,6 +186,7 @@ class _Replay:
             self._by_rule(self._rule(step.rule), left, right, over)
         for one, other in zip(left, right, strict=True):
             self.terms.equate(one, other)
+            self.equations.append((one, other, self._kept))
 
     def _rule(self, name: str) -> Rule:
         """The rule of a name, if it is of the version that the certificate tells."""
@@ -203,7 +198,7 @@ class _Replay:
             if mine != theirs:
                 raise NoInstance(f"the rule is of version {mine} here, and was of version {theirs}")
             self._versions.add(name)
-        self.weakest = max(self.weakest, _ORDER.index(rule.soundness.value))
+        self._kept = WEAKER.index(rule.soundness.value)
         return rule
 
     def _by_rule(self, rule: Rule, left: Sequence[int], right: Sequence[int], over: Sequence[int]) -> None:
@@ -230,7 +225,7 @@ class _Replay:
 
     def _fold(self, left: int, right: int) -> None:
         if not self.values.check(left, right):
-            self.weakest = max(self.weakest, _ORDER.index(Soundness.ROUNDING.value))
+            self._kept = WEAKER.index(Soundness.ROUNDING.value)
         self.instances.check_types(left, right)
 
     def _field(self, left: int, right: int) -> None:
@@ -401,4 +396,4 @@ def _depth(rule: PythonRule) -> int:
     return depth - 1
 
 
-_BUILT_IN = {COMMUTE: _Replay._commute, FOLD: _Replay._fold, FIELD: _Replay._field, ROUNDED: _Replay._rounded}
+_BUILT_IN = {COMMUTE: Replay._commute, FOLD: Replay._fold, FIELD: Replay._field, ROUNDED: Replay._rounded}

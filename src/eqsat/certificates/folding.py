@@ -114,10 +114,16 @@ def _equal(found: Any, told: Any) -> bool:
     return bool(alike and np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(told).tobytes())
 
 
+_UNITS_OF_BFLOAT16 = 2.0**-7, 2.0**-133
+"""The distance of 1 to the next number, and of 0."""
+
+
 def _within_one_unit(wide: Any, told: Any) -> bool:
     """Whether a constant is a number of double precision rounded to its dtype, or next to that."""
     if isinstance(told, tuple) or wide.shape != told.shape or _widened(told) is None:
         return False
-    one_unit = 2.0**-7 if told.dtype.name == "bfloat16" else float(np.finfo(told.dtype).eps)
+    one_unit, least = _UNITS_OF_BFLOAT16
+    if told.dtype.name != "bfloat16":
+        one_unit, least = float(np.finfo(told.dtype).eps), float(np.finfo(told.dtype).smallest_subnormal)
     with np.errstate(all="ignore"):
-        return bool(np.all(np.abs(told.astype(np.float64) - wide) <= one_unit * np.abs(wide)))
+        return bool(np.all(np.abs(told.astype(np.float64) - wide) <= one_unit * np.abs(wide) + least))

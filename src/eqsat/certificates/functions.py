@@ -42,7 +42,7 @@ def certify(extraction: Extraction) -> Certificate:
             record_choice(recorder, explanation, after.body, inputs.__getitem__)
         except NotPlain as why:
             recorder.uncovered.append(str(why))
-        return finished(recorder, Pair(before, after))
+        return finished(recorder, Pair(before, after))[0]
 
 
 def check(before: Expr, after: Expr, certificate: certificates.Given, rules: Rules | None = None) -> Checked:

@@ -48,7 +48,7 @@ PLACES = ("uses", "place")
 """What rules may ask of the given graph."""
 
 
-class NoInstance(Exception):
+class NoInstance(CertificateError):
     """Terms are no instance of a rule; the argument says why."""
 
 

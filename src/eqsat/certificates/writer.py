@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from eqsat.certificates.certificate import COMMUTE, FIELD, FOLD, ROUNDED, Certificate, Step
-from eqsat.certificates.checker import Pair, RefusedStep, replay
+from eqsat.certificates.checker import Pair, Replay
 from eqsat.certificates.instances import is_injective
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.literals import NotPlain, literal_of
@@ -15,6 +16,7 @@ from eqsat.certificates.versions import version_of
 from eqsat.egraph.derivation import Congruence
 from eqsat.egraph.journal import Equation, Journal
 from eqsat.egraph.rule import FoldConstants, Injectivity, Rewrite, Rule, Soundness
+from eqsat.errors import EqsatError
 from eqsat.pipeline.explain import Explanation
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Expr, Var
@@ -169,7 +171,7 @@ class JournalWriter:
         while agenda:
             equation = agenda.pop()
             if equation not in needs:
-                needs[equation] = self._between(self._premises(equation))
+                needs[equation] = [*self._between(self._premises(equation)), *self._computed(equation)]
                 agenda += needs[equation]
         ordered = sorted(needs, key=self._index.__getitem__)
         for equation in children_first(ordered, needs.__getitem__):
@@ -250,6 +252,23 @@ class JournalWriter:
         if calls:
             pairs += [calls, *zip([self.journal.terms[call][2] for call in calls], equation[1:], strict=True)]
         return pairs
+
+    def _computed(self, equation: Equation) -> list[Equation]:
+        """Where a value is computed from constants that were computed before, how these were: they were rounded."""
+        if not self._is_fold(equation):
+            return []
+        operands = self.journal.terms[equation.left][2:]
+        found = [self._folds[each] for each in operands if each in self._folds]
+        return [each for each in found if self._index[each] < self._index[equation]]
+
+    @cached_property
+    def _folds(self) -> dict[int, Equation]:
+        """Constant -> the step that computed it first."""
+        folds = [equation for equation in self.journal.equations if self._is_fold(equation)]
+        return {equation.right: equation for equation in reversed(folds)}
+
+    def _is_fold(self, equation: Equation) -> bool:
+        return isinstance(self.recorder.rules.get(equation.rule), FoldConstants)
 
     def _near(self, term: int, depth: int) -> Iterable[int]:
         """The terms down to some levels below a term."""
@@ -431,8 +450,10 @@ def record_choice(
     return numbers
 
 
-def finished(recorder: Recorder, pair: Pair, opset: int | None = None) -> Certificate:
-    """The certificate of all that was recorded, which the checker was shown; what it refuses is told as uncovered.
+def finished(recorder: Recorder, pair: Pair, opset: int | None = None) -> tuple[Certificate, Replay]:
+    """The certificate of all that was recorded, and its steps as the checker took them.
+
+    What the checker refuses is told as uncovered.
 
     Args:
         recorder: The steps.
@@ -440,14 +461,19 @@ def finished(recorder: Recorder, pair: Pair, opset: int | None = None) -> Certif
         opset: What the certificate tells of the opset.
     """
     found = recorder.certificate(opset)
-    try:
-        found.soundness = replay(pair, found, recorder.rules.values())
-    except RefusedStep as why:
-        del found.steps[why.number - 1 :]
-        named = [step.rule for step in found.steps]
-        found.rules = {name: version for name, version in found.rules.items() if name in named}
-        found.soundness = why.soundness
-        found.uncovered.append(str(why))
+    steps = Replay(pair, found, recorder.rules.values())
+    taken: list[Step] = []
+    for step in found.steps:
+        try:
+            steps.take(step)
+        except EqsatError as why:
+            found.uncovered.append(f"a step of {step.rule}: {why}")
+        else:
+            taken.append(step)
+    found.steps = taken
+    named = [step.rule for step in taken]
+    found.rules = {name: version for name, version in found.rules.items() if name in named}
+    found.soundness = steps.soundness
     if not found.uncovered and not pair.terms.same(*pair.roots):
         found.uncovered.append("that the chosen graph is the written one")
-    return found
+    return found, steps

@@ -107,7 +107,8 @@ def optimize_file(
     start = clock()
     model = read_model(source)
     phases = {"load": clock() - start}
-    options = settings.options if certificate is None else replace(settings.options, explain=True)
+    is_proved = certificate is not None or verification.wanted
+    options = replace(settings.options, explain=True) if is_proved else settings.options
     done = onnx.run(model, on_iteration=on_iteration, options=options)
     if done.extraction.report.stop_reason == "interrupted":
         raise KeyboardInterrupt
@@ -117,6 +118,10 @@ def optimize_file(
     compared = verified(reference, done.after, verification, lambda: to_blame(model, options, verification))
     if verification.wanted:
         phases["verify"] = clock() - start
+        start = clock()
+        found = onnx.proved(done)
+        compared["proved"] = {**asdict(found), "told": str(found)}
+        phases["prove"] = clock() - start
     if bench:
         start = clock()
         compared |= measured(reference, done.after, verification)

@@ -135,6 +135,10 @@ def show_verified(facts: dict[str, Any], console: Console) -> None:
 
 def told_verified(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """On what models were compared and measured, what that proves and how long they take, in words: heads and texts."""
+    if "proved" in facts:
+        yield "proved:", facts["proved"]["told"]
+        for each in facts["proved"]["uncovered"]:
+            yield "no step shows", each
     if "verified" in facts:
         yield from _how(facts["verified"])
     for each in facts.get("latency", []):

@@ -12,7 +12,7 @@ except ImportError as error:
     raise ModelError(f"{error.name} is not installed: pip install onnx onnx-ir onnxruntime") from None
 
 from eqsat.onnx.blame import blame
-from eqsat.onnx.certificates import certify, check
+from eqsat.onnx.certificates import Proved, certify, check, proved
 from eqsat.onnx.equal import equal
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
@@ -34,6 +34,7 @@ __all__ = [
     "Offer",
     "Optimization",
     "Partitioning",
+    "Proved",
     "Sensitivity",
     "Verified",
     "at_opset",
@@ -51,6 +52,7 @@ __all__ = [
     "merge",
     "optimize",
     "partition",
+    "proved",
     "run",
     "save",
     "to_bytes",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,8 +12,9 @@ import onnx_ir as ir
 from eqsat.brief import one_line
 from eqsat.certificates import certificate as certificates
 from eqsat.certificates.certificate import Certificate
-from eqsat.certificates.checker import Checked, Pair
+from eqsat.certificates.checker import WEAKER, Checked, Pair, Replay
 from eqsat.certificates.checker import check as check_steps
+from eqsat.certificates.extent import kept_by_term
 from eqsat.certificates.functions import with_shipped
 from eqsat.certificates.literals import NotPlain
 from eqsat.certificates.terms import Identify
@@ -25,7 +27,7 @@ from eqsat.onnx.constants import constant_nodes
 from eqsat.onnx.definition import definition_rules
 from eqsat.onnx.exporter import export_with_values
 from eqsat.onnx.files import Given, load
-from eqsat.onnx.graphs import nodes_of, subgraphs
+from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
 from eqsat.onnx.imported import Imported
 from eqsat.onnx.importer import import_model, import_with_values
 from eqsat.onnx.opaque import OpaqueNode
@@ -61,7 +63,72 @@ def certify(done: Optimization) -> Certificate:
         CertificateError: The model has parts that no certificate speaks of.
     """
     with paused_gc():
-        return _certify(done)
+        return _certify(done).certificate
+
+
+@dataclass(frozen=True)
+class Proved:
+    """How much of an optimized model is proved, and how much can only be sampled.
+
+    A node is proved if steps that were checked lead from the given model to what it computes. It counts by what those
+    of these steps keep that concern no operand of it: so a node is ``exact`` if it computes, of the same operands, the
+    same bits as the given model does in its place.
+
+    Attributes:
+        nodes: The number of nodes whose steps keep every bit (``exact``), all but ``rounding``, and all but rounding
+            where values are ``finite``; and of those that no step leads to (``sampled``).
+        sampled: Of the last, how many of each operator.
+        uncovered: What no step shows, in words.
+    """
+
+    nodes: dict[str, int]
+    sampled: dict[str, int]
+    uncovered: tuple[str, ...]
+
+    def __str__(self) -> str:
+        total = sum(self.nodes.values())
+        told = [f"{self.nodes[kept]} {words}" for kept, words in _KEPT.items() if self.nodes[kept]]
+        proved = f"{total - self.nodes[_SAMPLED]} of {total} nodes follow from the given model by rules"
+        how = f": {', '.join(told)}" if told else ""
+        only = ", ".join([f"{count} {op_type}" for op_type, count in self.sampled.items()])
+        return f"{proved}{how}{f'; only sampled: {only}' if only else ''}"
+
+
+_SAMPLED = "sampled"
+_KEPT = {
+    "exact": "keep every bit of what they compute",
+    "rounding": "all but rounding",
+    "finite": "all but rounding where values are finite",
+}
+
+
+def proved(done: Optimization) -> Proved:
+    """How much of an optimized model is proved to compute the same as the given one, node by node.
+
+    Args:
+        done: The optimization, made with ``explain=True``.
+
+    Raises:
+        ArgumentError: It was made without ``explain=True``.
+    """
+    counts = dict.fromkeys([*WEAKER, _SAMPLED], 0)
+    sampled: Counter[str] = Counter()
+    with paused_gc():
+        try:
+            found = _certify(done)
+            uncovered = found.certificate.uncovered
+            kept = found.kept_by_node()
+        except CertificateError as error:
+            uncovered, kept = [str(error)], {}
+    for owner in done.after.graph:
+        for node in (owner, *nodes_of(*subgraphs(attributes_of(owner)))):
+            if node.op_type == "Constant":
+                continue
+            of = kept.get(owner)
+            counts[_SAMPLED if of is None else WEAKER[of]] += 1
+            if of is None:
+                sampled[node.op_type] += 1
+    return Proved(counts, dict(sampled.most_common()), tuple(uncovered))
 
 
 def check(before: Given, after: Given, certificate: certificates.Given, rules: Rules | None = None) -> Checked:
@@ -120,7 +187,41 @@ def _known_rules(function: Function, rules: Rules | None) -> list[Rule]:
 # ---- making a certificate
 
 
-def _certify(done: Optimization) -> Certificate:
+@dataclass(frozen=True)
+class _Certified:
+    """A certificate of a written model, and all that its steps are over.
+
+    Attributes:
+        graph: The graph of the written model.
+        expr_of: The expression of each value of it.
+    """
+
+    certificate: Certificate
+    pair: Pair
+    steps: Replay
+    graph: ir.Graph
+    expr_of: Mapping[str, Expr]
+
+    def kept_by_node(self) -> dict[ir.Node, int | None]:
+        """What is kept of each node's value, as of :func:`eqsat.certificates.extent.kept_by_term`."""
+        kept, numbers = kept_by_term(self.pair, self.steps.equations), self.pair.numbers[1]
+        values = set(self.expr_of.values())
+        found: dict[ir.Node, int | None] = {}
+        for node in self.graph:
+            roots = [self.expr_of[value.name] for value in node.outputs if value.name in self.expr_of]
+            inside = post_order(*roots, children=partial(_inner, values))
+            terms = [numbers[expr] for expr in inside if expr in numbers and isinstance(expr, (Call, TupleGetItem))]
+            each = [kept[term] for term in terms]
+            found[node] = None if None in each else max([one for one in each if one is not None], default=0)
+        return found
+
+
+def _inner(values: Collection[Expr], expr: Expr) -> Sequence[Expr]:
+    """The operands of an expression that are no values of the graph: of such its node consists."""
+    return [child for child in expr.children() if child not in values or isinstance(expr, TupleGetItem)]
+
+
+def _certify(done: Optimization) -> _Certified:
     given, _ = _imported(done.before, done.options.opset)
     written, expr_of = import_with_values(done.after)
     chosen = done.extraction.expr
@@ -139,7 +240,9 @@ def _certify(done: Optimization) -> Certificate:
         )
     except NotPlain as why:
         recorder.uncovered.append(str(why))
-    return finished(recorder, _pair(given, written), done.options.opset)
+    pair = _pair(given, written)
+    certificate, steps = finished(recorder, pair, done.options.opset)
+    return _Certified(certificate, pair, steps, done.after.graph, expr_of)
 
 
 def _results(chosen: Function, read: Function) -> tuple[Sequence[Expr], Sequence[Expr]]:
