@@ -26,6 +26,7 @@ LAYERS = [
     ["eqsat.certificates"],
     ["eqsat.error", "eqsat.ir", "eqsat.parser", "eqsat.te", "eqsat.tir", "eqsat.transform"],
     ["eqsat.frontend", "eqsat.onnx"],
+    ["eqsat.calibration"],
     ["eqsat.cli", "eqsat.report_page"],
 ]
 """Modules and packages, lowest layer first. A module belongs to the layer of the longest name that its own begins with,

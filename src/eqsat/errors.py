@@ -75,3 +75,7 @@ class FileError(EqsatError):
 
 class CertificateError(EqsatError):
     """A certificate that cannot be made or read, or that does not prove what it says."""
+
+
+class ProfileError(EqsatError):
+    """A profile of kernels that cannot be read, or is of another machine."""

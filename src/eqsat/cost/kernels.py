@@ -83,7 +83,7 @@ def kernel_node(name: str, body: Expr) -> CostNode:
     types = {node: node._checked_type for node in post_order(body, children=operands) if node._checked_type is not None}
     nodes = cost_nodes(body, types)
     inputs = tuple([seen.type for node, seen in nodes.items() if isinstance(node, Var)])
-    return CostNode(name, None, inputs, types[body], body=tuple(nodes.values()))
+    return CostNode(name, None, inputs, types[body], body=tuple(nodes.values()), graph=body)
 
 
 def cost_nodes(root: Expr, types: Mapping[Expr, Type]) -> dict[Expr, CostNode]:

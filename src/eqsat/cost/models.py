@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from eqsat.cost.devices import Device, load_device
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Op
+from eqsat.relay.expr import Expr, Op
 from eqsat.relay.fold import nbytes
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.op.types import size
@@ -39,6 +39,7 @@ class CostNode:
         constant: The value depends on constants alone, so it is computed before run time.
         body: What one kernel of several operators computes inside; empty for single operators.
         arg_constant: Which children's values depend on constants alone; empty where that is unknown.
+        graph: What a kernel with a body computes, over variables and constants; it has no part in comparisons.
     """
 
     op: str
@@ -48,6 +49,7 @@ class CostNode:
     constant: bool = False
     body: tuple[CostNode, ...] = ()
     arg_constant: tuple[bool, ...] = ()
+    graph: Expr | None = field(default=None, compare=False, repr=False)
 
     @property
     def runs(self) -> bool:
@@ -76,6 +78,10 @@ class CostModel:
     def __call__(self, node: CostNode) -> float:
         raise NotImplementedError
 
+    def settle(self) -> bool:
+        """Find out what was asked for and only estimated so far; say whether anything costs something else now."""
+        return False
+
     def __add__(self, other: CostFunction) -> CostModel:
         return _Combined(operator.add, self, other)
 
@@ -96,6 +102,10 @@ class _Combined(CostModel):
     def __call__(self, node: CostNode) -> float:
         right = self.right(node) if callable(self.right) else self.right
         return self.combine(self.left(node), right)
+
+    def settle(self) -> bool:
+        settled = [each.settle() for each in (self.left, self.right) if isinstance(each, CostModel)]
+        return any(settled)
 
 
 @dataclass(frozen=True)

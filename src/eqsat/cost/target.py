@@ -80,6 +80,9 @@ class TargetCost(CostModel):
             return self.costs(node)[0]
         return math.fsum(self.costs(part.node)[0] for part in written)
 
+    def settle(self) -> bool:
+        return isinstance(self.model, CostModel) and self.model.settle()
+
     def written(self, node: CostNode) -> Written | None:
         """Return what ``node`` is written as, None where that is not possible."""
         if self.target is None:

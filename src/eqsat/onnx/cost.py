@@ -227,12 +227,13 @@ class _Reader:
 
     def _seen(self, outputs: Sequence[Expr]) -> CostNode:
         """Return what a cost model sees of what one node was read as: one operator, or a kernel of several."""
-        nodes = cost_nodes(outputs[0] if len(outputs) == 1 else Tuple(outputs), self.types)
+        graph = outputs[0] if len(outputs) == 1 else Tuple(outputs)
+        nodes = cost_nodes(graph, self.types)
         calls = [node for expr, node in nodes.items() if isinstance(expr, Call)]
         if len(calls) < 2:
             return calls[0] if calls else NOTHING
         types = tuple([node.type for expr, node in nodes.items() if isinstance(expr, (Var, Constant))])
-        return CostNode(calls[-1].op, calls[-1].attrs, types, calls[-1].type, body=tuple(calls))
+        return CostNode(calls[-1].op, calls[-1].attrs, types, calls[-1].type, body=tuple(calls), graph=graph)
 
 
 def _stand_in_call(node: CostNode, arguments: list[Expr], types: dict[Expr, Type]) -> Call:

@@ -1,0 +1,213 @@
+"""What is measured: a kernel, which is what one written node or one composite of the runtime computes.
+
+A kernel is known by its key, a text that says operators, attributes, types, and which inputs are constants.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from eqsat.cost import CostNode
+from eqsat.errors import EqsatError, ModelError
+from eqsat.nd import NDArray
+from eqsat.onnx.exporter import export_model
+from eqsat.onnx.files import to_proto
+from eqsat.onnx.imported import Imported, body_of, results_of
+from eqsat.onnx.types import DTYPES, element_type
+from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.fold import nbytes
+from eqsat.relay.infer import infer_types
+from eqsat.relay.ty import TensorType, TupleType, Type, is_static
+from eqsat.relay.visitor import post_order, substitute
+
+OPSET = 21
+"""The opset that kernels are written in: the newest of the oldest onnxruntime that is supported."""
+
+IR_VERSION = 10
+"""That of the first onnx package with this opset."""
+
+DOMAINS = {"": OPSET, "com.microsoft": 1, "ai.onnx.ml": 3}
+
+MOST_BYTES = 1 << 29
+"""Bytes of all tensors of a kernel up to which it is measured."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is measured.
+
+    Attributes:
+        key: Equal for equal kernels.
+        family: Names of the operators; kernels of one family differ in sizes and attributes.
+        graph: What it computes, over variables and constants.
+        seen: What cost models see of it.
+    """
+
+    key: str
+    family: str
+    graph: Expr
+    seen: CostNode
+
+
+@lru_cache(maxsize=1 << 14)
+def _single(node: CostNode) -> Kernel | None:
+    op = Op.find(node.op)
+    if op is None:
+        return None
+    constant = node.arg_constant or (False,) * len(node.arg_types)
+    leaves = _leaves(node.arg_types, constant)
+    return None if leaves is None else _described(Call(op, leaves, node.attrs), node)
+
+
+def kernel_of(node: CostNode) -> Kernel | None:
+    """Return the kernel that computes what a cost model sees of a node; None where it cannot be told or made.
+
+    So it is where a size is not known, an operator or element type is none of ONNX, or it holds too many bytes.
+    """
+    if node.graph is not None:
+        return _described(node.graph, node)
+    return None if node.body else _single(node)
+
+
+def _leaves(types: Sequence[Type | None], constant: Sequence[bool]) -> list[Expr] | None:
+    """What stands for arguments, None where the type of one is not known."""
+    found = [_leaf(ty, known) for ty, known in zip(types, constant, strict=True)]
+    leaves = [each for each in found if each is not None]
+    return leaves if len(leaves) == len(found) else None
+
+
+def _leaf(ty: Type | None, constant: bool) -> Expr | None:
+    """What stands for an argument: constants are of ones."""
+    if isinstance(ty, TupleType):
+        fields = _leaves(ty.fields, [False] * len(ty.fields))
+        return None if fields is None else Tuple(fields)
+    if not isinstance(ty, TensorType) or not is_static(ty) or ty.dtype not in DTYPES.values():
+        return None
+    if not constant:
+        return Var("", ty)
+    shape, one = ty.concrete_shape, np.ones((), ty.dtype)
+    return Constant(NDArray(shape, ty.dtype, lambda: np.broadcast_to(one, shape)))
+
+
+def _described(graph: Expr, seen: CostNode) -> Kernel | None:
+    names: dict[Expr, str] = {}
+    lines: list[str] = []
+    operators: list[str] = []
+    held, inputs = 0.0, 0
+    for node in post_order(graph):
+        if isinstance(node, Var):
+            ty = node.type_annotation
+            if not isinstance(ty, TensorType) or not is_static(ty) or ty.dtype not in DTYPES.values():
+                return None
+            held, inputs = held + nbytes(ty), inputs + 1
+            names[node] = f"x{inputs} {ty.dtype}{[*ty.concrete_shape]}"
+        elif isinstance(node, Constant):
+            data = node.data
+            held += nbytes(TensorType(data.shape, data.dtype))
+            value = f"={data.numpy().reshape(-1)[0]:.6g}" if data.size == 1 and data.dtype != "bool" else ""
+            names[node] = f"const {data.dtype}{[*data.shape]}{value}"
+        elif isinstance(node, Tuple):
+            names[node] = f"({', '.join(names[field] for field in node.fields)})"
+        elif isinstance(node, TupleGetItem):
+            names[node] = f"{names[node.tuple_value]}.{node.index}"
+        elif isinstance(node, Call) and isinstance(node.op, Op):
+            operators.append(node.op.name)
+            names[node] = f"%{len(lines)}"
+            said = ", ".join(f"{name}={value!r}" for name, value in sorted((node.attrs or {}).items()))
+            lines.append(f"{node.op.name}({', '.join(names[arg] for arg in node.args)}){{{said}}}")
+        elif not isinstance(node, Op):
+            return None
+    if not lines or held > MOST_BYTES:
+        return None
+    if not isinstance(graph, Call):
+        lines.append(names[graph])
+    return Kernel("; ".join(lines), "+".join(operators), graph, seen)
+
+
+# ---- as models
+
+
+def kernel_model(kernel: Kernel, copies: int = 1) -> onnx.ModelProto:
+    """Return an ONNX model that computes a kernel several times.
+
+    All copies take the same inputs, and each has weights of its own, as the nodes of a model have. Only what the last
+    copy computes is an output of the model.
+
+    Raises:
+        ModelError: It cannot be written.
+    """
+    try:
+        single = _written(kernel)
+    except EqsatError:
+        raise
+    except Exception as error:  # attributes and stand-ins that no model has together
+        raise ModelError(f"{kernel.family} cannot be written: {error}") from None
+    graph = single.graph
+    made = {name for node in graph.node for name in node.output if name}
+    weights = {value.name for value in graph.initializer}
+    nodes, initializers = list(graph.node), list(graph.initializer)
+    for copy in range(1, copies):
+        new = {name: f"{name}/{copy}" for name in (*made, *weights)}
+        for value in initializers:
+            more = graph.initializer.add()
+            more.CopyFrom(value)
+            more.name = new[value.name]
+        for node in nodes:
+            again = graph.node.add()
+            again.CopyFrom(node)
+            again.name = ""
+            again.input[:] = [new.get(name, name) for name in node.input]
+            again.output[:] = [new.get(name, name) for name in node.output]
+    last = f"/{copies - 1}" if copies > 1 else ""
+    for value in graph.output:
+        value.name += last
+    return single
+
+
+def weight_bytes(model: onnx.ModelProto) -> int:
+    """Return the bytes of the weights of a model."""
+    return sum(len(value.raw_data) for value in model.graph.initializer)
+
+
+def _written(kernel: Kernel) -> onnx.ModelProto:
+    graph = _with_exponents(kernel.graph)
+    params = [node for node in post_order(graph) if isinstance(node, Var)]
+    named = [Var(f"x{number}", node.type_annotation) for number, node in enumerate(params)]
+    new: dict[Expr, Expr] = dict(zip(params, named, strict=True))
+    body = substitute(graph, new)
+    types = infer_types(body)
+    ty = types[body]
+    results = results_of(body, ty)
+    tensors = list(ty.fields) if isinstance(ty, TupleType) else [ty]
+    inputs = [_value(node.name_hint, node.type_annotation) for node in named]
+    outputs = [_value(f"y{number}", each) for number, each in enumerate(tensors)]
+    made = ir.Node("", "Identity", inputs[:1], outputs=outputs)  # an output is what a node makes
+    source = ir.Graph(inputs, outputs, nodes=[made], opset_imports=dict(DOMAINS), name="kernel")
+    model = ir.Model(source, ir_version=IR_VERSION)
+    names = Counter([value.name or "" for value in (*inputs, *outputs)])
+    function = Function(named, body_of(results))
+    written: onnx.ModelProto = to_proto(export_model(function, Imported(model, source, function, names)))
+    return written
+
+
+def _with_exponents(graph: Expr) -> Expr:
+    """A power of an exponent that is not known as a square: others take many times as long, and are rare."""
+    if not isinstance(graph, Call) or not isinstance(graph.op, Op) or graph.op.name != "power":
+        return graph
+    base, exponent = graph.args
+    if not isinstance(exponent, Constant) or exponent.data.size != 1:
+        return graph
+    return Call(graph.op, [base, Constant(np.full(exponent.data.shape, 2, exponent.data.dtype))], graph.attrs)
+
+
+def _value(name: str, ty: Type | None) -> ir.Value:
+    if not isinstance(ty, TensorType) or not is_static(ty):
+        raise ModelError("it gives what is no tensor of known shape")
+    return ir.Value(name=name, type=ir.TensorType(element_type(ty.dtype)), shape=ir.Shape(ty.concrete_shape))

@@ -1,0 +1,287 @@
+"""Kernels are timed in the user's runtime, and graphs cost what their kernels take."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import eqsat
+from eqsat import relay
+from eqsat.calibration import (
+    Calibrated,
+    Entry,
+    Machine,
+    Profile,
+    Setup,
+    Timing,
+    kernel_of,
+    measure,
+    measuring,
+    profile,
+    prune,
+    worker,
+)
+from eqsat.calibration.fitted import Fitted, Sample
+from eqsat.calibration.kernels import Kernel, kernel_model
+from eqsat.cost import CostNode
+from eqsat.cost.kernels import cost_nodes, kernel_node
+from eqsat.cost.models import CostModel
+from eqsat.errors import ProfileError
+from eqsat.onnx.cost import OnnxTarget
+from eqsat.relay.expr import Call, Expr
+from eqsat.relay.infer import infer_types
+from eqsat.relay.ty import Any, TensorType
+
+SETUP = Setup(threads=1, level="off")
+X = relay.var("x", shape=(4, 8))
+
+
+def ones(*shape: int) -> Expr:
+    return relay.const(np.ones(shape, "float32"))
+
+
+def seen(expr: Expr) -> CostNode:
+    return cost_nodes(expr, infer_types(expr))[expr]
+
+
+def kernel(expr: Expr) -> Kernel:
+    found = kernel_of(seen(expr))
+    assert found is not None
+    return found
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Few runs, and a cache of the test's own."""
+    monkeypatch.setattr(measuring, "ROUNDS", (3, 3))
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+# ---- kernels
+
+
+def test_a_key_says_operators_types_and_which_inputs_are_constant() -> None:
+    assert kernel(relay.nn.relu(X)).key == "nn.relu(x1 float32[4, 8]){}"
+    assert kernel(relay.add(X, ones(8))).key == "add(x1 float32[4, 8], const float32[8]){}"
+    assert kernel(relay.add(X, relay.var("y", shape=(4, 8)))).key == "add(x1 float32[4, 8], x2 float32[4, 8]){}"
+
+
+def test_a_kernel_of_several_operators_says_how_they_are_connected() -> None:
+    y = relay.nn.dense(X, ones(3, 8))
+    types = infer_types(total := relay.nn.relu(relay.add(y, ones(3))))
+    for node, ty in types.items():
+        node._checked_type = ty
+    found = kernel_of(kernel_node("FusedGemm.nn.relu", total))
+    assert found is not None
+    assert found.family == "nn.dense+add+nn.relu"
+    assert found.key.endswith("; add(%0, const float32[3]){}; nn.relu(%1){}")
+
+
+def test_what_has_no_known_size_is_no_kernel() -> None:
+    assert kernel_of(seen(relay.nn.relu(relay.var("x", TensorType((Any("n"), 8)))))) is None
+    assert kernel_of(CostNode("a.composite", None, (), None, body=(seen(relay.nn.relu(X)),))) is None
+
+
+def test_a_node_of_several_operators_is_a_kernel() -> None:
+    layer = relay.nn.layer_norm(X, ones(8), ones(8))
+    (written,) = OnnxTarget(17).write(seen(layer)) or ()
+    found = kernel_of(written.node)
+    assert found is not None
+    assert [node.op_type for node in kernel_model(found).graph.node] == ["LayerNormalization"]
+
+
+def test_copies_have_weights_of_their_own_and_give_the_same() -> None:
+    made = kernel(relay.nn.dense(X, ones(3, 8)))
+    model = kernel_model(made, 4)
+    assert [node.op_type for node in model.graph.node] == ["Gemm"] * 4
+    assert len({value.name for value in model.graph.initializer}) == 4
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (y,) = session.run(None, {"x0": np.ones((4, 8), np.float32)})
+    assert (y == 8).all()
+
+
+def test_squares_stand_for_powers_of_constants() -> None:
+    model = kernel_model(kernel(relay.power(X, relay.const(1.0))))
+    assert onnx.numpy_helper.to_array(model.graph.initializer[0]) == 2
+
+
+# ---- timing
+
+
+def test_kernels_are_timed() -> None:
+    kernels = [kernel(relay.nn.relu(X)), kernel(relay.split(X, 2, axis=1).astuple())]
+    for level in ("off", "all"):
+        found = measure(kernels, Setup(1, level))
+        assert {*found} == {each.key for each in kernels}
+        assert all(isinstance(each, Timing) and 0 <= each.seconds < 1 for each in found.values())
+
+
+def test_a_kernel_that_ends_the_process_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fragile = tmp_path / "fragile.py"
+    ending = "import onnx, os\\n    if any(n.op_type == 'Tanh' for n in onnx.load(path).graph.node): os._exit(1)"
+    text = (
+        Path(worker.__file__)
+        .read_text()
+        .replace("optimized = f", ending.replace("\\n", "\n") + "\n    optimized = f", 1)
+    )
+    fragile.write_text(text)
+    monkeypatch.setattr(measuring, "_WORKER", fragile)
+    tanh, relu = kernel(relay.tanh(X)), kernel(relay.nn.relu(X))
+    found = measure([tanh, relu], SETUP)
+    assert found[tanh.key] == "it hangs, or ends the process"
+    assert isinstance(found[relu.key], Timing)
+
+
+def test_a_kernel_that_the_runtime_does_not_have_is_skipped_with_its_reason() -> None:
+    half = kernel(relay.erf(relay.var("x", shape=(4,), dtype="bfloat16")))
+    (why,) = measure([half], SETUP).values()
+    assert isinstance(why, str)
+    assert "erf" in why.lower()
+
+
+def test_layouts_are_changed_outside_of_what_is_timed(tmp_path: Path) -> None:
+    image = relay.var("x", shape=(1, 32, 6, 6))
+    path = str(tmp_path / "model.onnx")
+    onnx.save(kernel_model(kernel(relay.nn.conv2d(image, ones(32, 32, 3, 3), kernel_size=(3, 3), channels=32))), path)
+    worker._prepared(path, 1, worker.LEVELS["all"])()
+    assert [node.op_type for node in onnx.load(path).graph.node] == ["Conv"]
+
+
+# ---- profiles
+
+
+def profile_of(**seconds: float) -> Profile:
+    entries = {
+        kernel(getattr(relay.nn if name == "relu" else relay, name)(X)).key: Entry(name, 32.0, 256.0, each)
+        for name, each in seconds.items()
+    }
+    return Profile(Machine.here(), SETUP, entries=entries)
+
+
+def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
+    written = profile_of(relu=1e-6, tanh=2e-6)
+    written.entries["bad"] = Entry("erf", 1.0, 2.0, skipped="it hangs, or ends the process")
+    written.save(tmp_path / "p.json")
+    assert Profile.load(tmp_path / "p.json") == written
+    assert written.skipped == {"bad": "it hangs, or ends the process"}
+
+
+def test_a_profile_of_another_machine_or_version_is_refused(tmp_path: Path) -> None:
+    here = profile_of(relu=1e-6)
+    for change in ({"processor": "Z80 x 1"}, {"version": "0.1"}):
+        other = dataclasses.replace(here, machine=dataclasses.replace(here.machine, **change))
+        other.save(tmp_path / "p.json")
+        with pytest.raises(ProfileError, match=r"is of onnxruntime .*--foreign"):
+            Profile.load(tmp_path / "p.json")
+        assert Profile.load(tmp_path / "p.json", foreign=True) == other
+
+
+def test_damaged_profiles_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    profile_of(relu=1e-6).save(path)
+    good = json.loads(path.read_text())
+    (key,) = good["kernels"]
+    bad = [
+        good | {"format": 0},
+        good | {"level": "fast"},
+        {name: each for name, each in good.items() if name != "threads"},
+        good | {"kernels": {key: good["kernels"][key] | {"seconds": -1}}},
+        good | {"kernels": {key: good["kernels"][key] | {"seconds": None}}},
+        good | {"kernels": {key: {}}},
+        good | {"kernels": []},
+        [],
+    ]
+    for record in bad:
+        path.write_text(json.dumps(record))
+        with pytest.raises(ProfileError, match="is damaged"):
+            Profile.load(path)
+    path.write_text("{")
+    with pytest.raises(ProfileError, match="is no profile"):
+        Profile.load(path)
+    with pytest.raises(ProfileError, match="cannot read profile"):
+        Profile.load(tmp_path / "none.json")
+
+
+def test_pruning_keeps_what_is_of_this_machine(quick: Path) -> None:
+    quick.mkdir()
+    here = profile_of(relu=1e-6)
+    here.save(quick / "here.json")
+    dataclasses.replace(here, machine=Machine("Z80 x 1", "onnxruntime", "1")).save(quick / "other.json")
+    (quick / "broken.json").write_text("{")
+    assert [path.name for path in prune()] == ["broken.json", "other.json"]
+    assert [path.name for path in quick.iterdir()] == ["here.json"]
+
+
+# ---- estimates
+
+
+def test_sizes_that_were_not_measured_are_estimated_by_others_of_the_family() -> None:
+    samples = [Sample(n, 8.0 * n, 1e-6 + 2e-10 * 8 * n) for n in (10.0, 100.0, 1e4, 1e5, 1e6)]
+    fitted = Fitted({"erf": samples})
+    assert fitted.seconds("erf", 5e5, 4e6) == pytest.approx(1e-6 + 2e-10 * 4e6)
+    assert fitted.errors()["erf"] == pytest.approx(0, abs=1e-6)
+    assert fitted.seconds("tanh", 5e5, 4e6) == pytest.approx(1e-6 + 2e-10 * 4e6)
+    assert Fitted({"erf": samples[:2]}).seconds("erf", 1.0, 1.0) is None
+
+
+# ---- the cost model
+
+
+def test_the_cheapest_graph_is_the_one_whose_kernels_take_least() -> None:
+    def priced(**seconds: float) -> str:
+        (a,) = eqsat.rules.variables("a")
+        rules = [eqsat.rules.rewrite("either", relay.tanh(relay.nn.relu(a)), relay.erf(relay.nn.relu(a)))]
+        cost = Calibrated(profile_of(relu=1e-6, **seconds))
+        best = eqsat.optimize(relay.tanh(relay.nn.relu(X)), rules=rules, cost_model=cost)
+        assert not cost.estimated
+        assert isinstance(best, Call)
+        return str(best.op)
+
+    assert "tanh" in priced(tanh=1e-6, erf=2e-6)
+    assert "erf" in priced(tanh=2e-6, erf=1e-6)
+
+
+def test_what_is_not_known_is_measured_once_and_remembered(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = relay.tanh(relay.nn.relu(X))
+    saturation = eqsat.saturate(graph, [])
+    first = Calibrated.here(SETUP)
+    cost = eqsat.extract(saturation, cost_model=first).cost
+    assert cost == pytest.approx(sum(each.seconds or 0.0 for each in first.profile.entries.values()))
+    assert len(first.profile.entries) == 2
+    assert not first.estimated
+    assert len(list(quick.iterdir())) == 1
+
+    monkeypatch.setattr(profile, "measure", lambda *_: pytest.fail("it is known"))
+    assert eqsat.extract(saturation, cost_model=Calibrated.here(SETUP)).cost == cost
+
+
+def test_models_made_of_others_measure_too() -> None:
+    class Late(CostModel):
+        settled = 0
+
+        def __call__(self, node: CostNode) -> float:
+            return float(node.runs)
+
+        def settle(self) -> bool:
+            self.settled += 1
+            return self.settled < 2
+
+    late = Late()
+    assert eqsat.extract(eqsat.saturate(relay.tanh(X), []), cost_model=2.0 * late + late).cost == 3.0
+    assert late.settled >= 2
+
+
+def test_without_measurements_the_roofline_says_what_a_kernel_takes() -> None:
+    model = Calibrated(profile_of())
+    assert model(seen(relay.tanh(X))) > 0
+    assert model(seen(relay.tanh(relay.var("x", TensorType((Any("n"),)))))) > 0
+    assert len(model.estimated) == 1
+    assert model.unknown["tanh"] == 1
+    assert not model.settle()
