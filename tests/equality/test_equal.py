@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import eqsat
-from eqsat import relay
+from eqsat import relay, rules
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Expr
 from eqsat.rules import Soundness, algebra
@@ -82,6 +82,15 @@ def test_graphs_that_differ_do_so_on_the_input_that_is_told(first: Expr, second:
     np.testing.assert_array_equal(one, difference.results[0])
     np.testing.assert_array_equal(other, difference.results[1])
     assert difference.difference > difference.bound
+
+
+def test_what_is_equal_only_where_all_values_are_finite_is_told_so() -> None:
+    """The sum of exponentials overflows where the logarithm of a softmax does not."""
+    found = eqsat.equal(relay.nn.log_softmax(x), relay.log(relay.nn.softmax(x)))
+    assert found.answer == "unknown"
+    assert found.needed == {"log-of-softmax": Soundness.FINITE}
+    assert "where all values are finite on the way, they are equal: by log-of-softmax" in str(found)
+    assert eqsat.equal(relay.nn.log_softmax(x), relay.log(relay.nn.softmax(x)), rules.finite).answer == "equal"
 
 
 def test_the_first_nodes_that_differ_are_told() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from eqsat.collector import paused_gc
 from eqsat.egraph.report import Limits
+from eqsat.egraph.rule import Soundness
 from eqsat.equality.fingerprints import SAME, Fingerprint, fingerprint
 from eqsat.equality.groups import FIRST, SECOND
 from eqsat.equality.joining import Joined, join
@@ -94,6 +95,8 @@ class Comparison:
         place: Callable[[Expr], str] = lambda node: str(node.span or ""),
     ):
         self.joined = joined
+        self._options = options
+        self._start = time.perf_counter()
         self.prover = Prover(joined, options)
         self.evaluation = Evaluation(joined.types, foreign)
         self.plain = Evaluation(joined.types, foreign, widens=False)
@@ -131,9 +134,27 @@ class Comparison:
         known = bool(self.results) and any(value is not None for value in self.results[first])
         reason = "they agree on all inputs that were tried, and the rules do not prove it"
         found = self._equality(
-            UNKNOWN, reason=reason if known else "they could not be evaluated, and the rules prove nothing"
+            UNKNOWN,
+            reason=reason if known else "they could not be evaluated, and the rules prove nothing",
+            needed=self._timed("prove", lambda: self._needed(partners)),
         )
         return replace(found, pairs=self._timed("part", parting.unproved))
+
+    def _needed(self, partners: Mapping[Expr, Sequence[Expr]]) -> Mapping[str, Soundness]:
+        """The rules of a proof for values that are finite on the way; none if there is no such proof."""
+        from eqsat.rules import finite  # all the rules take a while to load
+
+        given = list(self._options.schedule.rules)
+        names = {rule.name for rule in given}
+        more = [rule for rule in finite if rule.name not in names]
+        if not more:
+            return {}
+        left = self._options.after(time.perf_counter() - self._start)
+        prover = Prover(self.joined, replace(left, rules=[*given, *more]))
+        prover.prove_whole()
+        if not prover.groups.is_one:
+            prover.prove_parts(partners)
+        return prover.rules() if prover.groups.is_one else {}
 
     # ---- values
 

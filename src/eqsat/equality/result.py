@@ -88,6 +88,7 @@ class Equality:
         nodes: How many nodes the second graph has.
         samples: On how many inputs the graphs were evaluated.
         reason: What kept the answer from being another one; empty for a proof.
+        needed: Where the answer is ``unknown``, the rules of a proof that holds for values that are finite on the way.
         seconds: Time of each phase.
         roots: The graphs over the same variables.
         partners: Nodes of the second graph -> what is proved equal to them in the first.
@@ -103,6 +104,7 @@ class Equality:
     nodes: int = 0
     samples: int = 0
     reason: str = ""
+    needed: Mapping[str, Soundness] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
@@ -127,6 +129,9 @@ class Equality:
             return f"equal: {KEEPS[self.soundness]}, by {', '.join(self.rules) or 'structure alone'}"
         told = [f"{self.answer}: {self.reason}" if self.difference is None else f"{self.answer}: {self.difference}"]
         told.append(f"{self.proved} of {self.nodes} nodes of the second graph are proved equal to one of the first")
+        if self.needed:
+            names = [name for name, kept in self.needed.items() if kept is Soundness.FINITE]
+            told.append(f"where all values are finite on the way, they are equal: by {', '.join(names)}")
         what = "part at" if self.difference is not None else "not proved:"
         told += [f"{what} {pair}" for pair in self.pairs]
         return "\n".join(told)
@@ -152,6 +157,7 @@ class Equality:
             "nodes": self.nodes,
             "samples": self.samples,
             "reason": self.reason,
+            "needed": {name: soundness.value for name, soundness in self.needed.items()},
             "seconds": dict(self.seconds),
         }
 
