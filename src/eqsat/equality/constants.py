@@ -147,30 +147,24 @@ class _Made:
         symbols, classes = snapshot.node_symbol.tolist(), snapshot.node_class.tolist()
         users: dict[int, list[int]] = {}
         missing: dict[int, int] = {}
-        given: list[int] = []
-        named: list[int] = []
+        ready: deque[int] = deque()
         for node, symbol in enumerate(symbols):
-            if is_leaf[symbol]:
-                if classes[node] in self._given:
-                    given.append(node)
-                elif self._is_named(node):
-                    named.append(node)
+            if is_leaf[symbol] and (classes[node] in self._given or self._is_named(node)):
+                ready.append(node)
             elif foldable[symbol]:
                 children = set(snapshot.children(node))
                 missing[node] = len(children)
                 for child in children:
                     users.setdefault(child, []).append(node)
-        for leaves in (given, named):  # a number that is computed is no number that a rule names
-            ready = deque(leaves)
-            while ready:
-                node = ready.popleft()
-                if classes[node] in self._maker:
-                    continue
-                self._maker[classes[node]] = node
-                for user in users.get(classes[node], []):
-                    missing[user] -= 1
-                    if not missing[user]:
-                        ready.append(user)
+        while ready:
+            node = ready.popleft()
+            if classes[node] in self._maker:
+                continue
+            self._maker[classes[node]] = node
+            for user in users.get(classes[node], []):
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.append(user)
 
     def _is_named(self, node: int) -> bool:
         """Whether a constant is a single number that a rule names, as the root of 2 of a Gaussian unit."""
