@@ -99,9 +99,9 @@ def _vanishes(result: Any) -> bool:
 class ConstantFacts:
     """Constness of classes and, with ``limit``, values of small constant expressions (constant folding).
 
-    With ``limit``, an e-node over constants is deleted when its value is known, and no rule sees another e-node of a
-    class with a value: 0 = 0 * k is of no use to anyone, and rules that take it for a product of an unknown would go on
-    for ever.
+    With ``limit``, an e-node over constants is deleted when its value is known, unless ``on_fold`` is told of it, and no
+    rule sees another e-node of a class with a value: 0 = 0 * k is of no use to anyone, and rules that take it for a
+    product of an unknown would go on for ever.
 
     Args:
         limit: fold e-nodes whose result has at most this many bytes; 0 folds nothing. Larger constant
@@ -168,9 +168,11 @@ class ConstantFacts:
             (result,) = found
             kind = egraph.vocabulary.atoms[result].kind
             actions = "(set (val e) v)"
-            if kind == "constant":  # it takes the place of the e-node, which nobody would choose
+            if kind == "constant":
                 constant = egraph.symbol(Symbol("constant", None, 0))
-                actions += f" (union e (n{constant} v)) {put('(isc e)')} (delete {row})"
+                actions += f" (union e (n{constant} v)) {put('(isc e)')}"
+                if self.on_fold is None:  # nobody would choose the e-node, and nobody asks what was computed
+                    actions += f" (delete {row})"
             is_kind = egraph.predicate(Test(kind, "any", lambda value: True))
             answered = f"({question.answered} a {values} v) ({is_kind} v)"
             egraph.engine.rule("facts", f"{premises} {answered}", actions)
