@@ -99,7 +99,7 @@ def _vanishes(result: Any) -> bool:
 class ConstantFacts:
     """Constness of classes and, with ``limit``, values of small constant expressions (constant folding).
 
-    With ``limit``, an e-node over constants is deleted when its value is known, unless ``on_fold`` is told of it, and no
+    With ``limit``, an e-node over constants is deleted when its value is known, unless ``on_fold`` is told of it. No
     rule sees another e-node of a class with a value: 0 = 0 * k is of no use to anyone, and rules that take it for a
     product of an unknown would go on for ever.
 
