@@ -3,13 +3,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: optimize test lint clean
+.PHONY: optimize test test-torch lint clean
 
 optimize: $(INSTALLED)  ## optimize real ONNX models end to end and print what changed
 	$(BIN)/python benchmarks/real_models.py
 
 test: $(INSTALLED)  ## the whole suite
 	$(BIN)/python -m pytest -n auto
+
+test-torch: $(INSTALLED)  ## installs PyTorch into .venv, too, and runs the tests that need it
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pytest tests/torch
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

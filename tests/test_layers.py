@@ -25,7 +25,7 @@ LAYERS = [
     ["eqsat.equality"],
     ["eqsat.certificates"],
     ["eqsat.error", "eqsat.ir", "eqsat.parser", "eqsat.te", "eqsat.tir", "eqsat.transform"],
-    ["eqsat.frontend", "eqsat.onnx"],
+    ["eqsat.frontend", "eqsat.onnx", "eqsat.torch"],
     ["eqsat.calibration"],
     ["eqsat.cli", "eqsat.report_page"],
 ]

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from eqsat import extraction as extraction
     from eqsat import onnx as onnx
     from eqsat import rules as rules
+    from eqsat import torch as torch
     from eqsat.certificates.functions import certify, check
     from eqsat.spellings.walk import Variant, variants
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 TVMError = EqsatError
 """The name that programs written for TVM catch."""
 
-_LOADED_LATER = ("extraction", "onnx", "rules")
+_LOADED_LATER = ("extraction", "onnx", "rules", "torch")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,10 +14,11 @@ from eqsat.onnx.converters import OnnxNode, Target, exporter_of
 from eqsat.onnx.converters.source import input_names
 from eqsat.onnx.converters.target import as_attribute, expressions, op_name
 from eqsat.onnx.graphs import copy_value
-from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, results_of
+from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
 from eqsat.onnx.initializers import Initializers, Names
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
+from eqsat.relay.results import results_of
 from eqsat.relay.visitor import post_order
 
 

@@ -12,8 +12,7 @@ from onnx.helper import find_min_ir_version_for, make_operatorsetid
 
 from eqsat.brief import listed, one_line
 from eqsat.nd import NDArray
-from eqsat.relay.expr import Expr, Function, Tuple, TupleGetItem
-from eqsat.relay.ty import TupleType, Type
+from eqsat.relay.expr import Function
 
 INITIALIZERS_ARE_INPUTS = 3
 """The last IR version in which every initializer is listed as an input, and is nonetheless a constant."""
@@ -46,7 +45,7 @@ class Imported:
         model: the model; it is not changed.
         graph: its graph, or a subgraph.
         function: what the graph computes. Parameters are captured values, inputs, and initializers of element
-            types that the IR does not have; the body is what :func:`body_of` makes of the outputs.
+            types that the IR does not have; the body is what :func:`eqsat.relay.results.body_of` makes of the outputs.
         names: how often each name is given in the model.
         opaque: operator type -> reasons why nodes of it are not understood, with their number.
         tensors: the ONNX tensor of each constant's data.
@@ -90,36 +89,3 @@ def constant_initializers(graph: ir.Graph, ir_version: int) -> set[str]:
         return set(graph.initializers)
     inputs = {value.name for value in graph.inputs}
     return {name for name in graph.initializers if name not in inputs}
-
-
-# ---- results
-
-_WIDEST = 64
-"""Results beyond which they are tuples of so many: tables are as wide as the widest tuple, and cost its square."""
-
-
-def body_of(results: Sequence[Expr]) -> Expr:
-    """The body of a function that gives these results."""
-    if len(results) == 1:
-        return results[0]
-    if len(results) <= _WIDEST:
-        return Tuple(results)
-    return Tuple([Tuple(results[start : start + _WIDEST]) for start in range(0, len(results), _WIDEST)])
-
-
-def results_of(body: Expr, ty: Type) -> list[Expr]:
-    """The results that :func:`body_of` made a body of, or of one that is equal to it.
-
-    Args:
-        body: the body.
-        ty: its type.
-    """
-    return [result for part in _fields(body, ty) for result, _ in _fields(*part)]
-
-
-def _fields(expr: Expr, ty: Type) -> list[tuple[Expr, Type]]:
-    """The fields of a tuple, or what is none, with their types."""
-    if not isinstance(ty, TupleType):
-        return [(expr, ty)]
-    exprs = expr.fields if isinstance(expr, Tuple) else [TupleGetItem(expr, index) for index in range(len(ty.fields))]
-    return list(zip(exprs, ty.fields, strict=True))

@@ -33,7 +33,7 @@ from eqsat.onnx.converters.target import attributes
 from eqsat.onnx.definition import Definition
 from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import attributes_of, captured_values, copy_value, nodes_of, topological_order
-from eqsat.onnx.imported import Imported, Origin, body_of, constant_initializers, opset_of
+from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.initializers import name_counts
 from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
 from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
@@ -43,6 +43,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, V
 from eqsat.relay.fold import Folding, is_folded
 from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.known_sizes import KnownSizes
+from eqsat.relay.results import body_of
 from eqsat.relay.static_forms import static_form
 from eqsat.relay.ty import IncompleteType, TupleType, Type
 

@@ -1,0 +1,16 @@
+"""PyTorch: optimize exported programs, compile models, rewrite fx graphs.
+
+Needs the packages of the extra ``torch``: ``pip install '.[torch]'`` in a copy of the repository.
+"""
+
+from eqsat.errors import ModelError
+
+try:
+    import torch as _torch  # noqa: F401 - for the error when it is missing
+except ImportError as error:
+    raise ModelError(f"{error.name} is not installed: pip install torch") from None
+
+from eqsat.torch.exported import Optimization, optimize, run
+from eqsat.torch.graphs import Rewritten, rewrite
+
+__all__ = ["Optimization", "Rewritten", "optimize", "rewrite", "run"]

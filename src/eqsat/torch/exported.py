@@ -1,0 +1,95 @@
+"""An exported program in, a cheaper one that computes the same out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Unpack
+
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
+
+from eqsat.errors import ModelError
+from eqsat.pipeline.options import OptimizeKeywords, Options, Rules, takes
+from eqsat.torch.graphs import Rewritten, rewrite
+from eqsat.torch.opaque import mutates
+
+
+@dataclass(repr=False)
+class Optimization(Rewritten):
+    """An exported program before and after, and how it came about.
+
+    Attributes:
+        program: The optimized program.
+    """
+
+    program: ExportedProgram
+
+
+@takes(OptimizeKeywords)
+def optimize(
+    program: ExportedProgram, rules: Rules | None = None, **keywords: Unpack[OptimizeKeywords]
+) -> ExportedProgram:
+    """A cheaper program that computes the same.
+
+    Parameters and buffers, signature, dynamic shapes and constraints are those of the program that is given.
+
+    Args:
+        program: What ``torch.export.export`` gives; it is not changed.
+        rules, keywords: As for :func:`run`.
+
+    Raises:
+        ModelError: It is no exported program, or none that can be optimized; the text names the operator.
+        EqsatError: As for :func:`eqsat.optimize`.
+    """
+    return run(program, options=Options.of(keywords, rules=rules)).program
+
+
+@takes(OptimizeKeywords)
+def run(program: ExportedProgram, rules: Rules | None = None, **keywords: Unpack[OptimizeKeywords]) -> Optimization:
+    """Optimize an exported program and tell how.
+
+    Args:
+        program: What ``torch.export.export`` gives; it is not changed.
+        rules: Rule sets or rules, by default ``eqsat.rules.default``.
+        keywords: Further options, or all of them as ``options``: see :class:`eqsat.Options`.
+
+    Raises:
+        ModelError: It is no exported program, or none that can be optimized; the text names the operator.
+        EqsatError: As for :func:`eqsat.optimize`.
+    """
+    if not isinstance(program, ExportedProgram):
+        raise ModelError(f"give what torch.export.export gives, not {type(program).__name__}")
+    given = program
+    if any(mutates(node) for node in program.graph.nodes):
+        program = program.run_decompositions({})  # writes to tensors become results, operators stay as they are
+    found = rewrite(program.graph_module, Options.of(keywords, rules=rules))
+    after = ExportedProgram(
+        root=found.after,
+        graph=found.after.graph,
+        graph_signature=_lifted(found, program.graph_signature),
+        state_dict=program.state_dict,
+        range_constraints=dict(program.range_constraints),
+        module_call_graph=program.module_call_graph,
+        example_inputs=program.example_inputs,
+        constants={**program.constants, **found.stored},
+        verifiers=program.verifiers,
+    )
+    return Optimization(
+        given.graph_module, found.after, found.imported, found.extractions, found.seconds, found.stored, after
+    )
+
+
+def _lifted(found: Rewritten, signature: ExportGraphSignature) -> ExportGraphSignature:
+    """The signature of a program whose graph takes the constants that were stored as inputs."""
+    graph, specs = found.after.graph, list(signature.input_specs)
+    first = next(iter(graph.nodes))
+    for node in [node for node in graph.nodes if node.op == "get_attr" and node.target in found.stored]:
+        with graph.inserting_before(first):
+            made = graph.placeholder(f"c_{node.target}")
+        made.meta = node.meta
+        node.replace_all_uses_with(made)
+        graph.erase_node(node)
+        specs.insert(0, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(made.name), str(node.target)))
+        first = made
+    found.after.recompile()
+    return ExportGraphSignature(specs, list(signature.output_specs))

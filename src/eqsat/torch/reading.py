@@ -1,0 +1,287 @@
+"""ATen operators that one row of the table cannot say: what reads each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from eqsat.relay.expr import Constant, Expr, Tuple, TupleGetItem
+from eqsat.relay.op.shape import reshape_codes
+from eqsat.relay.ty import Dim, TensorType, is_static
+from eqsat.torch.rows import Declined, Result, Source, build, reads
+from eqsat.torch.types import DTYPES
+
+FARTHEST = 2**31 - 1
+"""Where a slice ends that goes to the end: PyTorch writes 2**63 - 1."""
+
+_MOST_FILLED = 4096
+"""Elements up to which a tensor of one number is a constant."""
+
+
+@reads(
+    "aten.clone.default", "aten.contiguous.default", "aten.alias.default", "aten.detach.default",
+    "aten.lift_fresh_copy.default",
+)  # fmt: skip
+def _same(source: Source) -> Expr:
+    """The values are those of the operand: only the memory is another."""
+    return _operand(source)
+
+
+def _operand(source: Source) -> Expr:
+    source.type(source.values[0])
+    operand: Expr = source.values[0]
+    return operand
+
+
+@reads("aten.dropout.default")
+def _dropout(source: Source) -> Expr:
+    source.require(source.values[2] is False, "it drops at random")
+    return _operand(source)
+
+
+@reads("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "prims.convert_element_type.default")
+def _cast(source: Source) -> Expr:
+    given, result = source.given(_first_name(source)), source.result()
+    source.require(given.device == result.device, "it moves to another device")
+    operand, dtype = _operand(source), DTYPES.get(result.dtype)
+    source.require(dtype is not None, f"the IR has no element type {result.dtype}")
+    return operand if source.type(operand).dtype == dtype else build("cast", operand, dtype=dtype)
+
+
+def _first_name(source: Source) -> str:
+    return str(source.node.target._schema.arguments[0].name)
+
+
+# ---- shapes
+
+
+@reads(
+    "aten.view.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.flatten.using_ints",
+    "aten.unflatten.int", "aten.squeeze.default", "aten.view_as.default",
+)  # fmt: skip
+def _reshape(source: Source) -> Expr:
+    return reshaped(_operand(source), source, source.result_type())
+
+
+def reshaped(operand: Expr, source: Source, ty: TensorType) -> Expr:
+    """``operand`` in the shape of a type."""
+    have = source.type(operand)
+    if have.shape == ty.shape:
+        return operand
+    codes = reshape_codes(have.shape, ty.shape)
+    if codes is None or 0 in ty.shape:
+        raise Declined("more than one of its sizes is open")
+    return build("reshape", operand, newshape=codes)
+
+
+@reads("aten.transpose.int", "aten.t.default")
+def _transpose(source: Source) -> Expr:
+    operand = _operand(source)
+    order = list(range(source.rank(operand)))
+    if len(order) < 2:
+        return operand
+    first, second = (0, 1) if len(source.values) == 1 else [source.axis(each, operand) for each in source.values[1:]]
+    order[first], order[second] = order[second], order[first]
+    return build("transpose", operand, axes=order)
+
+
+@reads("aten.expand.default")
+def _expand(source: Source) -> Expr:
+    operand, ty = _operand(source), source.result_type()
+    if source.type(operand).shape == ty.shape:
+        return operand
+    source.require(is_static(ty), "its sizes are open")
+    return build("broadcast_to", operand, shape=ty.concrete_shape)
+
+
+@reads("aten.slice.Tensor")
+def _slice(source: Source) -> Expr:
+    operand, axis, start, end, step = source.values
+    axis, start = source.axis(axis, operand), 0 if start is None else start
+    end = FARTHEST if end is None else end
+    source.require(all(isinstance(each, int) for each in (start, end, step)), "its bounds are open")
+    dim = source.type(operand).shape[axis]
+    if start == 0 and step == 1 and (end >= FARTHEST or end == dim):
+        return _operand(source)
+    source.require(isinstance(dim, int) or (start >= 0 and end > 0), "it counts from an end that is open")
+    ends = (min(end, FARTHEST),)
+    return build("strided_slice", operand, begin=(start,), end=ends, strides=(step,), axes=(axis,))
+
+
+@reads("aten.select.int")
+def _select(source: Source) -> Expr:
+    operand, axis, index = source.values
+    axis = source.axis(axis, operand)
+    dim = source.type(operand).shape[axis]
+    source.require(isinstance(index, int) and (index >= 0 or isinstance(dim, int)), "its index is open")
+    if index < 0 and isinstance(dim, int):
+        index += dim
+    return build("take", operand, Constant(np.array(index, np.int64)), axis=axis, mode="fast")
+
+
+@reads("aten.cat.default", "aten.stack.default")
+def _cat(source: Source) -> Expr:
+
+    operands, axis = source.values
+    ranks = {source.rank(operand) for operand in operands}
+    dtypes = {source.type(operand).dtype for operand in operands}
+    source.require(len(ranks) == len(dtypes) == 1 and ranks != {0}, "its operands are of several kinds")
+    name = "stack" if "stack" in str(source.node.target) else "concatenate"
+    (rank,) = ranks
+    return build(name, Tuple(operands), axis=axis % (rank + (name == "stack")))
+
+
+@reads("aten.split.Tensor", "aten.split_with_sizes.default")
+def _split(source: Source) -> Sequence[Expr]:
+
+    operand, _, axis = source.values
+    axis = source.axis(axis, operand)
+    sizes = [int(each.shape[axis]) if isinstance(each.shape[axis], int) else None for each in source.value]
+    source.require(None not in sizes, "its sizes are open")
+    places = np.cumsum([size for size in sizes if size is not None])[:-1]
+    if not len(places):
+        return [operand]
+    whole = build("split", operand, indices_or_sections=tuple(places.tolist()), axis=axis)
+    return [TupleGetItem(whole, index) for index in range(len(sizes))]
+
+
+@reads("aten.full.default", "aten.scalar_tensor.default", "aten.zeros.default", "aten.ones.default")
+def _full(source: Source) -> Expr:
+    name = str(source.node.target).split(".")[1]
+    if name in ("zeros", "ones"):
+        value: Any = int(name == "ones")
+    else:
+        value = source.values[1 if name == "full" else 0]
+    ty, result = source.result_type(), source.result()
+    source.require(is_static(ty) and result.numel() <= _MOST_FILLED, "it is large, or its sizes are open")
+    number = source.number(value, result.dtype)
+    return Constant(np.full(ty.concrete_shape, number.data.numpy()))
+
+
+# ---- arithmetic
+
+
+@reads("aten.where.ScalarOther", "aten.where.ScalarSelf")
+def _where(source: Source) -> Expr:
+    condition, *choices = source.values
+    dtype = source.result().dtype
+    return build(
+        "where", condition, *[each if isinstance(each, Expr) else source.number(each, dtype) for each in choices]
+    )
+
+
+@reads("aten.clamp.default", "aten.clamp_min.default", "aten.hardtanh.default", "aten.relu6.default")
+def _clamp(source: Source) -> Expr:
+    operand, low, high = [*source.values, *[None] * 2][:3]
+    if "relu6" in str(source.node.target):
+        low, high = 0, 6
+    bounds = [-math.inf if low is None else low, math.inf if high is None else high]
+    is_float = source.type(operand).dtype.startswith("float")
+    source.require(is_float and all(isinstance(each, (int, float)) for each in bounds), "its bounds are no floats")
+    return build("clip", operand, a_min=float(bounds[0]), a_max=float(bounds[1]))
+
+
+@reads("aten.reciprocal.default")
+def _reciprocal(source: Source) -> Expr:
+    operand = _operand(source)
+    return build("divide", source.number(1, source.result().dtype), operand)
+
+
+@reads("aten.square.default")
+def _square(source: Source) -> Expr:
+    operand = _operand(source)
+    return build("power", operand, source.number(2, source.result().dtype))
+
+
+@reads("aten.addmm.default")
+def _addmm(source: Source) -> Expr:
+    bias, first, second, beta, alpha = source.values
+    source.require(beta == alpha == 1, "it scales its parts")
+    return build("add", build("nn.matmul", first, second), bias)
+
+
+@reads("aten.linear.default")
+def _linear(source: Source) -> Expr:
+    data, weight, bias = source.values
+    product = build("nn.dense", data, weight)
+    return product if bias is None else build("add", product, bias)
+
+
+@reads("aten.convolution.default", "aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
+def _convolution(source: Source) -> Expr:
+    data, weight, bias, strides, padding, dilation, *rest = source.values
+    count = source.rank(weight) - 2
+    source.require(source.rank(data) == count + 2, "its data has no batch")
+    if len(rest) == 3:
+        transposed, _, groups = rest
+        source.require(not transposed, "it is transposed")
+    else:
+        (groups,) = rest
+    said = [_repeated(each, count) for each in (strides, padding, dilation)]
+    source.require(None not in said and count in (1, 2, 3), "its sizes are open")
+    result = build(f"nn.conv{count}d", data, weight, strides=said[0], padding=said[1], dilation=said[2], groups=groups)
+    return result if bias is None else build("nn.bias_add", result, bias, axis=1)
+
+
+def _repeated(value: Any, count: int) -> tuple[int, ...] | None:
+    listed = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    listed = listed * count if len(listed) == 1 else listed
+    return listed if len(listed) == count and all(isinstance(each, int) for each in listed) else None
+
+
+# ---- normalizations and attention
+
+
+@reads("aten.layer_norm.default", "aten.native_layer_norm.default", "aten.rms_norm.default")
+def _over_last(source: Source) -> Result:
+    data, shape, weight, *bias, epsilon = source.values[:5] if "layer" in str(source.node.target) else source.values
+    last = source.type(data).shape[-1]
+    source.require(list(shape) == [last], "it normalizes more than the last axis")
+    parts = [weight, *bias]
+    source.require(all(isinstance(part, Expr) for part in parts), "it has no weight or bias")
+    dtypes = {source.type(part).dtype for part in (data, *parts)}
+    source.require(len(dtypes) == 1, "its operands are of several element types")
+    if not bias:
+        if epsilon is None:
+            epsilon = torch.finfo(source.result().dtype).eps
+        return build("nn.rms_norm", data, weight, axis=-1, epsilon=epsilon)
+    return build("nn.layer_norm", data, *parts, axis=-1, epsilon=epsilon)
+
+
+@reads("aten.group_norm.default")
+def _group_norm(source: Source) -> Expr:
+    data, groups, weight, bias, epsilon, _ = source.values
+    source.require(isinstance(weight, Expr) and isinstance(bias, Expr), "it has no weight or bias")
+    return build("nn.group_norm", data, weight, bias, num_groups=groups, axis=1, epsilon=epsilon)
+
+
+@reads("aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default")
+def _batch_norm(source: Source) -> Result:
+
+    data, weight, bias, mean, variance, *rest = source.values
+    is_composite = len(rest) == 4
+    source.require(not is_composite or rest[0] is False, "it learns its mean and variance")
+    epsilon = rest[2 if is_composite else 1]
+    parts = [weight, bias, mean, variance]
+    source.require(all(isinstance(part, Expr) for part in parts), "it has no weight or bias")
+    source.require(len({source.type(part).dtype for part in (data, *parts)}) == 1, "it mixes element types")
+    result = TupleGetItem(build("nn.batch_norm", data, *parts, axis=1, epsilon=epsilon), 0)
+    return result if is_composite else [result]
+
+
+@reads("aten.scaled_dot_product_attention.default")
+def _attention(source: Source) -> Expr:
+    query, key, value, mask, dropout, causal, scale, grouped = source.values
+    width: Dim = source.type(query).shape[-1]
+    source.require(source.rank(query) == source.rank(key) == 4 and isinstance(width, int), "it has other axes")
+    source.require(dropout == 0, "it drops at random")
+    same = source.type(query).shape[1] == source.type(key).shape[1] == source.type(value).shape[1]
+    source.require(grouped or same, "its heads are not grouped")
+    attrs = {"scale": 1 / math.sqrt(int(width)) if scale is None else scale, "causal": causal}  # type: ignore[arg-type]
+    if mask is None:
+        return build("nn.attention", query, key, value, **attrs)
+    return build("nn.masked_attention", query, key, value, mask, **attrs)
