@@ -19,11 +19,12 @@ from eqsat.errors import EqsatError, ModelError
 from eqsat.nd import NDArray
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import to_proto
-from eqsat.onnx.imported import Imported, body_of, results_of
+from eqsat.onnx.imported import Imported
 from eqsat.onnx.types import DTYPES, element_type
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.fold import nbytes
 from eqsat.relay.infer import infer_types
+from eqsat.relay.results import body_of, results_of
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import post_order, substitute
 
