@@ -104,5 +104,6 @@ def equal(
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=1))
     else:
-        Console().print(escape(str(found)), highlight=False, soft_wrap=True)
+        for line in str(found).split("\n"):
+            Console().print(escape(line), highlight=False, soft_wrap=True)
     context.exit(EXIT_CODES[found.answer])
