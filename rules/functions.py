@@ -50,6 +50,9 @@ repeated = RuleSet(
             rewrite(f"{name}-twice", is_op(name)(is_op(name)(x)), is_op(name)(x))
             for name in ("floor", "ceil", "round", "sign")
         ],
+        # x >= y is y <= x
+        rewrite("greater-or-equal-is-less-or-equal", is_op("greater_equal")(x, y), is_op("less_equal")(y, x)),
+        rewrite("greater-is-less", is_op("greater")(x, y), is_op("less")(y, x)),
         rewrite("equal-to-true", equal_to_true, x),
         rewrite("equal-to-false", equal_to_false, logical_not(x), when(same_type, type_of(equal_to_false), type_of(x))),
         rewrite("not-twice", logical_not(logical_not(x)), x),

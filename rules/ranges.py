@@ -15,7 +15,19 @@ from eqsat.egraph.rule import Array, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple
-from eqsat.relay.op import equal, expand_dims, gather_nd, less_equal, logical_not, take, transpose, trilu, where
+from eqsat.relay.op import (
+    equal,
+    expand_dims,
+    gather_nd,
+    less_equal,
+    logical_and,
+    logical_not,
+    shape_of,
+    take,
+    transpose,
+    trilu,
+    where,
+)
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
@@ -23,12 +35,12 @@ from eqsat.rules.axes import permutation
 from eqsat.rules.heads import are_heads, factor, is_by_key, is_factor, k, q, query_key_value, scaled, scores, v
 from eqsat.rules.masks import below_all
 from eqsat.rules.operators import view
-from eqsat.rules.shape import reshaped
+from eqsat.rules.shape import broadcasts, reshaped
 from eqsat.rules.types import rank_of
-from eqsat.rules.values import all_true, filled, zero
+from eqsat.rules.values import all_true, filled, scalar, zero
 
-x, length, height, sizes, k_th = variables("x length height sizes k_th")
-(c,) = constants("c")
+x, y, z, condition, length, height, sizes, k_th = variables("x y z condition length height sizes k_th")
+c, d, least = constants("c d least")
 start, step, diagonal = filled(0, "start"), filled(1, "step"), filled(0, "diagonal")
 
 
@@ -169,9 +181,45 @@ def causal() -> Iterator[Rewrite]:
             )
 
 
+# ---- what is true of all numbers of a range
+
+range_from = view(is_op("arange")(c, length, d))
+natural = less_equal(least, range_from)
+
+
+def counts_from(first: Array, by: Array, lowest: Array, ty: TensorType) -> bool:
+    """Guard: a range counts up from a number that is no less than another, which adds no axes."""
+    return bool(lowest.size == 1 and lowest.ndim <= rank_of(ty) and by > 0 and first >= lowest.reshape(()))
+
+
+partly = x + where(logical_and(spread(all_true), condition), y, z)
+nothing_shown = [
+    where(spread(all_true), nothing, y)
+    for nothing in (zero, is_op("dyn.full")(zero, height), is_op("dyn.broadcast_to")(zero, height))
+]
+
+
 ranges = RuleSet(
     "ranges",
     [
+        rewrite(
+            "range-is-at-least",
+            natural,
+            is_op("dyn.broadcast_to")(scalar(True, natural), shape_of(range_from, dtype="int64")),
+            when(counts_from, value_of(c), value_of(d), value_of(least), type_of(range_from)),
+        ),
+        # what is true everywhere, chosen by beside another condition, only says how large the choice is
+        rewrite(
+            "add-where-all-true-and",
+            partly,
+            x + where(condition, y, z),
+            when(broadcasts, *map(type_of, (partly, x, condition, y, z))),
+        ),
+        rewrite("where-all-true", where(spread(all_true), x, y), x),
+        *[
+            rewrite(f"add-{name}-where-all-true", x + choice, x, soundness=Soundness.ROUNDING)
+            for name, choice in zip(("zero", "zeros", "expanded-zero"), nothing_shown, strict=True)
+        ],
         # a triangle of numbers, compared with the zeros around it, is one of truth values
         rewrite(
             "triangle-of-numbers",

@@ -7,16 +7,21 @@ work on all rows at once, too, so that the view back meets the next view and bot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+from eqsat.egraph.rule import Guard, Rewrite, RuleSet, Soundness
+from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import reshape
+from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
 from eqsat.rules.axes import is_last
+from eqsat.rules.operators import binary, ordered, unary
 from eqsat.rules.shape import codes
-from eqsat.rules.types import rank_of
+from eqsat.rules.types import rank_of, same_type
 
 x, y, gamma, beta = variables("x y gamma beta")
 w, b = constants("w b")
@@ -54,9 +59,67 @@ def is_view_of_rows(rows: TensorType, ty: TensorType) -> bool:
     return rank_of(rows) == 2 < rank_of(ty) and rows.shape[-1] == ty.shape[-1] and 0 not in ty.shape
 
 
+# ---- rows whose number is open: the view back would need sizes that are computed, so that it is better to have none
+
+flat, flat_too = reshape(x), reshape(y)
+
+
+def is_open(ty: TensorType, matrix: TensorType) -> bool:
+    """Guard: a view makes one matrix of all rows of a tensor, of which nobody knows how many there are."""
+    if rank_of(matrix) != 2 or rank_of(ty) < 3 or not is_exact(ty) or not isinstance(matrix.shape[0], AnyDim):
+        return False
+    return isinstance(ty.shape[-1], int) and ty.shape[-1] == matrix.shape[-1]
+
+
+def stays_open(
+    name: str, whole: DFPattern, result: DFPattern, *guards: Guard, soundness: Soundness = Soundness.EXACT
+) -> Rewrite:
+    """f(rows(x)) = rows(f(x))"""
+    return rewrite(
+        f"{name}-of-open-rows",
+        whole,
+        reshape(result, newshape=compute(as_rows, type_of(whole))),
+        when(is_open, type_of(x), type_of(flat)),
+        *guards,
+        soundness=soundness,
+    )
+
+
+def multiplies_rows(attrs: Attrs, weight: TensorType) -> bool:
+    """Guard: a matrix is multiplied, and is known."""
+    return rank_of(weight) == 2 and not attrs.get("transpose_a", False) and not attrs.out_dtype
+
+
+def open_rows() -> Iterator[Rewrite]:
+    """Operators on rows, which leave them rows."""
+    for name, product in (("matmul", nn.matmul(flat, w)), ("dense", nn.dense(flat, w))):
+        is_plain = when(multiplies_rows, attrs_of(product), type_of(w))
+        yield stays_open(name, product, like(product, x, w), is_plain, soundness=Soundness.ROUNDING)
+    normalized_rows, shifted = nn.layer_norm(flat, gamma, beta), nn.bias_add(flat, b)
+    yield stays_open(
+        "layer-norm",
+        normalized_rows,
+        like(normalized_rows, x, gamma, beta, axis=-1),
+        when(is_last, attrs_of(normalized_rows), type_of(flat)),
+    )
+    yield stays_open("bias", shifted, like(shifted, x, b, axis=-1), when(is_last, attrs_of(shifted), type_of(flat)))
+    applied, met, is_vector = unary(flat), binary(flat, flat_too), when(lambda ty: rank_of(ty) < 2, type_of(b))
+    yield stays_open("unary", applied, like(applied, x))
+    yield stays_open(
+        "binary",
+        met,
+        like(met, x, y),
+        when(same_type, type_of(x), type_of(y)),
+        when(is_open, type_of(y), type_of(flat_too)),
+    )
+    for name, whole, operands in (("with-vector", binary(flat, b), (x, b)), ("to-vector", ordered(b, flat), (b, x))):
+        yield stays_open(name, whole, like(whole, *operands), is_vector, when(same_type, type_of(whole), type_of(flat)))
+
+
 rows = RuleSet(
     "rows",
     [
+        *open_rows(),
         rewrite(
             "product-of-rows",
             biased,

@@ -20,7 +20,7 @@ from eqsat.rules.operators import binary, unary, view
 from eqsat.rules.types import Shape, dtype_of, has_zero, is_integer, rank_of, static_shape
 from eqsat.rules.values import attribute, zero
 
-x, y, z, sizes = variables("x y z sizes")
+w, x, y, z, sizes, more_sizes = variables("w x y z sizes more_sizes")
 c, d = constants("c d")
 
 
@@ -244,6 +244,7 @@ def absorbed(name: str, expand: Callable[..., DFPattern], *rest: DFPattern) -> l
         "other-choice": (where(y, z, spread), (y, z, x)),
     }
     applied, selected = unary(spread), where(spread, c, d)
+    added = w + where(spread, y, z)
     return [
         *[
             rewrite(
@@ -254,6 +255,13 @@ def absorbed(name: str, expand: Callable[..., DFPattern], *rest: DFPattern) -> l
             )
             for place, (call, operands) in places.items()
         ],
+        # what is chosen by an expansion is often added to what is as large: a mask to scores
+        rewrite(
+            f"{name}-into-condition-of-summand",
+            added,
+            w + where(x, y, z),
+            when(broadcasts, type_of(added), *map(type_of, (w, x, y, z))),
+        ),
         rewrite(f"add-{name}ed-zero", y + nothing, y, soundness=Soundness.ROUNDING, contracts=True),
         # f(expand(x)) = expand(f(x))
         rewrite(f"{name}-after-function", applied, like(spread, like(applied, x), *rest)),
@@ -271,5 +279,11 @@ broadcasting = RuleSet(
     [
         absorbed("expand", is_op("broadcast_to")),
         absorbed("dynamic-expand", is_op("dyn.broadcast_to"), sizes),
+        rewrite("add-filled-zero", y + is_op("dyn.full")(zero, sizes), y, soundness=Soundness.ROUNDING, contracts=True),
+        rewrite(
+            "dynamic-expand-expand",
+            is_op("dyn.broadcast_to")(is_op("dyn.broadcast_to")(x, sizes), more_sizes),
+            is_op("dyn.broadcast_to")(x, more_sizes),
+        ),
     ],
 )

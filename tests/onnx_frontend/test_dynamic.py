@@ -140,6 +140,46 @@ def test_a_mask_of_the_keys_behind_a_query_is_causal_attention(mask: str, low: f
         assert agree(proto, after, {name: random.standard_normal(shape).astype("f4") for name in "qkv"})
 
 
+OPEN_ROWS = """(float[batch,seq,8] x) => (float[batch,seq,8] y) {
+    flat = Reshape (x, rows)  h = Gemm <transB = 1> (flat, w1, b1)  a = Relu (h)  g = Gemm <transB = 1> (a, w2, b2)
+    sum = Add (flat, g)  s = Shape (x)  front = Slice (s, zero, two)  sizes = Concat <axis = 0> (front, eight)
+    y = Reshape (sum, sizes)
+}"""
+
+
+def test_rows_are_not_laid_out_where_that_would_need_their_number() -> None:
+    proto = with_weights(parsed(OPEN_ROWS), w1=(4, 8), b1=(4,), w2=(8, 4), b2=(8,))
+    with_constants(proto, rows=[-1, 8], zero=[0], two=[2], eight=[8])
+    after = optimized(proto)
+    assert operators(after.graph) == {"MatMul": 2, "Add": 3, "Relu": 1}
+    assert agree(proto, after, rows(1, 1, 8), rows(2, 5, 8))
+
+
+PADDED = """(float[batch,2,seq,4] q, float[batch,2,seq,4] k, float[batch,2,seq,4] v, bool[batch,seq] m)
+    => (float[batch,2,seq,4] y) {
+    s = Shape (q)  n = Gather (s, two)  r = Range (zero, n, one)  row = Unsqueeze (r, last)
+    always = GreaterOrEqual (row, zero)  pad = Unsqueeze (m, middle)  shown = And (always, pad)
+    mask = Where (shown, none, low)
+    t = Transpose <perm = [0, 1, 3, 2]> (k)  scores = MatMul (q, t)  added = Add (scores, mask)
+    weights = Softmax <axis = -1> (added)  y = MatMul (weights, v)
+}"""
+
+
+def test_a_mask_of_keys_has_a_row_for_each_query_where_attention_is_one_node() -> None:
+    """ONNX Runtime takes no other; that a place is not negative says nothing."""
+    proto = with_constants(parsed(PADDED, opset=23, ir_version=10), zero=0, one=1, two=2, last=[-1], middle=[1, 2])
+    with_constants(proto, low=np.finfo("f4").min, none=0.0)
+    after = optimized(proto)
+    found = operators(after.graph)
+    assert found["Attention"] == 1
+    assert "Range" not in found
+    random = np.random.default_rng(0)
+    for shape in ((1, 2, 1, 4), (2, 2, 5, 4)):
+        feed: Feed = {name: random.standard_normal(shape).astype("f4") for name in "qkv"}
+        feed["m"] = np.arange(shape[2]) < random.integers(1, shape[2] + 1, (shape[0], 1))
+        assert agree(proto, after, feed)
+
+
 PLACED = """(int64[batch,seq] ids) => (float[batch,seq,2,4] y) {
     s = Shape (ids)  n = Slice (s, first, second, front)
     words = Gather (table, ids)

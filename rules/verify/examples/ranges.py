@@ -11,6 +11,7 @@ from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import (
+    add,
     arange,
     broadcast_to,
     concatenate,
@@ -18,9 +19,12 @@ from eqsat.relay.op import (
     expand_dims,
     gather_nd,
     less_equal,
+    negative,
     reshape,
     shape_of,
+    subtract,
     take,
+    tanh,
     transpose,
     trilu,
     where,
@@ -105,12 +109,49 @@ def triangle(draw: Draw) -> Any:
     return equal(part, const(np.asarray(0, draw.dtype)))
 
 
+def at_least(draw: Draw) -> Any:
+    """A range from some number on, compared with one that is mostly no larger."""
+    first, step, least = (number(draw.rng.randint(low, 3)) for low in (0, 1, -2))
+    stop = size(Var("x", TensorType(OPEN)), draw.rng.randrange(2))
+    return less_equal(least, along(arange(first, stop, step, dtype="int64"), draw.rng.randrange(3), 3))
+
+
+def open_rows(draw: Draw, name: str) -> Any:
+    """An operator on all rows of a tensor that has nobody knows how many."""
+    width = draw.rng.randint(1, 3)
+    dtype = draw.rng.choice(("float32", "float64"))
+    x, y = (Var(label, TensorType((*OPEN, width), dtype)) for label in "xy")
+    flat, other = (reshape(data, [-1, width]) for data in (x, y))
+    vector = draw.constant((width,), dtype)
+    if name in ("matmul", "dense"):
+        shape = (width, draw.rng.randint(1, 3))
+        return (
+            nn.matmul(flat, draw.constant(shape, dtype))
+            if name == "matmul"
+            else nn.dense(flat, draw.constant(shape[::-1], dtype))
+        )
+    made = {
+        "layer-norm": lambda: nn.layer_norm(flat, vector, draw.constant((width,), dtype)),
+        "bias": lambda: nn.bias_add(flat, vector),
+        "unary": lambda: draw.rng.choice((nn.relu, tanh, negative))(flat),
+        "binary": lambda: draw.rng.choice((add, subtract))(flat, other),
+        "with-vector": lambda: subtract(flat, vector),
+        "to-vector": lambda: subtract(vector, flat),
+    }
+    return made[name]()
+
+
 EXAMPLES: dict[str, Examples] = {
     "gather-of-every-row": partial(every_row, as_number=False),
     "gather-of-every-row-by-number": partial(every_row, as_number=True),
     "gather-of-every-pair": every_pair,
     "gather-of-range": every_place,
     "triangle-of-numbers": triangle,
+    "range-is-at-least": at_least,
+    **{
+        f"{name}-of-open-rows": partial(open_rows, name=name)
+        for name in ("matmul", "dense", "layer-norm", "bias", "unary", "binary", "with-vector", "to-vector")
+    },
     **{
         f"{'scaled-' if scaled else ''}{'lower' if lower else 'ordered'}-causal-attention": partial(
             causal, lower=lower, scaled=scaled

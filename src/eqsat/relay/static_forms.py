@@ -14,7 +14,7 @@ from eqsat.relay.fold import fold_constants
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.relay.ty import Dim, TensorType, Type, is_static
 
 
 def static_form(call: Call | TupleGetItem, types: Mapping[Expr, Type], elements: Elements) -> Expr:
@@ -47,7 +47,29 @@ def _reshape(call: Call, ty: TensorType, types: Mapping[Expr, Type], elements: E
     if not isinstance(data, TensorType) or elements.of(call.args[1]) is None or (0 in ty.shape and not is_static(ty)):
         return call
     codes = reshape_codes(data.shape, ty.shape)
-    return call if codes is None else _static("reshape", call.args[:1], newshape=codes, allowzero=0 in ty.shape)
+    if codes is None:
+        return _with_axes_of_one(call, data.shape, ty.shape)
+    return _static("reshape", call.args[:1], newshape=codes, allowzero=0 in ty.shape)
+
+
+def _with_axes_of_one(call: Call, before: Sequence[Dim], after: Sequence[Dim]) -> Expr:
+    """A reshape that puts axes of one element in at one place, or takes some out, as the operator that does that."""
+    added = len(after) - len(before)
+    if AnyDim() in (*before, *after) or [dim for dim in before if dim != 1] != [dim for dim in after if dim != 1]:
+        return call
+    if added < 0:
+        at = 0
+        gone = []
+        for axis, dim in enumerate(before):
+            if at < len(after) and after[at] == dim:
+                at += 1
+            else:
+                gone.append(axis)
+        return _static("squeeze", call.args[:1], axis=tuple(gone)) if len(gone) == -added else call
+    for at in range(len(before) + 1):
+        if added and (*before[:at], *[1] * added, *before[at:]) == tuple(after):
+            return _static("expand_dims", call.args[:1], axis=at, num_newaxis=added)
+    return call
 
 
 def _broadcast_to(call: Call, ty: TensorType, types: Mapping[Expr, Type], elements: Elements) -> Expr:

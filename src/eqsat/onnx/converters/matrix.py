@@ -9,6 +9,7 @@ import numpy as np
 from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, exports, op_name
 from eqsat.relay.expr import Call, Expr, Tuple
+from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType, is_static
 
 PRODUCTS = ("nn.dense", "nn.matmul")
@@ -154,10 +155,18 @@ def _to_rotary_embedding(call: Call, target: Target) -> OnnxNode:
 def _of_each_query(mask: Expr, query: Expr, target: Target) -> Operand:
     """A mask with a row for each query: ONNX Runtime knows no others."""
     ty, queries = target.type(mask), target.type(query).shape[-2]
-    if ty.shape[-2] == queries or not is_static(ty) or not isinstance(queries, int):
+    if ty.shape[-2] != 1 or queries == 1:
         return mask
-    shape = (*ty.concrete_shape[:-2], queries, ty.concrete_shape[-1])
-    return OnnxNode("Expand", [mask, np.asarray(shape, np.int64)])
+    if is_static(ty) and isinstance(queries, int):
+        shape: Operand = np.asarray((*ty.concrete_shape[:-2], queries, ty.concrete_shape[-1]), np.int64)
+        return OnnxNode("Expand", [mask, shape])
+    if isinstance(queries, int):
+        rows: Operand = np.asarray([queries], np.int64)
+    else:  # of a mask that is the same for many queries, the number of keys is asked once
+        measured = mask if queries == ty.shape[-1] and queries != AnyDim() else query
+        axis = target.rank(measured) - (1 if measured is mask else 2)
+        rows = OnnxNode("Shape", [measured], {"start": axis, "end": axis + 1})
+    return OnnxNode("Expand", [mask, OnnxNode("Concat", [rows, np.asarray([1], np.int64)], {"axis": 0})])
 
 
 @exports("nn.attention", "nn.masked_attention")
