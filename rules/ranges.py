@@ -31,10 +31,10 @@ from eqsat.relay.op import (
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
-from eqsat.rules.axes import permutation
+from eqsat.rules.axes import is_last, permutation
 from eqsat.rules.heads import are_heads, factor, is_by_key, is_factor, k, q, query_key_value, scaled, scores, v
 from eqsat.rules.masks import below_all
-from eqsat.rules.operators import view
+from eqsat.rules.operators import unary, view
 from eqsat.rules.shape import broadcasts, reshaped
 from eqsat.rules.types import rank_of
 from eqsat.rules.values import all_true, filled, scalar, zero
@@ -42,6 +42,7 @@ from eqsat.rules.values import all_true, filled, scalar, zero
 x, y, z, condition, length, height, sizes, k_th = variables("x y z condition length height sizes k_th")
 c, d, least = constants("c d least")
 start, step, diagonal = filled(0, "start"), filled(1, "step"), filled(0, "diagonal")
+instead = filled(0, "instead")
 
 
 def is_one_size(first: Dim, second: Dim) -> bool:
@@ -163,8 +164,18 @@ def causal() -> Iterator[Rewrite]:
     """softmax(c q k' + (0 for no key behind the query, else minus infinity)) v = attention(q, k, v), causal"""
     for form, mask in (("ordered", ordered), ("lower", lower)):
         hidden = where(mask, zero, below_all)
-        is_mask = when(is_of_each_score, type_of(hidden), type_of(scores))
-        guards = [is_mask, *([when(compares_places, type_of(along), type_of(down))] if mask is ordered else [])]
+        places = [when(compares_places, type_of(along), type_of(down))] if mask is ordered else []
+        left = nn.softmax(x + hidden)  # each query sees the first key
+        yield rewrite(
+            f"nan-of-{form}-keys",
+            where(is_op("isnan")(left), instead, left),
+            left,
+            real(x),
+            when(is_last, attrs_of(left), type_of(left)),
+            when(is_of_each_score, type_of(hidden), type_of(x)),
+            *places,
+            soundness=Soundness.ROUNDING,
+        )
         for prefix, product, scale, extra in (("", scores, 1.0, ()), ("scaled-", scaled, factor, (is_factor,))):
             soft = nn.softmax(product + hidden)
             whole = nn.matmul(soft, v)
@@ -174,7 +185,8 @@ def causal() -> Iterator[Rewrite]:
                 nn.attention(q, k, v, scale=scale, causal=True),
                 when(is_by_key, attrs_of(scores), attrs_of(soft), attrs_of(whole)),
                 when(are_heads, *query_key_value),
-                *guards,
+                when(is_of_each_score, type_of(hidden), type_of(scores)),
+                *places,
                 *extra,
                 real(product),
                 soundness=Soundness.ROUNDING,
@@ -192,11 +204,24 @@ def counts_from(first: Array, by: Array, lowest: Array, ty: TensorType) -> bool:
     return bool(lowest.size == 1 and lowest.ndim <= rank_of(ty) and by > 0 and first >= lowest.reshape(()))
 
 
-partly = x + where(logical_and(spread(all_true), condition), y, z)
-nothing_shown = [
-    where(spread(all_true), nothing, y)
-    for nothing in (zero, is_op("dyn.full")(zero, height), is_op("dyn.broadcast_to")(zero, height))
-]
+viewed_number = view(spread(c))
+function_of_number = unary(viewed_number)
+
+
+def hiding_nothing() -> Iterator[Rewrite]:
+    """Choices by what is true everywhere, as often as sizes say, or by a view of that."""
+    for name, truth in (("all-true", spread(all_true)), ("view-of-all-true", view(spread(all_true)))):
+        yield rewrite(f"where-{name}", where(truth, x, y), x)
+        # beside another condition it only says how large the choice is
+        chosen = x + where(logical_and(truth, condition), y, z)
+        yield rewrite(
+            f"add-where-{name}-and",
+            chosen,
+            x + where(condition, y, z),
+            when(broadcasts, *map(type_of, (chosen, x, condition, y, z))),
+        )
+        for kind, nothing in (("zero", zero), ("zeros", is_op("dyn.broadcast_to")(zero, height))):
+            yield rewrite(f"add-{kind}-where-{name}", x + where(truth, nothing, y), x, soundness=Soundness.ROUNDING)
 
 
 ranges = RuleSet(
@@ -208,18 +233,11 @@ ranges = RuleSet(
             is_op("dyn.broadcast_to")(scalar(True, natural), shape_of(range_from, dtype="int64")),
             when(counts_from, value_of(c), value_of(d), value_of(least), type_of(range_from)),
         ),
-        # what is true everywhere, chosen by beside another condition, only says how large the choice is
+        *hiding_nothing(),
+        # f(view(expand(c))) = view(expand(f(c)))
         rewrite(
-            "add-where-all-true-and",
-            partly,
-            x + where(condition, y, z),
-            when(broadcasts, *map(type_of, (partly, x, condition, y, z))),
+            "function-of-viewed-number", function_of_number, like(viewed_number, spread(like(function_of_number, c)))
         ),
-        rewrite("where-all-true", where(spread(all_true), x, y), x),
-        *[
-            rewrite(f"add-{name}-where-all-true", x + choice, x, soundness=Soundness.ROUNDING)
-            for name, choice in zip(("zero", "zeros", "expanded-zero"), nothing_shown, strict=True)
-        ],
         # a triangle of numbers, compared with the zeros around it, is one of truth values
         rewrite(
             "triangle-of-numbers",

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, variables, when
 from eqsat.egraph.rule import Guard, Rewrite, RuleSet, Soundness
-from eqsat.egraph.vocabulary import is_exact
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import reshape
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, TensorType
+from eqsat.relay.ty import Dim, TensorType, is_exact
 from eqsat.rules.axes import is_last
 from eqsat.rules.operators import binary, ordered, unary
 from eqsat.rules.shape import codes

@@ -17,7 +17,7 @@ from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import Dim, TensorType, Type, is_exact
 from eqsat.rules.axes import permutation
 from eqsat.rules.operators import binary, unary, view
-from eqsat.rules.types import Shape, dtype_of, has_zero, is_integer, rank_of, static_shape
+from eqsat.rules.types import Shape, dtype_of, has_zero, is_integer, rank_of, same_dtype, static_shape
 from eqsat.rules.values import attribute, zero
 
 w, x, y, z, sizes, more_sizes = variables("w x y z sizes more_sizes")
@@ -274,12 +274,19 @@ def absorbed(name: str, expand: Callable[..., DFPattern], *rest: DFPattern) -> l
     ]
 
 
+filled_by_sizes = is_op("dyn.full")(c, sizes)
+
 broadcasting = RuleSet(
     "broadcasting",
     [
         absorbed("expand", is_op("broadcast_to")),
         absorbed("dynamic-expand", is_op("dyn.broadcast_to"), sizes),
-        rewrite("add-filled-zero", y + is_op("dyn.full")(zero, sizes), y, soundness=Soundness.ROUNDING, contracts=True),
+        rewrite(
+            "fill-is-expansion",
+            filled_by_sizes,
+            is_op("dyn.broadcast_to")(c, sizes),
+            when(same_dtype, type_of(filled_by_sizes), type_of(c)),
+        ),
         rewrite(
             "dynamic-expand-expand",
             is_op("dyn.broadcast_to")(is_op("dyn.broadcast_to")(x, sizes), more_sizes),

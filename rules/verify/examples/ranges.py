@@ -11,20 +11,19 @@ from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import (
-    add,
     arange,
     broadcast_to,
     concatenate,
     equal,
     expand_dims,
     gather_nd,
+    isnan,
     less_equal,
     negative,
     reshape,
     shape_of,
     subtract,
     take,
-    tanh,
     transpose,
     trilu,
     where,
@@ -85,8 +84,8 @@ def every_place(draw: Draw) -> Any:
     return take(data, along(counting(size(data, axis)), draw.rng.randrange(2)), axis=axis, mode="fast")
 
 
-def causal(draw: Draw, lower: bool, scaled: bool) -> Any:
-    """softmax(c q k' + 0 where keys are not behind queries, else a low number) v"""
+def causal(draw: Draw, lower: bool, scaled: bool = True, guarded: bool = False) -> Any:
+    """softmax(c q k' + 0 where keys are not behind queries, else a low number) v; or zeros for NaN in the softmax"""
     queries, keys = OPEN if draw.chance(0.5) else (OPEN[0], OPEN[0])
     types = [TensorType((2, 2, length, 4)) for length in (queries, keys, keys)]
     query, key, value = (Var(label, ty) for label, ty in zip("qkv", types, strict=True))
@@ -99,7 +98,8 @@ def causal(draw: Draw, lower: bool, scaled: bool) -> Any:
     low = draw.rng.choice((-np.inf, np.finfo("float32").min, np.finfo("float32").min / 2))
     scores = nn.matmul(query, key, transpose_b=True)
     scores = scores * const(np.float32(0.5)) if scaled else scores
-    return nn.matmul(nn.softmax(scores + where(shown, const(np.float32(0)), const(np.float32(low)))), value)
+    soft = nn.softmax(scores + where(shown, const(np.float32(0)), const(np.float32(low))))
+    return where(isnan(soft), const(np.float32(0)), soft) if guarded else nn.matmul(soft, value)
 
 
 def triangle(draw: Draw) -> Any:
@@ -123,22 +123,17 @@ def open_rows(draw: Draw, name: str) -> Any:
     x, y = (Var(label, TensorType((*OPEN, width), dtype)) for label in "xy")
     flat, other = (reshape(data, [-1, width]) for data in (x, y))
     vector = draw.constant((width,), dtype)
-    if name in ("matmul", "dense"):
-        shape = (width, draw.rng.randint(1, 3))
-        return (
-            nn.matmul(flat, draw.constant(shape, dtype))
-            if name == "matmul"
-            else nn.dense(flat, draw.constant(shape[::-1], dtype))
-        )
-    made = {
-        "layer-norm": lambda: nn.layer_norm(flat, vector, draw.constant((width,), dtype)),
-        "bias": lambda: nn.bias_add(flat, vector),
-        "unary": lambda: draw.rng.choice((nn.relu, tanh, negative))(flat),
-        "binary": lambda: draw.rng.choice((add, subtract))(flat, other),
-        "with-vector": lambda: subtract(flat, vector),
-        "to-vector": lambda: subtract(vector, flat),
-    }
-    return made[name]()
+    if name == "matmul":
+        return nn.matmul(flat, draw.constant((width, 2), dtype))
+    if name == "dense":
+        return nn.dense(flat, draw.constant((2, width), dtype))
+    if name == "layer-norm":
+        return nn.layer_norm(flat, vector, draw.constant((width,), dtype))
+    if name == "bias":
+        return nn.bias_add(flat, vector)
+    if name == "unary":
+        return nn.relu(flat) if draw.chance(0.5) else negative(flat)
+    return subtract(*{"binary": (flat, other), "with-vector": (flat, vector), "to-vector": (vector, flat)}[name])
 
 
 EXAMPLES: dict[str, Examples] = {
@@ -147,6 +142,8 @@ EXAMPLES: dict[str, Examples] = {
     "gather-of-every-pair": every_pair,
     "gather-of-range": every_place,
     "triangle-of-numbers": triangle,
+    "nan-of-lower-keys": partial(causal, lower=True, guarded=True),
+    "nan-of-ordered-keys": partial(causal, lower=False, guarded=True),
     "range-is-at-least": at_least,
     **{
         f"{name}-of-open-rows": partial(open_rows, name=name)
