@@ -17,7 +17,7 @@ from eqsat.relay.ty import Dim, TensorType
 
 @dataclass(frozen=True)
 class Filled:
-    """Whether all elements of an array are ``value``, up to the rounding of its dtype.
+    """Whether all elements of an array are ``value``, up to the rounding of its dtype where that does not hold it.
 
     ``example`` gives the verifier such an array.
     """
@@ -30,7 +30,8 @@ class Filled:
         first = array.item(0)  # decides nearly always, without reading a large array
         if array.dtype.kind in "iu":
             return bool(first == self.value and np.all(array == self.value))
-        tolerance = 4 * _rounding(array.dtype) * abs(self.value)
+        is_held = float(array.dtype.type(self.value)) == self.value
+        tolerance = 0.0 if is_held else 4 * _rounding(array.dtype) * abs(self.value)
         if abs(first - self.value) > 2 * tolerance:  # twice: the value itself is not rounded here
             return False
         return bool(np.all(np.abs(array - array.dtype.type(self.value)) <= tolerance))

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import eqsat
 from eqsat import onnx as onnx_eqsat
 from eqsat import relay
-from eqsat.equality.constants import WITHIN_ROUNDING
+from eqsat.equality.constants import WITHIN_ROUNDING, is_near
 from eqsat.onnx.files import to_proto
 from eqsat.relay.analysis import free_vars
-from eqsat.relay.expr import Expr
+from eqsat.relay.expr import Call, Expr
 from eqsat.relay.interpreter import evaluate
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -187,3 +187,19 @@ def test_a_thousand_random_mutations_are_never_falsely_equal(
 @given(st.lists(STEP, min_size=1, max_size=9), CONSTANTS)
 def test_an_expression_is_equal_to_its_copy(steps: list[Step], constants: list[float]) -> None:
     assert eqsat.equal(expression(steps, constants), expression(steps, constants))
+
+
+def test_a_weight_next_to_one_is_not_one() -> None:
+    x = relay.var("x", shape=(2, 32))
+    ones = np.ones(32, "float32")
+    other = ones.copy()
+    other[26] = np.nextafter(np.float32(1), np.float32(2))
+    for first in (x, x * relay.const(ones)):
+        assert not eqsat.equal(relay.tanh(first), relay.tanh(x * relay.const(other)))
+    assert isinstance(eqsat.optimize(x * relay.const(other)), Call)
+
+
+def test_a_number_is_not_near_to_infinity() -> None:
+    numbers = np.asarray([1.4, np.inf, -np.inf, np.nan], "float32")
+    found = [[is_near(one.reshape(()), other.reshape(())) for other in numbers] for one in numbers]
+    assert found == [[True, False, False, False], [False, True, False, False], [False, False, True, False], [False] * 4]

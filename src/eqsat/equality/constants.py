@@ -77,13 +77,17 @@ def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region)
 
 def is_near(one: Array, other: Array) -> bool:
     """Whether two arrays of floats of one dtype and shape differ by a few roundings."""
-    with np.errstate(all="ignore"):
-        left, right = one.astype(np.float64), other.astype(np.float64)
-        size = np.abs(right)
-        room = np.maximum(_ULPS * size, _ULPS / 4 * float(np.max(size, initial=0.0)))
-        if one.size >= _MANY and np.count_nonzero(left != right) == 1:
-            return False
-        return bool(np.all(np.abs(left - right) <= float(np.finfo(one.dtype).eps) * room))
+    left, right = one.astype(np.float64), other.astype(np.float64)
+    differ = left != right
+    if one.size >= _MANY and np.count_nonzero(differ) == 1:
+        return False
+    left, right = left[differ], right[differ]
+    if not np.isfinite(left).all() or not np.isfinite(right).all():
+        return False
+    size = np.abs(right)
+    largest = float(np.max(np.abs(other), where=np.isfinite(other), initial=0.0))
+    room = np.maximum(_ULPS * size, _ULPS / 4 * largest)
+    return bool(np.all(np.abs(left - right) <= float(np.finfo(one.dtype).eps) * room))
 
 
 def _has_all(given: Array, made: Array) -> bool:
