@@ -5,6 +5,8 @@ A target that lacks these operators writes them out again at no greater cost.
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
@@ -12,15 +14,15 @@ from eqsat.egraph.rule import Array, Guard, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.op import mean, rsqrt, transpose
+from eqsat.relay.op import mean, rsqrt, tanh, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import is_last, permutation, reduced_axes
 from eqsat.rules.normalization import is_vector
 from eqsat.rules.types import is_float, is_scalar, rank_of
-from eqsat.rules.values import epsilon_of, one, vector_along
+from eqsat.rules.values import epsilon_of, one, only_number, vector_along
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
-eps, c, known_mask = constants("eps c known_mask")
+eps, c, cap, known_mask = constants("eps c cap known_mask")
 ROUNDING = Soundness.ROUNDING
 
 # ---- x / sqrt(mean(x^2) + eps)
@@ -117,16 +119,42 @@ scaled = scores * c
 factor = compute(lambda value: float(value.reshape(-1)[0]), value_of(c))
 is_factor = when(lambda ty: is_scalar(ty) and rank_of(ty) <= 4, type_of(c))
 
+# soft caps: scores of no more than some number, by a tangent
+limit = compute(only_number, value_of(cap))
+scale_behind_cap = compute(
+    lambda *values: float(np.prod([value.flat[0] for value in values])), value_of(c), value_of(cap)
+)
+is_cap = when(
+    lambda value, ty: is_scalar(ty) and rank_of(ty) <= 4 and bool(np.all((value > 0) & np.isfinite(value))),
+    value_of(cap),
+    type_of(cap),
+)
+
+Form: TypeAlias = tuple[str, DFPattern, dict[str, Any], tuple[Guard, ...]]
+"""How scores are written: what begins the name of a rule, the pattern, what attention says of it, and conditions."""
+
+FORMS: tuple[Form, ...] = (
+    ("", scores, {"scale": 1.0}, ()),
+    ("scaled-", scaled, {"scale": factor}, (is_factor,)),
+    ("capped-", tanh(scores) * cap, {"scale": limit, "softcap": limit}, (is_cap,)),
+    ("scaled-capped-", tanh(scaled) * cap, {"scale": scale_behind_cap, "softcap": limit}, (is_factor, is_cap)),
+)
+
 
 def masked(name: str, mask: DFPattern, *guards: Guard, soundness: Soundness = ROUNDING) -> list[Rewrite]:
-    """Attention with a mask: by scores as they are, and by scaled ones."""
+    """Attention with a mask, by each form of scores."""
     is_mask = when(masks_scores, type_of(mask), type_of(scores))
-    plain, by_factor = (nn.masked_attention(q, k, v, mask, scale=scale) for scale in (1.0, factor))
     return [
-        of_heads(f"{name}-attention", scores + mask, plain, is_mask, *guards, soundness=soundness),
         of_heads(
-            f"scaled-{name}-attention", scaled + mask, by_factor, is_factor, is_mask, *guards, soundness=soundness
-        ),
+            f"{prefix}{name}-attention",
+            form + mask,
+            nn.masked_attention(q, k, v, mask, **said),
+            is_mask,
+            *more,
+            *guards,
+            soundness=soundness,
+        )
+        for prefix, form, said, more in FORMS
     ]
 
 
@@ -155,8 +183,10 @@ keys = RuleSet(
 attention = RuleSet(
     "attention",
     [
-        of_heads("attention", scores, nn.attention(q, k, v, scale=1.0)),
-        of_heads("scaled-attention", scaled, nn.attention(q, k, v, scale=factor), is_factor),
+        *[
+            of_heads(f"{prefix}attention", form, nn.attention(q, k, v, **said), *guards)
+            for prefix, form, said, guards in FORMS
+        ],
         *masked("constant-masked", known_mask, when(leaves_some, value_of(known_mask))),
         *masked("masked", mask, soundness=Soundness.FINITE),  # that some key of each row is left is not known
     ],

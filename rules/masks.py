@@ -36,17 +36,15 @@ from eqsat.relay.op import broadcast_to, where
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.axes import is_last
 from eqsat.rules.heads import (
+    FORMS,
     are_heads,
-    factor,
     is_by_key,
-    is_factor,
     k,
     known_mask,
     leaves_some,
     masks_scores,
     q,
     query_key_value,
-    scaled,
     scores,
     v,
 )
@@ -161,14 +159,14 @@ def hides_scores(form: str, inside: Callable[[DFPattern], DFPattern]) -> list[Re
 def attended(
     name: str, shown: Sequence[DFPattern], mask: DFPattern, *guards: Guard | Distinct | Numbers, guarded: bool = False
 ) -> list[Rewrite]:
-    """softmax(c q k' + all of ``shown``) v = attention(q, k, v, mask), by scores as they are and by scaled ones.
+    """softmax(scores + all of ``shown``) v = attention(q, k, v, mask), by each form of scores.
 
     Args:
         guarded: whether zeros take the place of NaN among the probabilities.
     """
     rules = []
     of = [condition] if mask is condition else shown
-    for prefix, product, scale, extra in (("", scores, 1.0, ()), ("scaled-", scaled, factor, (is_factor,))):
+    for prefix, product, said, extra in FORMS:
         soft = nn.softmax(sum(shown, start=product))
         weights = where(is_op("isnan")(soft), zero, soft) if guarded else soft
         whole = nn.matmul(weights, v)
@@ -176,7 +174,7 @@ def attended(
             rewrite(
                 f"{prefix}{name}-attention",
                 whole,
-                nn.masked_attention(q, k, v, mask, scale=scale),
+                nn.masked_attention(q, k, v, mask, **said),
                 when(is_by_key, attrs_of(scores), attrs_of(soft), attrs_of(whole)),
                 when(are_heads, *query_key_value),
                 *[when(masks_scores, type_of(part), type_of(scores)) for part in of],

@@ -32,7 +32,7 @@ from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
 from eqsat.rules.axes import is_last, permutation
-from eqsat.rules.heads import are_heads, factor, is_by_key, is_factor, k, q, query_key_value, scaled, scores, v
+from eqsat.rules.heads import FORMS, are_heads, is_by_key, k, q, query_key_value, scores, v
 from eqsat.rules.masks import below_all
 from eqsat.rules.operators import unary, view
 from eqsat.rules.shape import broadcasts, reshaped
@@ -176,13 +176,13 @@ def causal() -> Iterator[Rewrite]:
             *places,
             soundness=Soundness.ROUNDING,
         )
-        for prefix, product, scale, extra in (("", scores, 1.0, ()), ("scaled-", scaled, factor, (is_factor,))):
+        for prefix, product, said, extra in FORMS:
             soft = nn.softmax(product + hidden)
             whole = nn.matmul(soft, v)
             yield rewrite(
                 f"{prefix}{form}-causal-attention",
                 whole,
-                nn.attention(q, k, v, scale=scale, causal=True),
+                nn.attention(q, k, v, causal=True, **said),
                 when(is_by_key, attrs_of(scores), attrs_of(soft), attrs_of(whole)),
                 when(are_heads, *query_key_value),
                 when(is_of_each_score, type_of(hidden), type_of(scores)),

@@ -67,6 +67,30 @@ def test_one_head_of_keys_for_all_queries_is_attention() -> None:
     assert same_results(of_heads(PLAIN, "2", 1), q=(2, 3, 5, 8), k=one, v=one) == {"Attention": 1}
 
 
+CAP = "e = Div (d, two) f = Tanh (e) g = Mul (f, two)"
+
+
+@pytest.mark.parametrize("mask", ["", "g = Add (g0, hidden)"], ids=["all keys", "some keys"])
+def test_scores_with_a_soft_cap_are_attention(mask: str) -> None:
+    """The cap is within the mask."""
+    capped = CAP.replace("g =", "g0 =") if mask else CAP
+    text = f"""(float[2,3,5,8] q, float[2,3,5,8] k, float[2,3,5,8] v) => (float[2,3,5,8] y)
+        <float quarter = {{0.25}}, float two = {{2}}, float[5,5] hidden = {{{", ".join(["0", "-10000"] * 12)}, 0}}> {{
+            t = Transpose <perm=[0,1,3,2]> (k) s = MatMul (q, t) d = Mul (s, quarter) {capped} {mask}
+            p = Softmax <axis=-1> (g) y = MatMul (p, v)
+        }}"""
+    shape = (2, 3, 5, 8)
+    assert same_results(text, q=shape, k=shape, v=shape) == {"Attention": 1}
+
+
+def test_a_soft_cap_that_is_given_is_kept() -> None:
+    text = """(float[2,3,5,8] q, float[2,3,5,8] k, float[2,3,5,8] v) => (float[2,3,5,8] y) <float one = {1}> {
+        a = Mul (q, one) y = Attention <scale = 0.5, softcap = 2.0> (a, k, v)
+    }"""
+    shape = (2, 3, 5, 8)
+    assert same_results(text, q=shape, k=shape, v=shape) == {"Attention": 1}
+
+
 def test_a_bias_and_a_mask_of_scores_are_one_sum() -> None:
     text = """(float[2,3,5,8] q, float[2,3,5,8] k, float[2,3,5,8] v) => (float[2,3,5,8] y)
         <float[1,1,5,5] bias = {0,0,0,0,0, 1,0,0,0,0, 2,1,0,0,0, 3,2,1,0,0, 4,3,2,1,0}, float quarter = {0.25},

@@ -22,6 +22,7 @@ from eqsat.relay.op import (
     squeeze,
     strided_slice,
     take,
+    tanh,
     transpose,
     where,
 )
@@ -38,7 +39,7 @@ def mask_of(draw: Draw, batch: int, queries: int, keys: int, dtype: str) -> Tens
 
 
 def written_out(draw: Draw, name: str) -> Any:
-    """softmax(c q k' + mask) v, as far as ``name`` tells of factor and mask."""
+    """softmax(c q k' + mask) v, as far as ``name`` tells of factor, cap and mask."""
     batch, count, queries, keys, width, out = sizes(draw, 6)
     dtype = draw.rng.choice(("float32", "float64"))
     shapes = [(batch, count, queries, width), (batch, count, keys, width), (batch, count, keys, out)]
@@ -46,6 +47,8 @@ def written_out(draw: Draw, name: str) -> Any:
     scores = nn.matmul(query, key, transpose_b=draw.chance(0.9) or width == keys)
     if "scaled" in name:
         scores = scores * const(np.asarray(draw.rng.choice((0.5, 0.125)), dtype))
+    if "capped" in name:
+        scores = tanh(scores) * const(np.asarray(2, dtype))
     if "masked" in name:
         ty = mask_of(draw, batch, queries, keys, dtype)
         scores = scores + (const(draw.array(ty)) if "constant" in name else Var("mask", ty))
@@ -91,6 +94,8 @@ def by_conditions(draw: Draw, name: str) -> Any:
     scores = nn.matmul(query, key, transpose_b=True)
     if "scaled" in name:
         scores = scores * const(np.float32(0.5))
+    if "capped" in name:
+        scores = tanh(scores) * const(np.float32(2))
     shown = Var("shown", TensorType((draw.rng.choice((1, batch)), 1, draw.rng.choice((1, queries)), keys), "bool"))
     low = np.float32(-np.inf if "guarded" in name else -1e4)
     if "biased" in name:
@@ -263,7 +268,8 @@ def partly_rotated(draw: Draw, behind: bool) -> Any:
     return concatenate([transpose(embedded, axes=(0, 2, 1, 3)) if behind else embedded, parts[1]], axis=-1)
 
 
-WRITTEN_OUT = [f"{factor}{mask}attention" for factor in ("", "scaled-") for mask in ("", "masked-", "constant-masked-")]
+FORMS = ("", "scaled-", "capped-", "scaled-capped-")
+WRITTEN_OUT = [f"{form}{mask}attention" for form in FORMS for mask in ("", "masked-", "constant-masked-")]
 
 EXAMPLES: dict[str, Examples] = {
     "transpose-out-of-views": partial(keys_with_joined_batches, inner=False, outer=False),
@@ -279,8 +285,8 @@ EXAMPLES: dict[str, Examples] = {
     "dynamic-view-into-product": partial(product_of_batches, computed=True),
     **{name: partial(written_out, name=name) for name in WRITTEN_OUT},
     **{
-        f"{factor}{mask}-attention": partial(by_conditions, name=factor + mask)
-        for factor in ("", "scaled-")
+        f"{form}{mask}-attention": partial(by_conditions, name=form + mask)
+        for form in FORMS
         for mask in ("open-masked", "biased-masked", "guarded-masked")
     },
     "nan-of-real": without_nan,

@@ -24,6 +24,7 @@ from eqsat.relay.op import (
     shape_of,
     subtract,
     take,
+    tanh,
     transpose,
     trilu,
     where,
@@ -31,6 +32,7 @@ from eqsat.relay.op import (
 from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
+from eqsat.rules.verify.examples.attention import FORMS
 
 OPEN = (AnyDim("n"), AnyDim("m"))
 
@@ -84,7 +86,7 @@ def every_place(draw: Draw) -> Any:
     return take(data, along(counting(size(data, axis)), draw.rng.randrange(2)), axis=axis, mode="fast")
 
 
-def causal(draw: Draw, lower: bool, scaled: bool = True, guarded: bool = False) -> Any:
+def causal(draw: Draw, lower: bool, form: str = "", guarded: bool = False) -> Any:
     """softmax(c q k' + 0 where keys are not behind queries, else a low number) v; or zeros for NaN in the softmax"""
     queries, keys = OPEN if draw.chance(0.5) else (OPEN[0], OPEN[0])
     types = [TensorType((2, 2, length, 4)) for length in (queries, keys, keys)]
@@ -97,7 +99,8 @@ def causal(draw: Draw, lower: bool, scaled: bool = True, guarded: bool = False) 
         shown = less_equal(along(counting(lengths[1]), 1), along(counting(lengths[0]), 0))
     low = draw.rng.choice((-np.inf, np.finfo("float32").min, np.finfo("float32").min / 2))
     scores = nn.matmul(query, key, transpose_b=True)
-    scores = scores * const(np.float32(0.5)) if scaled else scores
+    scores = scores * const(np.float32(0.5)) if "scaled" in form else scores
+    scores = tanh(scores) * const(np.float32(2)) if "capped" in form else scores
     soft = nn.softmax(scores + where(shown, const(np.float32(0)), const(np.float32(low))))
     return where(isnan(soft), const(np.float32(0)), soft) if guarded else nn.matmul(soft, value)
 
@@ -150,10 +153,8 @@ EXAMPLES: dict[str, Examples] = {
         for name in ("matmul", "dense", "layer-norm", "bias", "unary", "binary", "with-vector", "to-vector")
     },
     **{
-        f"{'scaled-' if scaled else ''}{'lower' if lower else 'ordered'}-causal-attention": partial(
-            causal, lower=lower, scaled=scaled
-        )
+        f"{form}{'lower' if lower else 'ordered'}-causal-attention": partial(causal, lower=lower, form=form)
         for lower in (True, False)
-        for scaled in (True, False)
+        for form in FORMS
     },
 }

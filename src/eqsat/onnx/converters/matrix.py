@@ -113,7 +113,6 @@ def _attention(source: Source) -> Result:
     query, key, value, mask, *rest = source.optional(3, 7)
     source.require(not any(part is not None for part in rest), "it has a past, or lengths")
     source.require(source.used_outputs() == 1, "more than its result is used")
-    source.require(not source.float("softcap", 0.0), "its scores are capped")
     source.ignore("qk_matmul_output_mode", "softmax_precision")
     query_heads, key_heads = source.int("q_num_heads", 0), source.int("kv_num_heads", 0)
     joined = source.rank(query) == 3
@@ -124,7 +123,9 @@ def _attention(source: Source) -> Result:
         if not isinstance(width, int):
             raise Declined("the size of queries is not known")
         scale = 1 / math.sqrt(width // query_heads if joined else width)
-    attrs = {"scale": scale, "causal": bool(source.int("is_causal", 0))}
+    softcap = source.float("softcap", 0.0)
+    source.require(softcap >= 0, "its cap is negative")
+    attrs = {"scale": scale, "causal": bool(source.int("is_causal", 0)), "softcap": softcap}
     if joined:
         attrs |= {"query_heads": query_heads, "key_heads": key_heads}
     if mask is None:
@@ -176,11 +177,12 @@ def _to_attention(call: Call, target: Target) -> OnnxNode:
     if target.has("Attention") and all(target.rank(part) > 1 for part in mask):
         heads = {"q_num_heads": attrs.query_heads or None, "kv_num_heads": attrs.key_heads or None}
         operands = [query, key, value, *(_of_each_query(part, query, target) for part in mask)]
-        return OnnxNode("Attention", operands, {"scale": scale, "is_causal": int(attrs.causal) or None, **heads})
+        how = {"scale": scale, "is_causal": int(attrs.causal) or None, "softcap": attrs.softcap or None}
+        return OnnxNode("Attention", operands, how | heads)
     broadcast = target.type(key).shape[1] in (1, target.type(query).shape[1])
-    plain = broadcast and not attrs.query_heads and not attrs.causal
+    plain = broadcast and not attrs.query_heads and not attrs.causal and not attrs.softcap
     plain = plain and all(target.type(part).dtype != "bool" for part in mask)
-    target.require(plain, call, "its heads are joined or in groups, or some keys are left out")
+    target.require(plain, call, "its heads are joined or in groups, its scores are capped, or some keys are left out")
     scores = OnnxNode("MatMul", [query, OnnxNode("Transpose", [key], {"perm": [0, 1, 3, 2]})])
     scaled = OnnxNode("Mul", [scores, np.asarray(scale, target.type(query).dtype)])
     masked = OnnxNode("Add", [scaled, *mask]) if mask else scaled

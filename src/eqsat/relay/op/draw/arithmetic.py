@@ -208,4 +208,5 @@ def attention(draw: Draw, known: Known) -> Drawn:
     shapes = [(batch, query_heads, queries, width), (batch, heads, places, width), (batch, heads, places, out)]
     shapes += [(draw.rng.choice((1, batch)), 1, queries, places)]
     types = [ty or TensorType(shape, dtype) for ty, shape in zip(known, shapes, strict=False)]
-    return types, {"scale": draw.rng.choice((0.5, 1.0)), "causal": draw.chance(0.3)}
+    how = {"scale": draw.rng.choice((0.5, 1.0)), "causal": draw.chance(0.3)}
+    return types, how | {"softcap": draw.rng.choice((0.0, 0.0, 2.0))}

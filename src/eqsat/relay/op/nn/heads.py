@@ -14,7 +14,7 @@ from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.types import broadcast_shape, check_dtype, divided, ranked, size, tensor, unify
 from eqsat.relay.ty import Dim, TensorType, Type
 
-# ---- scaled dot-product attention: softmax(scale Q K' + mask) V for each batch and head
+# ---- scaled dot-product attention: softmax(cap(scale Q K') + mask) V for each batch and head
 #
 # A query to which a mask shows no key gets zeros, as in ONNX.
 
@@ -72,6 +72,9 @@ def _attention(attrs: Any, query: Any, key: Any, value: Any, mask: Any = None) -
     group = wide[0].shape[1] // max(wide[1].shape[1], 1)
     wide[1:] = [np.repeat(part, group, axis=1) for part in wide[1:]]
     scores = np.matmul(wide[0], np.swapaxes(wide[1], 2, 3)) * wide[0].dtype.type(attrs.scale)
+    if attrs.softcap:
+        cap = scores.dtype.type(attrs.softcap)
+        scores = np.tanh(scores / cap) * cap
     shown = np.ones(scores.shape, bool)
     if attrs.causal:
         shown = np.tri(*scores.shape[2:]) > 0
@@ -89,7 +92,7 @@ def _flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
     query, key, value = _heads_apart(attrs, args)
     scores = TensorType((*query.shape[:3], key.shape[2]), query.dtype)
     widths = [dim if isinstance(dim, int) else 1 for dim in (query.shape[3], value.shape[3])]
-    return size(scores) * (2 * sum(widths) + 5)
+    return size(scores) * (2 * sum(widths) + (8 if attrs.softcap else 5))
 
 
 def _define(name: str, arguments: str) -> Builder:
@@ -100,6 +103,7 @@ def _define(name: str, arguments: str) -> Builder:
         Field("query_heads", "int", 0),  # above 0 the heads are joined: (B, Q, H * D), and so the result
         Field("key_heads", "int", 0),
         Field("causal", "bool", False),  # no query sees keys behind its own place
+        Field("softcap", "float", 0.0),  # above 0 no scaled score is larger: cap(s) = softcap tanh(s / softcap)
         infer=_attention_type,
         kernel=_attention,
         flops=_flops,
