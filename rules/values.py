@@ -23,6 +23,8 @@ class Filled:
     """
 
     value: float
+    asks_each_element = True
+    """So the answer for some of the elements tells most arrays that have none such."""
 
     def __call__(self, array: Array) -> bool:
         if array.size == 0 or array.dtype.kind == "b":
@@ -60,6 +62,7 @@ class Every:
     """Whether all elements of a condition are ``value``."""
 
     value: bool
+    asks_each_element = True
 
     def __call__(self, array: Array) -> bool:
         return bool(array.dtype.kind == "b" and np.all(array == self.value))

@@ -24,8 +24,6 @@ from eqsat import (
 )
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.report import Limits
-from eqsat.equality.compare import equal
-from eqsat.equality.result import Equality
 from eqsat.errors import EqsatError
 from eqsat.ir import instrument
 from eqsat.layers.optimize import EqualitySaturation, optimize
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
     from eqsat import rules as rules
     from eqsat import torch as torch
     from eqsat.certificates.functions import certify, check
+    from eqsat.equality.compare import equal
+    from eqsat.equality.result import Equality
     from eqsat.spellings.walk import Variant, variants
 
     __version__: str
@@ -51,6 +51,14 @@ TVMError = EqsatError
 """The name that programs written for TVM catch."""
 
 _LOADED_LATER = ("extraction", "onnx", "rules", "torch")
+_IN_MODULES_LOADED_LATER = {
+    "Equality": "equality.result",
+    "Variant": "spellings.walk",
+    "certify": "certificates.functions",
+    "check": "certificates.functions",
+    "equal": "equality.compare",
+    "variants": "spellings.walk",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -59,10 +67,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"eqsat.{name}")
     if name == "__version__":
         return version("eqsat")
-    if name in ("certify", "check"):
-        return getattr(import_module("eqsat.certificates.functions"), name)
-    if name in ("Variant", "variants"):
-        return getattr(import_module("eqsat.spellings.walk"), name)
+    if name in _IN_MODULES_LOADED_LATER:
+        return getattr(import_module(f"eqsat.{_IN_MODULES_LOADED_LATER[name]}"), name)
     raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
 
 

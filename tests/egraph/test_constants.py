@@ -36,7 +36,9 @@ def test_constants_of_equal_bytes_but_other_types_differ() -> None:
 def test_a_large_constant_that_stands_alone_is_not_digested() -> None:
     constant = relay.const(np.ones((512, 512), "float32"))
     vocabulary = Vocabulary()
-    vocabulary.constant(constant)
+    first = vocabulary.constant(constant)
     assert constant.data._digest is None
-    vocabulary.constant(relay.const(np.ones((512, 512), "float32")))
-    assert constant.data._digest is not None
+    assert vocabulary.constant(relay.const(np.ones((512, 512), "float32"))) == first
+    other = np.ones((512, 512), "float32")
+    other[3, 7] = 2
+    assert vocabulary.constant(relay.const(other)) != first

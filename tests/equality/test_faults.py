@@ -144,43 +144,52 @@ def evaluated(graph: Expr, feed: Mapping[str, Any]) -> Any:
     return evaluate(graph, {variable: feed[variable.name_hint] for variable in free_vars(graph)})
 
 
-def check_a_mutation(steps: list[Step], constants: list[float], place: int, mutant: Step, is_constant: bool) -> None:
-    """An expression and one that differs in a step or a constant: a proof is right, and so is a difference."""
+Mutation = tuple[list[Step], list[float], int, Step, bool]
+"""The steps and constants of an expression, the place of what is changed, what it becomes, and if it is a constant."""
+
+
+def mutated(mutation: Mutation) -> tuple[Expr, Expr]:
+    """An expression and one that differs in a step or a constant."""
+    steps, constants, place, mutant, is_constant = mutation
     changed, others = list(steps), list(constants)
     if is_constant:
         others[place % len(others)] += 0.75
     else:
         changed[place % len(steps)] = mutant
-    first, second = expression(steps, constants), expression(changed, others)
-    found = eqsat.equal(first, second, limits=eqsat.Limits(nodes=2000, seconds=5))
+    return expression(steps, constants), expression(changed, others)
+
+
+def check_mutations(mutations: list[Mutation], limits: eqsat.Limits) -> None:
+    """What is proved of expressions and mutants of them is right, and so is a difference."""
+    first, second = map(relay.Tuple, zip(*map(mutated, mutations), strict=True))
+    found = eqsat.equal(first, second, limits=limits)
+    proved = {one: other for one, other in found.partners.items() if one is not other}
+    for feed in INPUTS:
+        pairs = zip(
+            evaluated(relay.Tuple([*proved]), feed), evaluated(relay.Tuple([*proved.values()]), feed), strict=True
+        )
+        for (one, other), nodes in zip(pairs, proved.items(), strict=True):
+            assert np.allclose(one, other, rtol=1e-9, atol=1e-9 * (1 + np.abs(one).max())), nodes
     if found.answer == "different":
         assert found.difference is not None
-        one, other = (evaluated(each, found.difference.inputs) for each in (first, second))
-        assert np.max(np.abs(one - other)) > found.difference.bound
-    elif found:
-        for feed in INPUTS:
-            one, other = evaluated(first, feed), evaluated(second, feed)
-            assert np.allclose(one, other, rtol=1e-9, atol=1e-9 * (1 + np.abs(one).max())), (first, second)
+        sides = [evaluated(each, found.difference.inputs)[found.difference.output] for each in (first, second)]
+        assert np.max(np.abs(np.subtract(*sides))) > found.difference.bound
 
 
-MUTATIONS = given(st.lists(STEP, min_size=2, max_size=7), CONSTANTS, st.integers(0, 9), STEP, st.booleans())
+MUTATION = st.tuples(st.lists(STEP, min_size=2, max_size=7), CONSTANTS, st.integers(0, 9), STEP, st.booleans())
 
 
-@settings(max_examples=40, deadline=None)
-@MUTATIONS
-def test_a_random_mutation_is_never_falsely_equal(
-    steps: list[Step], constants: list[float], place: int, mutant: Step, is_constant: bool
-) -> None:
-    check_a_mutation(steps, constants, place, mutant, is_constant)
+@settings(max_examples=4, deadline=None)
+@given(st.lists(MUTATION, min_size=10, max_size=10))
+def test_random_mutations_are_never_falsely_equal(mutations: list[Mutation]) -> None:
+    check_mutations(mutations, eqsat.Limits(nodes=10_000, seconds=5))
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
-@MUTATIONS
-def test_a_thousand_random_mutations_are_never_falsely_equal(
-    steps: list[Step], constants: list[float], place: int, mutant: Step, is_constant: bool
-) -> None:
-    check_a_mutation(steps, constants, place, mutant, is_constant)
+@settings(max_examples=25, deadline=None)
+@given(st.lists(MUTATION, min_size=40, max_size=40))
+def test_a_thousand_random_mutations_are_never_falsely_equal(mutations: list[Mutation]) -> None:
+    check_mutations(mutations, eqsat.Limits(nodes=20_000, seconds=5))
 
 
 @settings(max_examples=30, deadline=None)

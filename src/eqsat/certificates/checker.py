@@ -13,7 +13,7 @@ from eqsat.certificates.folding import Values
 from eqsat.certificates.instances import Instances, NoInstance, is_commutative, is_injective
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.literals import NotPlain, attribute_of
-from eqsat.certificates.terms import Identify, Terms, agree, graph_digest
+from eqsat.certificates.terms import Identify, Terms, graph_digest
 from eqsat.certificates.versions import version_of
 from eqsat.egraph.rule import Injectivity, PythonRule, Refusal, Rewrite, Rule, Soundness
 from eqsat.errors import CertificateError, EqsatError
@@ -24,7 +24,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGet
 from eqsat.relay.infer import extend_types, infer_types, unknown_sizes
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import Type
+from eqsat.relay.ty import Type, agree
 
 WEAKER: list[str] = [each.value for each in (Soundness.EXACT, Soundness.ROUNDING, Soundness.FINITE)]
 """What steps keep of the values, each less than the one before."""

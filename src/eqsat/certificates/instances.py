@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.certificates.levels import Levels
-from eqsat.certificates.terms import Terms, agree
+from eqsat.certificates.terms import Terms
 from eqsat.egraph.rule import Compute, Guard, Like, Ref, Refusal, Rewrite
 from eqsat.egraph.variadic import Layout, expanded, is_variadic, laid_out, outer_tuples
 from eqsat.errors import CertificateError, EqsatError
@@ -35,7 +35,7 @@ from eqsat.relay.dataflow_pattern.attributes import has_attributes
 from eqsat.relay.expr import Call, Constant, Op
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import is_exact
+from eqsat.relay.ty import agree, is_exact
 
 Match = Mapping[DFPattern, int]
 """The term that each pattern matched."""

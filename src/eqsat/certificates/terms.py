@@ -15,7 +15,6 @@ from eqsat.errors import CertificateError, EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.relations import call_type
-from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type, is_exact
 from eqsat.relay.visitor import post_order
 
@@ -234,24 +233,6 @@ def operands(node: Expr) -> Sequence[Expr]:
 def better(one: Type | None, other: Type | None) -> Type | None:
     """Of two types of one value that which says more, the first if they say as much."""
     return other if one is None or (not is_exact(one) and is_exact(other)) else one
-
-
-def agree(one: Type | None, other: Type | None) -> bool:
-    """Whether one value may have both types: sizes may be unknown in either."""
-    if one is None or other is None:
-        return True
-    if isinstance(one, TupleType) and isinstance(other, TupleType):
-        return len(one.fields) == len(other.fields) and all(map(agree, one.fields, other.fields))
-    if not isinstance(one, TensorType) or not isinstance(other, TensorType):
-        return one == other
-    return (
-        one.dtype == other.dtype
-        and len(one.shape) == len(other.shape)
-        and all(
-            isinstance(a, AnyDim) or isinstance(b, AnyDim) or a == b
-            for a, b in zip(one.shape, other.shape, strict=True)
-        )
-    )
 
 
 def graph_digest(terms: Terms, function: Function, numbers: Mapping[Expr, int]) -> str:

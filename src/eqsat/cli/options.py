@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial, reduce, wraps
 from pathlib import Path
@@ -68,12 +68,15 @@ def _tolerance(context: click.Context, parameter: click.Parameter, value: float 
     return value
 
 
-def _dims(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+def sizes_told(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, int]:
+    """The sizes that NAME=SIZE says, by name."""
+    found = {}
     for told in values:
         name, _, size = told.rpartition("=")
         if not name or not size.isdecimal():
             raise click.BadParameter(f"{told!r} is not NAME=SIZE, as in height=320", context, parameter)
-    return values
+        found[name] = int(size)
+    return found
 
 
 def _absolute(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -201,18 +204,13 @@ class Verification:
     runs: int
     tolerance: float | None
     keep_differing: bool
-    dims: Sequence[str]
+    dims: Mapping[str, int]
     inputs: Sequence[str]
 
     @property
     def wanted(self) -> bool:
         """Whether they are compared."""
         return bool(self.runs or self.inputs)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The sizes of open dimensions."""
-        return {name: int(size) for name, _, size in (told.rpartition("=") for told in self.dims)}
 
 
 verify_options = _gathered(
@@ -231,7 +229,7 @@ verify_options = _gathered(
         "dims",
         multiple=True,
         metavar="NAME=SIZE",
-        callback=_dims,
+        callback=sizes_told,
         help="The size of an open dimension in comparisons and measurements; x.1 is axis 1 of input x.",
     ),
     click.option(

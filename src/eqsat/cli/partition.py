@@ -103,7 +103,7 @@ def partition(
     options = settings.options
     target = _registered(target)
     given = read_model(source)
-    model = onnx.with_sizes(given, verification.sizes)
+    model = onnx.with_sizes(given, verification.dims)
     with saturation_progress(progress) as tick:
         if as_is:
             done = onnx.merge(onnx.at_opset(model, options.opset), target)

@@ -65,7 +65,7 @@ def verified(reference: Any, made: Any, verification: Verification, why: Callabl
 
 
 def _keywords(verification: Verification) -> dict[str, Any]:
-    return {"dims": verification.sizes, "inputs": [_arrays(path) for path in verification.inputs]}
+    return {"dims": verification.dims, "inputs": [_arrays(path) for path in verification.inputs]}
 
 
 def _arrays(path: str) -> dict[str, Any]:

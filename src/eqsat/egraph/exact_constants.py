@@ -71,13 +71,14 @@ def _inverse(residues: NDArray[np.int64], prime: int) -> NDArray[np.int64]:
 
 Modular = Callable[..., NDArray[np.int64]]
 
-_OPERATIONS: dict[str, tuple[Modular, Callable[..., Any]]] = {
+OPERATIONS: dict[str, tuple[Modular, Callable[..., Any]]] = {
     "add": (lambda p, a, b: (a + b) % p, np.add),
     "subtract": (lambda p, a, b: (a - b) % p, np.subtract),
     "multiply": (lambda p, a, b: a * b % p, np.multiply),
     "divide": (lambda p, a, b: a * _inverse(b, p) % p, np.divide),
     "negative": (lambda p, a: -a % p, np.negative),
 }
+"""Name of an operator -> how it computes residues, and floats."""
 
 
 class ExactConstants:
@@ -100,7 +101,7 @@ class ExactConstants:
             attrs: The call's attributes.
             ids: The atoms of the arguments.
         """
-        if op.name in _OPERATIONS:
+        if op.name in OPERATIONS:
             return self._computed(op.name, ids)
         if self._rounded.issuperset(ids) and len(ids) == 1 and op.has(Trait.MOVES):
             return self._moved(op, attrs, ids[0])
@@ -112,7 +113,7 @@ class ExactConstants:
         known = [each for each in exact if each is not None]
         if len(known) < len(exact) or (name == "divide" and not all(map(np.all, known[1].residues))):
             return None
-        modular, operation = _OPERATIONS[name]
+        modular, operation = OPERATIONS[name]
         with np.errstate(all="ignore"):
             nearest = np.asarray(operation(*[each.nearest for each in known]))
         residues = [modular(prime, *[e.residues[i] for e in known]) for i, prime in enumerate(_PRIMES)]

@@ -15,6 +15,7 @@ import numpy as np
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.exact_constants import ExactConstants
+from eqsat.egraph.large_constants import LARGE, LargeConstants
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.egraph.vocabulary import WIDEST_TUPLE, Test, Vocabulary
@@ -24,6 +25,7 @@ from eqsat.relay.expr import Constant, Op
 from eqsat.relay.fold import nbytes
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.relations import call_type
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
 MAX_ARITY = 32
@@ -191,6 +193,7 @@ class _Folding:
         self.vocabulary = vocabulary
         self.limit = limit
         self._exact = ExactConstants(vocabulary)
+        self._large = LargeConstants()
 
     def result(self, index: int, atom: int, *ids: int) -> Sequence[int] | None:
         """The atom of the value of an e-node, None if it is too large or cannot be computed.
@@ -205,24 +208,32 @@ class _Folding:
         if symbol.kind == "project":
             fields = arguments[0].value
             return (fields[value],) if isinstance(fields, tuple) and value < len(fields) else None
-        if symbol.kind == "joined" or symbol.op is None or not self._is_small(symbol.op, value, ids):
+        size = None if symbol.kind == "joined" or symbol.op is None else self._size(symbol.op, value, ids)
+        if symbol.op is None or size is None or size > self.limit:
             return None
-        exact = self._exact.result(symbol.op, value, ids)
+        moves = symbol.op.has(Trait.MOVES)  # then zeros come of zeros, and not of a weight
+        exact = self._exact.result(symbol.op, value, ids) if size < LARGE else None
         if exact is not None:
-            return None if _vanishes(vocabulary.atoms[exact].value.data.numpy()) else (exact,)
+            return None if not moves and _vanishes(vocabulary.atoms[exact].value.data.numpy()) else (exact,)
         try:
-            result = evaluate_op(symbol.op, value, [self._array(index) for index in ids])
+            result = self._computed(symbol.op, value, ids, size)
         except EqsatError:
             return None
         is_wide = isinstance(result, tuple) and len(result) > WIDEST_TUPLE
-        return None if result is None or is_wide or _vanishes(result) else (self._intern(result),)
+        vanishes = not moves and _vanishes(result.data.numpy() if isinstance(result, Constant) else result)
+        return None if result is None or is_wide or vanishes else (self._intern(result),)
 
-    def _is_small(self, op: Op, attrs: Attrs | None, ids: Sequence[int]) -> bool:
+    def _computed(self, op: Op, attrs: Attrs | None, ids: Sequence[int], size: float) -> Any:
+        if size < LARGE:
+            return evaluate_op(op, attrs, [self._array(index) for index in ids])
+        return self._large.result(op, attrs, [self._data(index) for index in ids])
+
+    def _size(self, op: Op, attrs: Attrs | None, ids: Sequence[int]) -> float | None:
+        """The bytes of the result; None if it has no type."""
         try:
-            ty = call_type(op, attrs, [self._type(index) for index in ids])
+            return nbytes(call_type(op, attrs, [self._type(index) for index in ids]))
         except EqsatError:
-            return False
-        return nbytes(ty) <= self.limit
+            return None
 
     def _type(self, index: int) -> Type:
         atom = self.vocabulary.atoms[index]
@@ -230,15 +241,21 @@ class _Folding:
             return TupleType([self._type(field) for field in atom.value])
         return TensorType(atom.value.data.shape, atom.value.data.dtype)
 
-    def _array(self, index: int) -> Any:
+    def _data(self, index: int) -> Any:
+        """The data of a constant, or of those in a tuple."""
         atom = self.vocabulary.atoms[index]
-        if atom.kind == "tuple value":
-            return tuple(self._array(field) for field in atom.value)
-        return atom.value.data.numpy()
+        return tuple(map(self._data, atom.value)) if atom.kind == "tuple value" else atom.value.data
+
+    def _array(self, index: int) -> Any:
+        return _arrays(self._data(index))
 
     def _intern(self, result: Any) -> int:
         if isinstance(result, tuple):
             ids = tuple(self._intern(field) for field in result)
             return self.vocabulary.atom("tuple value", ("tuple value", *ids), ids)
-        constant = Constant(np.asarray(result))
-        return self.vocabulary.constant(constant)
+        return self.vocabulary.constant(result if isinstance(result, Constant) else Constant(np.asarray(result)))
+
+
+def _arrays(data: Any) -> Any:
+    """The array of data, or those of data in a tuple."""
+    return tuple(map(_arrays, data)) if isinstance(data, tuple) else data.numpy()

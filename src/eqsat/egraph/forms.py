@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from eqsat.egraph.symbols import SymbolHead
+from eqsat.egraph.symbols import SAMPLED, SymbolHead
 from eqsat.egraph.vocabulary import Test
 from eqsat.errors import PatternError
 from eqsat.relay.attrs import Attrs
@@ -27,7 +27,7 @@ from eqsat.relay.dataflow_pattern import (
     WildcardPattern,
 )
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
-from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.visitor import post_order
 
 T = TypeVar("T")
@@ -139,7 +139,13 @@ def type_test(pattern: TypedPattern) -> Test:
 
 def value_test(holds: Callable[[Any], bool]) -> Test:
     """Whether ``holds`` is true of a constant's array."""
-    return Test("constant", holds, lambda constant: holds(constant.data.numpy()))
+
+    def is_so(constant: Constant) -> bool:
+        data = constant.data
+        return not (asks_each and data.nbytes >= SAMPLED and not holds(data.few)) and holds(data.numpy())
+
+    asks_each = getattr(holds, "asks_each_element", False)
+    return Test("constant", holds, is_so)
 
 
 def identity_test(var: Var) -> Test:

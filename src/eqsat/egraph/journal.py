@@ -97,6 +97,7 @@ class Journal:
         equations: What rules equated, in order.
         together: Of equations that one match of several left sides made, all that it made.
         logs: Of each alternative of a rule, where the engine puts its matches.
+        folded: The terms over constants that were computed, with what they gave.
     """
 
     def __init__(self, vocabulary: Vocabulary):
@@ -106,6 +107,7 @@ class Journal:
         self.terms: Terms = Interner()
         self.of_handle: dict[int, int] = {}
         self.logs: list[Log] = []
+        self.folded: list[tuple[int, int]] = []
 
     def name(self, nodes: Iterable[tuple[int, int, int, Sequence[int]]]) -> None:
         """Learn the e-nodes of handles: handle, symbol, atom, children's handles; children first."""
@@ -124,7 +126,9 @@ class Journal:
     def fold(self, rule: str, symbol: int, atom: int, ids: Sequence[int], result: int) -> None:
         """An e-node over constants (ids of atoms) equals a constant, or a tuple of some."""
         left = self.term(symbol, atom, [self._constant(index) for index in ids])
-        self.equate(rule, left, self._constant(result))
+        right = self._constant(result)
+        self.equate(rule, left, right)
+        self.folded.append((left, right))
 
     def watch(self, engine: Engine, log: Log) -> None:
         """Read the matches that the engine puts into the table of a log."""

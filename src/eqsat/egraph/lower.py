@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import TypeAlias
 
 from eqsat.egraph.egraph import EGraph
@@ -52,6 +53,14 @@ def region_children(node: Expr) -> tuple[Expr, ...]:
     if isinstance(node, Let):
         return (node.value, node.body)
     return node.children()
+
+
+def over(node: Expr, children: Sequence[Expr]) -> Expr:
+    """A node over others in the place of its :func:`region_children`, for what is not opaque."""
+    if all(map(is_, children, region_children(node))):
+        return node
+    is_call = isinstance(node, Call) and len(children) < len(node.children())
+    return node.with_children([node.op, *children] if is_call and isinstance(node, Call) else children)
 
 
 def is_opaque(node: Expr) -> bool:

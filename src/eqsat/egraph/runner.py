@@ -73,6 +73,7 @@ class Runner:
         explain: whether to keep a journal of all that rules equate.
         on_error: whether a rule's failing Python part ends the run (``raise``) or is reported (``skip``).
         has_inputs: whether variables are inputs of a program, and not what another graph computes.
+        goal: two nodes of the graph: once they are known to be equal, the run is over.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Runner:
         explain: bool = False,
         on_error: str = "raise",
         has_inputs: bool = True,
+        goal: tuple[Expr, Expr] | None = None,
     ):
         self.schedule = schedule
         self.limits = limits
@@ -108,6 +110,7 @@ class Runner:
         self.names = ClassExpressions(self.egraph, types, self.journal) if named else None
         self.turns = {identity(rule): turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
+        self._goal = None if goal is None else [self.lowered.handles[node] for node in goal]
         self.bases = Bases(self.egraph)
         self.numbers = Numbers(self.egraph, has_inputs)
         self._symbols = 0  # that rules were told of, once they no longer wait
@@ -213,6 +216,8 @@ class Runner:
         if not changed and self.names is None:  # names are handles, which a snapshot has too
             self._snapshot = snapshot
         self._record(time.perf_counter() - start)
+        if changed and self._goal is not None and len({*take_snapshot(self.egraph).handle_class[self._goal]}) == 1:
+            raise StopRun("goal")
         return changed or self._unban(iteration)
 
     def _activate(self) -> None:

@@ -7,20 +7,21 @@ be what a computation over constants of the other graph gives, done in another o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.build import build_captured
-from eqsat.egraph.snapshot import Snapshot
+from eqsat.egraph.journal import Journal
 from eqsat.egraph.symbols import is_foldable
 from eqsat.equality.groups import FIRST, SECOND, Groups
 from eqsat.equality.region import Part
+from eqsat.nd import NDArray
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Constant, Expr
+from eqsat.relay.structural import structural_equal
 
 WITHIN_ROUNDING = "constants-within-rounding"
 """The name of the step that takes the computation of a constant for a given one that differs by rounding alone."""
@@ -33,11 +34,14 @@ _MANY = 16
 
 _FLOATS = ("float16", "float32", "float64")
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, Any]
 
 
-def computations(part: Part, region: Region, groups: Groups, taken: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
+def computations(part: Part, region: Region, groups: Groups, taken: Mapping[Expr, Expr]) -> dict[Expr, list[Expr]]:
     """Given constants of a saturated part -> computations over constants of the other graph that they are near to.
+
+    There may be several for one, in the order in which they are to be tried: numbers that rules name are as good as
+    others that graphs give, but rounded otherwise.
 
     Args:
         part, region: What was saturated, and the result.
@@ -48,7 +52,7 @@ def computations(part: Part, region: Region, groups: Groups, taken: Mapping[Expr
     for node in part.nodes:
         if isinstance(node, Constant):
             sides[groups.sides(node)].append(node)
-    found: dict[Expr, Expr] = {}
+    found: dict[Expr, list[Expr]] = {}
     for own, other in ((SECOND, FIRST), (FIRST, SECOND)):
         wanted = [node for node in sides[own] if node.data.dtype in _FLOATS and node not in taken]
         if wanted:
@@ -56,130 +60,199 @@ def computations(part: Part, region: Region, groups: Groups, taken: Mapping[Expr
     return found
 
 
-def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region) -> dict[Expr, Expr]:
+def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region) -> dict[Expr, list[Expr]]:
     """Which constants are near to a computation over given ones."""
     handles = region.lowered.handles
     every = {handle for node, handle in handles.items() if isinstance(node, Constant)}
-    made = _Made(region.snapshot, {handles[node] for node in given if node in handles}, every)
-    arrays = [node.data.numpy() for node in given]
-    found: dict[Expr, Expr] = {}
+    made = _Made(region, {handles[node] for node in given if node in handles}, every)
+    others = [_Sampled(node.data) for node in given]
+    found: dict[Expr, list[Expr]] = {}
     for node in wanted:
-        value = node.data.numpy()
-        same = [each for each in arrays if (each.dtype, each.shape) == (value.dtype, value.shape)]
-        is_other = any(is_near(value, each) for each in same)  # near to one that is given, and yet not equal to it
-        for each in made.of(node.data.dtype, node.data.shape):
-            is_rounded = not is_other and not any(_has_all(array, each.value) for array in arrays)
-            if np.array_equal(value, each.value) or (is_rounded and is_near(value, each.value)):
-                found[node] = made.expression(each.owner)
+        one = _Sampled(node.data)
+        is_other = any(one.is_near(each) for each in others)  # near to one that is given, and yet not equal to it
+        own = int(region.snapshot.handle_class[handles[node]]) if node in handles else None
+        for owner, each in made.alike(one):
+            if owner == own:  # it is known to be equal
+                continue
+            is_rounded = not is_other and one.is_near(each) and not any(other.has_all(each) for other in others)
+            if is_rounded or one.data.has_data_of(each.data):
+                found[node] = made.expressions(owner)
                 break
     return found
 
 
+class _Sampled:
+    """An array of which a few elements are looked at before all are."""
+
+    def __init__(self, data: NDArray):
+        self.data = data
+        self.kind = (data.dtype, data.shape)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest magnitude of an element."""
+        return _largest(self.data.numpy())
+
+    def is_near(self, other: _Sampled) -> bool:
+        """Whether two arrays of one dtype and shape differ by a few roundings."""
+        if self.kind != other.kind:
+            return False
+        # the largest elements of what is near are near, too
+        is_so = _are_within(self.data.few, other.data.few, self.largest * 1.01, 2)
+        return is_so and is_near(self.data.numpy(), other.data.numpy())
+
+    def has_all(self, made: _Sampled) -> bool:
+        """Whether all elements of an array, which has several, are such of this one."""
+        if self.data.dtype != made.data.dtype or not 1 < made.data.size <= self.data.size:
+            return False
+        array = self.data.numpy()
+        if not all((array == each).any() for each in made.data.few):
+            return False
+        return bool(np.isin(made.data.numpy(), array).all())
+
+
 def is_near(one: Array, other: Array) -> bool:
     """Whether two arrays of floats of one dtype and shape differ by a few roundings."""
-    left, right = one.astype(np.float64), other.astype(np.float64)
-    differ = left != right
-    if one.size >= _MANY and np.count_nonzero(differ) == 1:
-        return False
-    left, right = left[differ], right[differ]
+    with np.errstate(all="ignore"):
+        if one.size >= _MANY and np.count_nonzero(one != other) == 1:
+            return False
+    return _are_within(one, other, _largest(other))
+
+
+def _largest(array: Array) -> float:
+    """The largest magnitude of an element that is finite."""
+    return float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0))
+
+
+def _are_within(one: Array, other: Array, largest: float, times: float = 1) -> bool:
+    """Whether elements differ by so many times a few roundings; none is near to an infinity or to what is no number.
+
+    Args:
+        largest: The largest magnitude of an element of the whole array.
+    """
+    differ = one != other
+    left, right = one[differ].astype(np.float64), other[differ].astype(np.float64)
     if not np.isfinite(left).all() or not np.isfinite(right).all():
         return False
-    size = np.abs(right)
-    largest = float(np.max(np.abs(other), where=np.isfinite(other), initial=0.0))
-    room = np.maximum(_ULPS * size, _ULPS / 4 * largest)
-    return bool(np.all(np.abs(left - right) <= float(np.finfo(one.dtype).eps) * room))
+    room = np.maximum(_ULPS * np.abs(right), _ULPS / 4 * largest)
+    return bool(np.all(np.abs(left - right) <= times * float(np.finfo(one.dtype).eps) * room))
 
 
-def _has_all(given: Array, made: Array) -> bool:
-    """Whether all elements of an array, which has several, are such of a given one."""
-    return given.dtype == made.dtype and 1 < made.size <= given.size and bool(np.isin(made, given).all())
-
-
-@dataclass(frozen=True)
-class _Value:
-    """The value of a class that is computed from constants."""
-
-    owner: int
-    value: Array
+_Step = tuple[int, int, Sequence[int]]
+"""The symbol and the atom of an e-node, and what stands for its children: classes, or other numbers for tuples."""
 
 
 class _Made:
-    """What is computed from some constants in an e-graph.
+    """What was computed from some constants in an e-graph.
 
     Args:
-        snapshot: The e-graph.
+        region: What was saturated.
         handles: The handles of the constants.
         every: The handles of all constants that the graphs have: others are numbers that rules name.
     """
 
-    def __init__(self, snapshot: Snapshot, handles: set[int], every: set[int]):
-        self._snapshot = snapshot
+    def __init__(self, region: Region, handles: set[int], every: set[int]):
+        snapshot = self._snapshot = region.snapshot
         self._of_graphs = {int(snapshot.handle_class[handle]) for handle in every}
-        self._maker: dict[int, int] = {}  # class -> the e-node that is computed first from constants
         self._given = {int(snapshot.handle_class[handle]) for handle in handles}
-        self._exprs: dict[int, Expr] = {}
-        self._values: dict[tuple[str, tuple[int, ...]], list[_Value]] = {}
-        self._find_makers()
-        self._find_values()
+        self._steps: list[tuple[int, _Step]] = []  # what is computed, and how
+        leaves = [(int(snapshot.node_class[node]), node) for node in np.flatnonzero(snapshot.is_leaf).tolist()]
+        self._add_nodes()
+        if region.journal is not None:
+            self._add_folded(region.journal, {int(snapshot.node_atom[node]): of for of, node in leaves})
+        starts = [(of, node) for of, node in leaves if of in self._given]
+        named = [(of, node) for of, node in leaves if of not in self._given and self._is_named(of, node)]
+        self._makers = [self._levels(starts, named), self._levels(sorted([*starts, *named], key=lambda one: one[1]))]
+        self._values: dict[tuple[str, tuple[int, ...]], list[tuple[int, _Sampled]]] = {}
+        for of, node in leaves:
+            if of in self._makers[0] and of not in self._given:
+                value = _Sampled(snapshot.atoms[int(snapshot.node_atom[node])].value.data)
+                self._values.setdefault(value.kind, []).append((of, value))
 
-    def of(self, dtype: str, shape: tuple[int, ...]) -> list[_Value]:
-        """The values of a type."""
-        return self._values.get((dtype, shape), [])
+    def alike(self, one: _Sampled) -> list[tuple[int, _Sampled]]:
+        """The classes, with their values, that have the dtype and shape of an array."""
+        return self._values.get(one.kind, [])
 
-    def expression(self, of: int) -> Expr:
-        """How a class is computed."""
+    def expressions(self, of: int) -> list[Expr]:
+        """How a class is computed, in one way or two."""
+        first, *others = [self._expression(of, makers) for makers in self._makers]
+        return [first, *[other for other in others if not structural_equal(first, other)]]
+
+    def _expression(self, of: int, makers: Mapping[int, _Step]) -> Expr:
+        exprs: dict[int, Expr] = {}
         agenda = [of]
         while agenda:
             one = agenda[-1]
-            node = self._maker[one]
-            children = self._snapshot.children(node)
-            missing = [child for child in children if child not in self._exprs]
-            if one in self._exprs or not missing:
+            symbol, atom, children = makers[one]
+            missing = [child for child in children if child not in exprs]
+            if one in exprs or not missing:
                 agenda.pop()
-                below = [self._exprs[child] for child in children]
-                symbol = self._snapshot.symbols[int(self._snapshot.node_symbol[node])]
-                atom = self._snapshot.atoms[int(self._snapshot.node_atom[node])]
-                self._exprs.setdefault(one, build_captured(symbol, atom, below, {}))
+                below = [exprs[child] for child in children]
+                exprs.setdefault(
+                    one, build_captured(self._snapshot.symbols[symbol], self._snapshot.atoms[atom], below, {})
+                )
             agenda += missing
-        return self._exprs[of]
+        return exprs[of]
 
-    def _find_makers(self) -> None:
-        """Go from the given constants up, level by level."""
-        snapshot = self._snapshot
-        is_leaf = [symbol.kind == "constant" for symbol in snapshot.symbols]
-        foldable = [is_foldable(symbol) for symbol in snapshot.symbols]
-        symbols, classes = snapshot.node_symbol.tolist(), snapshot.node_class.tolist()
-        users: dict[int, list[int]] = {}
-        missing: dict[int, int] = {}
-        ready: deque[int] = deque()
-        for node, symbol in enumerate(symbols):
-            if is_leaf[symbol] and (classes[node] in self._given or self._is_named(node)):
-                ready.append(node)
-            elif foldable[symbol]:
-                children = set(snapshot.children(node))
-                missing[node] = len(children)
-                for child in children:
-                    users.setdefault(child, []).append(node)
-        while ready:
-            node = ready.popleft()
-            if classes[node] in self._maker:
-                continue
-            self._maker[classes[node]] = node
-            for user in users.get(classes[node], []):
-                missing[user] -= 1
-                if not missing[user]:
-                    ready.append(user)
-
-    def _is_named(self, node: int) -> bool:
+    def _is_named(self, of: int, node: int) -> bool:
         """Whether a constant is a single number that a rule names, as the root of 2 of a Gaussian unit."""
         constant = self._snapshot.atoms[int(self._snapshot.node_atom[node])].value
-        return int(self._snapshot.node_class[node]) not in self._of_graphs and constant.data.numpy().size == 1
+        return of not in self._of_graphs and constant.data.size == 1
 
-    def _find_values(self) -> None:
-        """The values of the classes that are computed but not given."""
+    def _add_nodes(self) -> None:
         snapshot = self._snapshot
-        for node, symbol in enumerate(snapshot.node_symbol.tolist()):
-            of = int(snapshot.node_class[node])
-            if snapshot.symbols[symbol].kind == "constant" and of in self._maker and of not in self._given:
-                value: Array = snapshot.atoms[int(snapshot.node_atom[node])].value.data.numpy()
-                self._values.setdefault((value.dtype.name, value.shape), []).append(_Value(of, value))
+        foldable = np.asarray([is_foldable(symbol) for symbol in snapshot.symbols], dtype=bool)
+        for node in np.flatnonzero(foldable[snapshot.node_symbol]).tolist():
+            step = (int(snapshot.node_symbol[node]), int(snapshot.node_atom[node]), snapshot.children(node))
+            self._steps.append((int(snapshot.node_class[node]), step))
+
+    def _add_folded(self, journal: Journal, class_of: Mapping[int, int]) -> None:
+        """E-nodes over constants, which are deleted once they are computed."""
+        symbols = self._snapshot.symbols
+
+        def place(term: int) -> int | None:
+            """What stands for a term: the class of a constant, a number below zero for a tuple of some."""
+            symbol, atom, *_ = journal.terms[term]
+            if symbols[symbol].kind == "constant":
+                return class_of.get(atom)
+            add(~term, term)
+            return ~term
+
+        def add(of: int, term: int) -> None:
+            symbol, atom, *children = journal.terms[term]
+            places = [place(child) for child in children]
+            known = [each for each in places if each is not None]
+            if of not in seen and len(known) == len(places):
+                self._steps.append((of, (symbol, atom, known)))
+            if of < 0:
+                seen.add(of)
+
+        seen: set[int] = set()
+        for left, right in journal.folded:
+            of = place(right)
+            if of is not None:
+                add(of, left)
+
+    def _levels(self, *starts: Iterable[tuple[int, int]]) -> dict[int, _Step]:
+        """How classes are computed from some constants, and then from others, each in the fewest steps."""
+        snapshot = self._snapshot
+        users: dict[int, list[int]] = {}
+        left = [len(set(step[2])) for _, step in self._steps]
+        for number, (_, step) in enumerate(self._steps):
+            for child in set(step[2]):
+                users.setdefault(child, []).append(number)
+        makers: dict[int, _Step] = {}
+        for leaves in starts:
+            ready: deque[tuple[int, _Step]] = deque(
+                (of, (int(snapshot.node_symbol[node]), int(snapshot.node_atom[node]), ())) for of, node in leaves
+            )
+            while ready:
+                of, step = ready.popleft()
+                if of in makers:
+                    continue
+                makers[of] = step
+                for user in users.get(of, []):
+                    left[user] -= 1
+                    if not left[user]:
+                        ready.append(self._steps[user])
+        return makers

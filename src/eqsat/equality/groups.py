@@ -5,6 +5,7 @@ from __future__ import annotations
 from eqsat.egraph.lower import region_children
 from eqsat.equality.joining import Joined
 from eqsat.relay.expr import Constant, Expr
+from eqsat.relay.visitor import post_order
 
 FIRST, SECOND = 1, 2
 """The two graphs, as bits."""
@@ -26,7 +27,7 @@ class Groups:
         self.place = {node: place for place, node in enumerate(joined.nodes)}
         self._sides = dict.fromkeys(joined.nodes, 0)
         for root, side in zip(joined.roots, (FIRST, SECOND), strict=True):
-            for node in _below(root):
+            for node in post_order(root, children=region_children):
                 self._sides[node] |= side
         self._own = dict(self._sides)
         self._leader: dict[Expr, Expr] = {}
@@ -74,13 +75,3 @@ class Groups:
     def of(self, side: int) -> list[Expr]:
         """The nodes of a graph, each after those that it is computed from."""
         return [node for node, own in self._own.items() if own & side]
-
-
-def _below(root: Expr) -> set[Expr]:
-    found, agenda = {root}, [root]
-    while agenda:
-        for child in region_children(agenda.pop()):
-            if child not in found:
-                found.add(child)
-                agenda.append(child)
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eqsat.egraph.lower import is_opaque, region_children
+from eqsat.egraph.lower import is_opaque, over, region_children
 from eqsat.egraph.symbols import ConstantKeys
 from eqsat.errors import ArgumentError
 from eqsat.relay.analysis import free_vars
@@ -13,7 +13,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let,
 from eqsat.relay.infer import callees_first, infer_types, unknown_sizes
 from eqsat.relay.module import IRModule
 from eqsat.relay.structural import structural_equal, structural_hash
-from eqsat.relay.ty import TensorType, TupleType, Type
+from eqsat.relay.ty import Type, agree
 from eqsat.relay.visitor import post_order, rewrite_post_order, substitute
 
 SIDES = ("the first", "the second")
@@ -70,7 +70,7 @@ def join(left: Expr | IRModule, right: Expr | IRModule, match: Mapping[str, str]
     types = infer_types(whole, names=unknown_sizes())
     for param in first.params:  # nothing may use it
         types.setdefault(param, first.types.get(param) or second.types[param])
-    if not _agree(types[roots[0]], types[roots[1]]):
+    if not agree(types[roots[0]], types[roots[1]]):
         raise _different("results", first, second)
     nodes = [node for node in post_order(whole, children=region_children) if node is not whole]
     return Joined(tuple(first.params), (roots[0], roots[1]), nodes, types, (origins[0], origins[1]))
@@ -117,10 +117,7 @@ class Sharing:
         children = [self.new[child] for child in region_children(node)]
         key = self._key(node, children)
         if key not in self._known:
-            old = node.children()
-            parts = [node.op, *children] if len(children) < len(old) and isinstance(node, Call) else children
-            same = all(map(lambda one, other: one is other, parts, old))
-            self._known[key] = node if same else node.with_children(parts)
+            self._known[key] = over(node, children)
         return self._known[key]
 
     def _key(self, node: Expr, children: Sequence[Expr]) -> Hashable:
@@ -227,7 +224,7 @@ def _corresponding(first: _Graph, second: _Graph, match: Mapping[str, str] | Non
     else:
         return _by_identity(first, second)
     for mine, other in pairs:
-        if not _agree(first.types[mine], second.types[other]):
+        if not agree(first.types[mine], second.types[other]):
             raise _different("variables", first, second)
     return pairs
 
@@ -241,7 +238,7 @@ def _by_identity(first: _Graph, second: _Graph) -> list[tuple[Var, Var]]:
         other = variable if same else ours.get(variable.name_hint, variable)
         if other is variable and not same:
             first.params.append(variable)
-        elif not same and not _agree(first.types[other], second.types[variable]):
+        elif not same and not agree(first.types[other], second.types[variable]):
             raise _different("variables", first, second)
         pairs.append((other, variable))
     return pairs
@@ -250,14 +247,3 @@ def _by_identity(first: _Graph, second: _Graph) -> list[tuple[Var, Var]]:
 def _different(what: str, first: _Graph, second: _Graph) -> ArgumentError:
     hint = "; match says which corresponds to which" if what == "variables" else ""
     return ArgumentError(f"their {what} differ: {first.signature()}; {second.signature()}{hint}")
-
-
-def _agree(left: Type, right: Type) -> bool:
-    """Whether values may have both types."""
-    if isinstance(left, TupleType) and isinstance(right, TupleType):
-        return len(left.fields) == len(right.fields) and all(map(_agree, left.fields, right.fields))
-    if isinstance(left, TensorType) and isinstance(right, TensorType):
-        dims = zip(left.shape, right.shape, strict=False)
-        sizes = all(one == other for one, other in dims if isinstance(one, int) and isinstance(other, int))
-        return left.dtype == right.dtype and len(left.shape) == len(right.shape) and sizes
-    return left == right

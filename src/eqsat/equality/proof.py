@@ -60,6 +60,7 @@ class Prover:
         self._options = replace(options, explain=True)
         self._start = time.perf_counter()
         self._taken: dict[Expr, Expr] = {}
+        self._others: dict[Expr, list[Expr]] = {}
         self._proved: list[_Proved] = []
         self._open: list[tuple[Part, Region]] = []
 
@@ -121,7 +122,7 @@ class Prover:
         roots = list(roots)
         for _ in range(_ROUNDS):
             part = cut(self.groups, roots, depth, self._taken)
-            region = self._saturated(part)
+            region = self._saturated(part, roots)
             pairs = self._pairs(part, region)
             if pairs:
                 takes = any(node in self._taken for node in part.nodes)
@@ -132,14 +133,21 @@ class Prover:
                 return
             found = computations(part, region, self.groups, self._taken)
             if not found:
+                found = {node: self._others.pop(node) for node in part.nodes if node in self._others}
+            if not found:
                 break
-            self._taken.update(found)
+            self._taken.update({node: first for node, (first, *_) in found.items()})
+            self._others.update({node: others for node, (_, *others) in found.items() if others})
         self._open.append((part, region))
 
-    def _saturated(self, part: Part) -> Region:
+    def _saturated(self, part: Part, roots: Sequence[Expr]) -> Region:
         options = self._options.after(time.perf_counter() - self._start)
         body = Body(None, None, False, part.root, part.types)
-        saturation = saturate_bodies(part.root, [body], options, None, time.perf_counter(), part.is_whole)
+        goal = None
+        if {*self.joined.roots} <= {*roots}:
+            one, other = (part.nodes[self.groups.leader(root)] for root in self.joined.roots)
+            goal = (one, other)
+        saturation = saturate_bodies(part.root, [body], options, None, time.perf_counter(), part.is_whole, goal)
         (region,) = saturation.regions
         return region
 

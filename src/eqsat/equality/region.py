@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.egraph.lower import region_children
+from eqsat.egraph.lower import over, region_children
 from eqsat.equality.groups import Groups
-from eqsat.relay.expr import Call, Expr, Tuple, Var
+from eqsat.relay.expr import Expr, Tuple, Var
 from eqsat.relay.infer import extend_types
 from eqsat.relay.ty import TupleType, Type
 
@@ -46,7 +46,11 @@ def cut(groups: Groups, roots: Iterable[Expr], depth: int | None, taken: Mapping
     new: dict[Expr, Expr] = {}
     for node in sorted({*inside, *kept, *cuts}, key=groups.place.__getitem__):
         ty = groups.joined.types[node]
-        made = Var(f"cut{groups.place[node]}", ty) if node in cuts else taken.get(node) or _over(groups, node, new)
+        if node in cuts:
+            made: Expr = Var(f"cut{groups.place[node]}", ty)
+        else:
+            below = [new[groups.leader(child)] for child in region_children(node)]
+            made = taken.get(node) or over(node, below)
         new[node], types[made] = made, ty
         if node in taken:
             extend_types(types, made)
@@ -90,13 +94,3 @@ def _levels(groups: Groups, frontier: list[Expr], depth: int | None) -> tuple[se
             kept.add(node)
             agenda += region_children(node)
     return kept, cuts
-
-
-def _over(groups: Groups, node: Expr, new: Mapping[Expr, Expr]) -> Expr:
-    """A node over what its operands are in the part."""
-    children = region_children(node)
-    parts = [new[groups.leader(child)] for child in children]
-    if all(part is child for part, child in zip(parts, children, strict=True)):
-        return node
-    old = node.children()
-    return node.with_children([node.op, *parts] if isinstance(node, Call) and len(parts) < len(old) else parts)

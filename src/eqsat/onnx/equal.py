@@ -22,10 +22,11 @@ from eqsat.onnx.constants import ConstantNodes, constant_nodes
 from eqsat.onnx.converters.target import attributes
 from eqsat.onnx.definition import definition_rules
 from eqsat.onnx.feeds import KINDS, settings
-from eqsat.onnx.files import Given, load
+from eqsat.onnx.files import Given
 from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Origin, opset_of
 from eqsat.onnx.importer import import_model
+from eqsat.onnx.mapped import load_mapped
 from eqsat.onnx.opaque import RANDOM
 from eqsat.onnx.optimize import rules_for
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
@@ -73,7 +74,7 @@ def equal(
     """
     options = Options.of(keywords, rules=rules, limits=limits)
     start = time.perf_counter()
-    models = [load(first), load(second)]
+    models = [load_mapped(first), load_mapped(second)]
     for model, side in zip(models, ("first", "second"), strict=True):
         _refuse_random(model, side)
     with ExitStack() as stack:

@@ -163,7 +163,7 @@ def _problem_of(tensor: ir.ExternalTensor) -> str | None:
 _LARGE = 1 << 20
 """Bytes from which a weight is written by itself."""
 
-_BYTES = 2
+BYTES = 2
 """Wire type of fields whose length comes first.
 
 Source: https://protobuf.dev/programming-guides/encoding/
@@ -185,7 +185,7 @@ def write(model: ir.Model, file: IO[bytes]) -> None:
     frames = {name: _frame(name, tensor) for name, tensor in large.items()}
     size = len(graph) + sum(len(frames[name]) + tensor.nbytes for name, tensor in large.items())
     file.write(proto.SerializeToString())
-    file.write(_head(onnx.ModelProto.GRAPH_FIELD_NUMBER, size))
+    file.write(head(onnx.ModelProto.GRAPH_FIELD_NUMBER, size))
     file.write(graph)
     for name, tensor in large.items():
         file.write(frames[name])
@@ -213,13 +213,13 @@ def _frame(name: str, tensor: Any) -> bytes:
     )
     for key, text in tensor.metadata_props.items():
         proto.metadata_props.add(key=key, value=text)
-    told: bytes = proto.SerializeToString() + _head(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, tensor.nbytes)
-    return _head(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, len(told) + tensor.nbytes) + told
+    told: bytes = proto.SerializeToString() + head(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, tensor.nbytes)
+    return head(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, len(told) + tensor.nbytes) + told
 
 
-def _head(field: int, length: int) -> bytes:
+def head(field: int, length: int) -> bytes:
     """The tag of a field and its length."""
-    return _varint(field << 3 | _BYTES) + _varint(length)
+    return _varint(field << 3 | BYTES) + _varint(length)
 
 
 def _varint(number: int) -> bytes:

@@ -181,12 +181,14 @@ def saturate_bodies(
     on_iteration: OnIteration | None,
     start: float,
     has_inputs: bool = True,
+    goal: tuple[Expr, Expr] | None = None,
 ) -> Saturation:
     """Do :func:`saturate` with what :func:`bodies_of` found.
 
     Args:
         start: When the time of the call started, by ``time.perf_counter()``.
         has_inputs: Whether the variables of ``source`` are inputs of a program, and not what another graph computes.
+        goal: Two nodes: once they are known to be equal, a saturation is over.
     """
     report = Report()
     regions = []
@@ -202,6 +204,7 @@ def saturate_bodies(
                 explain=options.explain,
                 on_error=options.on_error,
                 has_inputs=is_program,
+                goal=goal,
             )
             runner.run()
             ended = time.perf_counter()

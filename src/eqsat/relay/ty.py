@@ -313,3 +313,18 @@ def is_exact(ty: Type | None) -> bool:
 def scalar_type(dtype: str) -> TensorType:
     """Return the type of a single number."""
     return TensorType((), dtype)
+
+
+def agree(one: Type | None, other: Type | None) -> bool:
+    """Whether one value may have both types: sizes may be unknown in either."""
+    if one is None or other is None:
+        return True
+    if isinstance(one, TupleType) and isinstance(other, TupleType):
+        return len(one.fields) == len(other.fields) and all(map(agree, one.fields, other.fields))
+    if not isinstance(one, TensorType) or not isinstance(other, TensorType):
+        return one == other
+    return (
+        one.dtype == other.dtype
+        and len(one.shape) == len(other.shape)
+        and all(isinstance(a, Any) or isinstance(b, Any) or a == b for a, b in zip(one.shape, other.shape, strict=True))
+    )
