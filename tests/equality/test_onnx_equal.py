@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from click.testing import CliRunner
 
@@ -90,6 +92,25 @@ def test_the_command_says_so_by_its_exit_code(tmp_path: Path, other: onnx.ModelP
     assert run.output.startswith("different" if code else "equal")
     run = CliRunner().invoke(cli, ["equal", *map(str, paths), "--json", "--rules", "shape"])
     assert json.loads(run.output)["answer"] == ("different" if code else "equal")
+
+
+def test_the_input_on_which_models_differ_is_told_and_written_and_taken_again(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, each in zip(paths, (PLAIN, OTHER), strict=True):
+        onnx.save(each, path)
+    arrays = tmp_path / "arrays.npz"
+    run = CliRunner().invoke(cli, ["equal", *map(str, paths), "--counterexample", str(arrays)])
+    with np.load(arrays) as written:
+        feed = {name: written[name] for name in written.files}
+    one, other = (
+        onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feed)[0] for path in paths
+    )
+    assert not np.allclose(one, other)
+    assert [line.split(" = ")[0] for line in run.output.splitlines() if line.startswith("on ")] == ["on x", "on y"]
+    again = CliRunner().invoke(cli, ["equal", *map(str, paths), "--inputs", str(arrays), "--json"])
+    facts = json.loads(again.output)
+    assert (facts["answer"], facts["samples"]) == ("different", 1)
+    assert {type(part["value"]) for pair in facts["pairs"] for part in pair if part is not None} == {str}
 
 
 def test_what_is_neither_proved_nor_refuted_has_an_exit_code_of_its_own(tmp_path: Path) -> None:

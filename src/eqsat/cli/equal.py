@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from eqsat.cli.arrays import read_arrays, write_arrays
 from eqsat.cli.options import PATH, STREAM, json_option, keep_apart, read_model, rules_named, rules_option, sizes_told
 from eqsat.cli.terminal import Console, escape
 from eqsat.egraph.report import Limits
@@ -52,6 +53,19 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: float) -
     callback=sizes_told,
     help="The size of an open dimension of A where inputs are made up; x.1 is axis 1 of input x.",
 )
+@click.option(
+    "--inputs",
+    multiple=True,
+    type=PATH,
+    metavar="FILE.npz",
+    help="Compare on these arrays, one for each input of A, in the place of made-up ones; repeat for more.",
+)
+@click.option(
+    "--counterexample",
+    type=PATH,
+    metavar="FILE.npz",
+    help="Write the inputs on which they differ, if they do; --inputs takes them.",
+)
 @click.option("--seconds", default=60.0, show_default=True, callback=_seconds, help="Time limit of proofs.")
 @click.option(
     "--report", "page", type=PATH, metavar="FILE.html", help="Also write a page with both graphs and where they part."
@@ -65,6 +79,8 @@ def equal(
     match: dict[str, str],
     rules: Sequence[str],
     dims: dict[str, int],
+    inputs: Sequence[Path],
+    counterexample: Path | None,
     seconds: float,
     page: Path | None,
     as_json: bool,
@@ -78,7 +94,7 @@ def equal(
 
     if first == second == STREAM:
         raise ArgumentError("both models are standard input: give a file for one of them")
-    keep_apart([page], [first, second])
+    keep_apart([page, counterexample], [first, second, *inputs])
     found = onnx.equal(
         read_model(first) if first == STREAM else first,
         read_model(second) if second == STREAM else second,
@@ -86,7 +102,10 @@ def equal(
         Limits(seconds=seconds),
         match=match,
         dims=dims,
+        inputs=[read_arrays(path) for path in inputs],
     )
+    if counterexample is not None and found.difference is not None:
+        write_arrays(counterexample, found.difference.inputs)
     if page is not None:
         from eqsat import report_page
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from eqsat.cli.arrays import read_arrays
 from eqsat.cli.options import Verification
 from eqsat.cli.terminal import Console, escape
-from eqsat.errors import FileError, ModelError
+from eqsat.errors import ModelError
 from eqsat.extraction.costs import figure
 from eqsat.pipeline.options import Options
 
@@ -65,24 +65,7 @@ def verified(reference: Any, made: Any, verification: Verification, why: Callabl
 
 
 def _keywords(verification: Verification) -> dict[str, Any]:
-    return {"dims": verification.dims, "inputs": [_arrays(path) for path in verification.inputs]}
-
-
-def _arrays(path: str) -> dict[str, Any]:
-    """The arrays of a file that NumPy wrote.
-
-    Raises:
-        FileError: It cannot be read, or is no such file.
-    """
-    import numpy as np
-
-    try:
-        with np.load(Path(path), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror or error}") from None
-    except Exception:  # whatever NumPy runs into in a file that is none of its own
-        raise FileError(f"{path} is no file of arrays: write one with numpy.savez, a name for each input") from None
+    return {"dims": verification.dims, "inputs": [read_arrays(path) for path in verification.inputs]}
 
 
 def to_blame(model: Any, options: Options, verification: Verification, target: str | None = None) -> str:

@@ -18,7 +18,7 @@ from eqsat.equality.groups import FIRST, SECOND
 from eqsat.equality.joining import Joined, join
 from eqsat.equality.parting import Parting
 from eqsat.equality.proof import Prover
-from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN, Difference, Equality
+from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN, Difference, Equality, Pair, Part
 from eqsat.equality.rounding import apart, bounds, leaves, results
 from eqsat.equality.samples import Sample, given_samples, samples
 from eqsat.equality.widened import Evaluation
@@ -126,7 +126,8 @@ class Comparison:
         difference = self._timed("evaluate", self._difference)
         parting = Parting(self.joined, self.prover, self.prints, self.place)
         if difference is not None:
-            return self._equality(DIFFERENT, difference=difference, pairs=self._timed("part", parting.different))
+            pairs = self._timed("part", lambda: self._valued(parting.different(), difference))
+            return self._equality(DIFFERENT, difference=difference, pairs=pairs)
         partners = {node: [other for _, other in near] for node, near in parting.partners.items()}
         self._timed("prove", lambda: self.prover.prove_parts(partners))
         if self.prover.groups.is_one:
@@ -204,6 +205,19 @@ class Comparison:
             if found is not None:
                 return found
         return None
+
+    def _valued(self, pairs: Iterable[Pair], difference: Difference) -> tuple[Pair, ...]:
+        """Pairs with the values of their nodes on the input on which the graphs differ."""
+        pairs = tuple(pairs)
+        sample = {param: difference.inputs[param.name_hint] for param in self.joined.params}
+        wanted = {part.node for pair in pairs for part in pair if part is not None}
+        run = self.plain.run(self.joined.nodes, [sample])
+        values = {node: value for node, (value,) in run if node in wanted}
+
+        def valued(part: Part | None) -> Part | None:
+            return part and replace(part, value=values.get(part.node))
+
+        return tuple([Pair(valued(first), valued(second)) for first, second in pairs])
 
     def _told(self, index: int, sample: Sample, away: Sequence[float]) -> Difference | None:
         first, second = self.joined.roots

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from eqsat.brief import one_line
 from eqsat.egraph.rule import Soundness
 from eqsat.extraction.costs import figure
 from eqsat.notebook import lines, preview
 from eqsat.relay.expr import Expr
+from eqsat.relay.values import Value
 
 EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
 """The three answers."""
@@ -38,8 +41,7 @@ class Part:
         return f"{self.expr.brief(1)}{f' (at {self.place})' if self.place else ''}"
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A node of the first graph and one of the second that stands in its place; None where nothing does."""
 
     first: Part | None
@@ -128,12 +130,20 @@ class Equality:
         if self.soundness is not None:
             return f"equal: {KEEPS[self.soundness]}, by {', '.join(self.rules) or 'structure alone'}"
         told = [f"{self.answer}: {self.reason}" if self.difference is None else f"{self.answer}: {self.difference}"]
+        if self.difference is not None:
+            told += [f"on {name} = {_shown(value)}" for name, value in self.difference.inputs.items()]
         told.append(f"{self.proved} of {self.nodes} nodes of the second graph are proved equal to one of the first")
         if self.needed:
             names = [name for name, kept in self.needed.items() if kept is Soundness.FINITE]
             told.append(f"where all values are finite on the way, they are equal: by {', '.join(names)}")
         what = "part at" if self.difference is not None else "not proved:"
-        told += [f"{what} {pair}" for pair in self.pairs]
+        for pair in self.pairs:
+            told.append(f"{what} {pair}")
+            told += [
+                f"  {part.expr.brief(1)} = {_shown(part.value)}"
+                for part in pair
+                if part is not None and part.value is not None
+            ]
         return "\n".join(told)
 
     def to_json(self) -> dict[str, Any]:
@@ -145,10 +155,21 @@ class Equality:
             "rules": {name: soundness.value for name, soundness in self.rules.items()},
             "difference": None
             if difference is None
-            else {"output": difference.output, "difference": difference.difference, "bound": difference.bound},
+            else {
+                "output": difference.output,
+                "difference": difference.difference,
+                "bound": difference.bound,
+                "inputs": {name: _shown(value) for name, value in difference.inputs.items()},
+            },
             "pairs": [
                 [
-                    None if part is None else {"node": part.expr.brief(1), "place": part.place}
+                    None
+                    if part is None
+                    else {
+                        "node": part.expr.brief(1),
+                        "place": part.place,
+                        "value": None if part.value is None else _shown(part.value),
+                    }
                     for part in (p.first, p.second)
                 ]
                 for p in self.pairs
@@ -160,6 +181,15 @@ class Equality:
             "needed": {name: soundness.value for name, soundness in self.needed.items()},
             "seconds": dict(self.seconds),
         }
+
+
+def _shown(value: Value) -> str:
+    """A value in one line: dtype, shape, and a few of its elements."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_shown, value))})"
+    array = np.asarray(value)
+    elements = np.array2string(array.reshape(-1), precision=6, threshold=6, separator=", ", max_line_width=1000)
+    return f"{array.dtype}[{', '.join(map(str, array.shape))}] {elements}"
 
 
 KEEPS = {

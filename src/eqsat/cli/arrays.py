@@ -1,0 +1,45 @@
+"""Arrays by name, in files of NumPy's."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from eqsat.errors import FileError
+from eqsat.files import replacing
+
+
+def read_arrays(path: str | Path) -> dict[str, Any]:
+    """The arrays of a file that NumPy wrote.
+
+    Raises:
+        FileError: It cannot be read, or is no such file.
+    """
+    import numpy as np
+
+    try:
+        with np.load(Path(path), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from None
+    except Exception:  # whatever NumPy runs into in a file that is none of its own
+        raise FileError(f"{path} is no file of arrays: write one with numpy.savez, a name for each input") from None
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays that :func:`read_arrays` reads.
+
+    Raises:
+        FileError: The file cannot be written.
+    """
+    import numpy as np
+
+    try:
+        with replacing(path) as part, zipfile.ZipFile(part, "w") as archive:
+            for name, array in arrays.items():  # numpy.savez takes no array whose name is "file"
+                with archive.open(f"{name}.npy", "w") as file:
+                    np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror or error}") from None
