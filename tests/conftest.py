@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hypothesis
@@ -17,6 +17,14 @@ hypothesis.settings.load_profile("any machine")
 def pytest_configure() -> None:
     """Interrupts interrupt, here and in programs that tests start, even where the suite is started without."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is measured does not go to the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EQSAT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture

@@ -10,9 +10,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from click.testing import CliRunner, Result
 
 import eqsat
-from eqsat import relay
+import eqsat.onnx
+from eqsat import cli, relay
 from eqsat.calibration import (
     Calibrated,
     Entry,
@@ -29,10 +31,11 @@ from eqsat.calibration import (
 )
 from eqsat.calibration.fitted import Fitted, Sample
 from eqsat.calibration.kernels import Kernel, kernel_model
+from eqsat.cli.named import digests
 from eqsat.cost import CostNode
 from eqsat.cost.kernels import cost_nodes, kernel_node
 from eqsat.cost.models import CostModel
-from eqsat.errors import ProfileError
+from eqsat.errors import ArgumentError, ProfileError
 from eqsat.onnx.cost import OnnxTarget
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.infer import infer_types
@@ -54,6 +57,11 @@ def kernel(expr: Expr) -> Kernel:
     found = kernel_of(seen(expr))
     assert found is not None
     return found
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    """Those of the kernel in a model."""
+    return [node.op_type for node in model.graph.node if list(node.input) != ["given"]]
 
 
 @pytest.fixture(autouse=True)
@@ -94,17 +102,20 @@ def test_a_node_of_several_operators_is_a_kernel() -> None:
     (written,) = OnnxTarget(17).write(seen(layer)) or ()
     found = kernel_of(written.node)
     assert found is not None
-    assert [node.op_type for node in kernel_model(found).graph.node] == ["LayerNormalization"]
+    assert operators(kernel_model(found)) == ["LayerNormalization"]
 
 
 def test_copies_have_weights_of_their_own_and_give_the_same() -> None:
     made = kernel(relay.nn.dense(X, ones(3, 8)))
     model = kernel_model(made, 4)
-    assert [node.op_type for node in model.graph.node] == ["Gemm"] * 4
+    assert operators(model) == ["Gemm"] * 4
     assert len({value.name for value in model.graph.initializer}) == 4
+    names = [node.output[0] for node in model.graph.node[:4]]
+    model.graph.output.extend([onnx.helper.make_tensor_value_info(name, 1, [4, 3]) for name in names])
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    (y,) = session.run(None, {"x0": np.ones((4, 8), np.float32)})
-    assert (y == 8).all()
+    found = session.run(names, {"x0": np.ones((4, 8), np.float32), "given": np.ones(1, np.float32)})
+    assert all((y == 8).all() for y in found)
+    assert len(kernel_model(made, 4, most=100).graph.initializer) == 1
 
 
 def test_squares_stand_for_powers_of_constants() -> None:
@@ -151,7 +162,7 @@ def test_layouts_are_changed_outside_of_what_is_timed(tmp_path: Path) -> None:
     path = str(tmp_path / "model.onnx")
     onnx.save(kernel_model(kernel(relay.nn.conv2d(image, ones(32, 32, 3, 3), kernel_size=(3, 3), channels=32))), path)
     worker._prepared(path, 1, worker.LEVELS["all"])()
-    assert [node.op_type for node in onnx.load(path).graph.node] == ["Conv"]
+    assert operators(onnx.load(path)) == ["Conv"]
 
 
 # ---- profiles
@@ -282,6 +293,63 @@ def test_without_measurements_the_roofline_says_what_a_kernel_takes() -> None:
     model = Calibrated(profile_of())
     assert model(seen(relay.tanh(X))) > 0
     assert model(seen(relay.tanh(relay.var("x", TensorType((Any("n"),)))))) > 0
-    assert len(model.estimated) == 1
-    assert model.unknown["tanh"] == 1
+    assert (model.known.measured, model.known.estimated, model.known.unknown) == (0, 1, 1)
     assert not model.settle()
+
+
+# ---- the command line
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[n, 8] x) => (float[n, 8] y)
+        { r = Relu (x) s = Relu (r) y = Tanh (s) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "in.onnx")
+    return tmp_path / "in.onnx"
+
+
+def command(*args: object) -> Result:
+    return CliRunner().invoke(cli.cli, [str(arg) for arg in args])
+
+
+def test_calibrate_measures_what_models_may_be_written_with(network: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    how = ("--threads", 1, "--level", "off")
+    first = json.loads(command("calibrate", network, "--dim", "n=4", *how, "--json", "-o", out).stdout)
+    assert first["new"] == first["kernels"] == len(Profile.load(out).entries) >= 2
+    assert "nn.relu(x1 float32[4, 8]){}" in Profile.load(out).entries
+    again = command("calibrate", network, "--dim", "n=4", *how, "--show").stdout
+    assert "0 of them new" in again
+    assert "tanh(x1 float32[4, 8]){}" in again
+    assert "of unknown sizes" in command("calibrate", network, *how).stdout
+    assert isinstance(command("calibrate", network, "--dim", "m=4", *how).exception, ArgumentError)
+    assert command("calibrate").exit_code == 2
+
+    broken = tmp_path / "cache" / "x.json"
+    broken.write_text("{")
+    assert json.loads(command("calibrate", "--prune", "--json").stdout)["removed"] == [str(broken)]
+
+
+def test_models_are_optimized_by_what_was_measured(network: Path, tmp_path: Path) -> None:
+    fixed, out, file = tmp_path / "fixed.onnx", tmp_path / "out.onnx", tmp_path / "p.json"
+    eqsat.onnx.save(eqsat.onnx.with_sizes(network, {"n": 4}), fixed)
+    measured = json.loads(command("optimize", fixed, out, "--cost", "measured", "--threads", 1, "--json").stdout)
+    assert measured["kernels"]["estimated"] == measured["kernels"]["unknown"] == 0
+    assert measured["nodes"] == {"before": 3, "after": 2}
+
+    command("calibrate", "--threads", 1, "--level", "off", "-o", file)
+    told = command("optimize", fixed, out, "--cost", file)
+    assert "seconds in the runtime" in told.output
+    assert f"kernels of runtime none: {measured['kernels']['measured']} measured" in told.output
+    file.write_text(file.read_text().replace('"version": "', '"version": "0.'))
+    assert isinstance(command("optimize", fixed, out, "--cost", file).exception, ProfileError)
+    assert command("optimize", fixed, out, "--cost", file, "--foreign").exit_code == 0
+
+
+def test_a_profile_that_changes_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    profile_of(relu=1e-6).save(file)
+    before = digests(["opcount", str(file)])
+    assert digests(["opcount", str(file)]) == before
+    profile_of(relu=2e-6).save(file)
+    assert digests(["opcount", str(file)]) != before

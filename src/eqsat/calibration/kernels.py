@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx import helper
 
 from eqsat.cost import CostNode
 from eqsat.errors import EqsatError, ModelError
@@ -64,7 +65,7 @@ def _single(node: CostNode) -> Kernel | None:
         return None
     constant = node.arg_constant or (False,) * len(node.arg_types)
     leaves = _leaves(node.arg_types, constant)
-    return None if leaves is None else _described(Call(op, leaves, node.attrs), node)
+    return None if leaves is None else _described(Call(op, leaves, node.attrs), node, told=False)
 
 
 def kernel_of(node: CostNode) -> Kernel | None:
@@ -73,7 +74,7 @@ def kernel_of(node: CostNode) -> Kernel | None:
     So it is where a size is not known, an operator or element type is none of ONNX, or it holds too many bytes.
     """
     if node.graph is not None:
-        return _described(node.graph, node)
+        return _described(node.graph, node, told=True)
     return None if node.body else _single(node)
 
 
@@ -97,7 +98,8 @@ def _leaf(ty: Type | None, constant: bool) -> Expr | None:
     return Constant(NDArray(shape, ty.dtype, lambda: np.broadcast_to(one, shape)))
 
 
-def _described(graph: Expr, seen: CostNode) -> Kernel | None:
+def _described(graph: Expr, seen: CostNode, told: bool) -> Kernel | None:
+    """The kernel of a graph; ``told``: what its scalars are is known."""
     names: dict[Expr, str] = {}
     lines: list[str] = []
     operators: list[str] = []
@@ -112,7 +114,7 @@ def _described(graph: Expr, seen: CostNode) -> Kernel | None:
         elif isinstance(node, Constant):
             data = node.data
             held += nbytes(TensorType(data.shape, data.dtype))
-            value = f"={data.numpy().reshape(-1)[0]:.6g}" if data.size == 1 and data.dtype != "bool" else ""
+            value = f"={data.numpy().reshape(-1)[0]:.6g}" if told and data.size == 1 and data.dtype != "bool" else ""
             names[node] = f"const {data.dtype}{[*data.shape]}{value}"
         elif isinstance(node, Tuple):
             names[node] = f"({', '.join(names[field] for field in node.fields)})"
@@ -135,11 +137,11 @@ def _described(graph: Expr, seen: CostNode) -> Kernel | None:
 # ---- as models
 
 
-def kernel_model(kernel: Kernel, copies: int = 1) -> onnx.ModelProto:
+def kernel_model(kernel: Kernel, copies: int = 1, most: int = MOST_BYTES) -> onnx.ModelProto:
     """Return an ONNX model that computes a kernel several times.
 
-    All copies take the same inputs, and each has weights of its own, as the nodes of a model have. Only what the last
-    copy computes is an output of the model.
+    All copies take the same inputs, and each has weights of its own, as the nodes of a model have, if these are of no
+    more than ``most`` bytes together. What they compute is no output, which would be copied: the output is an input.
 
     Raises:
         ModelError: It cannot be written.
@@ -152,8 +154,9 @@ def kernel_model(kernel: Kernel, copies: int = 1) -> onnx.ModelProto:
         raise ModelError(f"{kernel.family} cannot be written: {error}") from None
     graph = single.graph
     made = {name for node in graph.node for name in node.output if name}
-    weights = {value.name for value in graph.initializer}
-    nodes, initializers = list(graph.node), list(graph.initializer)
+    own = weight_bytes(single) * copies <= most
+    nodes, initializers = list(graph.node), list(graph.initializer) if own else []
+    weights = {value.name for value in initializers}
     for copy in range(1, copies):
         new = {name: f"{name}/{copy}" for name in (*made, *weights)}
         for value in initializers:
@@ -166,10 +169,17 @@ def kernel_model(kernel: Kernel, copies: int = 1) -> onnx.ModelProto:
             again.name = ""
             again.input[:] = [new.get(name, name) for name in node.input]
             again.output[:] = [new.get(name, name) for name in node.output]
-    last = f"/{copies - 1}" if copies > 1 else ""
-    for value in graph.output:
-        value.name += last
-    return single
+    del graph.output[:]
+    return with_output(single)
+
+
+def with_output(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Add an input of one element to a model, and an output that is equal to it; return the model."""
+    graph, number = model.graph, onnx.TensorProto.FLOAT
+    graph.input.append(helper.make_tensor_value_info("given", number, [1]))
+    graph.output.append(helper.make_tensor_value_info("done", number, [1]))
+    graph.node.append(helper.make_node("Identity", ["given"], ["done"]))
+    return model
 
 
 def weight_bytes(model: onnx.ModelProto) -> int:

@@ -20,8 +20,9 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from eqsat.calibration.kernels import DOMAINS, IR_VERSION, Kernel, kernel_model, weight_bytes
-from eqsat.cost import Roofline
+from eqsat.calibration.kernels import DOMAINS, IR_VERSION, Kernel, kernel_model, weight_bytes, with_output
+from eqsat.cost import CostNode
+from eqsat.cost.models import byte_count, flops
 from eqsat.errors import EqsatError, ModelError
 from eqsat.files import scratch_folder
 
@@ -47,10 +48,13 @@ _COPIES = 32
 """Most copies of a kernel in one model."""
 
 _COPY_BYTES = 1 << 26
-"""Bytes of the weights of all copies, one aside."""
+"""Bytes of the weights of all copies; larger ones are shared."""
 
-_WORTH = 1e-4
+_WORTH = 2e-4
 """Seconds that a model should run, so that the call of the runtime does not show."""
+
+_LAUNCH, _FLOPS, _BYTES = 1e-6, 1e12, 2e11
+"""Of a fast processor: seconds of any kernel, and operations and bytes in a second."""
 
 _WORKER = Path(__file__).with_name("worker.py")
 
@@ -115,27 +119,28 @@ def _groups(
     kernels: Iterable[Kernel], failed: dict[str, Timing | str]
 ) -> Iterator[list[tuple[str, int, onnx.ModelProto]]]:
     """Yield kernels as models; what cannot be one goes to ``failed``."""
-    estimate = Roofline("cpu")
     group: list[tuple[str, int, onnx.ModelProto]] = []
     held = 0
     for kernel in kernels:
+        copies = max(1, min(math.ceil(_WORTH / _least_seconds(kernel.seen)), _COPIES))
         try:
-            model = kernel_model(kernel)
-            weights = weight_bytes(model)
-            copies = min(math.ceil(_WORTH / max(estimate(kernel.seen), 1e-9)), _COPIES)
-            copies = max(1, min(copies, 1 + _COPY_BYTES // max(weights, 1)))
-            if copies > 1:
-                model = kernel_model(kernel, copies)
+            model = kernel_model(kernel, copies, _COPY_BYTES)
         except EqsatError as error:
             failed[kernel.key] = str(error)
             continue
-        if group and (len(group) >= _GROUP or held + weights * copies > _GROUP_BYTES):
+        weights = weight_bytes(model)
+        if group and (len(group) >= _GROUP or held + weights > _GROUP_BYTES):
             yield group
             group, held = [], 0
         group.append((kernel.key, copies, model))
-        held += weights * copies
+        held += weights
     if group:
         yield group
+
+
+def _least_seconds(node: CostNode) -> float:
+    """Seconds that a kernel takes at least: what it computes and writes, on a fast processor."""
+    return _LAUNCH + max(flops(node) / _FLOPS, byte_count(node.type) / _BYTES)
 
 
 def quartile(runs: Sequence[float]) -> float:
@@ -158,12 +163,12 @@ def time_models(models: Sequence[onnx.ModelProto], setup: Setup, folder: Path) -
         folder: Where they are written to.
     """
     paths = [folder / f"{index}.onnx" for index in range(len(models))]
-    for path, model in zip(paths, models, strict=True):
+    for path, model in zip([*paths, folder / _EMPTY_NAME], [*models, _EMPTY], strict=True):
         onnx.save(model, path)
     failed: dict[int, str] = {}
     while True:
         left = [index for index in range(len(models)) if index not in failed]
-        seconds, at, why = _run([paths[index] for index in left], setup)
+        seconds, at, why = _run([paths[index] for index in left], setup, folder / _EMPTY_NAME)
         failed |= {left[index]: reason for index, reason in why.items()}
         if seconds is not None:
             break
@@ -177,7 +182,9 @@ def time_models(models: Sequence[onnx.ModelProto], setup: Setup, folder: Path) -
     return times
 
 
-def _run(paths: Sequence[Path], setup: Setup) -> tuple[list[list[float]] | None, int | None, Mapping[int, str]]:
+def _run(
+    paths: Sequence[Path], setup: Setup, empty: Path
+) -> tuple[list[list[float]] | None, int | None, Mapping[int, str]]:
     """Have a process time models.
 
     Returns:
@@ -189,6 +196,7 @@ def _run(paths: Sequence[Path], setup: Setup) -> tuple[list[list[float]] | None,
         "rounds": ROUNDS,
         "seconds": GROUP_SECONDS,
         "models": [str(path) for path in paths],
+        "empty": str(empty),
     }
     process = subprocess.Popen(
         [sys.executable, "-P", str(_WORKER)],  # not to import modules from its folder
@@ -234,11 +242,10 @@ def _line(process: subprocess.Popen[str]) -> Any:
 
 def _empty() -> onnx.ModelProto:
     """A model that computes nothing: what it takes is the call of the runtime."""
-    number = onnx.TensorProto.FLOAT
-    values = [helper.make_tensor_value_info(name, number, [1]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "empty", values[:1], values[1:])
+    graph = helper.make_graph([], "empty", [], [])
     opsets = [helper.make_opsetid(domain, version) for domain, version in DOMAINS.items()]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    return with_output(helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION))
 
 
 _EMPTY = _empty()
+_EMPTY_NAME = "empty.onnx"

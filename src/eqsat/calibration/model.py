@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from dataclasses import dataclass
 
 from eqsat.calibration.kernels import Kernel, kernel_of
 from eqsat.calibration.measuring import Setup
-from eqsat.calibration.profile import Profile, cached, calibrate, remember
+from eqsat.calibration.profile import NOISE, Profile, cached, calibrate, remember
 from eqsat.cost import CostModel, CostNode, Roofline
 from eqsat.cost.models import flops, moved_bytes
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Known:
+    """How much a model knows of the kernels that it was asked for.
+
+    Attributes:
+        measured: How many were measured.
+        noisy: Of how many of these the runs differ by more than they should.
+        estimated: How many were estimated.
+        unknown: How many nodes are no kernels, such as those of unknown sizes.
+    """
+
+    measured: int
+    noisy: int
+    estimated: int
+    unknown: int
+
+    def __str__(self) -> str:
+        said = [f"{self.measured} measured"]
+        said += [f"{self.noisy} of them by more than {NOISE:.0%} from run to run"] if self.noisy else []
+        said += [f"{self.estimated} estimated"] if self.estimated else []
+        said += [f"{self.unknown} nodes of unknown sizes or operators"] if self.unknown else []
+        return ", ".join(said)
 
 
 class Calibrated(CostModel):
@@ -26,7 +50,7 @@ class Calibrated(CostModel):
 
     Attributes:
         estimated: The kernels that were asked for and estimated, by key.
-        unknown: How often a node was asked for that is no kernel, by operator.
+        unknown: The nodes that were asked for and are no kernels, such as those of unknown sizes.
     """
 
     unit = "seconds in the runtime"
@@ -35,7 +59,8 @@ class Calibrated(CostModel):
         self.profile = profile
         self.on_demand = on_demand
         self.estimated: dict[str, Kernel] = {}
-        self.unknown: Counter[str] = Counter()
+        self.unknown: set[CostNode] = set()
+        self._asked: set[str] = set()
         self._fitted = profile.fitted()
         self._roofline = Roofline("cpu")
 
@@ -54,13 +79,20 @@ class Calibrated(CostModel):
             return 0.0
         kernel = kernel_of(node)
         if kernel is None:
-            self.unknown[node.op] += 1
+            self.unknown.add(node)
             return self._estimate(node, node.op)
         known = self.profile.entries.get(kernel.key)
         if known is not None and known.seconds is not None:
+            self._asked.add(kernel.key)
             return known.seconds
         self.estimated[kernel.key] = kernel
         return self._estimate(node, kernel.family)
+
+    @property
+    def known(self) -> Known:
+        """How much it knows of what it was asked for."""
+        entries = [self.profile.entries[key] for key in self._asked]
+        return Known(len(entries), sum(each.is_noisy for each in entries), len(self.estimated), len(self.unknown))
 
     def settle(self) -> bool:
         """Measure what was asked for and is not known, if that is done on demand."""

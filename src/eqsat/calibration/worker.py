@@ -1,9 +1,12 @@
 """Times models in onnxruntime, run as a program: a model that crashes or hangs ends nothing else.
 
-The first line of standard input is a JSON object: ``threads``, ``level``, ``rounds``, ``seconds``, and ``models``, a
-list of paths. On standard output comes a JSON line for each thing that begins or is done: ``{"at": index}`` before a
-model is loaded and run for the first time, ``{"failed": index, "why": text}`` where that fails, and at last
-``{"seconds": [[...], ...]}``, the seconds of the runs of each model. The models run in turn.
+The first line of standard input is a JSON object: ``threads``, ``level``, ``rounds``, ``seconds``; ``models``, a list
+of paths; and ``empty``, the path of a model that runs before each run of another, so that all find the runtime alike.
+The models run in turn.
+
+On standard output comes a JSON line for each thing that begins or is done: ``{"at": index}`` before a model is loaded
+and run for the first time, ``{"failed": index, "why": text}`` where that fails, and at last ``{"seconds": [[...],
+...]}``, the seconds of the runs of each model.
 
 This file imports nothing of ours, so that it starts fast and holds little.
 """
@@ -50,6 +53,7 @@ def main() -> None:
         answers.write(json.dumps(said) + "\n")
         answers.flush()
 
+    empty = _prepared(request["empty"], request["threads"], LEVELS["off"])
     runs: dict[int, Any] = {}
     for index, path in enumerate(request["models"]):
         tell({"at": index})
@@ -70,6 +74,7 @@ def main() -> None:
             break
         tell({"at": -1})
         for index, run in runs.items():
+            empty()
             start = clock()
             run()
             seconds[index].append(clock() - start)

@@ -10,6 +10,7 @@ import sys
 
 import click
 
+from eqsat.cli.calibrate import calibrate
 from eqsat.cli.check import check
 from eqsat.cli.compare import compare
 from eqsat.cli.equal import equal
@@ -75,6 +76,6 @@ def cli() -> None:
     """
 
 
-for command in (optimize, optimize_all, check, partition, compare, equal, variants, show, rules):
+for command in (optimize, optimize_all, calibrate, check, partition, compare, equal, variants, show, rules):
     cli.add_command(command)
 cli.add_command(extract, "extract")

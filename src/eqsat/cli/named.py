@@ -78,6 +78,7 @@ def load(name: str) -> Any:
 
 
 def digests(names: Iterable[str]) -> dict[str, str]:
-    """Return, for each MODULE:NAME among names, a digest of the module's file: it changes when the file does."""
+    """Return, for each MODULE:NAME or file among names, a digest of the module's file or the file: both may change."""
     files = {name: sys.modules[name.partition(":")[0]].__file__ for name in names if ":" in name}
+    files |= {name: name for name in names if Path(name).is_file()}
     return {name: hashlib.sha256(Path(file).read_bytes()).hexdigest() for name, file in files.items() if file}

@@ -231,12 +231,13 @@ def _facts(done: Any, settings: Settings, phases: dict[str, float]) -> dict[str,
         "nodes": {"before": node_count(done.before), "after": node_count(done.after)},
         "cost": {
             "model": settings.cost,
-            "unit": unit_of(settings.options.cost_model),
+            "unit": unit_of(done.options.cost_model.model),
             "before": done.input_cost,
             "after": done.cost,
             "lower_bound": finite(done.lower_bound),
             "optimal": done.optimal,
         },
+        **_kernels(done.options.cost_model.model),
         "runtime": settings.runtime,
         "stop_reason": report.stop_reason,
         "iterations": len(report.iterations),
@@ -250,6 +251,13 @@ def _facts(done: Any, settings: Settings, phases: dict[str, float]) -> dict[str,
         "folded": asdict(done.folded),
         "seconds": phases,
     }
+
+
+def _kernels(model: Any) -> dict[str, Any]:
+    """What a model that measures knows of the kernels it was asked for."""
+    from eqsat.calibration import Calibrated
+
+    return {"kernels": asdict(model.known) | {"told": str(model.known)}} if isinstance(model, Calibrated) else {}
 
 
 NODES = "of the ONNX model, Constants left out"
@@ -270,7 +278,7 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     bound = cost["lower_bound"]
     proof = "proved least" if cost["optimal"] else "no bound known" if bound is None else f"at least {figure(bound)}"
     line(f"cost   {figure(cost['before'])} -> {figure(cost['after'])} ({told_cost(cost)}; {proof})")
-    line(f"kernels of runtime {facts['runtime']}")
+    line(f"kernels of runtime {facts['runtime']}" + (f": {facts['kernels']['told']}" if "kernels" in facts else ""))
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
     if facts["rules"]:
         console.print(_rule_table(facts["rules"]))

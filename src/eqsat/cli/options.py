@@ -12,8 +12,8 @@ import click
 
 from eqsat.cli.named import Named, load
 from eqsat.cli.terminal import read_standard_input
-from eqsat.cost import Bytes, CostFunction, Flops, Measured, OpCount, Roofline, Storage
-from eqsat.cost.runtimes import RUNTIMES
+from eqsat.cost import Bytes, CostFunction, Flops, OpCount, Roofline, Storage
+from eqsat.cost.runtimes import NO_RUNTIME, RUNTIMES
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import flatten
 from eqsat.errors import ArgumentError
@@ -31,9 +31,15 @@ COSTS: dict[str, Callable[[], CostFunction]] = {
     "bytes": Bytes,
     "flops": Flops,
     "roofline": Roofline,
-    "measured": Measured,
     "storage": Storage,
 }
+"""Cost models that need nothing but their name."""
+
+MEASURED = "measured"
+"""The cost model that measures kernels in onnxruntime."""
+
+PROFILE = ".json"
+"""How the names of files end that hold what was measured before."""
 
 
 def _gathered(name: str, record: Any, *options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -97,6 +103,14 @@ def _cost_model(found: Any) -> CostFunction:
     return cast(CostFunction, found() if isinstance(found, type) else found)
 
 
+class _CostName(Named):
+    """The type of --cost: a name, or a file of what kernels take."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or the path by which processes in other folders find the file."""
+        return str(Path(value).absolute()) if value.endswith(PROFILE) else super().convert(value, param, ctx)
+
+
 def rules_named(names: Iterable[str]) -> list[Any] | None:
     """Return rule sets by their names, of eqsat or MODULE:NAME; None if there are no names."""
     from eqsat.rules import sets
@@ -113,6 +127,8 @@ class Settings:
 
     rules: Sequence[str]
     cost: str
+    foreign: bool
+    threads: int
     method: str
     iterations: int
     nodes: int
@@ -124,12 +140,30 @@ class Settings:
     opset: int | None
 
     @property
+    def cost_model(self) -> CostFunction:
+        """The cost model that is named.
+
+        Raises:
+            ProfileError: A file of what kernels take cannot be read, or is of another machine.
+            ModelError: Kernels cannot be measured.
+        """
+        if self.cost.endswith(PROFILE):
+            from eqsat.calibration import Calibrated, Profile
+
+            return Calibrated(Profile.load(self.cost, self.foreign))
+        if self.cost == MEASURED:
+            from eqsat.calibration import Calibrated, Setup
+
+            return Calibrated.here(Setup(self.threads, "off" if self.runtime == NO_RUNTIME else "all"))
+        return _cost_model(load(self.cost) if ":" in self.cost else COSTS[self.cost])
+
+    @property
     def options(self) -> Options:
         """The same as options of saturation and extraction."""
         return Options(
             rules=rules_named(self.rules),
             limits=Limits(iterations=self.iterations, nodes=self.nodes, seconds=self.seconds),
-            cost_model=_cost_model(load(self.cost) if ":" in self.cost else COSTS[self.cost]),
+            cost_model=self.cost_model,
             method=self.method,
             seconds=self.extract_seconds,
             on_error=self.on_error,
@@ -152,19 +186,29 @@ rules_option = click.option(
     help="A rule set (see `eqsat rules list`), or MODULE:NAME of your own; repeat for more.",
 )
 
+threads_option = _option(
+    "--threads",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Threads with which kernels are measured; 0 for as many as onnxruntime takes by itself.",
+)
+
 shared_options = _gathered(
     "settings",
     Settings,
     rules_option,
     _option(
         "--cost",
-        type=Named("cost model", lambda: COSTS, _cost_model),
-        metavar=f"[{'|'.join(COSTS)}|MODULE:NAME]",
+        type=_CostName("cost model", lambda: [*COSTS, MEASURED], _cost_model),
+        metavar=f"[{'|'.join([*COSTS, MEASURED])}|FILE.json|MODULE:NAME]",
         default="opcount",
         help="What is minimized: operators; bytes read and written; floating-point operations; seconds on a device by "
-        "its roofline, or of NumPy kernels as measured here; bytes of constants in the file; or a function of your "
-        "own, which says what a CostNode costs.",
+        "its roofline; bytes of constants in the file; seconds in onnxruntime as measured here, once for each kernel, "
+        "or as `eqsat calibrate` wrote them to a file; or a function of your own, which says what a CostNode costs.",
     ),
+    click.option("--foreign", is_flag=True, help="The file that --cost names may be of another machine or version."),
+    threads_option,
     _option(
         "--runtime",
         type=click.Choice(list(RUNTIMES)),
@@ -197,6 +241,16 @@ shared_options = _gathered(
 )
 
 
+dim_option = click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=SIZE",
+    callback=sizes_told,
+    help="The size of an open dimension in comparisons and measurements; x.1 is axis 1 of input x.",
+)
+
+
 @dataclass(frozen=True)
 class Verification:
     """How a model that was made is compared with the one that was given: see the options below; plain data."""
@@ -224,14 +278,7 @@ verify_options = _gathered(
         metavar="N",
         help="Compare outputs on N random inputs of each kind. The exit code is 3 when that proves nothing.",
     ),
-    click.option(
-        "--dim",
-        "dims",
-        multiple=True,
-        metavar="NAME=SIZE",
-        callback=sizes_told,
-        help="The size of an open dimension in comparisons and measurements; x.1 is axis 1 of input x.",
-    ),
+    dim_option,
     click.option(
         "--inputs",
         multiple=True,

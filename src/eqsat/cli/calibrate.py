@@ -1,0 +1,131 @@
+"""`eqsat calibrate`: measure kernels in the runtime."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from eqsat.cli.options import PATH, dim_option, json_option, read_model, threads_option
+from eqsat.cli.terminal import Console, escape
+from eqsat.cost.runtimes import NO_RUNTIME
+from eqsat.errors import ArgumentError
+from eqsat.extraction.costs import figure
+
+_LEVELS = ("off", "basic", "extended", "all")
+
+
+@click.command(short_help="Measure what kernels take in onnxruntime.")
+@click.argument("models", metavar="[MODEL]...", nargs=-1, type=PATH)
+@click.option("--out", "-o", type=PATH, metavar="FILE.json", help="Also write what is known to a file, for --cost.")
+@click.option(
+    "--level",
+    type=click.Choice(_LEVELS),
+    default="all",
+    show_default=True,
+    help="What onnxruntime's own optimizer does with kernels: off for the runtime none.",
+)
+@threads_option
+@dim_option
+@click.option("--show", is_flag=True, help="Print every kernel that is known.")
+@click.option("--prune", is_flag=True, help="Forget what was measured on other machines and with other versions.")
+@json_option
+def calibrate(
+    models: Sequence[Path],
+    out: Path | None,
+    level: str,
+    threads: int,
+    dims: Mapping[str, int],
+    show: bool,
+    prune: bool,
+    as_json: bool,
+) -> None:
+    """Measure each kernel that the MODELs may be written with, and remember what it takes.
+
+    What was measured before is not measured again. Kernels are those of all forms that the default rules find. They
+    run in turn, many times, each in a small model of its own. `eqsat optimize --cost measured` does the same for one
+    model, at level all with `--runtime onnxruntime`, and off without.
+    """
+    from eqsat import calibration, onnx
+
+    if not models and not show and not prune and out is None:
+        raise click.UsageError("give models, or --show, --prune or --out")
+    removed = calibration.prune() if prune else []
+    cost = calibration.Calibrated.here(calibration.Setup(threads, level))
+    known = len(cost.profile.entries)
+    used: set[str] = set()
+    for path in models:
+        model = read_model(path)
+        names = {name for name in dims if _has(model, name)}
+        used |= names
+        given = onnx.with_sizes(model, {name: dims[name] for name in names})
+        onnx.run(given, cost_model=cost, runtime=NO_RUNTIME if level == "off" else "onnxruntime")
+    if models and (wrong := sorted({*dims} - used)):
+        raise ArgumentError(f"no input of a model has an open dimension {wrong[0]!r}")
+    if out is not None:
+        cost.profile.save(out)
+    facts = _facts(cost, len(cost.profile.entries) - known, removed)
+    if as_json:
+        click.echo(json.dumps(facts | ({"entries": _entries(cost)} if show else {}), indent=1))
+    else:
+        _show(facts, cost, show)
+
+
+def _has(model: Any, name: str) -> bool:
+    from eqsat.onnx.sizes import open_dims
+
+    return any(name == each for value in model.graph.inputs for each, _ in open_dims(value))
+
+
+def _facts(cost: Any, new: int, removed: Sequence[Path]) -> dict[str, Any]:
+    profile = cost.profile
+    return {
+        "machine": str(profile.machine),
+        "threads": profile.setup.threads,
+        "level": profile.setup.level,
+        "date": profile.date,
+        "kernels": len(profile.entries),
+        "new": new,
+        "noisy": len(profile.noisy),
+        "skipped": profile.skipped,
+        "unknown": sorted({node.op for node in cost.unknown}),
+        "errors": profile.fitted().errors(),
+        "removed": [str(path) for path in removed],
+    }
+
+
+def _entries(cost: Any) -> dict[str, Any]:
+    return {key: {"seconds": each.seconds, "spread": each.spread} for key, each in cost.profile.entries.items()}
+
+
+def _show(facts: dict[str, Any], cost: Any, show: bool) -> None:
+    console = Console()
+
+    def line(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True)
+
+    for path in facts["removed"]:
+        line(f"removed {escape(path)}")
+    threads = facts["threads"] or "its own number of"
+    line(f"{escape(facts['machine'])}, {threads} threads, optimizer {facts['level']}, since {facts['date']}")
+    line(f"{facts['kernels']} kernels known, {facts['new']} of them new, {facts['noisy']} noisy")
+    for key, why in facts["skipped"].items():
+        line(f"not measured: {escape(key)}: {escape(why)}")
+    if facts["unknown"]:
+        line(f"of unknown sizes, or no kernels: {escape(', '.join(facts['unknown']))}; --dim NAME=SIZE gives sizes")
+    if not show:
+        return
+    table = Table("kernel", "microseconds", "median above", box=None)
+    slowest = sorted(cost.profile.entries.items(), key=lambda each: (-(each[1].seconds or 0.0), each[0]))
+    for key, each in slowest:
+        if each.seconds is not None:
+            table.add_row(escape(key), figure(each.seconds * 1e6), f"{each.spread:.0%}")
+    console.print(table)
+    if facts["errors"]:
+        line("mean error of estimates for sizes that were not measured, each kernel by the others of its operators:")
+    for family, error in sorted(facts["errors"].items()):
+        line(f"  {escape(family)}: {error:.0%}")
