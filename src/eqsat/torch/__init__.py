@@ -10,7 +10,9 @@ try:
 except ImportError as error:
     raise ModelError(f"{error.name} is not installed: pip install torch") from None
 
+from eqsat.torch.compiling import backend
 from eqsat.torch.exported import Optimization, optimize, run
-from eqsat.torch.graphs import Rewritten, rewrite
+from eqsat.torch.graphs import Rewritten
+from eqsat.torch.passes import graph_pass, rule
 
-__all__ = ["Optimization", "Rewritten", "optimize", "rewrite", "run"]
+__all__ = ["Optimization", "Rewritten", "backend", "graph_pass", "optimize", "rule", "run"]

@@ -20,7 +20,7 @@ from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TupleType, Type, is_static
 from eqsat.relay.visitor import post_order
-from eqsat.torch.rows import Aten, form_of
+from eqsat.torch.rows import Aten, Dialect, form_of
 from eqsat.torch.rows import Written as Graph
 from eqsat.torch.types import UNKNOWN
 from eqsat.torch.writing import PRODUCTS, SUMS, with_bias
@@ -34,44 +34,44 @@ class AtenTarget:
     """The operators of ATen; implements :class:`eqsat.cost.target.Target`.
 
     Args:
-        composite: Whether those that PyTorch composes of others may be written.
+        dialect: Which of them may be written.
     """
 
-    composite: bool
+    dialect: Dialect
 
     def write(self, node: CostNode) -> Written | None:
         op = Op.find(node.op)
         if node.constant or op is None or op.has(Trait.FOREIGN):
             return (WrittenNode(None, node, tuple(range(len(node.arg_types)))),)
-        return _written(node, self.composite)
+        return _written(node, self.dialect)
 
     def partners(self, node: CostNode) -> Mapping[int, Collection[str]]:
         return dict.fromkeys(range(len(node.arg_types)), PRODUCTS) if node.op in SUMS else {}
 
     def write_together(self, node: CostNode, index: int, inner: CostNode) -> Written | None:
-        return _written_together(node, index, inner, self.composite)
+        return _written_together(node, index, inner, self.dialect)
 
 
-def aten_cost(model: CostFunction, composite: bool, runtime: str) -> TargetCost:
+def aten_cost(model: CostFunction, dialect: Dialect, runtime: str) -> TargetCost:
     """Return the costs of graphs that are written with ATen's operators.
 
     Args:
         model: The cost of one node.
-        composite: Whether operators that PyTorch composes of others may be written.
+        dialect: Which operators may be written.
         runtime: The name of the runtime whose kernels count, see :mod:`eqsat.cost.runtimes`.
     """
-    return TargetCost(model, AtenTarget(composite), kernels_of(runtime))
+    return TargetCost(model, AtenTarget(dialect), kernels_of(runtime))
 
 
 @lru_cache(maxsize=1 << 13)
-def _written(node: CostNode, composite: bool) -> Written | None:
+def _written(node: CostNode, dialect: Dialect) -> Written | None:
     """The nodes that an operator is written as."""
     types: dict[Expr, Type] = {}
     arguments = _stand_ins(node, types)
     call = _call(node, arguments, types)
     if call is None:
         return None
-    forms = _Forms(types, composite)
+    forms = _Forms(types, dialect)
     root = forms.resolve(call)
     if root is call:
         return (WrittenNode(None, node, tuple(range(len(arguments)))),)
@@ -84,11 +84,11 @@ class _Forms:
 
     Args:
         types: The type of each; grows.
-        composite: As for :class:`AtenTarget`.
+        dialect: Which operators may be written.
     """
 
-    def __init__(self, types: dict[Expr, Type], composite: bool):
-        self.types, self.graph, self.typing = types, Graph(types, composite), Inferencer(types)
+    def __init__(self, types: dict[Expr, Type], dialect: Dialect):
+        self.types, self.graph, self.typing = types, Graph(types, dialect), Inferencer(types)
 
     def resolve(self, expr: Expr) -> Expr | None:
         """What an expression is written as: itself if it is a node; None if it cannot be written."""
@@ -132,7 +132,7 @@ class _Forms:
 
 
 @lru_cache(maxsize=1 << 13)
-def _written_together(node: CostNode, index: int, inner: CostNode, composite: bool) -> Written | None:
+def _written_together(node: CostNode, index: int, inner: CostNode, dialect: Dialect) -> Written | None:
     types: dict[Expr, Type] = {}
     below, arguments = _stand_ins(inner, types), _stand_ins(node, types)
     product = _call(inner, below, types)
@@ -140,7 +140,8 @@ def _written_together(node: CostNode, index: int, inner: CostNode, composite: bo
         return None
     arguments[index] = product
     call = _call(node, arguments, types)
-    if call is None or with_bias(call, product, Graph(types, composite)) is None:
+    graph = Graph(types, dialect)
+    if call is None or not graph.allows(with_bias(call, product, graph)):
         return None
     taken = [*node.arg_types]
     taken[index : index + 1] = inner.arg_types

@@ -24,7 +24,7 @@ from eqsat.relay.ty import TupleType
 from eqsat.relay.visitor import post_order
 from eqsat.torch.importer import Imported, Origin, gives_size
 from eqsat.torch.opaque import NATIVE_NAMESPACES, OpaqueNode, Slot, mapped
-from eqsat.torch.rows import Aten, Written, form_of, overload
+from eqsat.torch.rows import Aten, Dialect, Written, form_of, overload
 from eqsat.torch.types import TORCH_DTYPES, Sizes
 from eqsat.torch.writing import with_bias
 
@@ -36,7 +36,7 @@ class Rebuilt:
         given: The graph that it takes the place of.
         sizes: The sizes of that graph.
         mode: The fake tensors by which types of what is written are found.
-        composite: Whether operators that PyTorch composes of others may be written.
+        dialect: Which operators may be written.
 
     Attributes:
         graph: What is written so far.
@@ -45,8 +45,8 @@ class Rebuilt:
         stored: Constants that ``get_attr`` nodes of the graph give, by name.
     """
 
-    def __init__(self, given: fx.Graph, sizes: Sizes, mode: Any, composite: bool):
-        self.given, self.sizes, self.mode, self.composite = given, sizes, mode, composite
+    def __init__(self, given: fx.Graph, sizes: Sizes, mode: Any, dialect: Dialect):
+        self.given, self.sizes, self.mode, self.dialect = given, sizes, mode, dialect
         self.graph = fx.Graph(tracer_cls=given._tracer_cls)
         self.graph.set_codegen(given._codegen)
         self.env: dict[fx.Node, Any] = {}
@@ -278,7 +278,7 @@ class _Writer:
         self.results = results_of(function.body, self.types[function.body])
         for result in self.results:
             self.typing.run(result)
-        self.written = Written(self.types, rebuilt.composite)
+        self.written = Written(self.types, rebuilt.dialect)
         self.uses = Counter(self.results)
         for expr in post_order(*self.results):
             self.uses.update(expr.children())
@@ -325,7 +325,8 @@ class _Writer:
         for index in range(len(call.args)):
             inner = call.args[index]
             if form is None and self.uses[inner] <= 1:
-                form = with_bias(call, inner, self.written)
+                together = with_bias(call, inner, self.written)
+                form = together if self.written.allows(together) else None
         if form is None:
             form = form_of(call, self.written)
         if form is None:
@@ -409,7 +410,7 @@ class _Writer:
         rebuilt = self.rebuilt
         if target is not _VIEW:
             return rebuilt._call(target, args, kwargs, name, origin)
-        if rebuilt.composite:  # how the results of these are laid out is known when they run
+        if rebuilt.dialect.composite:  # how the results of these are laid out is known when they run
             return rebuilt._call(_RESHAPE, args, kwargs, name, origin)
         try:
             return rebuilt._call(target, args, kwargs, name, origin)
@@ -437,6 +438,8 @@ class _Writer:
 
         node = opaque.node
         args, kwargs = mapped(opaque.args, leaf), mapped(opaque.kwargs, leaf)
+        if node.graph is not rebuilt.given:  # a rule made it
+            return rebuilt._call(node.target, args, kwargs, name, call.span.node if call.span else None)
         made = rebuilt.create(node.op, node.target, args, kwargs, name or rebuilt.name_of(node.target, node))
         made.meta = copy(node.meta)
         return made

@@ -26,6 +26,7 @@ from eqsat.torch.cost import aten_cost
 from eqsat.torch.exporter import Rebuilt, storage, strides
 from eqsat.torch.importer import Imported, gives_size, import_nodes
 from eqsat.torch.opaque import mutates
+from eqsat.torch.rows import Dialect
 from eqsat.torch.types import Sizes
 
 _log = logging.getLogger(__name__)
@@ -88,28 +89,30 @@ def call_count(graph: fx.Graph) -> int:
 
 
 @paused_gc()
-def rewrite(module: fx.GraphModule, options: Options) -> Rewritten:
+def rewrite(module: fx.GraphModule, options: Options, dialect: Dialect | None = None) -> Rewritten:
     """Optimize the graph of a module.
 
     Args:
         module: A graph of ATen operators whose nodes have ``val`` in their metadata; it is not changed.
         options: How to optimize.
+        dialect: Which operators may be written; None for all, but those that PyTorch composes of others, such as
+            ``linear``, only where the graph has such.
 
     Raises:
         ModelError: The graph is none that can be optimized; the text names the operator.
         EqsatError: As for :func:`eqsat.optimize`.
     """
-    return _Rewriting(module, options).run()
+    return _Rewriting(module, options, dialect).run()
 
 
 class _Rewriting:
-    def __init__(self, module: fx.GraphModule, options: Options):
+    def __init__(self, module: fx.GraphModule, options: Options, dialect: Dialect | None):
         self.module, self.graph = module, module.graph
         self.start = time.perf_counter()
         self.sizes = Sizes()
         nodes = list(self.graph.nodes)
-        self.composite = any(_is_composite(node) for node in nodes)
-        self.options = replace(options, cost_model=aten_cost(options.cost_model, self.composite, options.runtime))
+        dialect = Dialect(any(map(_is_composite, nodes))) if dialect is None else dialect
+        self.options = replace(options, cost_model=aten_cost(options.cost_model, dialect, options.runtime))
         self.report = Report()
         self.imported: list[Imported] = []
         self.extractions: list[Extraction] = []
@@ -117,7 +120,7 @@ class _Rewriting:
         mode = detect_fake_mode([node.meta["val"] for node in nodes if isinstance(node.meta.get("val"), torch.Tensor)])
         if mode is None:
             raise ModelError("the nodes of the graph have no fake tensors: run torch.fx.passes.fake_tensor_prop on it")
-        self.rebuilt = Rebuilt(self.graph, self.sizes, mode, self.composite)
+        self.rebuilt = Rebuilt(self.graph, self.sizes, mode, dialect)
 
     def run(self) -> Rewritten:
         part: list[fx.Node] = []

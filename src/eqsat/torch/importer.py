@@ -200,7 +200,7 @@ class _Importer:
 
     def _passed_through(self, node: fx.Node, reason: str) -> Expr:
         value = node.meta.get("val")
-        call = opaque_call(node, self._operand, self._type(value))
+        call = opaque_call(node, self._operand, self._type(value), self.types)
         call.span = Origin(node)
         self.typing.run(call)
         if not is_pure(node):

@@ -160,16 +160,33 @@ class Aten:
     is_first: bool = False
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """Which operators a graph may have.
+
+    Args:
+        composite: Whether those that PyTorch itself composes of others, such as ``linear``.
+        without: Those that it may not.
+    """
+
+    composite: bool
+    without: frozenset[Any] = field(default=frozenset(), repr=False)
+
+
 class Written:
     """What writers see of the graph that is written.
 
     Args:
         types: The type of each expression.
-        composite: Whether operators that PyTorch itself composes of others, such as ``linear``, may be written.
+        dialect: Which operators may be written.
     """
 
-    def __init__(self, types: Mapping[Expr, Type], composite: bool):
-        self.types, self.composite = types, composite
+    def __init__(self, types: Mapping[Expr, Type], dialect: Dialect):
+        self.types, self.dialect, self.composite = types, dialect, dialect.composite
+
+    def allows(self, form: Aten | Expr | None) -> bool:
+        """Whether a form may be written."""
+        return form is not None and not (isinstance(form, Aten) and form.target in self.dialect.without)
 
     def type(self, expr: Expr) -> TensorType | None:
         """The type of an expression, None if it is no tensor."""
@@ -229,7 +246,7 @@ def form_of(call: Call, written: Written) -> Aten | Expr | None:
     """Return how a call is written, None if there is no way."""
     name = call.op.name if isinstance(call.op, Op) else ""
     forms = (writer(call, written) for writer in _WRITERS.get(name, ()))
-    return next((form for form in forms if form is not None), None)
+    return next((form for form in forms if written.allows(form)), None)
 
 
 @cache
