@@ -213,13 +213,14 @@ def hiding_nothing() -> Iterator[Rewrite]:
     for name, truth in (("all-true", spread(all_true)), ("view-of-all-true", view(spread(all_true)))):
         yield rewrite(f"where-{name}", where(truth, x, y), x)
         # beside another condition it only says how large the choice is
-        chosen = x + where(logical_and(truth, condition), y, z)
-        yield rewrite(
-            f"add-where-{name}-and",
-            chosen,
-            x + where(condition, y, z),
-            when(broadcasts, *map(type_of, (chosen, x, condition, y, z))),
-        )
+        for order, both in (("and", logical_and(truth, condition)), ("behind", logical_and(condition, truth))):
+            chosen = x + where(both, y, z)
+            yield rewrite(
+                f"add-where-{name}-{order}",
+                chosen,
+                x + where(condition, y, z),
+                when(broadcasts, *map(type_of, (chosen, x, condition, y, z))),
+            )
         for kind, nothing in (("zero", zero), ("zeros", is_op("dyn.broadcast_to")(zero, height))):
             yield rewrite(f"add-{kind}-where-{name}", x + where(truth, nothing, y), x, soundness=Soundness.ROUNDING)
 
