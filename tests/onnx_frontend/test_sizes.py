@@ -61,3 +61,13 @@ def test_sizes_that_are_computed_in_several_ways_are_computed_once() -> None:
     assert "Concat" not in found
     assert (found["Mul"], found["Identity"]) == (1, 2)
     assert "z" not in [name for node in after.graph.node for name in node.input]
+
+
+def test_an_expansion_that_does_not_name_what_it_keeps_is_understood() -> None:
+    """ONNX lets 1 stand for the size that there is."""
+    proto = parsed(
+        """(float[N,M] x, float[1,M] z) => (float[N,M] y) {
+            s = Shape (x)  n = Gather (s, zero)  t = Concat <axis = 0> (n, one)  w = Expand (z, t)  y = Add (w, x)
+        }"""
+    )
+    assert operators(optimized(with_integers(proto, zero=[0], one=[1])).graph) == {"Add": 1}

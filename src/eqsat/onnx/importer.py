@@ -296,7 +296,7 @@ class _Importer:
 
     def _understood(self, node: ir.Node, inputs: Sequence[Expr | None]) -> list[Expr]:
         """The expressions of the outputs, by the operator's importer; raises Declined or EqsatError."""
-        source = Source(node, inputs, self.types, self.typing.elements, self.opset)
+        source = Source(node, inputs, self.types, self.typing.elements, self.opset, self.sizes)
         source.require(node.domain == "" and node.op_identifier() not in self.model.functions, "it is not standard")
         if self.opset < OLDEST_OPSET:
             raise Declined(f"opset {self.opset} is older than {OLDEST_OPSET}")

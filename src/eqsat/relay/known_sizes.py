@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -52,6 +52,10 @@ class KnownSizes:
             made = self._built(dims, found.ndim) if ty.dtype == _SIZES and not _is_shape(expr) else None
             self._forms[key] = made or expr
         return self._forms[key]
+
+    def computed(self, dims: Sequence[Dim]) -> Expr | None:
+        """Return what computes a list of sizes from shapes of variables; None where one is no part of them."""
+        return None if AnyDim() in dims or not dims else self._built(tuple(dims), 1)
 
     def _built(self, dims: tuple[Dim, ...], rank: int) -> Expr | None:
         """Sizes as parts of shapes of variables with numbers between them; None where they are something else."""

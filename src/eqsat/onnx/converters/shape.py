@@ -254,7 +254,10 @@ def _expand(source: Source) -> Result:
         return data
     if all(isinstance(dim, int) for dim in result):
         return build("broadcast_to", data, shape=result)
-    whole = shape if result == wanted else _naming_all(shape, wanted, result, source)
+    whole: Expr | None = shape
+    if result != wanted:
+        named = _naming_all(shape, wanted, result, source)
+        whole = source.computed_sizes(result) if named is None else named
     if whole is None:
         raise Declined("its data have dimensions that it does not name", [TensorType(result, source.type(data).dtype)])
     return build("dyn.broadcast_to", data, whole)

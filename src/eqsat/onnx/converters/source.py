@@ -15,6 +15,7 @@ from onnx import defs
 from eqsat.egraph.rule import Soundness
 from eqsat.relay.elements import Elements
 from eqsat.relay.expr import Call, Constant, Expr, Op
+from eqsat.relay.known_sizes import KnownSizes
 from eqsat.relay.op.op import Field, make_attrs
 from eqsat.relay.ty import Dim, TensorType, Type, is_static
 
@@ -147,6 +148,7 @@ class Source:
         types: The type of each expression.
         elements: The elements of small integer tensors among the expressions, as far as they are known.
         opset: The version of the standard operators.
+        known: What computes sizes that have names; None where nothing is to be computed beside the node.
     """
 
     def __init__(
@@ -156,12 +158,14 @@ class Source:
         types: Mapping[Expr, Type],
         elements: Elements,
         opset: int,
+        known: KnownSizes | None = None,
     ):
         self.node = node
         self.inputs = inputs
         self.types = types
         self.elements = elements
         self.opset = opset
+        self.known = known
         self._read: set[str] = set()
         self.is_rounded = False
 
@@ -171,7 +175,7 @@ class Source:
 
     def over(self, inputs: Sequence[Expr | None]) -> Source:
         """Return the same node over other inputs; what is read of either counts for both."""
-        other = Source(self.node, inputs, self.types, self.elements, self.opset)
+        other = Source(self.node, inputs, self.types, self.elements, self.opset, self.known)
         other._read = self._read
         return other
 
@@ -256,6 +260,10 @@ class Source:
         if found is None:
             raise Declined("nothing is known of an input")
         return found
+
+    def computed_sizes(self, dims: Sequence[Dim]) -> Expr | None:
+        """Return what computes a list of sizes from the inputs of the graph; None where nothing does."""
+        return None if self.known is None else self.known.computed(dims)
 
     # ---- attributes
 
