@@ -244,7 +244,7 @@ def absorbed(name: str, expand: Callable[..., DFPattern], *rest: DFPattern) -> l
         "other-choice": (where(y, z, spread), (y, z, x)),
     }
     applied, selected = unary(spread), where(spread, c, d)
-    added = w + where(spread, y, z)
+    added, summed = w + where(spread, y, z), w + (y + spread)
     return [
         *[
             rewrite(
@@ -261,6 +261,12 @@ def absorbed(name: str, expand: Callable[..., DFPattern], *rest: DFPattern) -> l
             added,
             w + where(x, y, z),
             when(broadcasts, type_of(added), *map(type_of, (w, x, y, z))),
+        ),
+        rewrite(
+            f"{name}-into-summand",
+            summed,
+            like(summed, w, y + x),
+            when(broadcasts, type_of(summed), *map(type_of, (w, y, x))),
         ),
         rewrite(f"add-{name}ed-zero", y + nothing, y, soundness=Soundness.ROUNDING, contracts=True),
         # f(expand(x)) = expand(f(x))

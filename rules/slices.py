@@ -6,6 +6,7 @@ What a slice takes of an axis is a Python ``range``: a slice of a slice is a sli
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Ref, Refusal, RuleSet
+from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
 from eqsat.relay.op import expand_dims, shape_of, split, strided_slice, take
@@ -244,10 +245,37 @@ beginning, ending = strided_slice(x).has_attr({"begin": (0,)}), strided_slice(x)
 found = computed_parts(division, type_of(x), attrs_of(beginning), attrs_of(ending))
 halves = split(x, indices_or_sections=found(0), axis=found(1))
 
+THIRDS = range(3)
+
+
+def third(index: int, ty: TensorType, attrs: Attrs) -> tuple[Shape, int] | Refusal:
+    """Where an axis is divided into three, and that axis, if a slice takes part ``index`` of it."""
+    found = ranges(attrs, ty)
+    if isinstance(found, Refusal):
+        return found
+    parts = {axis: part for axis, part in found.items() if len(part) != ty.shape[axis]}
+    if len(parts) != 1:
+        return refuse("the slice does not take a part of one axis")
+    ((axis, part),) = parts.items()
+    width = len(part)
+    if not width or part.step != 1 or ty.shape[axis] != 3 * width or part.start != index * width:
+        return refuse("the slice does not take this third")
+    return (width, 2 * width), axis
+
+
+def third_of_split(index: int) -> Rewrite:
+    """x[a:2a] = split(x)[1], of three parts: looked for one by one, since a tensor may have thousands of slices"""
+    whole = strided_slice(x)
+    where = computed_parts(partial(third, index), type_of(x), attrs_of(whole))
+    parts = split(x, indices_or_sections=where(0), axis=where(1))
+    return rewrite(f"third-{index}-of-split", whole, is_tuple_get_item(parts, index))
+
+
 partitions = RuleSet(
     "partitions",
     [
+        *map(third_of_split, THIRDS),
         # x[:a] and x[a:] are the parts of one split
-        rewrite("halves-are-split", (beginning, ending), tuple([is_tuple_get_item(halves, index) for index in (0, 1)]))
+        rewrite("halves-are-split", (beginning, ending), tuple([is_tuple_get_item(halves, index) for index in (0, 1)])),
     ],
 )

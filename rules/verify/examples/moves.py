@@ -50,6 +50,15 @@ def divisions(draw: Draw, count: int) -> tuple[Expr, ...]:
     )
 
 
+def third(draw: Draw, index: int) -> Expr:
+    """A slice that mostly takes a third of an axis."""
+    width, axis = draw.rng.randint(1, 3), draw.rng.randrange(3)
+    shape = [2, 3, 2]
+    shape[axis] = 3 * width + draw.chance(0.1)
+    at = index * width
+    return strided_slice(Var("x", TensorType(shape, draw.dtype)), begin=[at], end=[at + width], axes=[axis])
+
+
 def one_hot_product(draw: Draw, product: str, operator: Any = one_hot) -> Any:
     """A product of one-hot rows with a constant table, by indices that are in range."""
     depth, units = draw.rng.choice((3, 5, 256)), draw.rng.randint(1, 4)
@@ -151,6 +160,7 @@ EXAMPLES: dict[str, Examples] = {
         along_an_axis, calls=[lambda data, axis: stack([data, nn.relu(data)], axis)], new=1
     ),
     "halves-are-split": partial(divisions, count=2),
+    **{f"third-{index}-of-split": partial(third, index=index) for index in range(3)},
     "in-range-one-hot-dense": partial(one_hot_product, product="dense"),
     "in-range-one-hot-matmul": partial(one_hot_product, product="matmul"),
     **{
