@@ -58,6 +58,17 @@ def codes_between(before: Sequence[Dim], after: Sequence[Dim]) -> Shape | Refusa
     return found
 
 
+def order_of_ones(before: TensorType, after: TensorType) -> tuple[int, ...] | Refusal:
+    """The transpose that puts axes of one element elsewhere, where no reshape can say so."""
+    long = [axis for axis, dim in enumerate(before.shape) if dim != 1]
+    ones = [axis for axis, dim in enumerate(before.shape) if dim == 1]
+    if not is_exact(before) or len(before.shape) != len(after.shape) or reshape_codes(before.shape, after.shape):
+        return refuse("a reshape can say it, or its axes are not known")
+    if [before.shape[axis] for axis in long] != [dim for dim in after.shape if dim != 1]:
+        return refuse("more than axes of one element are moved")
+    return tuple((ones if dim == 1 else long).pop(0) for dim in after.shape)
+
+
 def reshaped(data: DFPattern, root: DFPattern) -> DFPattern:
     """``data`` in the shape of what ``root`` matched."""
     newshape = compute(codes, type_of(root), type_of(data))
@@ -142,6 +153,11 @@ views = RuleSet(
             "view-into-ordered", view_of_ordered, like(number_first, y, like(view_of_ordered, x)), one_ordered_number
         ),
         rewrite("view-of-view", outer_view, reshaped(x, outer_view)),
+        rewrite(
+            "view-of-view-moves-ones",
+            outer_view,
+            transpose(x, axes=compute(order_of_ones, type_of(x), type_of(outer_view))),
+        ),
         rewrite("sized-view-of-view", sized_view, reshaped(x, sized_view)),
         rewrite("view-nothing", inner_view, x),
         rewrite(
