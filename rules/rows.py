@@ -18,7 +18,7 @@ from eqsat.relay.op import reshape
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, is_exact
 from eqsat.rules.axes import is_last
-from eqsat.rules.operators import binary, ordered, unary
+from eqsat.rules.operators import unary
 from eqsat.rules.shape import codes
 from eqsat.rules.types import rank_of, same_type
 
@@ -102,17 +102,23 @@ def open_rows() -> Iterator[Rewrite]:
         when(is_last, attrs_of(normalized_rows), type_of(flat)),
     )
     yield stays_open("bias", shifted, like(shifted, x, b, axis=-1), when(is_last, attrs_of(shifted), type_of(flat)))
-    applied, met, is_vector = unary(flat), binary(flat, flat_too), when(lambda ty: rank_of(ty) < 2, type_of(b))
+    applied = unary(flat)
     yield stays_open("unary", applied, like(applied, x))
-    yield stays_open(
-        "binary",
-        met,
-        like(met, x, y),
-        when(same_type, type_of(x), type_of(y)),
-        when(is_open, type_of(y), type_of(flat_too)),
-    )
-    for name, whole, operands in (("with-vector", binary(flat, b), (x, b)), ("to-vector", ordered(b, flat), (b, x))):
-        yield stays_open(name, whole, like(whole, *operands), is_vector, when(same_type, type_of(whole), type_of(flat)))
+    for name, met, shifted_rows in (("sum", flat + flat_too, flat + b), ("multiple", flat * flat_too, flat * b)):
+        yield stays_open(
+            name,
+            met,
+            like(met, x, y),
+            when(same_type, type_of(x), type_of(y)),
+            when(is_open, type_of(y), type_of(flat_too)),
+        )
+        yield stays_open(
+            f"{name}-with-vector",
+            shifted_rows,
+            like(shifted_rows, x, b),
+            when(lambda ty: rank_of(ty) < 2, type_of(b)),
+            when(same_type, type_of(shifted_rows), type_of(flat)),
+        )
 
 
 rows = RuleSet(

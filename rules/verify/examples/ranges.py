@@ -11,6 +11,7 @@ from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import (
+    add,
     arange,
     broadcast_to,
     concatenate,
@@ -19,10 +20,10 @@ from eqsat.relay.op import (
     gather_nd,
     isnan,
     less_equal,
+    multiply,
     negative,
     reshape,
     shape_of,
-    subtract,
     take,
     tanh,
     transpose,
@@ -119,6 +120,9 @@ def at_least(draw: Draw) -> Any:
     return less_equal(least, along(arange(first, stop, step, dtype="int64"), draw.rng.randrange(3), 3))
 
 
+SUMS = ("sum", "sum-with-vector", "multiple", "multiple-with-vector")
+
+
 def open_rows(draw: Draw, name: str) -> Any:
     """An operator on all rows of a tensor that has nobody knows how many."""
     width = draw.rng.randint(1, 3)
@@ -136,7 +140,8 @@ def open_rows(draw: Draw, name: str) -> Any:
         return nn.bias_add(flat, vector)
     if name == "unary":
         return nn.relu(flat) if draw.chance(0.5) else negative(flat)
-    return subtract(*{"binary": (flat, other), "with-vector": (flat, vector), "to-vector": (vector, flat)}[name])
+    operator = add if name.startswith("sum") else multiply
+    return operator(flat, vector if name.endswith("vector") else other)
 
 
 EXAMPLES: dict[str, Examples] = {
@@ -150,7 +155,7 @@ EXAMPLES: dict[str, Examples] = {
     "range-is-at-least": at_least,
     **{
         f"{name}-of-open-rows": partial(open_rows, name=name)
-        for name in ("matmul", "dense", "layer-norm", "bias", "unary", "binary", "with-vector", "to-vector")
+        for name in ("matmul", "dense", "layer-norm", "bias", "unary", *SUMS)
     },
     **{
         f"{form}{'lower' if lower else 'ordered'}-causal-attention": partial(causal, lower=lower, form=form)
