@@ -21,7 +21,7 @@ def data(array: np.ndarray) -> NDArray:
 
 def test_they_are_computed_again_and_not_kept() -> None:
     weights = [data(WEIGHT + index) for index in range(400)]
-    large = LargeConstants()
+    large = LargeConstants({})
     results = [large.result(TRANSPOSE, None, [weight]).data for weight in weights]
     turned = [large.result(ADD, None, [weight, weight]).data for weight in results]
     gc.collect()
@@ -31,7 +31,7 @@ def test_they_are_computed_again_and_not_kept() -> None:
 
 
 def test_the_order_of_factors_makes_no_difference() -> None:
-    large = LargeConstants()
+    large = LargeConstants({})
     weight, scale, other = data(WEIGHT), data(SCALE), data(np.float32(0.3) * np.ones(200, "float32"))
     first = large.result(MULTIPLY, None, [large.result(MULTIPLY, None, [weight, scale]).data, other]).data
     second = large.result(MULTIPLY, None, [large.result(MULTIPLY, None, [weight, other]).data, scale]).data
@@ -40,14 +40,22 @@ def test_the_order_of_factors_makes_no_difference() -> None:
     assert first.has_data_of(second)
 
 
+def test_rounded_factors_are_taken_as_they_were() -> None:
+    x = relay.var("x", shape=(2, 300))
+    factors = [relay.const(np.float32(each)) for each in (0.3, 0.7)]
+    scaled = relay.nn.matmul(x, relay.const(WEIGHT) * factors[0] * factors[1])
+    found = eqsat.equal(scaled, relay.nn.matmul(x, relay.const(WEIGHT) * (factors[0] * factors[1])))
+    assert found.answer == "equal"
+
+
 def test_what_is_not_finite_is_computed_as_ever() -> None:
     zeros = data(np.zeros((300, 200), "float32"))
-    found = LargeConstants().result(DIVIDE, None, [data(WEIGHT), zeros]).data
+    found = LargeConstants({}).result(DIVIDE, None, [data(WEIGHT), zeros]).data
     np.testing.assert_array_equal(found.numpy(), np.copysign(np.inf, WEIGHT))
 
 
 def test_deep_results_are_kept() -> None:
-    large, one = LargeConstants(), data(WEIGHT)
+    large, one = LargeConstants({}), data(WEIGHT)
     for _ in range(3000):
         one = large.result(TRANSPOSE, None, [one]).data
     np.testing.assert_array_equal(one.numpy(), WEIGHT)

@@ -85,10 +85,10 @@ def faults_of(form: onnx.ModelProto, count: int) -> list[Fault]:
     return list(islice(drawn(form, values, np.random.default_rng(1)), count))
 
 
-def missed(form: onnx.ModelProto, count: int, is_same_form: bool) -> list[Fault]:
+def missed(form: onnx.ModelProto, count: int, is_same_form: bool, start: int = 0) -> list[Fault]:
     """The faults whose node is not told; none that rounding does not explain is taken for equal."""
     found = []
-    for fault in faults_of(form, count):
+    for fault in faults_of(form, count)[start:]:
         answer = onnx_eqsat.equal(model(), fault.made(form))
         if answer and fault.kind == "last place" and not is_same_form:
             assert WITHIN_ROUNDING in answer.rules  # what computed the constant might as well have rounded it so
@@ -103,9 +103,9 @@ def test_each_kind_of_fault_is_found_at_its_node() -> None:
     assert missed(model(), 12, is_same_form=True) == []
 
 
-@pytest.mark.slow
-def test_many_faults_are_found_at_their_nodes() -> None:
-    assert len(missed(model(), 60, is_same_form=True)) <= 3
+def test_more_faults_are_found_at_their_nodes() -> None:
+    """``benchmarks/equal.py`` makes hundreds."""
+    assert len(missed(model(), 24, is_same_form=True, start=12)) <= 1
 
 
 def test_faults_in_an_optimized_model_are_found_at_their_nodes() -> None:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import NDArray as Array
 
 from eqsat.egraph.vocabulary import Vocabulary
+from eqsat.nd import NDArray
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.interpreter import evaluate_op
@@ -27,7 +28,7 @@ _LEAST, _MOST = -1074 - 2 * _MANTISSA, 1025
 """Bounds of the exponents of two by which whole numbers of 53 bits are floats."""
 
 
-def _powers_of_two(prime: int) -> NDArray[np.int64]:
+def _powers_of_two(prime: int) -> Array[np.int64]:
     return np.asarray([pow(2, exponent, prime) for exponent in range(_LEAST, _MOST)], dtype=np.int64)
 
 
@@ -42,14 +43,14 @@ class _Exact(NamedTuple):
         nearest: The elements in double precision.
     """
 
-    residues: tuple[NDArray[np.int64], ...]
-    nearest: NDArray[np.float64]
+    residues: tuple[Array[np.int64], ...]
+    nearest: Array[np.float64]
 
     def equals(self, other: _Exact) -> bool:
         return all(map(np.array_equal, self.residues, other.residues))
 
 
-def _exactly(array: NDArray[Any]) -> _Exact:
+def _exactly(array: Array[Any]) -> _Exact:
     """An array of finite floats."""
     nearest = np.asarray(array, dtype=np.float64)
     mantissa, exponent = np.frexp(nearest)
@@ -58,7 +59,7 @@ def _exactly(array: NDArray[Any]) -> _Exact:
     return _Exact(tuple(whole % p * power[place] % p for p, power in zip(_PRIMES, _POWERS, strict=True)), nearest)
 
 
-def _inverse(residues: NDArray[np.int64], prime: int) -> NDArray[np.int64]:
+def _inverse(residues: Array[np.int64], prime: int) -> Array[np.int64]:
     """The power of ``prime - 2`` of residues, which is their inverse unless they are 0."""
     result, square, left = np.ones_like(residues), residues, prime - 2
     while left:
@@ -69,7 +70,7 @@ def _inverse(residues: NDArray[np.int64], prime: int) -> NDArray[np.int64]:
     return result
 
 
-Modular = Callable[..., NDArray[np.int64]]
+Modular = Callable[..., Array[np.int64]]
 
 OPERATIONS: dict[str, tuple[Modular, Callable[..., Any]]] = {
     "add": (lambda p, a, b: (a + b) % p, np.add),
@@ -86,12 +87,16 @@ class ExactConstants:
 
     Args:
         vocabulary: Holds the constants.
+
+    Attributes:
+        nearest: The data of constants that were rounded -> their elements in double precision.
     """
 
     def __init__(self, vocabulary: Vocabulary):
         self.vocabulary = vocabulary
         self._known: dict[int, _Exact] = {}
         self._rounded: set[int] = set()
+        self.nearest: dict[NDArray, Array[np.float64]] = {}
 
     def result(self, op: Op, attrs: Attrs | None, ids: Sequence[int]) -> int | None:
         """The atom of the value of a call of constants; None where plain evaluation is as good or all that there is.
@@ -138,6 +143,7 @@ class ExactConstants:
         index = self.vocabulary.atom("constant", key, constant)
         self._known.setdefault(index, exact)
         self._rounded.add(index)
+        self.nearest[self.vocabulary.atoms[index].value.data] = self._known[index].nearest
         return index
 
     def _exact(self, index: int) -> _Exact | None:
@@ -151,6 +157,6 @@ class ExactConstants:
             self._known[index] = _exactly(array)
         return self._known[index]
 
-    def _array(self, index: int) -> NDArray[Any]:
-        array: NDArray[Any] = self.vocabulary.atoms[index].value.data.numpy()
+    def _array(self, index: int) -> Array[Any]:
+        array: Array[Any] = self.vocabulary.atoms[index].value.data.numpy()
         return array

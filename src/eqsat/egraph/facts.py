@@ -193,7 +193,7 @@ class _Folding:
         self.vocabulary = vocabulary
         self.limit = limit
         self._exact = ExactConstants(vocabulary)
-        self._large = LargeConstants()
+        self._large = LargeConstants(self._exact.nearest)
 
     def result(self, index: int, atom: int, *ids: int) -> Sequence[int] | None:
         """The atom of the value of an e-node, None if it is too large or cannot be computed.

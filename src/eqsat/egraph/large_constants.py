@@ -52,13 +52,22 @@ class _Computation:
         op, attrs: The operator.
         operands: What it is called with.
         known: The computations of operands.
+        nearest: The data of other operands that were rounded -> their elements in double precision.
     """
 
-    def __init__(self, op: Op, attrs: Attrs | None, operands: Sequence[Operand], known: Mapping[NDArray, _Computation]):
+    def __init__(
+        self,
+        op: Op,
+        attrs: Attrs | None,
+        operands: Sequence[Operand],
+        known: Mapping[NDArray, _Computation],
+        nearest: Mapping[NDArray, Array[np.float64]],
+    ):
         self._op = op
         self._attrs = attrs
         self._operands = operands
         self._known = known
+        self._nearest = nearest
         leaves = [leaf for operand in operands for leaf in _leaves(operand)]
         self.depth: int = 1 + max([known[leaf].depth for leaf in leaves if leaf in known], default=0)
         is_narrow = all(leaf.dtype in _NARROW for leaf in leaves)
@@ -116,17 +125,22 @@ class _Computation:
     def _reader(self, data: NDArray) -> _Rows:
         if data in self._known:
             return self._known[data]._wide()
-        array = data.numpy()
-        return lambda rows: array[rows].astype(np.float64)
+        array = self._nearest[data] if data in self._nearest else data.numpy()
+        return lambda rows: array[rows].astype(np.float64, copy=False)
 
     def _widened(self, data: NDArray) -> Any:
         return self._reader(data)(...)
 
 
 class LargeConstants:
-    """Computes large results, and keeps how."""
+    """Computes large results, and keeps how.
 
-    def __init__(self) -> None:
+    Args:
+        nearest: The data of constants that were rounded -> their elements in double precision.
+    """
+
+    def __init__(self, nearest: Mapping[NDArray, Array[np.float64]]) -> None:
+        self._nearest = nearest
         self._known: dict[NDArray, _Computation] = {}
         self._recent: deque[Array[Any]] = deque()
         self._bytes = 0
@@ -137,7 +151,7 @@ class LargeConstants:
         Raises:
             EvaluationError: The operator has no kernel, or its kernel fails.
         """
-        made = _Computation(op, attrs, operands, self._known)
+        made = _Computation(op, attrs, operands, self._known, self._nearest)
         found = made.compute()
         if isinstance(found, tuple):
             return found

@@ -22,6 +22,7 @@ from eqsat.nd import NDArray
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Constant, Expr
 from eqsat.relay.structural import structural_equal
+from eqsat.relay.visitor import post_order
 
 WITHIN_ROUNDING = "constants-within-rounding"
 """The name of the step that takes the computation of a constant for a given one that differs by rounding alone."""
@@ -69,15 +70,18 @@ def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region)
     found: dict[Expr, list[Expr]] = {}
     for node in wanted:
         one = _Sampled(node.data)
-        is_other = any(one.is_near(each) for each in others)  # near to one that is given, and yet not equal to it
         own = int(region.snapshot.handle_class[handles[node]]) if node in handles else None
-        for owner, each in made.alike(one):
-            if owner == own:  # it is known to be equal
-                continue
+        alike = made.alike(one)
+        if any(owner == own for owner, _ in alike):  # it is known to be equal
+            continue
+        is_other = any(one.is_near(each) for each in others)  # near to one that is given, and yet not equal to it
+        ways = []
+        for owner, each in alike:
             is_rounded = not is_other and one.is_near(each) and not any(other.has_all(each) for other in others)
             if is_rounded or one.data.has_data_of(each.data):
-                found[node] = made.expressions(owner)
-                break
+                ways.append(made.expressions(owner))
+        if ways:  # what multiplies by a number and divides by it again is near, too
+            found[node] = min(ways, key=lambda exprs: len(post_order(exprs[0])))
     return found
 
 
