@@ -12,7 +12,8 @@ from eqsat.equality.groups import FIRST, SECOND
 from eqsat.equality.joining import Joined
 from eqsat.equality.proof import Prover
 from eqsat.equality.result import Pair, Part
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+from eqsat.relay.dataflow_pattern.analysis import SWAPPED
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
 
 MOST_PAIRS = 8
 """Pairs of nodes that are told."""
@@ -53,6 +54,9 @@ class Parting:
 
     def different(self) -> tuple[Pair, ...]:
         """The first nodes that a difference of the results comes from."""
+        alike = self._side_by_side()
+        if alike:
+            return tuple([Pair(self._part(first, 0), self._part(second, 1)) for first, second in alike[:MOST_PAIRS]])
         self._formed = self.prover.formed()
         return tuple(self._between(*self.joined.roots)[:MOST_PAIRS])
 
@@ -104,6 +108,64 @@ class Parting:
                 found.append((self.partners[node][0][1], node))
             has_open[node] = below or is_open
         return found
+
+    # ---- where graphs of one form part
+
+    def _side_by_side(self) -> list[tuple[Expr, Expr]]:
+        """The places at which two graphs part that are alike above these; none where they are of different forms.
+
+        Values that are equal by chance, as where a wrong node gives zeros, lead nobody astray here.
+        """
+        found: dict[tuple[Expr, Expr], None] = {}
+        seen = {self.joined.roots}
+        agenda = [self.joined.roots]
+        while agenda:
+            first, second = agenda.pop()
+            pairs = self._aligned(first, second)
+            if pairs is None:
+                return []
+            others = [pair for pair in pairs if not self._agree(*pair)]
+            if not others and _said(first) == _said(second):  # what is small beside a mask shows only in a softmax
+                others = [pair for pair in pairs if not self._agree(*pair, SAME)]
+            ends = [pair for pair in others if self._is_end(*pair)]
+            if isinstance(second, Tuple):
+                found |= dict.fromkeys(ends)
+            elif ends or not others:
+                found[first, second] = None
+                continue
+            new = [pair for pair in others if pair not in ends and pair not in seen]
+            seen.update(new)
+            agenda += reversed(new)
+        return sorted(found, key=lambda pair: self.groups.place[pair[1]])
+
+    def _aligned(self, first: Expr, second: Expr) -> list[tuple[Expr, Expr]] | None:
+        """The operands that stand at the same places of two nodes; None where it cannot be told."""
+        ours, theirs = list(region_children(first)), list(region_children(second))
+        if _head(first) != _head(second) or len(ours) != len(theirs):
+            have_same = all(any(self._agree(one, other) for other in theirs) for one in ours)
+            return [] if have_same and len(ours) == len(theirs) > 0 else None
+        if isinstance(first, Call) and isinstance(first.op, Op) and first.op.name in SWAPPED:
+            crossed = self._agree(ours[0], theirs[1]), self._agree(ours[1], theirs[0])
+            straight = self._agree(ours[0], theirs[0]), self._agree(ours[1], theirs[1])
+            theirs = theirs[::-1] if sum(crossed) > sum(straight) else theirs
+        return list(zip(ours, theirs, strict=True))
+
+    def _is_end(self, first: Expr, second: Expr) -> bool:
+        """Whether two operands differ because of what uses them: constants, or another node of the same graph."""
+        constant = self.groups.constant
+        return (first in constant and second in constant) or bool(self.groups.sides(second) & FIRST)
+
+    def _agree(self, first: Expr, second: Expr, room: float | None = None) -> bool:
+        """Whether two nodes are equal, or have the same values, up to a part of their size."""
+        if self.groups.leader(first) is self.groups.leader(second):
+            return True
+        one, other = self.prints.get(first), self.prints.get(second)
+        return (
+            one is not None
+            and other is not None
+            and one.kind == other.kind
+            and one.distance(other) <= (room or self._room)
+        )
 
     # ---- what parts
 
@@ -162,6 +224,13 @@ def _flat(known: Fingerprint) -> Fingerprint:
     assert isinstance(known.kind, tuple)
     sizes = [prod(shape) for each in known.kind[1:] for shape in each]
     return known._replace(kind=(known.kind[0], *sizes))
+
+
+def _said(node: Expr) -> object:
+    """All that a node says beside its operands."""
+    if isinstance(node, Call):
+        return (_head(node), None if node.attrs is None else node.attrs.key)
+    return (_head(node), node.index if isinstance(node, TupleGetItem) else None)
 
 
 def _head(node: Expr) -> object:
