@@ -54,6 +54,10 @@ def test_a_graph_is_equal_to_what_it_is_optimized_to() -> None:
         (relay.stack([x, y], axis=-1), relay.stack([x, y], axis=2)),
         (relay.argmax(x, axis=-1), relay.argmax(x, axis=1)),
         (relay.nn.dense(x, y), relay.transpose(relay.nn.dense(y, x))),
+        (
+            relay.strided_slice(relay.strided_slice(x, begin=[1], end=[2], axes=[0]), begin=[1], end=[99], axes=[1]),
+            relay.strided_slice(x, begin=[1, 1], end=[9, 9], axes=[1, 0]),
+        ),
         (relay.sigmoid(x), relay.tanh(x * relay.const(0.5)) * relay.const(0.5) + relay.const(0.5)),
     ],
 )

@@ -105,12 +105,12 @@ def test_each_kind_of_fault_is_found_at_its_node() -> None:
 
 def test_more_faults_are_found_at_their_nodes() -> None:
     """``benchmarks/equal.py`` makes hundreds."""
-    assert len(missed(model(), 24, is_same_form=True, start=12)) <= 1
+    assert len(missed(model(), 18, is_same_form=True, start=12)) <= 1
 
 
 def test_faults_in_an_optimized_model_are_found_at_their_nodes() -> None:
     form = to_proto(onnx_eqsat.optimize(onnx_eqsat.load(model())))
-    assert len(missed(form, 8, is_same_form=False)) <= 1
+    assert len(missed(form, 6, is_same_form=False)) <= 1
 
 
 # ---- random expressions
