@@ -121,6 +121,22 @@ def test_a_rule_finds_what_is_spelled_otherwise() -> None:
         assert matched == [["eqsat_pass.silu_mul.default"]] * 4
 
 
+def test_a_kernel_takes_the_place_of_what_is_written_out_in_models(seen: list[Counter[str]]) -> None:
+    with torch.library._scoped_library("eqsat_kernel", "FRAGMENT") as library:
+        library.define("twice_tanh(Tensor x) -> Tensor")
+        library.impl("twice_tanh", lambda x: 2 * torch.tanh(x), "CPU")
+        torch.library.register_fake("eqsat_kernel::twice_tanh", lambda x: torch.empty_like(x), lib=library)
+        kernel = torch.ops.eqsat_kernel.twice_tanh.default
+        use = eqsat.torch.rule("use-kernel", lambda x: torch.tanh(x) * 2, kernel, [torch.randn(2)])
+        options = {"then": "eager", "rules": [default, use]}
+        compiled = torch.compile(lambda x: 2 * x.t().tanh(), backend="eqsat", options=options, dynamic=True)
+        for rows in (3, 5):
+            x = torch.randn(rows, 4)
+            torch.testing.assert_close(compiled(x), 2 * x.t().tanh())
+    assert len(seen) == 1
+    assert seen[0]["eqsat_kernel.twice_tanh.default"] == 1
+
+
 def test_bad_rules_are_refused_or_told() -> None:
     with pytest.raises(RuleError, match=r"rule 'two': <lambda> gives something else than one tensor"):
         eqsat.torch.rule("two", lambda x: (x, x), lambda x: x, [torch.randn(2)])

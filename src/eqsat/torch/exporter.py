@@ -388,7 +388,7 @@ class _Writer:
     # ---- writing
 
     def _write(self, expr: Expr) -> fx.Node:
-        origin = expr.span.node if isinstance(expr.span, Origin) else None
+        origin = _source(expr)
         name = self.names.get(expr)
         if isinstance(expr, TupleGetItem):
             return self.rebuilt._call(
@@ -422,7 +422,8 @@ class _Writer:
     def _write_opaque(self, call: Call, opaque: OpaqueNode, name: str | None) -> fx.Node:
         """The node as it was, over operands that are laid out as its were."""
         rebuilt, operands = self.rebuilt, []
-        sees_layout = _sees_layout(opaque.node)
+        is_made = opaque.node.graph is not rebuilt.given  # by a rule
+        sees_layout = not is_made and _sees_layout(opaque.node)
         for arg, source in zip(call.args, opaque.operands, strict=True):
             made, was = self._leaf(arg), source.meta.get("val")
             now = made.meta.get("val")
@@ -438,8 +439,8 @@ class _Writer:
 
         node = opaque.node
         args, kwargs = mapped(opaque.args, leaf), mapped(opaque.kwargs, leaf)
-        if node.graph is not rebuilt.given:  # a rule made it
-            return rebuilt._call(node.target, args, kwargs, name, call.span.node if call.span else None)
+        if is_made:
+            return rebuilt._call(node.target, args, kwargs, name, _source(call))
         made = rebuilt.create(node.op, node.target, args, kwargs, name or rebuilt.name_of(node.target, node))
         made.meta = copy(node.meta)
         return made
@@ -465,6 +466,12 @@ def _sees_layout(node: fx.Node) -> bool:
 
 
 _VIEW, _RESHAPE = overload("aten.view.default"), overload("aten.reshape.default")
+
+
+def _source(expr: Expr) -> fx.Node | None:
+    """The call that an expression takes the place of, if there is one."""
+    node = expr.span.node if isinstance(expr.span, Origin) else None
+    return node if isinstance(node, fx.Node) and node.op == "call_function" else None
 
 
 def _opaque(expr: Expr) -> OpaqueNode | None:

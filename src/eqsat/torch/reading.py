@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from eqsat.relay.expr import Constant, Expr, Tuple, TupleGetItem
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.torch.rows import Declined, Result, Source, build, reads
@@ -201,7 +201,19 @@ def _square(source: Source) -> Expr:
 def _addmm(source: Source) -> Expr:
     bias, first, second, beta, alpha = source.values
     source.require(beta == alpha == 1, "it scales its parts")
-    return build("add", build("nn.matmul", first, second), bias)
+    return build("add", _product(first, second), bias)
+
+
+@reads("aten.mm.default")
+def _mm(source: Source) -> Expr:
+    return _product(*source.values)
+
+
+def _product(first: Expr, second: Expr) -> Expr:
+    """The product of two matrices; by a transposed one that of a linear layer."""
+    if isinstance(second, Call) and second.op == Op.get("transpose"):
+        return build("nn.dense", first, second.args[0])
+    return build("nn.matmul", first, second)
 
 
 @reads("aten.linear.default")
