@@ -167,13 +167,23 @@ root_of_two_over_pi = filled(math.sqrt(2 / math.pi), "root_of_two_over_pi")
 gate = clip(x + three)
 hard = (x * gate) * sixth
 odd = erf(x * root_of_half)
-half_of_one_plus_erf = (x * (odd + one)) * half | x * half + (x * odd) * half | x * (odd * half + half)
+
+
+def half_of_one_plus(odd: DFPattern) -> DFPattern:
+    """x (1 + odd) / 2, where constants have met and as it is written before"""
+    whole = (x * (odd + one)) * half | (x * half) * (odd + one)
+    return whole | x * half + (x * odd) * half | x * (odd * half + half)
+
+
+half_of_one_plus_erf = half_of_one_plus(odd)
 cube_by_square = (x * x) * x
-inside = (x + cube_by_square * third_power) * root_of_two_over_pi | (
-    ((x * x) * third_power + one) * x
-) * root_of_two_over_pi
-odd_too = tanh(inside)
-half_of_one_plus_tanh = (x * (odd_too + one)) * half | x * half + (x * odd_too) * half | x * (odd_too * half + half)
+inside = (
+    (x + cube_by_square * third_power) * root_of_two_over_pi
+    | (x + ((x * third_power) * x) * x) * root_of_two_over_pi
+    | (((x * x) * third_power + one) * x) * root_of_two_over_pi
+    | (((x * third_power) * x) + one) * (x * root_of_two_over_pi)
+)
+half_of_one_plus_tanh = half_of_one_plus(tanh(inside))
 
 recognised = RuleSet(
     "recognised",
@@ -187,9 +197,17 @@ recognised = RuleSet(
             when(is_short_float, type_of(x)),
             keeps_floats(hard, x),
             soundness=ROUNDING,
+            early=True,
         ),
         # x (1 + erf(x / sqrt 2)) / 2
-        rewrite("gelu", half_of_one_plus_erf, nn.gelu(x), keeps_floats(half_of_one_plus_erf, x), soundness=ROUNDING),
+        rewrite(
+            "gelu",
+            half_of_one_plus_erf,
+            nn.gelu(x),
+            keeps_floats(half_of_one_plus_erf, x),
+            soundness=ROUNDING,
+            early=True,
+        ),
         # x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
         rewrite(
             "gelu-by-tanh",
@@ -198,6 +216,7 @@ recognised = RuleSet(
             when(is_short_float, type_of(x)),
             keeps_floats(half_of_one_plus_tanh, x),
             soundness=ROUNDING,
+            early=True,
         ),
     ],
 )

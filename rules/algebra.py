@@ -104,29 +104,25 @@ neutral = RuleSet(
 canonical = RuleSet(
     "canonical",
     [
-        rewrite("subtract-constant", x - a, x + negative(a), when(is_number, type_of(a)), non_constant(x)),
+        rewrite("subtract-constant", x - a, x + negative(a), when(is_number, type_of(a)), non_constant(x), early=True),
         rewrite(
             "subtract-from-constant",
             a - x,
             x * scalar(-1, x) + a,
             when(is_number, type_of(x)),
             non_constant(x),
+            early=True,
         ),
-        rewrite("negate-is-multiply", negative(x), x * scalar(-1, x), when(is_number, type_of(x))),
+        rewrite("negate-is-multiply", negative(x), x * scalar(-1, x), when(is_number, type_of(x)), early=True),
         # the real quotient of integers is no integer
         rewrite(
-            "divide-constant",
-            x / a,
-            x * (scalar(1, a) / a),
-            floats(a),
-            non_constant(x),
-            soundness=ROUNDING,
+            "divide-constant", x / a, x * (scalar(1, a) / a), floats(a), non_constant(x), soundness=ROUNDING, early=True
         ),
         rewrite("multiply-reciprocal", by_reciprocal, x / y, keeps_floats(by_reciprocal, x), soundness=ROUNDING),
         rewrite("divide-by-reciprocal", over_reciprocal, x * y, keeps_floats(reciprocal, y), soundness=ROUNDING),
         rewrite("divide-by-root", by_root, x * rsqrt(y), floats(y), soundness=ROUNDING),
-        rewrite("square", power_of_two, x * x, keeps(power_of_two, x), soundness=ROUNDING),
-        rewrite("cube", power_of_three, (x * x) * x, keeps_floats(power_of_three, x), soundness=ROUNDING),
+        rewrite("square", power_of_two, x * x, keeps(power_of_two, x), soundness=ROUNDING, early=True),
+        rewrite("cube", power_of_three, (x * x) * x, keeps_floats(power_of_three, x), soundness=ROUNDING, early=True),
         rewrite("square-root", power_of_half, sqrt(x), keeps_floats(power_of_half, x), soundness=FINITE),
         rewrite(
             "reciprocal-power",

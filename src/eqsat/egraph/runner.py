@@ -284,7 +284,7 @@ class Runner:
             nodes = self._nodes
             if any(turn.runner.growth for turn in [*early, *meeting]) and self.constants.watch(AFFINE):
                 self._settle()  # the constants that they make are folded at once
-            while self._step(early) | self._meet(meeting, early):
+            while self._step(early) or self._meet(meeting, early):
                 changed = True
         self._is_stale |= changed
         return changed
@@ -295,7 +295,7 @@ class Runner:
             return False
         changed = False
         while self._step([*turns, *early]):
-            self.bases.follow()
+            self.bases.find()
             changed = True
         return changed
 
