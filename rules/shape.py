@@ -146,20 +146,20 @@ one_ordered_number = when(is_one_element, type_of(y), type_of(x), type_of(view_o
 views = RuleSet(
     "views",
     [
-        # views travel to the constants that absorb them, and to other views
+        # views travel to the constants that absorb them, and to other views, with which they are one at once
         rewrite("view-into-unary", view_of_unary, like(applied, like(view_of_unary, x))),
         rewrite("view-into-scaled", view_of_scaled, like(with_number, like(view_of_scaled, x), y), one_number),
         rewrite(
             "view-into-ordered", view_of_ordered, like(number_first, y, like(view_of_ordered, x)), one_ordered_number
         ),
-        rewrite("view-of-view", outer_view, reshaped(x, outer_view)),
+        rewrite("view-of-view", outer_view, reshaped(x, outer_view), early=True),
         rewrite(
             "view-of-view-moves-ones",
             outer_view,
             transpose(x, axes=compute(order_of_ones, type_of(x), type_of(outer_view))),
         ),
         rewrite("sized-view-of-view", sized_view, reshaped(x, sized_view)),
-        rewrite("view-nothing", inner_view, x),
+        rewrite("view-nothing", inner_view, x, early=True),
         rewrite(
             "transpose-of-ones",
             inner_transpose,
@@ -179,8 +179,15 @@ orders = RuleSet(
             "transpose-transpose",
             outer_transpose,
             transpose(x, axes=compute(composed_axes, attrs_of(inner_transpose), attrs_of(outer_transpose), type_of(x))),
+            early=True,
         ),
-        rewrite("transpose-nothing", inner_transpose, x, when(moves_nothing, attrs_of(inner_transpose), type_of(x))),
+        rewrite(
+            "transpose-nothing",
+            inner_transpose,
+            x,
+            when(moves_nothing, attrs_of(inner_transpose), type_of(x)),
+            early=True,
+        ),
         rewrite(
             "layout-layout",
             outer_layout,
