@@ -63,6 +63,19 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (4, 8),
         lambda x, i: x * ((relay.erf(x * number(0.5**0.5)) + number(1)) * number(0.5)),
     ),
+    "gelu by tanh": (
+        (4, 8),
+        lambda x, i: (
+            number(0.5) * x * (number(1) + relay.tanh(number(0.79788456) * (x + number(0.044715) * x * x * x)))
+        ),
+    ),
+    "hardswish": ((4, 8), lambda x, i: x * relay.clip(x + number(3), 0.0, 6.0) / number(6)),
+    "transpose(x) + array": ((8, 8), lambda x, i: relay.transpose(x) + normal(8)),
+    "tanh(reshape(x))": (
+        (4, 6),
+        lambda x, i: relay.tanh(relay.reshape(x, ((2, 12), (3, 8), (24,), (4, 6))[i % 4])),
+    ),
+    "a x^2 + b x + c": ((4, 8), lambda x, i: x * x * number(0.1) + x * number(0.5) + number(0.2)),
     "scaled convolution": (
         (1, 4, 8, 8),
         lambda x, i: nn.relu(nn.conv2d(x, normal(4, 4, 3, 3), padding=(1, 1)) * normal(4, 1, 1) + normal(4, 1, 1)),

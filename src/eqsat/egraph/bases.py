@@ -61,6 +61,22 @@ class Bases:
             self._declare()
             self._is_wide = self.egraph.predicate(Test("type", "more elements than one", _has_more_elements))
             self.egraph.flush()
+        self._cover()
+        self.egraph.engine.saturate("bases")
+        self.follow()
+        return True
+
+    def follow(self) -> None:
+        """Find the origins of new sums and products with constants, and bases that are neither sums nor products.
+
+        Sums and products of what varies are bases later on: they may turn out to be sums and products with constants.
+        """
+        self._cover()
+        self.egraph.engine.saturate("origins")
+        self.egraph.engine.saturate("settled")
+
+    def _cover(self) -> None:
+        """See to new symbols."""
         symbols = self.egraph.vocabulary.symbols
         for index in range(self._seen, len(symbols)):
             kind, op, arity = symbols[index]
@@ -69,16 +85,8 @@ class Bases:
             if kind == "call" and op is not None and op.name in AFFINE:
                 self._affine(op.name, node, children)
             elif kind != "constant":
-                self.egraph.engine.rule("bases", f"{node} (varies e)", _BASE)
+                self.egraph.engine.rule("origins", f"{node} (varies e)", _BASE)
         self._seen = len(symbols)
-        self.egraph.engine.saturate("bases")
-        self.follow()
-        return True
-
-    def follow(self) -> None:
-        """Find the origins of new sums and products with constants."""
-        self.egraph.engine.saturate("origins")
-        self.egraph.engine.saturate("settled")
 
     def _declare(self) -> None:
         engine = self.egraph.engine

@@ -277,15 +277,17 @@ class Runner:
         """
         early = [turn for turn in self.current if turn.kind == "early"]
         meeting = [turn for turn in self.current if turn.kind == "meets"]
-        changed, nodes = False, 0
-        while nodes < self._nodes:
-            if nodes and self._is_watched:
+        changed, is_new = False, True
+        while is_new:
+            if changed and self._is_watched:
                 self._update(Prefilter(self.egraph), [*early, *meeting])  # to see what they made
             nodes = self._nodes
             if any(turn.runner.growth for turn in [*early, *meeting]) and self.constants.watch(AFFINE):
                 self._settle()  # the constants that they make are folded at once
-            while self._step(early) or self._meet(meeting, early):
-                changed = True
+            found = self._repeat(early)
+            found |= self._meet(meeting, early)
+            changed |= found
+            is_new = found and nodes < self._nodes
         self._is_stale |= changed
         return changed
 
@@ -293,9 +295,13 @@ class Runner:
         """Run the rules by which constants meet to their end; whether anything changed."""
         if not turns or not self.bases.find():
             return False
+        return self._repeat([*turns, *early], self.bases.follow)
+
+    def _repeat(self, turns: list[_Turn], afterwards: Callable[[], object] = bool) -> bool:
+        """Run rules until they change nothing; whether anything changed. After each change ``afterwards`` is called."""
         changed = False
-        while self._step([*turns, *early]):
-            self.bases.find()
+        while self._step(turns):
+            afterwards()
             changed = True
         return changed
 
