@@ -170,6 +170,18 @@ def test_operators_of_others_pass_through() -> None:
         check_equal(program.module()(x), found.program.module()(x))
 
 
+def test_one_operator_over_operands_of_several_sizes() -> None:
+    class Sorted(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return torch.cumsum(x, 0) + 1, torch.cumsum(y, 0) + 2
+
+    program = export(Sorted(), *(inputs := (torch.randn(2, 3), torch.randn(4, 5, 6))))
+    optimized = eqsat.torch.optimize(program)
+    shapes = [tuple(node.meta["val"].shape) for node in optimized.graph.nodes if "cumsum" in str(node.target)]
+    assert shapes == [(2, 3), (4, 5, 6)]
+    check_equal(program.module()(*inputs), optimized.module()(*inputs))
+
+
 def test_metadata_goes_to_what_takes_the_place_of_nodes() -> None:
     optimized = eqsat.torch.optimize(export(Gated(), torch.randn(3, 8)))
     for node in optimized.graph.nodes:

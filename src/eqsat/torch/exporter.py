@@ -140,8 +140,11 @@ class Rebuilt:
             made.meta = copy(source.meta)
             made.meta.pop("tensor_meta", None)
         given = lambda value: value.meta["val"] if isinstance(value, fx.Node) else value  # noqa: E731
-        with self.mode, torch._dispatch.python.enable_python_dispatcher():
-            made.meta["val"] = target(*fx.map_arg(made.args, given), **fx.map_arg(made.kwargs, given))
+        try:
+            with self.mode, torch._dispatch.python.enable_python_dispatcher():
+                made.meta["val"] = target(*fx.map_arg(made.args, given), **fx.map_arg(made.kwargs, given))
+        except Exception as error:  # whatever PyTorch raises
+            raise ModelError(f"{target} cannot be written here: {error}") from error
         return made
 
     def create(self, op: str, target: Any, args: Any, kwargs: Any, name: str) -> fx.Node:
@@ -414,7 +417,7 @@ class _Writer:
             return rebuilt._call(_RESHAPE, args, kwargs, name, origin)
         try:
             return rebuilt._call(target, args, kwargs, name, origin)
-        except (RuntimeError, ValueError):  # the tensor is not laid out so that this is possible without a copy
+        except ModelError:  # the tensor is not laid out so that this is possible without a copy
             rebuilt.graph.erase_node(next(reversed(rebuilt.graph.nodes)))
             copied = rebuilt._call(_CLONE, args[:1], {"memory_format": torch.contiguous_format}, None, origin)
             return rebuilt._call(target, (copied, *args[1:]), kwargs, name, origin)
@@ -422,7 +425,9 @@ class _Writer:
     def _write_opaque(self, call: Call, opaque: OpaqueNode, name: str | None) -> fx.Node:
         """The node as it was, over operands that are laid out as its were."""
         rebuilt, operands = self.rebuilt, []
-        is_made = opaque.node.graph is not rebuilt.given  # by a rule
+        # by a rule, or it stands for an equal node over operands of other types
+        types = tuple([self.types[arg] for arg in call.args])
+        is_made = opaque.node.graph is not rebuilt.given or types != opaque.operand_types
         sees_layout = not is_made and _sees_layout(opaque.node)
         for arg, source in zip(call.args, opaque.operands, strict=True):
             made, was = self._leaf(arg), source.meta.get("val")
