@@ -91,7 +91,7 @@ neutral = RuleSet(
         rewrite("multiply-one", x * one, x),
         rewrite("divide-one", x / one, x),
         rewrite("power-one", power(x, one), x),
-        rewrite("negate-twice", negative(negative(x)), x),
+        rewrite("negate-twice", negative(negative(x)), x, when(is_number, type_of(x))),
         rewrite("abs-twice", abs(abs(x)), abs(x)),
         rewrite("abs-of-negative", abs(negative(x)), abs(x), floats(x)),
         rewrite("abs-of-opposite", abs(opposite), abs(x), keeps_floats(opposite, x)),

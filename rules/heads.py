@@ -176,6 +176,7 @@ keys = RuleSet(
             over_columns,
             like(over_columns, q, transpose(k, axes=(0, 2, 1, 3)), transpose_b=True),
             when(puts_heads_and_elements_first, attrs_of(turned_keys), attrs_of(over_columns), type_of(k)),
+            soundness=Soundness.ROUNDING,
         ),
     ],
 )

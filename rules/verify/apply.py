@@ -44,12 +44,19 @@ def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Ex
         snapshot = runner.snapshot()
     choice = _complete(snapshot, input_choice(snapshot, runner.lowered))
     class_of = snapshot.handle_class.tolist()
-    original = input_nodes(snapshot, runner.lowered)
+    symbols = {handle: symbol for handle, symbol, _, _ in runner.lowered.nodes}
+    nodes = input_nodes(snapshot, runner.lowered).items()
+    # of a root that was computed the e-node is gone, and the constant in its place is another side
+    original = {handle: node for handle, node in nodes if snapshot.node_symbol[node] == symbols[handle]}
     found: list[list[tuple[Expr, ...]]] = []
     for instance in instances:
         handles = [runner.lowered.handles[root] for root in instance.roots]
         sides = [
-            [side for side in _others(snapshot, choice, class_of[handle], original[handle]) if _is_over(instance, side)]
+            [
+                side
+                for side in _others(snapshot, choice, class_of[handle], original.get(handle))
+                if _is_over(instance, side)
+            ]
             for handle in handles
         ]
         applied = min(map(len, sides))
@@ -62,7 +69,7 @@ def _is_over(instance: Instance, side: Expr) -> bool:
     return all(var in instance.values for var in free_vars(side))
 
 
-def _others(snapshot: Snapshot, choice: NDArray[np.int64], of: int, original: int) -> list[Expr]:
+def _others(snapshot: Snapshot, choice: NDArray[np.int64], of: int, original: int | None) -> list[Expr]:
     """Expressions of class ``of``, one for each e-node but the original."""
     found = []
     for node in np.flatnonzero(snapshot.node_class == of).tolist():

@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from eqsat import _ffi as _ffi
@@ -51,6 +52,9 @@ TVMError = EqsatError
 """The name that programs written for TVM catch."""
 
 _LOADED_LATER = ("extraction", "onnx", "rules", "torch")
+_NEEDS = {"onnx": "onnx_ir", "torch": "torch"}
+"""What packages of extras need, without which they are not listed: to get them is an error."""
+
 _IN_MODULES_LOADED_LATER = {
     "Equality": "equality.result",
     "Variant": "spellings.walk",
@@ -118,4 +122,5 @@ __all__ = [
 
 def __dir__() -> list[str]:
     """What is meant for users, loaded or not, and not every module of the package that happens to be loaded."""
-    return sorted([*__all__, *_LOADED_LATER, "__version__"])
+    loaded_later = [name for name in _LOADED_LATER if name not in _NEEDS or find_spec(_NEEDS[name])]
+    return sorted([*__all__, *loaded_later, "__version__"])

@@ -63,6 +63,16 @@ def written_out_mean(draw: Draw) -> Any:
     return sum(data, axis=axis, keepdims=draw.chance(0.5)) * number(1 / max(1, count), ty)
 
 
+def scaled_weighted_sum(draw: Draw) -> Any:
+    """(x u + y v) s with one number s, and factors that mostly broadcast against the data."""
+    ty = TensorType((draw.rng.randint(2, 3), draw.rng.randint(2, 4)), draw.rng.choice(("float32", "float64")))
+    rows, columns = ty.concrete_shape
+    data = [Var(name, ty) for name in "xy"]
+    shapes = ((columns,), (1, columns), (rows, 1), (columns,), (rows, 1), ())
+    factors = [Var(name, TensorType(draw.rng.choice(shapes), ty.dtype)) for name in "uv"]
+    return (data[0] * factors[0] + data[1] * factors[1]) * number(draw.rng.choice((0.5, -2.0, 0.125)), ty)
+
+
 def batch_norm(draw: Draw) -> Any:
     """Batch normalization written out, in any association."""
     data, ty = floats(draw, draw.rng.choice((2, 3, 4)))
@@ -89,6 +99,7 @@ EXAMPLES: dict[str, Examples] = {
     "hard-sigmoid-scaled": ramp,
     "clip-real-numbers": wide_clip,
     "mean": written_out_mean,
+    "scale-into-weighted-sum": scaled_weighted_sum,
     "batch-norm": batch_norm,
     "instance-norm": instance_norm,
 }

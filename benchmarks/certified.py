@@ -1,6 +1,6 @@
 """Do certificates of models check, in less time than the optimization took, and are changed ones refused?
 
-    python benchmarks/certificates.py [--changed N] [--rules SET ...] [--runtime NAME] [MODEL.onnx or FOLDER ...]
+    python benchmarks/certified.py [--changed N] [--rules SET ...] [--runtime NAME] [MODEL.onnx or FOLDER ...]
 
 Without models: those of ``tests/data/spellings`` and ``tests/data/exports``, and the networks of the onnx package.
 For each model the table has the processor seconds of the optimization without a certificate, with the steps kept,
