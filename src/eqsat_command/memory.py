@@ -32,6 +32,13 @@ Source: https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html
 """
 
 
+_LOADER_ENDED = 127
+"""The exit code of a process that the system's loader ends, for want of memory for the data of a thread.
+
+Source: ``_dl_fatal_printf`` of glibc.
+"""
+
+
 def is_out_of_memory(error: BaseException | None) -> bool:
     """Whether an error, or one that it came of, is that there is no memory."""
     while error is not None:
@@ -76,6 +83,6 @@ def watch() -> None:
         if told.si_signo != signal.SIGCHLD and told.si_code <= 0:  # a process sent it; a terminal tells both
             os.kill(child, told.si_signo)
     code = os.waitstatus_to_exitcode(status)
-    if -code in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGTRAP):
+    if -code in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGTRAP) or code == _LOADER_ENDED:
         end_out_of_memory()
     os._exit(code if code >= 0 else 128 - code)
