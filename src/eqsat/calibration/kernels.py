@@ -6,7 +6,6 @@ A kernel is known by its key, a text that says operators, attributes, types, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,8 +15,8 @@ import onnx_ir as ir
 from onnx import helper
 
 from eqsat.cost import CostNode
+from eqsat.cost.stand_ins import stand_ins
 from eqsat.errors import EqsatError, ModelError
-from eqsat.nd import NDArray
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import to_proto
 from eqsat.onnx.imported import Imported
@@ -61,11 +60,9 @@ class Kernel:
 @lru_cache(maxsize=1 << 14)
 def _single(node: CostNode) -> Kernel | None:
     op = Op.find(node.op)
-    if op is None:
+    if op is None or not all(map(_is_measurable, node.arg_types)):
         return None
-    constant = node.arg_constant or (False,) * len(node.arg_types)
-    leaves = _leaves(node.arg_types, constant)
-    return None if leaves is None else _described(Call(op, leaves, node.attrs), node, told=False)
+    return _described(Call(op, stand_ins(node, {}), node.attrs), node, told=False)
 
 
 def kernel_of(node: CostNode) -> Kernel | None:
@@ -78,24 +75,11 @@ def kernel_of(node: CostNode) -> Kernel | None:
     return None if node.body else _single(node)
 
 
-def _leaves(types: Sequence[Type | None], constant: Sequence[bool]) -> list[Expr] | None:
-    """What stands for arguments, None where the type of one is not known."""
-    found = [_leaf(ty, known) for ty, known in zip(types, constant, strict=True)]
-    leaves = [each for each in found if each is not None]
-    return leaves if len(leaves) == len(found) else None
-
-
-def _leaf(ty: Type | None, constant: bool) -> Expr | None:
-    """What stands for an argument: constants are of ones."""
+def _is_measurable(ty: Type | None) -> bool:
+    """Whether ``ty`` is that of tensors of known shapes that ONNX has, too."""
     if isinstance(ty, TupleType):
-        fields = _leaves(ty.fields, [False] * len(ty.fields))
-        return None if fields is None else Tuple(fields)
-    if not isinstance(ty, TensorType) or not is_static(ty) or ty.dtype not in DTYPES.values():
-        return None
-    if not constant:
-        return Var("", ty)
-    shape, one = ty.concrete_shape, np.ones((), ty.dtype)
-    return Constant(NDArray(shape, ty.dtype, lambda: np.broadcast_to(one, shape)))
+        return all(map(_is_measurable, ty.fields))
+    return is_static(ty) and ty.dtype in DTYPES.values()
 
 
 def _described(graph: Expr, seen: CostNode, told: bool) -> Kernel | None:
@@ -107,7 +91,7 @@ def _described(graph: Expr, seen: CostNode, told: bool) -> Kernel | None:
     for node in post_order(graph):
         if isinstance(node, Var):
             ty = node.type_annotation
-            if not isinstance(ty, TensorType) or not is_static(ty) or ty.dtype not in DTYPES.values():
+            if not isinstance(ty, TensorType) or not _is_measurable(ty):
                 return None
             held, inputs = held + nbytes(ty), inputs + 1
             names[node] = f"x{inputs} {ty.dtype}{[*ty.concrete_shape]}"

@@ -26,9 +26,6 @@ from eqsat.cost.models import byte_count, flops
 from eqsat.errors import EqsatError, ModelError
 from eqsat.files import scratch_folder
 
-LEVELS = ("off", "basic", "extended", "all")
-"""Levels of onnxruntime's own optimizer."""
-
 SECONDS = 30.0
 """Seconds for which a process may be silent before it is ended."""
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from eqsat.calibration.fitted import Fitted, Sample
 from eqsat.calibration.kernels import Kernel
-from eqsat.calibration.measuring import LEVELS, Setup, Timing, measure
+from eqsat.calibration.measuring import Setup, Timing, measure
 from eqsat.cost.models import flops, moved_bytes
+from eqsat.cost.runtimes import LEVELS
 from eqsat.errors import FileError, ModelError, ProfileError
 from eqsat.files import replacing
 

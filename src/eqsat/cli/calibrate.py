@@ -12,11 +12,9 @@ from rich.table import Table
 
 from eqsat.cli.options import PATH, dim_option, json_option, read_model, threads_option
 from eqsat.cli.terminal import Console, escape
-from eqsat.cost.runtimes import NO_RUNTIME
+from eqsat.cost.runtimes import LEVELS, NO_RUNTIME
 from eqsat.errors import ArgumentError
 from eqsat.extraction.costs import figure
-
-_LEVELS = ("off", "basic", "extended", "all")
 
 
 @click.command(short_help="Measure what kernels take in onnxruntime.")
@@ -24,7 +22,7 @@ _LEVELS = ("off", "basic", "extended", "all")
 @click.option("--out", "-o", type=PATH, metavar="FILE.json", help="Also write what is known to a file, for --cost.")
 @click.option(
     "--level",
-    type=click.Choice(_LEVELS),
+    type=click.Choice(LEVELS),
     default="all",
     show_default=True,
     help="What onnxruntime's own optimizer does with kernels: off for the runtime none.",

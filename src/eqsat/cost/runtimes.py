@@ -13,6 +13,9 @@ from eqsat.relay.transform.merge_composite import PatternTable
 NO_RUNTIME = "none"
 """The runtime of those who do not say which runs the graph: each written node is a kernel."""
 
+LEVELS = ("off", "basic", "extended", "all")
+"""Levels of onnxruntime's own optimizer."""
+
 RUNTIMES: dict[str, PatternTable] = {NO_RUNTIME: (), "onnxruntime": pattern_table()}
 """Name of a runtime -> the pattern table of its kernels."""
 

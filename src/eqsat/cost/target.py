@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from eqsat.cost.models import CostFunction, CostModel, CostNode, ties_of
 from eqsat.errors import ExtractionError
+from eqsat.relay.expr import Op
+from eqsat.relay.traits import Trait
 from eqsat.relay.transform.merge_composite import PatternTable
 
 Objectives: TypeAlias = tuple[float, ...]
@@ -31,6 +33,17 @@ class WrittenNode(NamedTuple):
 
 Written: TypeAlias = tuple[WrittenNode, ...]
 """The nodes that an e-node is written as, inputs first and the result last; none where it equals an argument."""
+
+
+def as_it_is(node: CostNode) -> Written:
+    """Return ``node`` as the one that it is written as."""
+    return (WrittenNode(None, node, tuple(range(len(node.arg_types)))),)
+
+
+def is_written_as_it_is(node: CostNode) -> bool:
+    """Tell whether ``node`` runs nothing, or is an operator of the format that the IR does not understand."""
+    op = Op.find(node.op)
+    return node.constant or op is None or op.has(Trait.FOREIGN)
 
 
 class Target(Protocol):
@@ -86,7 +99,7 @@ class TargetCost(CostModel):
     def written(self, node: CostNode) -> Written | None:
         """Return what ``node`` is written as, None where that is not possible."""
         if self.target is None:
-            return (WrittenNode(None, node, tuple(range(len(node.arg_types)))),)
+            return as_it_is(node)
         return self.target.write(node)
 
     def costs(self, node: CostNode) -> Objectives:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from eqsat.errors import TypeCheckError
-from eqsat.onnx.types import UNKNOWN
 from eqsat.relay.dims import add_dims
 from eqsat.relay.op.types import axis_index, broadcast_shape
-from eqsat.relay.ty import Dim, TensorType, Type
+from eqsat.relay.ty import UNKNOWN, Dim, TensorType, Type
 
 DOMAIN = "com.microsoft"
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from eqsat.onnx.graphs import constant_tensor
-from eqsat.onnx.types import UNKNOWN, OnnxType
+from eqsat.onnx.types import OnnxType
+from eqsat.relay.ty import UNKNOWN, Dim, TensorType, Type
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, TensorType, Type
 
 # ---- the branch of an If
 

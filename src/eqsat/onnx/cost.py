@@ -18,18 +18,16 @@ from eqsat.cost import CostFunction, CostNode
 from eqsat.cost.kernels import cost_nodes
 from eqsat.cost.models import NOTHING
 from eqsat.cost.runtimes import NO_RUNTIME, kernels_of
-from eqsat.cost.target import TargetCost, Written, WrittenNode
+from eqsat.cost.stand_ins import stand_in, stand_in_call, stand_ins
+from eqsat.cost.target import TargetCost, Written, WrittenNode, as_it_is, is_written_as_it_is
 from eqsat.errors import EqsatError
-from eqsat.nd import NDArray
 from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_of, importer_of
 from eqsat.onnx.converters.target import Operand, as_attribute
-from eqsat.onnx.types import UNKNOWN
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import unknown_sizes
 from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.static_forms import static_form
-from eqsat.relay.traits import Trait
-from eqsat.relay.ty import TupleType, Type, is_static
+from eqsat.relay.ty import UNKNOWN, Type
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,12 @@ class OnnxTarget:
     opset: int
 
     def write(self, node: CostNode) -> Written | None:
-        if _is_written_as_it_is(node):
-            return (WrittenNode(None, node, tuple(range(len(node.arg_types)))),)
+        if is_written_as_it_is(node):
+            return as_it_is(node)
         return _spell(node, self.opset, -1, None).written
 
     def partners(self, node: CostNode) -> Mapping[int, Collection[str]]:
-        return {} if _is_written_as_it_is(node) else _spell(node, self.opset, -1, None).partners
+        return {} if is_written_as_it_is(node) else _spell(node, self.opset, -1, None).partners
 
     def write_together(self, node: CostNode, index: int, inner: CostNode) -> Written | None:
         return _spell(node, self.opset, index, inner).written
@@ -66,12 +64,6 @@ def onnx_cost(model: CostFunction, opset: int, runtime: str = NO_RUNTIME) -> Tar
         ArgumentError: there is no such runtime.
     """
     return TargetCost(model, OnnxTarget(opset), kernels_of(runtime))
-
-
-def _is_written_as_it_is(node: CostNode) -> bool:
-    """Tell whether ``node`` runs nothing, or is an operator that the importer did not understand."""
-    op = Op.find(node.op)
-    return node.constant or op is None or op.has(Trait.FOREIGN)
 
 
 @dataclass(frozen=True)
@@ -113,15 +105,15 @@ class _AskedTarget(Target):
 
     def __init__(self, node: CostNode, opset: int, index: int, inner: CostNode | None):
         types: dict[Expr, Type] = {}
-        arguments = _stand_ins(node, types)
+        arguments = stand_ins(node, types)
         flat, self.inner = list(arguments), None
         if inner is not None:
-            below = _stand_ins(inner, types)
-            self.inner = arguments[index] = _stand_in_call(inner, below, types)
+            below = stand_ins(inner, types)
+            self.inner = arguments[index] = stand_in_call(inner, below, types)
             flat[index : index + 1] = below
         super().__init__(opset, types, Counter() if self.inner is None else Counter([self.inner]))
         self.cost_node = node
-        self.asked = _stand_in_call(node, arguments, types)
+        self.asked = stand_in_call(node, arguments, types)
         self.places: dict[Expr, int] = {}
         for place, argument in enumerate(flat):
             self.places.update(dict.fromkeys([argument, *_fields(argument)], place))
@@ -214,8 +206,8 @@ class _Reader:
         except (Declined, EqsatError):
             types = tuple([self.types.get(argument) for argument in arguments if argument is not None])
             seen = CostNode(f"onnx.{node.op_type}", None, types, self.target.cost_node.type)
-            return seen, _stand_in(UNKNOWN, False, self.types)
-        return self._seen(outputs), _stand_in(self.types[outputs[0]], False, self.types)
+            return seen, stand_in(UNKNOWN, False, self.types)
+        return self._seen(outputs), stand_in(self.types[outputs[0]], False, self.types)
 
     def _placed(self, expr: Expr) -> Expr:
         """Type an output and bring it to the form that the importer gives it."""
@@ -234,31 +226,6 @@ class _Reader:
             return calls[0] if calls else NOTHING
         types = tuple([node.type for expr, node in nodes.items() if isinstance(expr, (Var, Constant))])
         return CostNode(calls[-1].op, calls[-1].attrs, types, calls[-1].type, body=tuple(calls), graph=graph)
-
-
-def _stand_in_call(node: CostNode, arguments: list[Expr], types: dict[Expr, Type]) -> Call:
-    call = Call(Op.get(node.op), arguments, node.attrs)
-    if node.type is not None:
-        types[call] = node.type
-    return call
-
-
-def _stand_ins(node: CostNode, types: dict[Expr, Type]) -> list[Expr]:
-    """Return arguments of the types, and as constant, as those of ``node``."""
-    constant = node.arg_constant or (False,) * len(node.arg_types)
-    return [_stand_in(ty, known, types) for ty, known in zip(node.arg_types, constant, strict=True)]
-
-
-def _stand_in(ty: Type | None, constant: bool, types: dict[Expr, Type]) -> Expr:
-    if isinstance(ty, TupleType):
-        expr: Expr = Tuple([_stand_in(field, False, types) for field in ty.fields])
-    elif constant and is_static(ty):
-        shape, one = ty.concrete_shape, np.ones((), ty.dtype)
-        expr = Constant(NDArray(shape, ty.dtype, lambda: np.broadcast_to(one, shape)))  # one element, however large
-    else:
-        expr = Var("", ty)
-    types[expr] = UNKNOWN if ty is None else ty
-    return expr
 
 
 def _fields(expr: Expr) -> Iterator[Expr]:

@@ -36,7 +36,7 @@ from eqsat.onnx.graphs import attributes_of, captured_values, copy_value, nodes_
 from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.initializers import name_counts
 from eqsat.onnx.opaque import constant_outputs, map_graphs, opaque_call
-from eqsat.onnx.types import DTYPES, UNKNOWN, rank_type, relay_type
+from eqsat.onnx.types import DTYPES, rank_type, relay_type
 from eqsat.onnx.weights import elements_of
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, TupleGetItem, Var
@@ -45,7 +45,7 @@ from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.known_sizes import KnownSizes
 from eqsat.relay.results import body_of
 from eqsat.relay.static_forms import static_form
-from eqsat.relay.ty import IncompleteType, TupleType, Type
+from eqsat.relay.ty import UNKNOWN, IncompleteType, TupleType, Type
 
 NEWEST_OPSET = defs.onnx_opset_version()
 """The last opset that the installed onnx package knows."""

@@ -25,13 +25,13 @@ from eqsat.onnx.definition import Definition
 from eqsat.onnx.graphs import attributes_of, captured_values, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.reference import MOST_ELEMENTS, compute, one_node_model
-from eqsat.onnx.types import UNKNOWN, result_type, type_of_proto, type_proto
+from eqsat.onnx.types import result_type, type_of_proto, type_proto
 from eqsat.onnx.zeros import is_zero
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.fold import is_folded
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import Type
+from eqsat.relay.ty import UNKNOWN, Type
 
 T = TypeVar("T")
 

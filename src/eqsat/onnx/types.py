@@ -8,17 +8,8 @@ from typing import Any
 import onnx_ir as ir
 from onnx import helper
 
+from eqsat.relay.ty import UNKNOWN, Dim, IncompleteType, TensorType, TupleType, Type
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, IncompleteType, TensorType, TupleType, Type
-
-
-class UnknownType(IncompleteType):
-    """What a value has of which ONNX knows no type, of an input too: it is not found from its uses."""
-
-    __slots__ = ()
-
-
-UNKNOWN = UnknownType()
 
 
 class OnnxType(IncompleteType):

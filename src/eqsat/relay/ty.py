@@ -279,6 +279,15 @@ class IncompleteType(Type):
         return "_"
 
 
+class UnknownType(IncompleteType):
+    """What a value has of which another format says no type, of an input too: it is not found from its uses."""
+
+    __slots__ = ()
+
+
+UNKNOWN = UnknownType()
+
+
 def tuple_text(fields: Sequence[str]) -> str:
     """``(a, b)``, and ``(a,)`` of a single field."""
     return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"

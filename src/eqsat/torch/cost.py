@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
 
 from eqsat.cost import CostFunction, CostNode
 from eqsat.cost.runtimes import kernels_of
-from eqsat.cost.target import TargetCost, Written, WrittenNode
+from eqsat.cost.stand_ins import stand_in_call, stand_ins
+from eqsat.cost.target import TargetCost, Written, WrittenNode, as_it_is, is_written_as_it_is
 from eqsat.errors import EqsatError
-from eqsat.nd import NDArray
-from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.inferencer import Inferencer
-from eqsat.relay.traits import Trait
-from eqsat.relay.ty import TupleType, Type, is_static
+from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order
 from eqsat.torch.rows import Aten, Dialect, form_of
 from eqsat.torch.rows import Written as Graph
-from eqsat.torch.types import UNKNOWN
 from eqsat.torch.writing import PRODUCTS, SUMS, with_bias
 
 _MOST_STEPS = 8
@@ -40,9 +34,8 @@ class AtenTarget:
     dialect: Dialect
 
     def write(self, node: CostNode) -> Written | None:
-        op = Op.find(node.op)
-        if node.constant or op is None or op.has(Trait.FOREIGN):
-            return (WrittenNode(None, node, tuple(range(len(node.arg_types)))),)
+        if is_written_as_it_is(node):
+            return as_it_is(node)
         return _written(node, self.dialect)
 
     def partners(self, node: CostNode) -> Mapping[int, Collection[str]]:
@@ -67,14 +60,12 @@ def aten_cost(model: CostFunction, dialect: Dialect, runtime: str) -> TargetCost
 def _written(node: CostNode, dialect: Dialect) -> Written | None:
     """The nodes that an operator is written as."""
     types: dict[Expr, Type] = {}
-    arguments = _stand_ins(node, types)
-    call = _call(node, arguments, types)
-    if call is None:
-        return None
+    arguments = stand_ins(node, types, 0)
+    call = stand_in_call(node, arguments, types)
     forms = _Forms(types, dialect)
     root = forms.resolve(call)
     if root is call:
-        return (WrittenNode(None, node, tuple(range(len(arguments)))),)
+        return as_it_is(node)
     places = {argument: index for index, argument in enumerate(arguments)}
     return None if root is None else forms.nodes(root, places)
 
@@ -134,46 +125,14 @@ class _Forms:
 @lru_cache(maxsize=1 << 13)
 def _written_together(node: CostNode, index: int, inner: CostNode, dialect: Dialect) -> Written | None:
     types: dict[Expr, Type] = {}
-    below, arguments = _stand_ins(inner, types), _stand_ins(node, types)
-    product = _call(inner, below, types)
-    if product is None:
-        return None
+    below, arguments = stand_ins(inner, types, 0), stand_ins(node, types, 0)
+    product = stand_in_call(inner, below, types)
     arguments[index] = product
-    call = _call(node, arguments, types)
+    call = stand_in_call(node, arguments, types)
     graph = Graph(types, dialect)
-    if call is None or not graph.allows(with_bias(call, product, graph)):
+    if not graph.allows(with_bias(call, product, graph)):
         return None
     taken = [*node.arg_types]
     taken[index : index + 1] = inner.arg_types
     seen = CostNode("torch.sum_with_product", None, tuple(taken), node.type, body=(inner, node))
-    return (WrittenNode(None, seen, tuple(range(len(taken)))),)
-
-
-def _stand_ins(node: CostNode, types: dict[Expr, Type]) -> list[Expr]:
-    """Arguments of the types, and as constant, as those of a node."""
-    constant = node.arg_constant or (False,) * len(node.arg_types)
-    return [_stand_in(ty, known, types) for ty, known in zip(node.arg_types, constant, strict=True)]
-
-
-def _stand_in(ty: Type | None, constant: bool, types: dict[Expr, Type]) -> Expr:
-    made: Expr
-    if isinstance(ty, TupleType):
-        made = Tuple([_stand_in(field, False, types) for field in ty.fields])
-    elif constant and is_static(ty):
-        shape, zero = ty.concrete_shape, np.zeros((), ty.dtype)
-        made = Constant(NDArray(shape, ty.dtype, lambda: np.broadcast_to(zero, shape)))
-    else:
-        made = Var("", ty)
-    types[made] = UNKNOWN if ty is None else ty
-    return made
-
-
-def _call(node: CostNode, arguments: Sequence[Expr], types: dict[Expr, Type]) -> Call | None:
-    op = Op.find(node.op)
-    if op is None:
-        return None
-    attrs: Any = node.attrs
-    call = Call(op, arguments, attrs if isinstance(attrs, Attrs) or attrs is None else Attrs(attrs))
-    if node.type is not None:
-        types[call] = node.type
-    return call
+    return as_it_is(seen)

@@ -15,10 +15,10 @@ from eqsat.errors import EqsatError
 from eqsat.relay.expr import Call, Expr, Function, TupleGetItem, Var
 from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.results import body_of
-from eqsat.relay.ty import TensorType, TupleType, Type
+from eqsat.relay.ty import UNKNOWN, TensorType, TupleType, Type
 from eqsat.torch.opaque import is_pure, opaque_call
 from eqsat.torch.rows import Declined, Source, reader_of, signature
-from eqsat.torch.types import UNKNOWN, Sizes
+from eqsat.torch.types import Sizes
 
 _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError, AttributeError)
 """What Python raises on arguments that no valid node has."""

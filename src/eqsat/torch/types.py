@@ -9,8 +9,8 @@ import sympy
 import torch
 
 from eqsat.relay.dims import add_dims, multiply_dims
+from eqsat.relay.ty import UNKNOWN, Dim, TensorType, TupleType, Type
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, IncompleteType, TensorType, TupleType, Type
 
 DTYPES: dict[torch.dtype, str] = {
     torch.bool: "bool",
@@ -28,14 +28,6 @@ DTYPES: dict[torch.dtype, str] = {
 
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
-
-class UnknownType(IncompleteType):
-    """What a value has that is no tensor of the IR."""
-
-    __slots__ = ()
-
-
-UNKNOWN = UnknownType()
 
 _MOST_POWER = 4
 """Powers up to which a size is multiplied out."""

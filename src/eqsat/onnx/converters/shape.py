@@ -12,13 +12,12 @@ import numpy as np
 from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Target, attributes, cast, exports, op_name
 from eqsat.onnx.graphs import constant_tensor
-from eqsat.onnx.types import UNKNOWN
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape
+from eqsat.relay.ty import UNKNOWN, Dim, TensorType, TupleType
 from eqsat.relay.ty import Any as AnyDim
-from eqsat.relay.ty import Dim, TensorType, TupleType
 
 # ---- shapes as values
 
