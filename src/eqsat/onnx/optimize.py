@@ -16,7 +16,6 @@ from eqsat.brief import one_line
 from eqsat.collector import paused_gc
 from eqsat.egraph.report import Report
 from eqsat.egraph.runner import OnIteration
-from eqsat.extraction.costs import Cost, total
 from eqsat.layers.optimize import optimize_with_report
 from eqsat.notebook import preview, table
 from eqsat.onnx.constants import ConstantNodes, Folded, constant_nodes
@@ -28,8 +27,7 @@ from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.upgrade import at_opset
-from eqsat.pipeline.explain import Explanation
-from eqsat.pipeline.extract import Extraction
+from eqsat.pipeline.extract import Extraction, Extractions
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
 from eqsat.relay.expr import Function
 from eqsat.rules import RuleSet, Soundness, attending, default
@@ -44,7 +42,7 @@ WITHOUT_ATTENTION = default.without(*[rule.name for rule in attending if rule.so
 
 
 @dataclass
-class Optimization:
+class Optimization(Extractions):
     """A model before and after, and how it came about.
 
     Attributes:
@@ -52,8 +50,8 @@ class Optimization:
         after: The optimized one.
         options: How it was optimized; the cost model is that of the nodes that are written.
         imported: The model as a function, and which nodes are not understood and why.
-        extraction: The chosen graph and the report of all saturations.
-        bodies: What was chosen for the bodies of control flow, inner ones first.
+        extractions: What was chosen for the graph, with the report of all saturations, then for the bodies of control
+            flow, inner ones first.
         folded: Nodes over constants that are not understood: which were computed, and which were left and why.
         seconds: Time of each phase, in seconds.
     """
@@ -62,8 +60,7 @@ class Optimization:
     after: ir.Model
     options: Options
     imported: Imported
-    extraction: Extraction
-    bodies: list[Extraction]
+    extractions: list[Extraction]
     folded: Folded
     seconds: dict[str, float]
 
@@ -89,38 +86,14 @@ class Optimization:
         return preview(repr(self), table(("operator", "before", "after"), counts), seconds)
 
     @property
-    def extractions(self) -> list[Extraction]:
-        """That of the graph, then those of the bodies."""
-        return [self.extraction, *self.bodies]
+    def extraction(self) -> Extraction:
+        """That of the graph, without the bodies."""
+        return self.extractions[0]
 
     @property
-    def input_cost(self) -> Cost:
-        """Cost of the model that was given, each body counted once."""
-        return total(each.input_cost for each in self.extractions)
-
-    @property
-    def cost(self) -> Cost:
-        """Cost of the optimized model."""
-        return total(each.cost for each in self.extractions)
-
-    @property
-    def lower_bound(self) -> Cost:
-        """Proven lower bound on the cost."""
-        return total(each.lower_bound for each in self.extractions)
-
-    @property
-    def optimal(self) -> bool:
-        """Whether every choice is proved cheapest."""
-        return all(each.optimal for each in self.extractions)
-
-    @property
-    def explanations(self) -> list[Explanation]:
-        """How the graph and the bodies follow from what was given.
-
-        Raises:
-            ArgumentError: the model was optimized without ``explain=True``.
-        """
-        return [explanation for each in self.extractions for explanation in each.explanations]
+    def bodies(self) -> list[Extraction]:
+        """Those of the bodies of control flow, inner ones first."""
+        return self.extractions[1:]
 
 
 @overload
@@ -229,7 +202,7 @@ def _run(
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
     _log.info("made a model of %d nodes in %.2f s", len(after.graph), sum(seconds.values()))
-    return Optimization(given, after, options, imported, extraction, bodies, constants.folded, seconds)
+    return Optimization(given, after, options, imported, [extraction, *bodies], constants.folded, seconds)
 
 
 def with_definitions(rules: Rules | None, imported: Imported) -> Rules | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -124,6 +124,42 @@ class Extraction:
             if region.name is not None and region.function is not None:
                 module[region.name] = _rewrap(region.function, expr)
         return module
+
+
+class Extractions:
+    """Costs and explanations of what was extracted in several parts, such as a graph and the bodies in it."""
+
+    extractions: Sequence[Extraction]
+    """The parts, in order."""
+
+    @property
+    def input_cost(self) -> Cost:
+        """Cost of what was given, each part counted once."""
+        return total(each.input_cost for each in self.extractions)
+
+    @property
+    def cost(self) -> Cost:
+        """Cost of what was chosen."""
+        return total(each.cost for each in self.extractions)
+
+    @property
+    def lower_bound(self) -> Cost:
+        """Proven lower bound on the cost."""
+        return total(each.lower_bound for each in self.extractions)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether every choice is proved cheapest."""
+        return all(each.optimal for each in self.extractions)
+
+    @property
+    def explanations(self) -> list[Explanation]:
+        """How each part follows from what was given.
+
+        Raises:
+            ArgumentError: It was saturated without ``explain=True``.
+        """
+        return [explanation for each in self.extractions for explanation in each.explanations]
 
 
 @takes(ExtractKeywords)

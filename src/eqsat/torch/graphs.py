@@ -17,9 +17,8 @@ from eqsat.brief import one_line
 from eqsat.collector import paused_gc
 from eqsat.egraph.report import Report
 from eqsat.errors import ModelError
-from eqsat.extraction.costs import Cost, total
 from eqsat.layers.optimize import optimize_with_report
-from eqsat.pipeline.extract import Extraction
+from eqsat.pipeline.extract import Extraction, Extractions
 from eqsat.pipeline.options import Options
 from eqsat.relay.expr import Function
 from eqsat.torch.cost import aten_cost
@@ -36,7 +35,7 @@ _CHECKED = "aten._assert_tensor_metadata.default"
 
 
 @dataclass
-class Rewritten:
+class Rewritten(Extractions):
     """An fx graph before and after, and how it came about.
 
     Attributes:
@@ -71,16 +70,6 @@ class Rewritten:
                 for reason, count in reasons.items():
                     counts[reason] = counts.get(reason, 0) + count
         return found
-
-    @property
-    def input_cost(self) -> Cost:
-        """Cost of the graph that was given."""
-        return total(each.input_cost for each in self.extractions)
-
-    @property
-    def cost(self) -> Cost:
-        """Cost of the optimized graph."""
-        return total(each.cost for each in self.extractions)
 
 
 def call_count(graph: fx.Graph) -> int:
