@@ -94,7 +94,6 @@ class Bases:
         engine.relation("unshifted", "Expr")
         engine.declare("(ruleset bases)")
         engine.declare("(ruleset origins)")
-        engine.declare("(ruleset settled)")  # after all origins: a class may be found to come from an earlier base
         engine.relation("shifted", "Expr")
         engine.rule("settled", "(= l (level e)) (= l (origin e))", f"{put('(factor e)')} {put('(term e)')}")
         engine.rule("origins", f"(= l (level e)) (<= l {_LAST}) (= e (N h))", "(set (level e) h)")

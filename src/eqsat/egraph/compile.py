@@ -18,7 +18,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
 from eqsat.egraph.forms import needed_heads
-from eqsat.egraph.join import by_root
+from eqsat.egraph.join import by_operand, by_root
 from eqsat.egraph.journal import Journal, Log
 from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Dependencies, Prefilter
@@ -122,6 +122,9 @@ class RewriteCompiler(RuleRunner):
         if len(rule.lhs) > 1 and rule.when and not rule.contracts:
             roots = [query.classes[root] for root in rule.lhs]
             needed = by_root(self.egraph, query, roots, needed, f"{actions} {' '.join(action.keys)}")
+        elif len(rule.lhs) == 1 and (rule.bases or rule.settled):
+            root = query.classes[rule.lhs[0]]
+            needed = by_operand(self.egraph, query, root, needed, f"{actions} {' '.join(action.keys)}")
         premises = " ".join(needed)
         hidings = list(self._hidings(rule, query, action))
         declare = self.egraph.engine.rule
@@ -181,8 +184,8 @@ class RewriteCompiler(RuleRunner):
             yield f"(= level_{variable} (level {variable}))"
             for each in self._forms(rule, query, variable):
                 # they are compared: a join would be of all classes that come from one base with each other
-                alike = f"(<= level_{variable} origin_{each}) (>= level_{variable} origin_{each})"
-                yield f"(= origin_{each} (origin {each})) {alike}"
+                yield f"(= origin_{each} (origin {each}))"
+                yield from (f"({order} level_{variable} origin_{each})" for order in ("<=", ">="))
             if base.after is not None:
                 yield f"(<= level_{query.classes[base.after]} level_{variable})"
         for settled in rule.settled:

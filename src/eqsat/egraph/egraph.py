@@ -108,6 +108,9 @@ class EGraph:
         if not self.has_bases:
             self.has_bases = True
             self.ask_non_constant()
+            self.engine.declare(
+                "(ruleset settled)"
+            )  # after all origins: a class may be found to come from an earlier base
             for table in ("level", "origin"):
                 self.engine.declare(f"(function {table} (Expr) i64 :merge (min old new))")
             for relation in ("factor", "term"):
@@ -218,13 +221,31 @@ class EGraph:
             self.engine.rule("facts", f"{row} (= v (val e))", f"(delete {row})")
         return table
 
-    def part(self, premises: str, columns: Sequence[str], kinds: Sequence[str]) -> str:
-        """The relation of those variables in premises, of kinds ``Expr`` or ``i64``, for which the premises hold."""
+    def part(
+        self,
+        premises: str,
+        columns: Sequence[str],
+        kinds: Sequence[str],
+        ruleset: str = "facts",
+        unless: Sequence[str] = (),
+    ) -> str:
+        """The relation of those variables in premises, of kinds ``Expr`` or ``i64``, for which the premises hold.
+
+        Args:
+            premises: The premises.
+            columns: The variables.
+            kinds: Of the variables.
+            ruleset: What fills the relation.
+            unless: Premises by each of which a row goes that came when they did not hold.
+        """
         key = (premises, *columns)
         if key not in self._parts:
-            self._parts[key] = f"part_{len(self._parts)}"
-            self.engine.relation(self._parts[key], *kinds)
-            self.engine.rule("facts", premises, put(f"({self._parts[key]} {' '.join(columns)})"))
+            table = self._parts[key] = f"part_{len(self._parts)}"
+            row = f"({table} {' '.join(columns)})"
+            self.engine.relation(table, *kinds)
+            self.engine.rule(ruleset, premises, put(row))
+            for outdated in unless:
+                self.engine.rule(ruleset, f"{row} {outdated}", f"(delete {row})")
         return self._parts[key]
 
     def reach(self, key: Hashable) -> tuple[str, str]:

@@ -14,6 +14,9 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.query import Query
 
 _WORD = re.compile(r"(\(?)([^\s()]+)")
+_LOOKUP = re.compile(r"\(= (\w+) \(\w+ (\w+)\)\)")
+_FROM_BASE = re.compile(r"\(<= level_(\w+) origin_(\w+)\)")
+_VALUE = re.compile(r"\(= val_\w+ \(val (\w+)\)\)")
 
 
 def by_root(egraph: EGraph, query: Query, roots: Sequence[str], premises: Sequence[str], used: str) -> list[str]:
@@ -39,6 +42,73 @@ def by_root(egraph: EGraph, query: Query, roots: Sequence[str], premises: Sequen
     return [*[_relation(egraph, part, classes, outside) for part in parts if part], *rest]
 
 
+def by_operand(egraph: EGraph, query: Query, root: str, premises: Sequence[str], used: str) -> list[str]:
+    """Premises of a rule by which constants meet, with relations in place of those on sums and products with constants.
+
+    Such rules run once for each link of a chain, so that it matters how much there is to join. A relation holds what is
+    below an operand of the root, or the root itself with an operand that is a constant; several rules share it.
+
+    Args:
+        egraph: What the relations are declared in. They are filled when the bases are known.
+        query: How the rule matches.
+        root: The variable of the root.
+        premises: All premises of the rule.
+        used: The text of what is done with a match.
+    """
+    heads, classes = query.heads, set(query.class_variables)
+    below = {child: _below(query, child) for child in heads[root].children if child in heads}
+    if any(known in premises for child in heads[root].children for known in (f"(isc {child})", _value_of(child))):
+        below[root] = {root, *heads[root].children}
+    looked_up = {match[1]: match[2] for match in map(_LOOKUP.fullmatch, premises) if match and match[1] not in classes}
+    asked = {name for name in looked_up if not name.startswith(("level_", "origin_"))}  # by some rules, not by others
+    owner = looked_up | {node.atom: each for each, node in heads.items()} | {name: name for name in classes}
+    parts: dict[str, list[str]] = {top: [] for top in below}
+    rest: list[str] = []
+    for premise in premises:
+        names, value = _variables(premise), _VALUE.fullmatch(premise)
+        about = {owner[name] for name in names if name in owner}
+        top = next((top for top, own in below.items() if about and about <= own), None)
+        is_shared = top is not None and not premise.startswith("(!= ") and asked.isdisjoint(names)
+        if top is not None and (is_shared or value):
+            parts[top].append(f"(isc {value[1]})" if value else premise)
+        if not is_shared:
+            rest.append(premise)
+    compared = {name for premise in rest for name in _variables(premise) if premise.startswith("(<= ")}
+    rest += [f"(= {name} (level {looked_up[name]}))" for name in sorted(compared)]
+    outside = classes | set(query.atom_variables).intersection(_variables(f"{' '.join(rest)} {used}"))
+    found = []
+    for top, part in parts.items():
+        if len([each for each in part if not each.startswith("(<= ")]) < 2:
+            found += part  # one table is as good as another
+            continue
+        lower = [f"(= l (level {base})) (= o (origin {form})) (< o l)" for base, form in _from_bases(part)]
+        unless = [*lower, f"(= v (val {top}))"]
+        found.append(_relation(egraph, _in_order(part, query), classes, outside, "settled", unless))
+    return [*found, *rest]
+
+
+def _value_of(variable: str) -> str:
+    return f"(= val_{variable} (val {variable}))"
+
+
+def _in_order(premises: Sequence[str], query: Query) -> list[str]:
+    """Premises in an order that does not depend on their variables' names: e-nodes, then what is known of classes."""
+    atoms = set(query.atom_variables)
+    nodes = [premise for premise in premises if not atoms.isdisjoint(_variables(premise))]
+    place = {name: index for index, name in enumerate(_variables(" ".join(nodes)))}
+
+    def key(premise: str) -> tuple[list[str], list[int]]:
+        names = _variables(premise)
+        return [head for _, head in _WORD.findall(premise) if head not in names], [place.get(name, 0) for name in names]
+
+    return [*nodes, *sorted(dict.fromkeys([each for each in premises if each not in nodes]), key=key)]
+
+
+def _from_bases(premises: Sequence[str]) -> list[tuple[str, str]]:
+    """The base, and the class that comes from it, of each comparison of a level with an origin."""
+    return [(match[1], match[2]) for match in map(_FROM_BASE.fullmatch, premises) if match]
+
+
 def _variables(text: str) -> list[str]:
     """The variables in premises or actions, each as often as it is there."""
     return [word for head, word in _WORD.findall(text) if not head and not word.lstrip("-").isdigit()]
@@ -53,12 +123,22 @@ def _below(query: Query, root: str) -> set[str]:
     return set(found)
 
 
-def _relation(egraph: EGraph, premises: Sequence[str], classes: set[str], outside: set[str]) -> str:
+def _relation(
+    egraph: EGraph,
+    premises: Sequence[str],
+    classes: set[str],
+    outside: set[str],
+    ruleset: str = "facts",
+    unless: Sequence[str] = (),
+) -> str:
     """The premise that a relation holds, of the variables in use outside, where the premises do."""
     text = " ".join(premises)
     number = {name: f"v{index}" for index, name in enumerate(dict.fromkeys(_variables(text)))}
     columns = [name for name in number if name in outside]
     kinds = ["Expr" if name in classes else "i64" for name in columns]
-    renamed = _WORD.sub(lambda word: word[1] + number.get(word[2], word[2]), text)
-    table = egraph.part(renamed, [number[name] for name in columns], kinds)
+
+    def renamed(each: str) -> str:
+        return _WORD.sub(lambda word: word[1] + number.get(word[2], word[2]), each)
+
+    table = egraph.part(renamed(text), [number[name] for name in columns], kinds, ruleset, list(map(renamed, unless)))
     return f"({table} {' '.join(columns)})"
