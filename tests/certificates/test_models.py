@@ -182,16 +182,60 @@ def test_a_model_of_a_newer_opset_has_a_certificate() -> None:
         onnx.check(proto, done.after, {**data, "opset": 11, "before": "0" * 32})
 
 
-def test_bodies_that_were_changed_are_not_covered() -> None:
-    then = "t () => (float[2] a) { z = Relu(x) a = Relu(z) }"
-    proto = parsed(
-        f"(bool c, float[2] x) => (float[2] y) {{ y = If (c) <then_branch = {then},"
-        " else_branch = e () => (float[2] b) { b = Neg(x) }> }"
+# ---- bodies
+
+
+def branches(then: str, otherwise: str = "b = Neg(v)") -> Any:
+    """A model with an If, whose branches take a value from outside."""
+    return parsed(
+        "(bool c, float[2] x) => (float[2] y) { u = Relu(x) v = Relu(u) y = If (c)"
+        f" <then_branch = t () => (float[2] a) {{ {then} }}, else_branch = e () => (float[2] b) {{ {otherwise} }}> }}"
     )
+
+
+ROUNDS = parsed("""(int64 n, bool t, float[2] x) => (float[2] y, float[k, 2] z) { y, z = Loop(n, t, x) <body = r
+    (int64 i, bool c, float[2] s) => (bool d, float[2] o, float[2] w) {
+        d = Identity(c) a = Relu(s) b = Relu(a) o = Add(b, x) q = If (c) <
+            then_branch = t () => (float[2] e) { f = Neg(s) g = Neg(f) e = Mul(g, x) },
+            else_branch = e () => (float[2] h) { h = Sub(x, s) }
+        > p = Neg(q) w = Neg(p)
+    }
+> }""")
+"""A Loop with an If in its body, which takes what the Loop carries and what is around it."""
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [branches("z = Relu(v) a = Exp(z)"), branches("z = Neg(v) a = Neg(z)", "w = Exp(v) b = Relu(w)"), ROUNDS],
+    ids=["then", "both", "loop"],
+)
+def test_bodies_are_in_certificates_and_changed_ones_are_refused(proto: Any) -> None:
     done = onnx.run(from_proto(proto), explain=True)
-    found = onnx.check(proto, done.after, onnx.certify(done))
-    assert not found.proved
-    assert found.uncovered[0] == "the bodies of conditions and loops"
+    data = onnx.certify(done).as_data()
+    assert len(list(done.after.graph.all_nodes())) < len(list(from_proto(proto).graph.all_nodes()))
+    assert onnx.check(proto, done.after, data).proved
+    for what, other in changed_certificates(data, random.Random(0), MOST):
+        with pytest.raises(CertificateError):
+            pytest.fail(f"{what}: {onnx.check(proto, done.after, other)}")
+
+
+@pytest.mark.parametrize(
+    ("then", "otherwise"), [("a = Exp(v)", "b = Exp(v)"), ("a = Neg(v)", "b = Neg(v)"), ("a = Neg(v)", "b = Exp(x)")]
+)
+def test_a_model_with_another_body_is_refused(then: str, otherwise: str) -> None:
+    proto, other = branches("z = Relu(v) a = Exp(z)"), branches(then, otherwise)
+    data = onnx.certify(onnx.run(from_proto(proto), explain=True)).as_data()
+    with pytest.raises(CertificateError, match="of another model: the digest of the one after is") as error:
+        onnx.check(proto, other, data)
+    data["after"] = str(error.value).rpartition(" is ")[2].partition(",")[0]
+    with pytest.raises(CertificateError):
+        onnx.check(proto, other, data)
+
+
+def test_bodies_that_draw_numbers_are_not_covered() -> None:
+    proto = branches("r = RandomNormalLike(v) z = Relu(r) a = Relu(z)")
+    found = onnx.certify(onnx.run(from_proto(proto), explain=True))
+    assert found.uncovered[-1] == "bodies in which nodes may draw numbers, or nothing is known of them"
 
 
 def test_an_optimization_leaves_the_tensors_of_bodies_as_they_are() -> None:

@@ -13,7 +13,7 @@ from eqsat.certificates.folding import Values
 from eqsat.certificates.instances import Instances, NoInstance, is_commutative, is_injective
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.literals import NotPlain, attribute_of
-from eqsat.certificates.terms import Identify, Terms, graph_digest
+from eqsat.certificates.terms import Calls, Terms, graph_digest
 from eqsat.certificates.versions import version_of
 from eqsat.egraph.rule import Injectivity, PythonRule, Refusal, Rewrite, Rule, Soundness
 from eqsat.errors import CertificateError, EqsatError
@@ -61,7 +61,7 @@ class Pair:
 
     Args:
         before, after: The functions.
-        identify: Tells calls of one operator apart by their attributes.
+        calls: Tells calls of one operator apart by their attributes.
         by_name: Whether it is their names by which parameters of both are the same; else it is their places.
 
     Attributes:
@@ -72,8 +72,8 @@ class Pair:
         CertificateError: They do not take the same arguments, or have nodes that terms are not made of.
     """
 
-    def __init__(self, before: Function, after: Function, identify: Identify | None = None, *, by_name: bool = False):
-        self.terms = Terms(identify)
+    def __init__(self, before: Function, after: Function, calls: Calls | None = None, *, by_name: bool = False):
+        self.terms = Terms(calls)
         self.functions = (before, after)
         sizes = [unknown_sizes(), map("#after-{}".format, range(1 << 62))]
         self.types = [infer_types(each, names=names) for each, names in zip(self.functions, sizes, strict=True)]

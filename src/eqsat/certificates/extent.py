@@ -38,7 +38,7 @@ class _Extent:
             table.intern(number, (symbols.intern(key, key), 0, *children))
         self.children = terms.children
         self.closed = Congruence(table)
-        self.given = set(pair.numbers[0].values())
+        self.given = set(children_first(list(pair.numbers[0].values()), terms.children.__getitem__))
         self._kept: dict[Equation, int] = {}
         self._of_pair: dict[_Terms, int] = {}
         self.found: dict[int, int | None] = {}

@@ -35,7 +35,7 @@ from eqsat.relay.dataflow_pattern.attributes import has_attributes
 from eqsat.relay.expr import Call, Constant, Op
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import agree, is_exact
+from eqsat.relay.ty import agree
 
 Match = Mapping[DFPattern, int]
 """The term that each pattern matched."""
@@ -274,8 +274,7 @@ class Instances:
     def check_types(self, left: int, right: int, exactly: bool = False) -> None:
         """Check that both sides of an equation have one type; ``exactly``, that they are known to have."""
         one, other = self.terms.type_of(left), self.terms.type_of(right)
-        fits = one == other and is_exact(one) if exactly else agree(one, other)
-        if not fits:
+        if not (self.terms.have_one_type(left, right) if exactly else agree(one, other)):
             raise NoInstance(f"its sides are of types {one} and {other}")
 
     def _ask(self, asked: Guard, match: Match) -> Any:

@@ -6,7 +6,7 @@ A checker of certificates rests on this and on Relay alone. It shares nothing wi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +16,56 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.relations import call_type
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type, is_exact
-from eqsat.relay.visitor import post_order
+from eqsat.relay.visitor import children_first, post_order
 
-Identify = Callable[[Attrs], Hashable]
-"""What is equal for two calls that compute the same of the same operands: of their attributes."""
+
+class Body(NamedTuple):
+    """A function that a call computes with, of values from outside and inputs of its own.
+
+    Attributes:
+        key: What it is found by in :attr:`Terms.inside`.
+        function: The function; its first parameters are values from outside, which they are named after.
+        captured: How many of them.
+        types: The types of its nodes, as far as they are known.
+    """
+
+    key: Hashable
+    function: Function
+    captured: int
+    types: Mapping[Expr, Type]
+
+
+class Opened(NamedTuple):
+    """A call that computes with bodies.
+
+    Attributes:
+        taken: How many arguments the call itself takes.
+        captured: The names of those after them, which the bodies take.
+        bodies: The bodies.
+    """
+
+    taken: int
+    captured: Sequence[str]
+    bodies: Sequence[Body]
+
+
+class Inside(NamedTuple):
+    """The terms of a body's nodes, and how many bodies these are in."""
+
+    terms: dict[Expr, int]
+    depth: int
+
+
+class Calls:
+    """What calls are beside their operator; graphs of nodes that the IR does not have know more of them."""
+
+    def key(self, attrs: Attrs) -> Hashable:
+        """What is equal for two calls that compute the same of the same operands."""
+        return attrs.key
+
+    def opened(self, attrs: Attrs) -> Opened | None:
+        """The bodies in the attributes of a call; None of a call without any, or one that is taken as a whole."""
+        return None
 
 
 class Head(NamedTuple):
@@ -42,19 +88,22 @@ class Terms:
     """Terms by number, children first, and a congruence closure of them.
 
     Args:
-        identify: Tells calls of one operator apart by their attributes.
+        calls: Tells calls of one operator apart by their attributes.
 
     Attributes:
-        heads, children, types: Of each term; a type is None where it is not known.
+        inside: The terms of each body by its key, as it was met last.
+        heads, children: Of each term.
+        types: Term that stands for a class -> the types that its terms were found to have, those that say most first.
         users: Term that stands for a class -> the terms with a child in the class.
         members: Term that stands for a class -> the terms in it.
     """
 
-    def __init__(self, identify: Identify | None = None):
-        self.identify = identify or (lambda attrs: attrs.key)
+    def __init__(self, calls: Calls | None = None):
+        self.calls = calls or Calls()
+        self.inside: dict[Hashable, Inside] = {}
         self.heads: list[Head] = []
         self.children: list[tuple[int, ...]] = []
-        self.types: list[Type | None] = []
+        self.types: list[tuple[Type, ...]] = []
         self.users: list[list[int]] = []
         self.members: list[list[int]] = []
         self._numbers: dict[Hashable, int] = {}
@@ -78,7 +127,8 @@ class Terms:
         if number == len(self.heads):
             self.heads.append(head)
             self.children.append(tuple(children))
-            self.types.append(ty if ty is not None else self._infer(head, children))
+            found = ty if ty is not None else self._infer(head, children)
+            self.types.append(() if found is None else (found,))
             self.users.append([])
             self.members.append([number])
             self._parents.append(number)
@@ -92,7 +142,34 @@ class Terms:
 
     def call(self, op: Op, attrs: Attrs | None, children: Sequence[int], ty: Type | None = None) -> int:
         """The number of a call."""
-        return self.make(Head("call", op, attrs, None if attrs is None else self.identify(attrs)), children, ty)
+        return self.make(Head("call", op, attrs, None if attrs is None else self.calls.key(attrs)), children, ty)
+
+    def computed(
+        self, op: Op, attrs: Attrs | None, arguments: Sequence[int], ty: Type | None = None, depth: int = 0
+    ) -> int:
+        """The number of a call of an operator that may compute with bodies.
+
+        What a body gives is a child of the call, over terms for what it takes from outside. So calls are equal by
+        congruence where all their bodies are, for any inputs of theirs: ``depth`` tells these from those of bodies
+        around it.
+        """
+        opened = None if attrs is None else self.calls.opened(attrs)
+        if opened is None:
+            return self.call(op, attrs, arguments, ty)
+        if len(arguments) == 1 < opened.taken + len(opened.captured):
+            arguments = self.children[arguments[0]]  # they are in one tuple
+        children = list(arguments[: opened.taken])
+        outside = dict(zip(opened.captured, arguments[opened.taken :], strict=True))
+        for body in opened.bodies:
+            params = body.function.params
+            known: dict[Expr, int] = {param: outside[param.name_hint] for param in params[: body.captured]}
+            for place, param in enumerate(params[body.captured :]):
+                key = (depth, place, str(param.type_annotation))
+                known[param] = self.make(Head("bound", None, param, key), (), param.type_annotation)
+            found = self.add(body.function.body, body.types, known, depth + 1)
+            self.inside[body.key] = Inside(found, depth + 1)
+            children.append(found[body.function.body])
+        return self.call(op, attrs, children, ty)
 
     def constant(self, constant: Constant, number: int | None = None) -> int:
         """The number of a constant; ``number`` tells apart those that are equal after rounding alone."""
@@ -113,13 +190,16 @@ class Terms:
         """The number of a field of a tuple."""
         return self.make(Head("project", None, index, int(index)), [whole], ty)
 
-    def add(self, root: Expr, types: Mapping[Expr, Type], known: Mapping[Expr, int] | None = None) -> dict[Expr, int]:
+    def add(
+        self, root: Expr, types: Mapping[Expr, Type], known: Mapping[Expr, int] | None = None, depth: int = 0
+    ) -> dict[Expr, int]:
         """The numbers of a graph's nodes, in an order that follows from the graph alone.
 
         Args:
             root: The graph.
             types: The types of its nodes, as far as they are known.
             known: The numbers of some nodes, which are not looked into.
+            depth: How many bodies it is in.
 
         Raises:
             CertificateError: It has a node that terms are not made of.
@@ -130,7 +210,7 @@ class Terms:
                 continue
             below, ty = [found[child] for child in operands(node)], types.get(node)
             if isinstance(node, Call) and isinstance(node.op, Op):
-                found[node] = self.call(node.op, node.attrs, below, ty)
+                found[node] = self.computed(node.op, node.attrs, below, ty, depth)
             elif isinstance(node, Constant):
                 found[node] = self.constant(node)
             elif isinstance(node, Var):
@@ -185,7 +265,8 @@ class Terms:
             if sizes[0] > sizes[1]:
                 small, large = large, small
             self._parents[small] = large
-            self.types[large] = better(self.types[large], self.types[small])
+            known = dict.fromkeys(self.types[large] + self.types[small])
+            self.types[large] = tuple(sorted(known, key=lambda ty: not is_exact(ty)))
             if small in self._constants:
                 self._constants.setdefault(large, self._constants.pop(small))
             self.members[large] += self.members[small]
@@ -207,7 +288,11 @@ class Terms:
 
     def type_of(self, term: int) -> Type | None:
         """The type of a term's class, as far as it is known."""
-        return self.types[self.find(term)]
+        return next(iter(self.types[self.find(term)]), None)
+
+    def have_one_type(self, one: int, other: int) -> bool:
+        """Whether two terms are known to have the same type, with all sizes."""
+        return any(ty in self.types[self.find(other)] and is_exact(ty) for ty in self.types[self.find(one)])
 
     def constant_of(self, term: int) -> int | None:
         """A constant that a term is known to equal: itself if it is one, as those of a class may be rounded apart."""
@@ -230,11 +315,6 @@ def operands(node: Expr) -> Sequence[Expr]:
     return node.args if isinstance(node, Call) and isinstance(node.op, Op) else node.children()
 
 
-def better(one: Type | None, other: Type | None) -> Type | None:
-    """Of two types of one value that which says more, the first if they say as much."""
-    return other if one is None or (not is_exact(one) and is_exact(other)) else one
-
-
 def graph_digest(terms: Terms, function: Function, numbers: Mapping[Expr, int]) -> str:
     """What is equal for functions that compute the same by the same operators, whatever their nodes are called.
 
@@ -244,14 +324,12 @@ def graph_digest(terms: Terms, function: Function, numbers: Mapping[Expr, int]) 
         numbers: The number of each node.
     """
     digests: dict[int, bytes] = {}
-    for node in post_order(function.body, children=operands):
-        term = numbers[node]
-        if term not in digests:
-            head = terms.heads[term]
-            name = "" if head.op is None else head.op.name
-            state = hashlib.blake2b(repr((head.kind, name, head.key)).encode(), digest_size=16)
-            for child in terms.children[term]:
-                state.update(digests[child])
-            digests[term] = state.digest()
+    for term in children_first([numbers[function.body]], terms.children.__getitem__):
+        head = terms.heads[term]
+        name = "" if head.op is None else head.op.name
+        state = hashlib.blake2b(repr((head.kind, name, head.key)).encode(), digest_size=16)
+        for child in terms.children[term]:
+            state.update(digests[child])
+        digests[term] = state.digest()
     params = [(param.name_hint, str(param.type_annotation)) for param in function.params]
     return hashlib.blake2b(repr(params).encode() + digests[numbers[function.body]], digest_size=16).hexdigest()

@@ -139,6 +139,7 @@ class JournalWriter:
         closed: The closure of its equations.
         types: The types of the graph's nodes.
         leaf: Gives the term that a variable of the graph stands for.
+        depth: How many bodies the graph is in.
     """
 
     def __init__(
@@ -148,11 +149,13 @@ class JournalWriter:
         closed: Congruence,
         types: Mapping[Expr, Type],
         leaf: Callable[[Var], int],
+        depth: int = 0,
     ):
         self.recorder = recorder
         self.journal = journal
         self.closed = closed
         self.leaf = leaf
+        self.depth = depth
         self.terms: Terms = recorder.terms
         self._numbers: dict[int, int] = {}
         self._index = {equation: index for index, equation in enumerate(journal.equations)}
@@ -194,7 +197,7 @@ class JournalWriter:
         kind, op, _ = self.journal.vocabulary.symbols[symbol]
         value = self.journal.vocabulary.atoms[atom].value
         if op is not None:
-            return into.call(op, value, below)
+            return into.computed(op, value, below, None, self.depth)
         if kind == "constant":
             return into.constant(value, None if self.journal.vocabulary.given(value) == atom else atom)
         if kind == "var":
@@ -320,7 +323,7 @@ class _Facts:
 
     def __init__(self, writer: JournalWriter):
         journal = writer.journal
-        self.terms = Terms(writer.terms.identify)
+        self.terms = Terms()
         self.levels = Levels(self.terms)
         self.over: dict[Equation, tuple[int, int]] = {}
         self._numbers: dict[int, int] = {}
@@ -426,7 +429,7 @@ def closure_of(journal: Journal, terms: Iterable[int]) -> Congruence:
 
 
 def record_choice(
-    recorder: Recorder, explanation: Explanation, chosen: Expr, leaf: Callable[[Var], int]
+    recorder: Recorder, explanation: Explanation, chosen: Expr, leaf: Callable[[Var], int], depth: int = 0
 ) -> dict[Expr, int]:
     """Record that a given graph equals the one that was chosen; the terms of the chosen graph's nodes.
 
@@ -435,16 +438,17 @@ def record_choice(
         explanation: How the chosen graph came about.
         chosen: The chosen graph, constants folded.
         leaf: Gives the term that a variable stands for.
+        depth: How many bodies the graph is in.
 
     Raises:
         NotPlain: The graph has nodes that terms are not made of.
     """
     _, source, target = explanation.proof
     closed = closure_of(explanation.journal, (source, target))
-    steps = JournalWriter(recorder, explanation.journal, closed, explanation.region.types, leaf)
+    steps = JournalWriter(recorder, explanation.journal, closed, explanation.region.types, leaf, depth)
     steps.prove(source, target)
     inputs: dict[Expr, int] = {node: leaf(node) for node in post_order(chosen) if isinstance(node, Var)}
-    numbers = recorder.terms.add(chosen, {}, inputs)
+    numbers = recorder.terms.add(chosen, {}, inputs, depth)
     if not record_values(recorder, steps.number(target), chosen, numbers):
         recorder.uncovered.append("that what was chosen is the graph that was built")
     return numbers

@@ -118,8 +118,20 @@ def optimize_file(
     compared = verified(reference, done.after, verification, lambda: to_blame(model, options, verification))
     if verification.wanted:
         phases["verify"] = clock() - start
+    made = None
+    if certificate is not None:
         start = clock()
-        found = onnx.proved(done)
+        made = onnx.certified(done)
+        phases["certify"] = clock() - start
+        compared["certificate"] = {
+            "steps": len(made.certificate.steps),
+            "keeps": made.certificate.soundness,
+            "rules": sorted(made.certificate.rules),
+            "uncovered": made.certificate.uncovered,
+        }
+    if verification.wanted:
+        start = clock()
+        found = onnx.proved(done, made)
         compared["proved"] = {**asdict(found), "told": str(found)}
         phases["prove"] = clock() - start
     if bench:
@@ -134,24 +146,13 @@ def optimize_file(
         offer = None
     explained = Explained.of(done.explanations) if settings.explain else None
     offered = {} if offer is None else {"offer": {"nodes": offer.nodes, "rules": offer.rules, "told": str(offer)}}
-    made = None
-    if certificate is not None:
-        start = clock()
-        made = onnx.certify(done)
-        phases["certify"] = clock() - start
-        compared["certificate"] = {
-            "steps": len(made.steps),
-            "keeps": made.soundness,
-            "rules": sorted(made.rules),
-            "uncovered": made.uncovered,
-        }
     facts = _facts(done, settings, phases) | compared | offered | ({} if explained is None else explained.facts)
     if page is not None:
         _write_page(page, source.name, done, facts, explained)
     start = clock()
     write_model(done.after, target)
     if made is not None and certificate is not None:
-        made.save(certificate)
+        made.certificate.save(certificate)
     phases["save"] = clock() - start
     return facts
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
 import onnx_ir as ir
 
@@ -17,26 +18,28 @@ from eqsat.certificates.checker import check as check_steps
 from eqsat.certificates.extent import kept_by_term
 from eqsat.certificates.functions import with_shipped
 from eqsat.certificates.literals import NotPlain
-from eqsat.certificates.terms import Identify
+from eqsat.certificates.terms import Body as TermsBody
+from eqsat.certificates.terms import Calls, Opened
 from eqsat.certificates.writer import JournalWriter, Recorder, closure_of, finished, record_choice
 from eqsat.collector import paused_gc
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import FoldConstants, Rule, flatten
 from eqsat.errors import ArgumentError, CertificateError
-from eqsat.onnx.constants import constant_nodes
+from eqsat.onnx.constants import ConstantNodes, constant_nodes
 from eqsat.onnx.definition import definition_rules
 from eqsat.onnx.exporter import export_with_values
 from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
 from eqsat.onnx.imported import Imported
-from eqsat.onnx.importer import import_model, import_with_values
-from eqsat.onnx.opaque import OpaqueNode
-from eqsat.onnx.optimize import Optimization
+from eqsat.onnx.importer import import_with_bodies
+from eqsat.onnx.opaque import PLAIN, OpaqueNode
+from eqsat.onnx.optimize import Body, Optimization
 from eqsat.onnx.upgrade import at_opset
 from eqsat.pipeline.options import Rules
 from eqsat.pipeline.saturate import saturate
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import TupleType
 from eqsat.relay.visitor import post_order, rebuild
 from eqsat.rules import RuleSet, default, written
@@ -62,8 +65,7 @@ def certify(done: Optimization) -> Certificate:
         ArgumentError: It was made without ``explain=True``.
         CertificateError: The model has parts that no certificate speaks of.
     """
-    with paused_gc():
-        return _certify(done).certificate
+    return certified(done).certificate
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,12 @@ _KEPT = {
 }
 
 
-def proved(done: Optimization) -> Proved:
+def proved(done: Optimization, found: Certified | None = None) -> Proved:
     """How much of an optimized model is proved to compute the same as the given one, node by node.
 
     Args:
         done: The optimization, made with ``explain=True``.
+        found: What :func:`certified` made of it, if it was asked before.
 
     Raises:
         ArgumentError: It was made without ``explain=True``.
@@ -115,7 +118,7 @@ def proved(done: Optimization) -> Proved:
     sampled: Counter[str] = Counter()
     with paused_gc():
         try:
-            found = _certify(done)
+            found = found or certified(done)
             uncovered = found.certificate.uncovered
             kept = found.kept_by_node()
         except CertificateError as error:
@@ -151,23 +154,39 @@ def check(before: Given, after: Given, certificate: certificates.Given, rules: R
     """
     read = certificates.read(certificate)
     with paused_gc():
-        given, _ = _imported(load(before), read.opset)
-        written = import_model(load(after))
-        _check_outputs(given, written)
-        pair = _pair(given, written)
-        return check_steps(pair, read, _known_rules(given.function, rules))
+        given, written = _raised(load(before), read.opset), _Read(load(after))
+        _check_outputs(given.whole, written.whole)
+        return check_steps(_pair(given, written), read, _known_rules(given, rules))
 
 
-def _imported(model: ir.Model, opset: int | None) -> tuple[Imported, dict[str, Expr]]:
-    """A model as a function."""
+class _Read:
+    """A model as functions: that of its graph, and those of the bodies in it.
+
+    Args:
+        model: The model.
+        constants: Computes nodes over constants that are not understood, if it is given.
+    """
+
+    def __init__(self, model: ir.Model, constants: ConstantNodes | None = None):
+        self.whole, self.bodies = import_with_bodies(model, constants)
+
+
+def _raised(model: ir.Model, opset: int | None) -> _Read:
+    """A model that is read at an opset."""
     with constant_nodes(model, _IMPORTING) as constants:
         raised = at_opset(model, opset, constants)
         constants.take(raised)
-        return import_with_values(raised, constants)
+        return _Read(raised, constants)
 
 
-def _pair(given: Imported, written: Imported) -> Pair:
-    return Pair(given.function, written.function, _identify([given.model, written.model]), by_name=True)
+def _pair(given: _Read, written: _Read, improved: Iterable[Body] = ()) -> Pair:
+    calls = NodeCalls([given.whole.model, written.whole.model])
+    for read in (given, written):
+        for graph, imported in read.bodies.items():
+            calls.add(graph, imported, imported.function)
+    for body in improved:
+        calls.add(body.graph, body.imported, body.function)
+    return Pair(given.whole.function, written.whole.function, calls, by_name=True)
 
 
 def _check_outputs(given: Imported, written: Imported) -> None:
@@ -177,18 +196,18 @@ def _check_outputs(given: Imported, written: Imported) -> None:
         raise CertificateError(f"the models have different outputs: {', '.join(names[0])} and {', '.join(names[1])}")
 
 
-def _known_rules(function: Function, rules: Rules | None) -> list[Rule]:
+def _known_rules(read: _Read, rules: Rules | None) -> list[Rule]:
     """The rules by which steps may be: those given, those that are shipped, and what nodes are defined as."""
     given = [] if rules is None else flatten(rules)
-    named = {rule.name for rule in given}
-    return with_shipped([*[rule for rule in definition_rules(function) if rule.name not in named], *given])
+    defined = [rule for each in (read.whole, *read.bodies.values()) for rule in definition_rules(each.function)]
+    return with_shipped(list({rule.name: rule for rule in [*defined, *given]}.values()))
 
 
 # ---- making a certificate
 
 
 @dataclass(frozen=True)
-class _Certified:
+class Certified:
     """A certificate of a written model, and all that its steps are over.
 
     Attributes:
@@ -221,34 +240,63 @@ def _inner(values: Collection[Expr], expr: Expr) -> Sequence[Expr]:
     return [child for child in expr.children() if child not in values or isinstance(expr, TupleGetItem)]
 
 
-def _certify(done: Optimization) -> _Certified:
-    given, _ = _imported(done.before, done.options.opset)
-    written, expr_of = import_with_values(done.after)
+def certified(done: Optimization) -> Certified:
+    """As :func:`certify`, with all that the steps are over: of it :func:`proved` tells more."""
+    with paused_gc():
+        return _certify(done)
+
+
+def _certify(done: Optimization) -> Certified:
+    given = _raised(done.imported.model, None)
+    written = _Read(done.after)
     chosen = done.extraction.expr
     if not isinstance(chosen, Function):
         raise CertificateError("a graph that rules may not look into has no certificate")
-    pair = _pair(given, written)
-    by_name = {param.name_hint: pair.inputs[param] for param in given.function.params}
-    recorder = Recorder(pair, _known_rules(given.function, done.options.rules))
-    if done.bodies:
-        recorder.uncovered.append("the bodies of conditions and loops")
+    pair = _pair(given, written, done.written)
+    by_name = {param.name_hint: pair.inputs[param] for param in given.whole.function.params}
+    recorder = Recorder(pair, _known_rules(given, done.options.rules))
     try:
+        for body in done.written:
+            inside = pair.terms.inside.get(body.imported.graph)
+            if inside is not None:
+                leaves = {expr.name_hint: term for expr, term in inside.terms.items() if isinstance(expr, Var)}
+                choice, leaf = body.extraction.explanation, partial(_leaf, leaves)
+                record_choice(recorder, choice, body.function.body, leaf, inside.depth)
         numbers = record_choice(recorder, done.extraction.explanation, chosen.body, partial(_leaf, by_name))
         values = export_with_values(chosen, done.imported)[1]
-        _Spelling(recorder, numbers, recorder.pair.numbers[1], expr_of).prove(
-            values, _results(chosen, written.function)
-        )
+        spelling = _Spelling(recorder, {body.graph: body for body in done.written}, written)
+        spelling.take(_Written(chosen, numbers, values), _Again(written.whole, pair.numbers[1]))
+        spelling.prove()
     except NotPlain as why:
         recorder.uncovered.append(str(why))
     pair = _pair(given, written)
     certificate, steps = finished(recorder, pair, done.options.opset)
-    return _Certified(certificate, pair, steps, done.after.graph, expr_of)
+    if certificate.uncovered and any(body.imported.graph not in pair.terms.inside for body in done.written):
+        certificate.uncovered.append("bodies in which nodes may draw numbers, or nothing is known of them")
+    return Certified(certificate, pair, steps, done.after.graph, written.whole.values)
 
 
-def _results(chosen: Function, read: Function) -> tuple[Sequence[Expr], Sequence[Expr]]:
+def _results(chosen: Function, read: Function) -> Iterable[tuple[Expr, Expr]]:
     """The results of both functions; each function as a whole where they are not tuples alike."""
     fields = [each.body.fields if isinstance(each.body, Tuple) else () for each in (chosen, read)]
-    return (fields[0], fields[1]) if fields[0] and len(fields[0]) == len(fields[1]) else ([chosen.body], [read.body])
+    return zip(*fields, strict=True) if fields[0] and len(fields[0]) == len(fields[1]) else [(chosen.body, read.body)]
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A function that was written, the terms of its nodes, and the names of the values that each was written as."""
+
+    function: Function
+    terms: dict[Expr, int]
+    names: Mapping[Expr, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class _Again:
+    """A graph that was read again, and the terms of its nodes."""
+
+    imported: Imported
+    terms: Mapping[Expr, int]
 
 
 @dataclass
@@ -258,6 +306,7 @@ class _Spelled:
     chosen: Expr
     read: Expr
     leaves: dict[str, int]
+    depth: int
 
 
 class _Spelling:
@@ -265,55 +314,53 @@ class _Spelling:
 
     Args:
         recorder: Takes the steps.
-        chosen: The terms of the function that was written.
-        read: The terms of the model as it was read again.
-        expr_of: The expression of each value as it was read again.
+        bodies: What was written for bodies, by the graphs that it was written as.
+        again: The model as it was read again.
     """
 
-    def __init__(
-        self, recorder: Recorder, chosen: Mapping[Expr, int], read: Mapping[Expr, int], expr_of: Mapping[str, Expr]
-    ):
+    def __init__(self, recorder: Recorder, bodies: Mapping[ir.Graph, Body], again: _Read):
         self.recorder = recorder
         self.terms = recorder.terms
-        self.chosen = dict(chosen)
-        self.read = dict(read)
-        self.expr_of = expr_of
+        self.bodies = bodies
+        self.again = again
+        self._waiting: list[_Spelled] = []
 
-    def prove(self, values: Mapping[Expr, Sequence[str]], results: tuple[Sequence[Expr], Sequence[Expr]]) -> None:
-        """Record the steps.
-
-        Args:
-            values: The names of the values that each expression was written as, in order.
-            results: The results of both functions.
-        """
-        waiting: list[_Spelled] = []
+    def take(self, chosen: _Written, read: _Again, depth: int = 0) -> None:
+        """Note what is to be proved, that of bodies before what is computed with them."""
         pairs: list[tuple[Expr, Expr]] = []
-        for expr, names in values.items():
-            if not isinstance(expr, Call) or expr not in self.chosen:
+        for expr, names in chosen.names.items():
+            if not isinstance(expr, Call) or expr not in chosen.terms:
                 continue
-            is_one = not isinstance(self.terms.type_of(self.chosen[expr]), TupleType)
+            is_one = not isinstance(self.terms.type_of(chosen.terms[expr]), TupleType)
             parts: list[Expr] = [expr] if is_one else [TupleGetItem(expr, index) for index in range(len(names))]
-            twins = [(part, self.expr_of.get(name)) for part, name in zip(parts, names, strict=True)]
-            pairs += [(part, twin) for part, twin in twins if twin is not None and twin in self.read]
-        for one, other in [*pairs, *zip(*results, strict=True)]:
-            if isinstance(one, TupleGetItem) and one not in self.chosen:
-                self.chosen[one] = self.terms.field_of(self.chosen[one.tuple_value], one.index)
-            if not self.terms.same(self.chosen[one], self.read[other]):
-                waiting.append(self._cut(one, other))
-                self.terms.equate(self.chosen[one], self.read[other])
-        if waiting:
-            self._saturate(waiting)
+            twins = [(part, read.imported.values.get(name)) for part, name in zip(parts, names, strict=True)]
+            pairs += [(part, twin) for part, twin in twins if twin is not None and twin in read.terms]
+        for one, other in [*pairs, *_results(chosen.function, read.imported.function)]:
+            if isinstance(one, TupleGetItem) and one not in chosen.terms:
+                chosen.terms[one] = self.terms.field_of(chosen.terms[one.tuple_value], one.index)
+            for body, graph in zip(_graphs(one), _graphs(other), strict=False):
+                self._take_body(body, graph)
+            if not self.terms.same(chosen.terms[one], read.terms[other]):
+                self._waiting.append(self._cut(one, other, chosen.terms, read.terms, depth))
+                self.terms.equate(chosen.terms[one], read.terms[other])
 
-    def _cut(self, expr: Expr, twin: Expr) -> _Spelled:
+    def _take_body(self, body: ir.Graph, graph: ir.Graph) -> None:
+        mine, theirs = self.terms.inside.get(body), self.terms.inside.get(graph)
+        if mine is not None and theirs is not None and body in self.bodies:
+            written = self.bodies[body]
+            read = _Again(self.again.bodies[graph], theirs.terms)
+            self.take(_Written(written.function, mine.terms, written.names), read, theirs.depth)
+
+    def _cut(
+        self, expr: Expr, twin: Expr, chosen: Mapping[Expr, int], read: Mapping[Expr, int], depth: int
+    ) -> _Spelled:
         """Two expressions down to where they have equal parts."""
         leaves: dict[int, Var] = {}
-        mine = {self.terms.find(self.chosen[node]) for node in self._near(expr) if node in self.chosen}
-        theirs = {self.terms.find(self.read[node]) for node in self._near(twin) if node in self.read}
+        mine = {self.terms.find(chosen[node]) for node in self._near(expr) if node in chosen}
+        theirs = {self.terms.find(read[node]) for node in self._near(twin) if node in read}
         shared = mine & theirs
-        chosen, read = (
-            self._over(root, numbers, shared, leaves) for root, numbers in ((expr, self.chosen), (twin, self.read))
-        )
-        return _Spelled(chosen, read, {var.name_hint: term for term, var in leaves.items()})
+        cut = [self._over(root, numbers, shared, leaves) for root, numbers in ((expr, chosen), (twin, read))]
+        return _Spelled(cut[0], cut[1], {var.name_hint: term for term, var in leaves.items()}, depth)
 
     def _near(self, root: Expr) -> list[Expr]:
         """The nodes some levels below an expression."""
@@ -346,10 +393,10 @@ class _Spelling:
                 new[node] = rebuild(node, new)
         return new[root]
 
-    def _saturate(self, waiting: Sequence[_Spelled]) -> None:
-        """Prove pairs of expressions equal, all in one e-graph."""
+    def prove(self) -> None:
+        """Record the steps."""
         rules = RuleSet("spelling", [FoldConstants(limit=_MOST_FOLDED), *written, *default.without("fold-constants")])
-        for spelled in waiting:
+        for spelled in self._waiting:
             whole = Tuple([spelled.chosen, spelled.read])
             region = saturate(whole, rules, limits=_SPELLED, explain=True).regions[-1]
             journal = region.journal
@@ -361,7 +408,7 @@ class _Spelling:
                 self.recorder.uncovered.append(f"that {one_line(str(spelled.chosen), 80)} is written as it is read")
                 continue
             leaf = partial(_leaf, spelled.leaves)
-            JournalWriter(self.recorder, journal, closed, region.types, leaf).prove(*pair)
+            JournalWriter(self.recorder, journal, closed, region.types, leaf, spelled.depth).prove(*pair)
 
 
 def _leaf(leaves: Mapping[str, int], var: Var) -> int:
@@ -372,19 +419,78 @@ def _leaf(leaves: Mapping[str, int], var: Var) -> int:
 # ---- nodes that are not understood
 
 
-def _identify(models: Sequence[ir.Model]) -> Identify:
-    """What is equal for calls of operators whose nodes compute the same of the same operands."""
-    known: dict[OpaqueNode, Hashable] = {}
+def _graphs(expr: Expr) -> Iterable[ir.Graph]:
+    """The bodies that a node is written with, or one of whose results an expression is."""
+    call = expr.tuple_value if isinstance(expr, TupleGetItem) else expr
+    node = call.attrs.get("node") if isinstance(call, Call) and call.attrs is not None else None
+    return subgraphs(node.attributes) if isinstance(node, OpaqueNode) else ()
 
-    def identify(attrs: Attrs) -> Hashable:
+
+class NodeCalls(Calls):
+    """What nodes are that the IR does not have.
+
+    A node with bodies is one of the operator, the other attributes and what its bodies give, if no node in these may
+    draw numbers or is otherwise unknown. Else it equals only nodes with bodies that are written alike.
+
+    Args:
+        models: The models that nodes are of.
+    """
+
+    def __init__(self, models: Sequence[ir.Model]):
+        self.models = models
+        self._bodies: dict[ir.Graph, TermsBody] = {}
+        self._opened: dict[OpaqueNode, Opened | None] = {}
+        self._keys: dict[OpaqueNode, Hashable] = {}
+
+    def add(self, graph: ir.Graph, imported: Imported, function: Function) -> None:
+        """Learn what a graph computes: ``function``, with the parameters of ``imported``."""
+        captured = len(imported.captured)
+        if len(function.params) == captured + len(imported.graph.inputs):  # no tensors of types that are not known
+            names = map(f"#{len(self._bodies)}-{{}}".format, count())
+            self._bodies[graph] = TermsBody(graph, function, captured, infer_types(function, names=names))
+
+    def key(self, attrs: Attrs) -> Hashable:
         node = attrs.get("node")
         if not isinstance(node, OpaqueNode):
             return attrs.key
-        if node not in known:
-            known[node] = _node_key(node, models)
-        return (attrs.type_key, known[node])
+        if node not in self._keys:
+            self._keys[node] = _node_key(node, self.models) if self.opened(attrs) is None else _opened_key(node)
+        return (attrs.type_key, self._keys[node])
 
-    return identify
+    def opened(self, attrs: Attrs) -> Opened | None:
+        node = attrs.get("node")
+        if not isinstance(node, OpaqueNode) or node.is_pure:
+            return None
+        if node not in self._opened:
+            self._opened[node] = self._open(node)
+        return self._opened[node]
+
+    def _open(self, node: OpaqueNode) -> Opened | None:
+        graphs = list(subgraphs(node.attributes))
+        bodies = [self._bodies[graph] for graph in graphs if graph in self._bodies]
+        names = [value.name or "" for value in node.captured]
+        plain = all(each.type in PLAIN or any(True for _ in subgraphs([each])) for each in node.attributes)
+        if not graphs or len(bodies) < len(graphs) or not plain or not node.is_known or node.node.device_configurations:
+            return None
+        if len(set(names)) < len(names):
+            return None
+        for body in bodies:
+            for expr in post_order(body.function.body):
+                inner = expr.attrs.get("node") if isinstance(expr, Call) and expr.attrs is not None else None
+                is_unknown = isinstance(inner, OpaqueNode) and not inner.is_pure
+                if is_unknown and isinstance(expr, Call) and expr.attrs is not None and self.opened(expr.attrs) is None:
+                    return None
+        return Opened(sum(node.given), names, bodies)
+
+
+def _opened_key(opaque: OpaqueNode) -> Hashable:
+    """What a node says beside its inputs and what its bodies compute."""
+    node = opaque.node
+    attributes = [
+        (attr.name, [(len(each.inputs), len(each.outputs)) for each in subgraphs([attr])] or repr(attr.value))
+        for attr in opaque.attributes
+    ]
+    return (node.domain, node.op_type, opaque.opset, tuple(map(repr, sorted(attributes, key=str))), opaque.given)
 
 
 def _node_key(opaque: OpaqueNode, models: Sequence[ir.Model]) -> Hashable:

@@ -83,7 +83,7 @@ def definition_rules(function: Function) -> list[PythonRule]:
         if key not in found:
             call: DFPattern = CallPattern(ExprPattern(node.op), [wildcard() for _ in node.args])
             pattern = TupleGetItemPattern(call) if several else call
-            name = f"definition-of-{node.op.name}-{len(found)}"
+            name = f"definition-of-{node.op.name}-{len(node.args)}{'s' * several}-{definition.soundness.value}"
             found[key] = PythonRule(name, pattern, partial(_defined, definition.soundness), definition.soundness)
     return list(found.values())
 

@@ -48,15 +48,18 @@ def export_with_values(function: Function, imported: Imported) -> tuple[ir.Model
     with paused_gc():
         exporter = _Exporter(function, imported, imported.names.copy(), None)
         model = _model_like(imported, exporter.graph())
-    return model, {expr: [value.name or "" for value in values] for expr, values in exporter.values.items()}
+    return model, exporter.value_names()
 
 
-def export_body(function: Function, body: Imported) -> ir.Graph:
+def export_body(function: Function, body: Imported) -> tuple[ir.Graph, dict[Expr, list[str]]]:
     """``function`` as a graph that takes the place of a subgraph, over the same values from outside.
+
+    Beside it the names of the values that each expression is written as.
 
     Args and errors: as :func:`export_model`.
     """
-    return _Exporter(function, body, body.names).graph()
+    exporter = _Exporter(function, body, body.names)
+    return exporter.graph(), exporter.value_names()
 
 
 class _Exporter:
@@ -128,6 +131,10 @@ class _Exporter:
             name=source.name,
             metadata_props=dict(source.metadata_props),
         )
+
+    def value_names(self) -> dict[Expr, list[str]]:
+        """The names of the values that each expression is written as, once the graph is."""
+        return {expr: [value.name or "" for value in values] for expr, values in self.values.items()}
 
     # ---- inputs and outputs
 

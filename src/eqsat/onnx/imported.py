@@ -12,7 +12,7 @@ from onnx.helper import find_min_ir_version_for, make_operatorsetid
 
 from eqsat.brief import listed, one_line
 from eqsat.nd import NDArray
-from eqsat.relay.expr import Function
+from eqsat.relay.expr import Expr, Function
 
 INITIALIZERS_ARE_INPUTS = 3
 """The last IR version in which every initializer is listed as an input, and is nonetheless a constant."""
@@ -51,6 +51,7 @@ class Imported:
         tensors: the ONNX tensor of each constant's data.
         captured: what a subgraph takes from outside, constants aside.
         outer: the data of constants that a subgraph takes from outside, and their values there.
+        values: the expression of each value of the graph, by name.
         opset: version of the standard operators that is written; by default that of the model.
     """
 
@@ -62,6 +63,7 @@ class Imported:
     tensors: dict[NDArray, Any] = field(default_factory=dict)
     captured: Sequence[ir.Value] = ()
     outer: dict[NDArray, ir.Value] = field(default_factory=dict)
+    values: dict[str, Expr] = field(default_factory=dict)
     opset: int = 0
 
     def __repr__(self) -> str:

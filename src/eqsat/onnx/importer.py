@@ -80,16 +80,6 @@ def import_model(model: Given, body: Body | None = None, constants: ConstantNode
     Raises:
         ModelError: the graph has a cycle, uses a value that nothing makes, or operators of an opset that is not known.
     """
-    return _run(model, body, constants)[0]
-
-
-def import_with_values(model: Given, constants: ConstantNodes | None = None) -> tuple[Imported, dict[str, Expr]]:
-    """As :func:`import_model`; beside it the expression of each value of the graph, by name."""
-    imported, importer = _run(model, None, constants)
-    return imported, {value.name: expr for value, expr in importer.values.items() if value.name}
-
-
-def _run(model: Given, body: Body | None, constants: ConstantNodes | None) -> tuple[Imported, _Importer]:
     model = load(model)
     if opset_of(model) > NEWEST_OPSET:
         raise ModelError(
@@ -100,8 +90,20 @@ def _run(model: Given, body: Body | None, constants: ConstantNodes | None) -> tu
         context = _Context(model, name_counts(model), body, constants)
         if body is not None:
             _decide_conditions(context)
-        importer = _Importer(context, model.graph)
-        return importer.run(), importer
+        return _Importer(context, model.graph).run()
+
+
+def import_with_bodies(
+    model: Given, constants: ConstantNodes | None = None
+) -> tuple[Imported, dict[ir.Graph, Imported]]:
+    """As :func:`import_model`; beside it the subgraphs of nodes that are not understood, each as a function."""
+    bodies: dict[ir.Graph, Imported] = {}
+
+    def kept(imported: Imported) -> ir.Graph:
+        bodies[imported.graph] = imported
+        return imported.graph
+
+    return import_model(model, kept, constants), bodies
 
 
 def _decide_conditions(context: _Context) -> None:
@@ -175,7 +177,15 @@ class _Importer:
         used = set(free_vars(body)) if self.foreign else ()  # not those that have been computed with
         function = Function([each for each in self.params if each not in self.foreign or each in used], body)
         return Imported(
-            self.model, graph, function, self.context.names, self.opaque, self.tensors, self.captured, self.outer
+            self.model,
+            graph,
+            function,
+            self.context.names,
+            self.opaque,
+            self.tensors,
+            self.captured,
+            self.outer,
+            {value.name: expr for value, expr in self.values.items() if value.name},
         )
 
     def _input_type(self, value: ir.Value) -> Type:

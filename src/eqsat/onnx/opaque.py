@@ -73,7 +73,7 @@ class OpaqueNode:
     def is_pure(self) -> bool:
         """Whether the outputs follow from inputs and attributes alone."""
         node = self.node
-        plain = all(attr.type in _PLAIN and not attr.is_ref() for attr in node.attributes.values())
+        plain = all(attr.type in PLAIN and not attr.is_ref() for attr in node.attributes.values())
         return plain and self.is_known and not node.device_configurations
 
     @cached_property
@@ -106,7 +106,7 @@ class OpaqueNode:
 
 
 _STANDARD = ("", "ai.onnx.ml")
-_PLAIN = (
+PLAIN = (
     ir.AttributeType.INT,
     ir.AttributeType.INTS,
     ir.AttributeType.FLOAT,

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack, overload
 
 import onnx
@@ -29,7 +29,7 @@ from eqsat.onnx.importer import import_model
 from eqsat.onnx.upgrade import at_opset
 from eqsat.pipeline.extract import Extraction, Extractions
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
-from eqsat.relay.expr import Function
+from eqsat.relay.expr import Expr, Function
 from eqsat.rules import RuleSet, Soundness, attending, default
 
 _log = logging.getLogger(__name__)
@@ -39,6 +39,25 @@ ATTENTION_SINCE = 23
 
 WITHOUT_ATTENTION = default.without(*[rule.name for rule in attending if rule.soundness is not Soundness.FINITE])
 """The default rules without those that find them."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """The body of a node that was optimized by itself.
+
+    Attributes:
+        imported: It as a function.
+        extraction: What was chosen.
+        function: The same with what is constant computed.
+        graph: What takes the place of the body.
+        names: The names of the values there that each expression is written as.
+    """
+
+    imported: Imported
+    extraction: Extraction
+    function: Function
+    graph: ir.Graph
+    names: dict[Expr, list[str]]
 
 
 @dataclass
@@ -54,6 +73,7 @@ class Optimization(Extractions):
             flow, inner ones first.
         folded: Nodes over constants that are not understood: which were computed, and which were left and why.
         seconds: Time of each phase, in seconds.
+        written: The bodies as they were read and written; none where this comes from a pickle.
     """
 
     before: ir.Model
@@ -63,17 +83,18 @@ class Optimization(Extractions):
     extractions: list[Extraction]
     folded: Folded
     seconds: dict[str, float]
+    written: list[Body] = field(default_factory=list)
 
     def __copy__(self) -> Optimization:
         return replace(self)  # with the models themselves, not what stands for them in pickles
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: all but ``imported``, whose nodes refer to a model in memory."""
-        state = {name: value for name, value in vars(self).items() if name != "imported"}
+        """What is pickled: all but ``imported`` and ``written``, whose nodes refer to a model in memory."""
+        state = {name: value for name, value in vars(self).items() if name not in ("imported", "written")}
         return state | {name: PickledModel(state[name]) for name in ("before", "after")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, imported=import_model(at_opset(state["before"], state["options"].opset)))
+        vars(self).update(state, imported=import_model(at_opset(state["before"], state["options"].opset)), written=[])
 
     def __repr__(self) -> str:
         nodes = f"{len(self.after.graph)} nodes, were {len(self.before.graph)}"
@@ -188,10 +209,11 @@ def _run(
 
     def improved(imported: Imported) -> ir.Graph:
         extraction, function = chosen(imported, has_inputs=False)
-        bodies.append(extraction)
-        return export_body(function, imported)
+        graph, names = export_body(function, imported)
+        bodies.append(Body(imported, extraction, function, graph, names))
+        return graph
 
-    bodies: list[Extraction] = []
+    bodies: list[Body] = []
     imported = import_model(model, improved, constants)
     read = time.perf_counter() - start - sum(report.phases.values())
     unknown = ", ".join(imported.opaque) or "nothing"
@@ -202,7 +224,8 @@ def _run(
     after = export_model(function, imported)
     seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
     _log.info("made a model of %d nodes in %.2f s", len(after.graph), sum(seconds.values()))
-    return Optimization(given, after, options, imported, [extraction, *bodies], constants.folded, seconds)
+    extractions = [extraction, *[body.extraction for body in bodies]]
+    return Optimization(given, after, options, imported, extractions, constants.folded, seconds, bodies)
 
 
 def with_definitions(rules: Rules | None, imported: Imported) -> Rules | None:
