@@ -95,7 +95,7 @@ class Bases:
         engine.declare("(ruleset bases)")
         engine.declare("(ruleset origins)")
         engine.relation("shifted", "Expr")
-        engine.rule("settled", "(= l (level e)) (= l (origin e))", f"{put('(factor e)')} {put('(term e)')}")
+        engine.rule("settled", "(= l (level e)) (= o (origin e)) (>= o l)", f"{put('(factor e)')} {put('(term e)')}")
         engine.rule("origins", f"(= l (level e)) (<= l {_LAST}) (= e (N h))", "(set (level e) h)")
         engine.rule("origins", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
         engine.rule("origins", "(= l (level e))", "(set (origin e) l)")
@@ -114,7 +114,11 @@ class Bases:
                 if wide:
                     rule("settled", f"{node}{constants}{wide}", put("(factor e)"))
                 rule("settled", f"{node}{constants} (shifted {child})", put("(factor e)"))
-                rule("settled", f"{node}{constants} (= l (level {child})) (= l (origin {child}))", put("(term e)"))
+                rule(
+                    "settled",
+                    f"{node}{constants} (= l (level {child})) (= o (origin {child})) (>= o l)",
+                    put("(term e)"),
+                )
             # x + c is no multiple if x is none, x * c no sum with a constant if x is none
             rule("origins", f"{node}{constants} ({other} {child})", put(f"({other} e)"))
         if len(children) > 1:

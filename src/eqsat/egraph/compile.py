@@ -200,15 +200,19 @@ class RewriteCompiler(RuleRunner):
             yield f"(= num_{variable} (num {variable})) (>= num_{variable} {each.level})"
 
     def _forms(self, rule: Rewrite, query: Query, base: str) -> list[str]:
-        """The variables of the classes below the roots that come from ``base`` by sums and products."""
+        """The variables of the classes below the roots that come from ``base`` by sums and products.
+
+        Only the last of each chain of them is told: the origin of none before it can be an earlier one.
+        """
         symbols = self.egraph.vocabulary.symbols
         by_class = [(query.classes[pattern], node) for pattern, node in query.nodes.items()]
         affine = [(each, _linear(symbols[node.symbol], node.children)) for each, node in by_class]
         found = [base]
         for form in found:
             found += [each for each, children in affine if form in children and each not in found]
-        inside = _inside(rule, query)
-        return [each for each in found if each in inside]
+        inside = [each for each in found if each in _inside(rule, query)]
+        before = {child for each, children in affine if each in inside for child in children}
+        return [each for each in inside if each not in before]
 
     def _hidings(self, rule: Rewrite, query: Query, action: Action) -> Iterator[tuple[str, str]]:
         """Actions that hide what a rule contracts, each with a premise under which it does, if there is one.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.query import Query
+from eqsat.egraph.query import MatchedNode, Query
 
 _WORD = re.compile(r"(\(?)([^\s()]+)")
 _LOOKUP = re.compile(r"\(= (\w+) \(\w+ (\w+)\)\)")
@@ -76,19 +76,30 @@ def by_operand(egraph: EGraph, query: Query, root: str, premises: Sequence[str],
     compared = {name for premise in rest for name in _variables(premise) if premise.startswith("(<= ")}
     rest += [f"(= {name} (level {looked_up[name]}))" for name in sorted(compared)]
     outside = classes | set(query.atom_variables).intersection(_variables(f"{' '.join(rest)} {used}"))
+    varying = {f"(varies {base})" for base in looked_up.values() if f"(= level_{base} (level {base}))" in premises}
     found = []
     for top, part in parts.items():
-        if len([each for each in part if not each.startswith("(<= ")]) < 2:
-            found += part  # one table is as good as another
-            continue
-        lower = [f"(= l (level {base})) (= o (origin {form})) (< o l)" for base, form in _from_bases(part)]
-        unless = [*lower, f"(= v (val {top}))"]
-        found.append(_relation(egraph, _in_order(part, query), classes, outside, "settled", unless))
+        part = _in_order([premise for premise in part if premise not in varying], query)
+        for variable in [each for each in heads if each in below[top]]:
+            scaled = _with_constant(part, heads[variable])
+            if len(scaled) > 1:
+                relation = _relation(egraph, scaled, classes, outside, "settled", [f"(= v (val {variable}))"])
+                part = [relation, *[premise for premise in part if premise not in scaled]]
+        if len([premise for premise in part if not premise.startswith("(<= ")]) > 1:
+            lower = [f"(= l (level {base})) (= o (origin {form})) (< o l)" for base, form in _from_bases(part)]
+            part = [_relation(egraph, part, classes, outside, "settled", [*lower, f"(= v (val {top}))"])]
+        found += part
     return [*found, *rest]
 
 
 def _value_of(variable: str) -> str:
     return f"(= val_{variable} (val {variable}))"
+
+
+def _with_constant(premises: Sequence[str], node: MatchedNode) -> list[str]:
+    """Those premises that say that there is an e-node, and which of its children are constants."""
+    constant = {f"(isc {child})" for child in node.children}
+    return [premise for premise in premises if premise in constant or node.atom in _variables(premise)]
 
 
 def _in_order(premises: Sequence[str], query: Query) -> list[str]:

@@ -281,13 +281,12 @@ class Runner:
         while is_new:
             if changed and self._is_watched:
                 self._update(Prefilter(self.egraph), [*early, *meeting])  # to see what they made
-            nodes = self._nodes
             if any(turn.runner.growth for turn in [*early, *meeting]) and self.constants.watch(AFFINE):
                 self._settle()  # the constants that they make are folded at once
-            found = self._repeat(early)
-            found |= self._meet(meeting, early)
-            changed |= found
-            is_new = found and nodes < self._nodes
+            nodes = self._nodes
+            while self._repeat(early) | self._meet(meeting, early):
+                changed = True
+            is_new = nodes < self._nodes
         self._is_stale |= changed
         return changed
 
