@@ -16,7 +16,8 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -262,6 +263,9 @@ def put(row: str) -> str:
 _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 """The engines of this process."""
 
+_loaded: Any = None
+"""Egglog's bindings, once they are loaded."""
+
 _is_lost = False
 """Whether the library's thread is that of another process, of which this one is a fork."""
 
@@ -275,11 +279,30 @@ def _library() -> Any:
         EngineError: It has.
     """
     _check_process()
-    if _LIBRARY not in sys.modules:
+    global _loaded
+    if _loaded is None:
         for logger in map(logging.getLogger, _LOGGERS):
             if logger.level == logging.NOTSET:
                 logger.setLevel(logging.WARNING)
-    return import_module(_LIBRARY)
+        _loaded = sys.modules.get(_LIBRARY) or _load_alone(_LIBRARY)
+    return _loaded
+
+
+def _load_alone(name: str) -> Any:
+    """A module without the package that it is in, whose import takes ten times as long.
+
+    An import of that package gives the very same module later.
+
+    Raises:
+        ModuleNotFoundError: There is none.
+    """
+    package = find_spec(name.partition(".")[0])
+    spec = package and PathFinder.find_spec(name, package.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"no module named {name!r}", name=name)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _check_process() -> None:
@@ -294,7 +317,7 @@ def _check_process() -> None:
 
 def _after_fork() -> None:
     global _is_lost
-    _is_lost = _LIBRARY in sys.modules
+    _is_lost = _loaded is not None or _LIBRARY in sys.modules
     for engine in _open:
         engine.forget()
 
