@@ -177,12 +177,12 @@ def test_a_model_that_differs_is_not_written_unless_that_is_wanted(eqsat: Any, s
 @pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(source: Path, tmp_path: Path) -> None:
     running = []
-    for seed in range(5):
+    for seed in range(3):
         environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
         command = [EQSAT, "optimize", source, tmp_path / f"{seed}.onnx"]
         running.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL))
-    assert [process.wait() for process in running] == [0] * 5
-    assert len({(tmp_path / f"{seed}.onnx").read_bytes() for seed in range(5)}) == 1
+    assert [process.wait() for process in running] == [0] * 3
+    assert len({(tmp_path / f"{seed}.onnx").read_bytes() for seed in range(3)}) == 1
 
 
 def test_an_interrupt_writes_nothing(tmp_path: Path) -> None:
