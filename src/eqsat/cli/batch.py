@@ -151,17 +151,24 @@ def attempt_in_time(seconds: float, job: Job, work: Work, options: Mapping[str, 
     command = [sys.executable, "-c", _SERVE, *sys.path]
     request = pickle.dumps((seconds, job, work, options))
     try:
-        answer = subprocess.run(command, input=request, stdout=subprocess.PIPE, timeout=seconds + _STARTING).stdout
-        outcome: Outcome = pickle.loads(answer)
+        done = subprocess.run(command, input=request, stdout=subprocess.PIPE, timeout=seconds + _STARTING)
+        outcome: Outcome = pickle.loads(done.stdout)
         return outcome
-    except (EOFError, pickle.UnpicklingError, subprocess.TimeoutExpired):
-        taken = time.perf_counter() - start
-    told = f"it took more than {seconds:g} seconds, and was ended" if taken >= seconds else _ENDED
+    except subprocess.TimeoutExpired:
+        code = _TOO_LONG
+    except (EOFError, pickle.UnpicklingError):
+        code = done.returncode
+    taken = time.perf_counter() - start
+    is_too_long = code == _TOO_LONG and taken >= seconds
+    told = f"it took more than {seconds:g} seconds, and was ended" if is_too_long else _ENDED
     return Outcome(job, "failed", told, seconds=taken)
 
 
 _SERVE = "import sys; sys.path[:] = sys.argv[1:]; from eqsat.cli.batch import serve; serve()"
 """What the process runs, which is given where to look for modules."""
+
+_TOO_LONG = 1
+"""What a process that took too long ends with: the exit code of :mod:`faulthandler`."""
 
 _STARTING = 60.0
 """Seconds that the process may take to start, on a machine that is busy."""
