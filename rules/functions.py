@@ -7,6 +7,7 @@ from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
     abs,
+    cast,
     cos,
     equal,
     exp,
@@ -21,7 +22,7 @@ from eqsat.relay.op import (
     where,
 )
 from eqsat.rules.shape import expanded
-from eqsat.rules.types import floats, keeps_floats, same_type
+from eqsat.rules.types import dtype_of, floats, keeps_floats, same_type
 from eqsat.rules.values import all_false, all_true, half, minus_one, one, scalar, two
 
 x, y, z = variables("x y z")
@@ -39,7 +40,13 @@ with_neutral = {
     "or-false": logical_or(x, all_false),
     "false-or": logical_or(all_false, x),
 }
-decided = {"where-true": (where(all_true, x, y), x), "where-false": (where(all_false, x, y), y)}
+chosen_and_cast = is_op("cast")(where(z, a, b))
+opposite_choice = where(z, all_false, all_true)
+decided = {
+    "where-true": (where(all_true, x, y), x),
+    "where-false": (where(all_false, x, y), y),
+    "true-where": (where(z, all_true, all_false), z),
+}
 
 
 # signs, and functions applied once more
@@ -72,6 +79,13 @@ repeated = RuleSet(
         rewrite("where-both", where(z, x, x), x),
         # of a known condition and another one, the known one chooses among constants
         rewrite("where-known-and-other", where(logical_and(a, z), b, c), where(z, where(a, b, c), c)),
+        rewrite(
+            "cast-of-chosen-constants",
+            chosen_and_cast,
+            where(z, *[cast(each, dtype=dtype_of(chosen_and_cast)) for each in (a, b)]),
+        ),
+        rewrite("false-where", opposite_choice, logical_not(z), when(same_type, type_of(opposite_choice), type_of(z))),
+        rewrite("false-where-expands", opposite_choice, logical_not(expanded(z, opposite_choice))),
         *[rewrite(name, whole, part) for name, (whole, part) in decided.items()],
         *[rewrite(f"{name}-expands", whole, expanded(part, whole)) for name, (whole, part) in decided.items()],
     ],
