@@ -1,6 +1,6 @@
 """Single faults in models: does ``eqsat equal`` take any for equal, and does it name the node that is wrong?
 
-    python benchmarks/equal.py [--faults N] [--seed N] [--others FOLDER] [MODEL.onnx or FOLDER ...]
+    python benchmarks/equal.py [--faults N] [--seed N] [--part K/N] [--others FOLDER] [MODEL.onnx or FOLDER ...]
 
 Without models: those of ``tests/data/spellings`` and ``tests/data/exports``. Each fault is made in the very model, in
 what eqsat makes of it and, with ``--others``, in what other tools made of it: files of that folder that have its name
@@ -11,6 +11,9 @@ A fault is *named* if a node is told that has it: the wrong node or, where what 
 that uses its operand, or its like in the very model; *alone* if nothing else is told. One that no output shows, even in
 double precision, such as a bias before a softmax, is *harmless*: it counts in no goal unless it is taken for equal by
 mistake. Each model is compared with itself, too.
+
+Each fault is told in a line as soon as it is judged. ``--part 2/6`` takes the second of six shares of the models, with
+the faults that they have in the whole run.
 """
 
 from __future__ import annotations
@@ -68,16 +71,24 @@ class Form:
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--others", type=click.Path(path_type=Path, exists=True), help="A folder of what other tools made.")
 @click.option("--seconds", type=float, default=30.0, show_default=True, help="Time limit of each comparison.")
+@click.option("--part", default="1/1", show_default=True, help="Which share of the models.", metavar="K/N")
 @click.option("--form", "wanted", multiple=True, help="Only these forms: itself, eqsat, sim, slim.")
 def main(
-    models: tuple[Path, ...], faults: int, seed: int, others: Path | None, seconds: float, wanted: tuple[str, ...]
+    models: tuple[Path, ...],
+    faults: int,
+    seed: int,
+    others: Path | None,
+    seconds: float,
+    part: str,
+    wanted: tuple[str, ...],
 ) -> None:
     """Count the faults that are found."""
     paths = [path for each in models for path in (sorted(each.glob("*.onnx")) if each.is_dir() else [each])]
     paths = paths or sorted([*DATA.glob("spellings/*.onnx"), *DATA.glob("exports/*.onnx")])
     total: dict[str, Counter[str]] = defaultdict(Counter)
     start = time.process_time()
-    for number, path in enumerate(paths):
+    turn, parts = map(int, part.split("/"))
+    for number, path in list(enumerate(paths))[turn - 1 :: parts]:
         share = faults * (number + 1) // len(paths) - faults * number // len(paths)
         try:
             given = to_proto(eqsat.onnx.load(path))
@@ -93,7 +104,7 @@ def main(
             if wanted and form.name not in wanted:
                 continue
             candidates = drawn(form.model, form.values, np.random.default_rng([seed, number]))
-            for found in islice(_judged(given, form, candidates, feed, outputs, seconds), share):
+            for found in islice(_judged(path, given, form, candidates, feed, outputs, seconds), share):
                 total[form.name] += found
     for name, counts in total.items():
         _show(name, counts)
@@ -119,6 +130,7 @@ def _renamed(feed: dict[str, np.ndarray], model: onnx.ModelProto) -> dict[str, n
 
 
 def _judged(
+    path: Path,
     given: onnx.ModelProto,
     form: Form,
     faults: Iterator[Fault],
@@ -160,12 +172,14 @@ def _judged(
             told["harmful"] += 1
         else:
             told["harmless"] += 1
-        if not is_named:
-            verdict = "harmless" if told["harmless"] else "MISSED"
-            click.echo(
-                f"{verdict} {given.graph.name} {form.name}: {fault.kind} in {sorted(fault.values)}, {took:.1f} s:"
-            )
+        missed = "MISSED" if told["harmful"] else "harmless" if told["harmless"] else "within rounding"
+        verdict = "named" if is_named else missed
+        click.echo(
+            f"{verdict} {path.stem} {form.name}: {fault.kind} in {sorted(fault.values)}: {found.answer}, {took:.1f} s"
+        )
+        if verdict == "MISSED":
             click.echo("    " + "\n    ".join(line[:600] for line in str(found).splitlines()))
+        sys.stdout.flush()
         yield told
 
 

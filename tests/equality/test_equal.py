@@ -126,6 +126,46 @@ def test_a_weight_that_differs_in_its_last_bit_is_not_equal() -> None:
     assert pair.second.expr.brief(1).startswith("nn.dense")
 
 
+def test_graphs_of_one_form_are_compared_before_anything_is_proved() -> None:
+    numbers = [np.asarray([0.3, 0.7, each], "float32") for each in (0.1, np.nextafter(np.float32(0.1), 1))]
+    changed = eqsat.equal(*[relay.tanh(x * relay.const(each)) for each in numbers])
+    assert changed.answer == "unknown"
+    assert "in double precision they differ" in changed.reason
+    assert "prove" not in changed.seconds
+    (pair,) = changed.pairs
+    assert pair.second is not None
+    assert pair.second.expr.brief(1).startswith("multiply")
+    assert "prove" not in eqsat.equal(relay.tanh(x - y) * y, relay.tanh(y - x) * y).seconds
+    assert eqsat.equal(x * relay.const(2.0) * relay.const(4.0), x * relay.const(4.0) * relay.const(2.0))
+
+
+def test_where_a_form_of_a_graph_leaves_something_out_its_next_node_is_told() -> None:
+    data = relay.var("data", shape=(2, 5, 8))
+    weight, bias = [np.random.default_rng(0).standard_normal(shape).astype("float32") for shape in ((8, 8), (8,))]
+    linear = relay.nn.matmul(data, relay.const(weight)) + relay.const(bias)
+    dense = relay.nn.dense(relay.reshape(data, newshape=(-1, 8)), relay.const(weight.T.copy()))
+
+    def heads(layer: Expr) -> Expr:
+        return relay.tanh(relay.transpose(relay.reshape(layer, newshape=(2, 5, 2, 4)), axes=(0, 2, 1, 3)))
+
+    (pair,) = eqsat.equal(heads(linear), heads(dense)).pairs
+    assert pair.first is not None
+    assert pair.second is not None
+    assert pair.first.expr.brief(1).startswith("add(nn.matmul")
+    assert pair.second.expr.brief(1).startswith("reshape(nn.dense")
+
+
+def test_what_stands_beside_a_large_mask_is_told() -> None:
+    mask = np.where(np.tri(3, dtype=bool), 0, -1e9).astype("float32")
+    z = relay.var("z", shape=(3, 3))
+
+    def share(scores: Expr) -> Expr:
+        return relay.nn.softmax(scores + relay.const(mask))
+
+    found = eqsat.equal(share(relay.tanh(z) * relay.const(0.5)), share(relay.const(0.6) * relay.tanh(z)))
+    assert [pair.second.expr.brief(1) for pair in found.pairs if pair.second] == ["multiply(0.6, tanh(...))"]
+
+
 def test_a_constant_that_another_tool_computed_is_within_rounding() -> None:
     weight = relay.const(np.random.default_rng(0).standard_normal((4, 3)).astype("float32"))
     scale = relay.const(np.float32(0.3))

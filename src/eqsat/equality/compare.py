@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Unpack
@@ -13,6 +13,7 @@ import numpy as np
 from eqsat.collector import paused_gc
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import Soundness
+from eqsat.equality.alike import changes
 from eqsat.equality.fingerprints import SAME, Fingerprint, fingerprint
 from eqsat.equality.groups import FIRST, SECOND
 from eqsat.equality.joining import Joined, join
@@ -119,15 +120,22 @@ class Comparison:
         if first is second:
             return self._equality(EQUAL)
         self._refuse_random()
+        samples = iter(inputs())
+        changed = changes(self.prover.groups)
+        if changed is not None:
+            found = self._compared(changed, samples)
+            if found is not None:
+                return found
         self._timed("prove", self.prover.prove_whole)
         if self.prover.groups.is_one:
             return self._equality(EQUAL, rules=self._timed("explain", self.prover.rules))
-        self._timed("evaluate", lambda: self._evaluate(iter(inputs())))
-        difference = self._timed("evaluate", self._difference)
+        self._timed("evaluate", lambda: self._evaluate(samples))
         parting = Parting(self.joined, self.prover, self.prints, self.place)
-        if difference is not None:
-            pairs = self._timed("part", lambda: self._valued(parting.different(), difference))
-            return self._equality(DIFFERENT, difference=difference, pairs=pairs)
+        found = self._different(parting)
+        if found is not None:
+            return found
+        # where they differ in double precision it is told by all that is computed from the whole of both graphs
+        wide = self._timed("part", parting.suspected) if self._apart() else ()
         partners = {node: [other for _, other in near] for node, near in parting.partners.items()}
         self._timed("prove", lambda: self.prover.prove_parts(partners))
         if self.prover.groups.is_one:
@@ -139,7 +147,38 @@ class Comparison:
             reason=reason if known else "they could not be evaluated, and the rules prove nothing",
             needed=self._timed("prove", lambda: self._needed(partners)),
         )
-        return replace(found, pairs=self._timed("part", parting.unproved))
+        return replace(found, pairs=wide or self._timed("part", parting.unproved))
+
+    def _compared(self, changed: Sequence[tuple[Expr, Expr]], samples: Iterator[Sample]) -> Equality | None:
+        """The answer for graphs of one form, if their values say that they differ.
+
+        Args:
+            changed: The nodes at which they differ.
+            samples: Inputs, of which as many are taken as are needed.
+        """
+        self._timed("evaluate", lambda: self._take(list(islice(samples, 1))))
+        if not self._apart():
+            return None
+        parting = Parting(self.joined, self.prover, self.prints, self.place)
+        found = self._different(parting)
+        if found is not None or sum(first in self.prover.groups.constant for first, _ in changed) > 1:
+            return found  # several constants may make up for each other
+        self._timed("evaluate", lambda: self._evaluate(samples))
+        parting = Parting(self.joined, self.prover, self.prints, self.place)
+        found = self._different(parting)
+        return found or self._equality(
+            UNKNOWN,
+            reason="in double precision they differ, but by no more than rounding in their own floats explains",
+            pairs=self._timed("part", parting.different),
+        )
+
+    def _different(self, parting: Parting) -> Equality | None:
+        """The answer if there is an input on which the graphs differ by more than rounding explains."""
+        difference = self._timed("evaluate", self._difference)
+        if difference is None:
+            return None
+        pairs = self._timed("part", lambda: self._valued(parting.different(), difference))
+        return self._equality(DIFFERENT, difference=difference, pairs=pairs)
 
     def _needed(self, partners: Mapping[Expr, Sequence[Expr]]) -> Mapping[str, Soundness]:
         """The rules of a proof for values that are finite on the way; none if there is no such proof."""
@@ -165,10 +204,11 @@ class Comparison:
         nodes = self.prover.groups.of(FIRST)
         return any(values[0] is not None for node, values in self.evaluation.run(nodes, [sample]) if node is root)
 
-    def _evaluate(self, inputs: Any) -> None:
+    def _evaluate(self, inputs: Iterator[Sample]) -> None:
         """Take fingerprints of all nodes on as many inputs as there is time for."""
         start = time.perf_counter()
-        self._take(list(islice(inputs, 1)))
+        if not self.samples:
+            self._take(list(islice(inputs, 1)))
         slow = time.perf_counter() - start > _PATIENCE
         more = list(islice(inputs, 1) if slow else inputs)
         if more:
@@ -192,19 +232,25 @@ class Comparison:
 
     def _difference(self) -> Difference | None:
         """An input on which the results differ by more than rounding explains, also in the floats of the graphs."""
+        for index, away in self._apart():
+            found = self._told(index, self.samples[index], away)
+            if found is not None:
+                return found
+        return None
+
+    def _apart(self) -> list[tuple[int, list[float]]]:
+        """The inputs on which results differ in double precision, by number, and by how much each array does."""
+        found = []
         first, second = self.joined.roots
-        for index, sample in enumerate(self.samples):
+        for index in range(len(self.samples)):
             one, other = leaves(self.results[first][index]), leaves(self.results[second][index])
             if one is None or other is None:
                 continue
             away = [apart(*pair) for pair in zip(one, other, strict=True)]
             sizes = [_size(each) for each in one]
-            if not any(each > SAME * size for each, size in zip(away, sizes, strict=True)):
-                continue
-            found = self._told(index, sample, away)
-            if found is not None:
-                return found
-        return None
+            if any(each > SAME * size for each, size in zip(away, sizes, strict=True)):
+                found.append((index, away))
+        return found
 
     def _valued(self, pairs: Iterable[Pair], difference: Difference) -> tuple[Pair, ...]:
         """Pairs with the values of their nodes on the input on which the graphs differ."""

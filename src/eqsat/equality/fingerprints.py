@@ -20,6 +20,9 @@ SAME = 1e-11
 NEAR = 1e-3
 """How far nodes may be apart that rounding in the floats of the graph tells apart, as a part of their size."""
 
+_LARGE = 16.0
+"""From where on numbers count by their logarithm, so that what stands beside the large ones of a mask shows."""
+
 _BLOCK = 1 << 14
 _NEAREST = 16
 """Nodes that are looked at as a partner of one."""
@@ -84,6 +87,10 @@ def _told(value: Value | None) -> tuple[NDArray[np.float64], float]:
         if not ordinary.all():  # NaNs, infinities and what stands for them: kinds of numbers
             codes = np.where(np.isnan(flat), 3.0, np.sign(flat) * np.where(np.isinf(flat), 7.0, 5.0))
             flat = np.where(ordinary, flat, codes)
+        large = np.abs(flat) > _LARGE
+        if large.any():
+            told = flat[large]
+            flat[large] = np.copysign(_LARGE * (1 + np.log(np.abs(told) / _LARGE)), told)
         blocks = -(-flat.size // _BLOCK)
         for index in range(2):
             if blocks <= 1:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from math import prod
 
 from eqsat.egraph.lower import region_children
+from eqsat.equality.alike import head, said
 from eqsat.equality.fingerprints import SAME, Fingerprint, Partners
 from eqsat.equality.groups import FIRST, SECOND
 from eqsat.equality.joining import Joined
 from eqsat.equality.proof import Prover
 from eqsat.equality.result import Pair, Part
 from eqsat.relay.dataflow_pattern.analysis import SWAPPED
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+from eqsat.relay.traits import Trait
 
 MOST_PAIRS = 8
 """Pairs of nodes that are told."""
 
 _ROUNDED = 1e-6
 """How far equal nodes may be apart, as a part of their size, where one graph has a constant that the other computes."""
+
+_WHERE = Op.get("where")
 
 _ROUNDS = 4
 """How often open pairs are taken for equal to find those above them."""
@@ -50,6 +55,8 @@ class Parting:
         self.partners = {node: by_shape.of(prints[node])[:4] for node in known}
         """Node of the second graph -> nodes of the first with its values, nearest first, with their distance."""
         self._same = {node: self._nearest(node, by_size.of(_flat(prints[node]))) for node in known}
+        self._near = {node for node, near in self.partners.items() if near}
+        self._near.update(first for near in self.partners.values() for _, first in near)
         self._formed: set[Expr] = set()
 
     def different(self) -> tuple[Pair, ...]:
@@ -59,6 +66,14 @@ class Parting:
             return tuple([Pair(self._part(first, 0), self._part(second, 1)) for first, second in alike[:MOST_PAIRS]])
         self._formed = self.prover.formed()
         return tuple(self._between(*self.joined.roots)[:MOST_PAIRS])
+
+    def suspected(self) -> tuple[Pair, ...]:
+        """Where graphs that differ in double precision part, with the lowest nodes that are near but do differ."""
+        pairs = self.different()
+        for first, second in self._opened():
+            if self.partners[second][0][0] > SAME:
+                pairs += (self._near_pair(first, second),)
+        return tuple({str(pair): pair for pair in pairs}.values())[:MOST_PAIRS]
 
     def unproved(self) -> tuple[Pair, ...]:
         """The smallest pairs that would have to be equal for the results to be. They are taken for equal from here on.
@@ -71,7 +86,7 @@ class Parting:
             self._formed = self.prover.formed()
             found |= {str(pair): pair for pair in self._between(*self.joined.roots)}
             opened = self._opened()
-            pairs = [Pair(self._part(first, 0), self._part(second, 1)) for first, second in opened]
+            pairs = [self._near_pair(first, second) for first, second in opened]
             agreeing |= {str(pair): pair for pair in pairs}
             for first, second in opened:
                 self.groups.merge(first, second)
@@ -92,7 +107,7 @@ class Parting:
     def _nearest(self, node: Expr, near: Iterable[tuple[float, Expr]]) -> Expr | None:
         """The node of the first graph that has a node's values, whatever its shape. Many are zero: that says little."""
         for distance, other in near:
-            if distance <= self._room and (self.prints[other].sizes.any() or _head(other) == _head(node)):
+            if distance <= self._room and (self.prints[other].sizes.any() or head(other) == head(node)):
                 return other
         return None
 
@@ -108,6 +123,12 @@ class Parting:
                 found.append((self.partners[node][0][1], node))
             has_open[node] = below or is_open
         return found
+
+    def _near_pair(self, first: Expr, second: Expr) -> Pair:
+        """A pair of nodes that are near to each other, below the views of what the second one computes."""
+        while _keeps_elements(second) and not _keeps_elements(first):
+            second = region_children(second)[0]
+        return Pair(self._part(first, 0), self._part(second, 1))
 
     # ---- where graphs of one form part
 
@@ -125,7 +146,7 @@ class Parting:
             if pairs is None:
                 return []
             others = [pair for pair in pairs if not self._agree(*pair)]
-            if not others and _said(first) == _said(second):  # what is small beside a mask shows only in a softmax
+            if not others and said(first) == said(second):  # what is small beside a mask shows only in a softmax
                 others = [pair for pair in pairs if not self._agree(*pair, SAME)]
             ends = [pair for pair in others if self._is_end(*pair)]
             if isinstance(second, Tuple):
@@ -141,7 +162,7 @@ class Parting:
     def _aligned(self, first: Expr, second: Expr) -> list[tuple[Expr, Expr]] | None:
         """The operands that stand at the same places of two nodes; None where it cannot be told."""
         ours, theirs = list(region_children(first)), list(region_children(second))
-        if _head(first) != _head(second) or len(ours) != len(theirs):
+        if head(first) != head(second) or len(ours) != len(theirs):
             have_same = all(any(self._agree(one, other) for other in theirs) for one in ours)
             return [] if have_same and len(ours) == len(theirs) > 0 else None
         if isinstance(first, Call) and isinstance(first.op, Op) and first.op.name in SWAPPED:
@@ -173,11 +194,16 @@ class Parting:
         """The lowest nodes that keep two nodes from being equal."""
         same = {node: other for node, other in self._same.items() if other is not None}
         known = {*same, *same.values(), *self._formed}
-
-        def is_explained(node: Expr) -> bool:
-            return node in known or self.groups.is_shared(node)
-
-        return self._paired(_guilty(first, is_explained), _guilty(second, is_explained), same)
+        known |= set(filter(self.groups.is_shared, self.joined.nodes))
+        right = set(known)  # what is right is computed from what is right, if that is not a little wrong
+        for node in reversed(self.joined.nodes):
+            if node in right:
+                right.update(child for child in region_children(node) if child not in self._near)
+        for explained in (right, known):
+            found = self._paired(_guilty(first, explained), _guilty(second, explained), same)
+            if found:
+                return found
+        return []
 
     def _paired(self, firsts: Sequence[Expr], seconds: Sequence[Expr], same: Mapping[Expr, Expr]) -> list[Pair]:
         """Guilty nodes of both graphs, together where they are computed from the same by the same operator."""
@@ -187,14 +213,55 @@ class Parting:
             scores = [(self._likeness(each, node, same), -place) for place, each in enumerate(left)]
             best = max(scores, default=(0, 0))
             chosen = left.pop(-best[1]) if best[0] > 0 else None
-            pairs.append(Pair(self._part(chosen, 0), self._part(node, 1)))
+            pairs.append(Pair(self._part(chosen, 0), self._part(self._first_of(node, chosen), 1)))
         return [*pairs, *[Pair(self._part(node, 0), None) for node in left]]
+
+    def _first_of(self, node: Expr, first: Expr | None) -> Expr:
+        """The lowest node that stands in the place of one of the first graph.
+
+        Where the second graph leaves out what that one does, as a bias, the next thing that it does is what was found,
+        though views and transpositions between them are part of the first graph's way on, and not of this one's.
+        """
+        if first is None or head(first) == head(node) or {*region_children(first)} == {*region_children(node)}:
+            return node
+        if _keeps_elements(node):
+            return node if _keeps_elements(first) else self._lowest(node, node)
+        for user, place in self._next[first]:
+            children = region_children(node)
+            if head(user) == head(node) and len(children) == len(region_children(user)):
+                return self._lowest(node, children[place])
+        return node
+
+    def _lowest(self, user: Expr, node: Expr) -> Expr:
+        """The lowest node from one on down that has the elements of the next one; the user of it if there is none."""
+        while True:
+            kept = [child for child in region_children(node) if self._keeps(node, child)]
+            if not kept:
+                return user
+            user, node = node, kept[0]
+
+    def _keeps(self, node: Expr, child: Expr) -> bool:
+        """Whether a node has the elements of one that it is computed from."""
+        if _keeps_elements(node):
+            return child is region_children(node)[0]
+        one, other = self.prints.get(node), self.prints.get(child)
+        return one is not None and other is not None and one.kind == other.kind and one.distance(other) <= SAME
+
+    @cached_property
+    def _next(self) -> Mapping[Expr, Sequence[tuple[Expr, int]]]:
+        """Nodes of the first graph -> what first computes something else of each, and as which operand it takes it."""
+        found: dict[Expr, list[tuple[Expr, int]]] = defaultdict(list)
+        for user in reversed(self.groups.of(FIRST)):
+            for place, child in enumerate(region_children(user)):
+                is_kept = self._keeps(user, child) or (head(user) is _WHERE and place > 0)
+                found[child] += found[user] if is_kept else [(user, place)]
+        return found
 
     def _likeness(self, first: Expr, second: Expr, same: Mapping[Expr, Expr]) -> int:
         ours = {*region_children(first)}
         theirs = {same.get(child, child) for child in region_children(second)}
         shared = sum(not isinstance(node, Constant) for node in ours & theirs)
-        return 2 * shared + (_head(first) == _head(second)) + (self.joined.types[first] == self.joined.types[second])
+        return 2 * shared + (head(first) == head(second)) + (self.joined.types[first] == self.joined.types[second])
 
     # ---- telling
 
@@ -226,28 +293,23 @@ def _flat(known: Fingerprint) -> Fingerprint:
     return known._replace(kind=(known.kind[0], *sizes))
 
 
-def _said(node: Expr) -> object:
-    """All that a node says beside its operands."""
-    if isinstance(node, Call):
-        return (_head(node), None if node.attrs is None else node.attrs.key)
-    return (_head(node), node.index if isinstance(node, TupleGetItem) else None)
+def _keeps_elements(node: Expr) -> bool:
+    """Whether a node has the elements of its first operand and no others, perhaps in another order."""
+    op = node.op if isinstance(node, Call) and isinstance(node.op, Op) else None
+    return op is not None and (op.has(Trait.VIEW) or op.name == "transpose")
 
 
-def _head(node: Expr) -> object:
-    return node.op if isinstance(node, Call) and isinstance(node.op, Op) else type(node)
-
-
-def _guilty(root: Expr, is_explained: Callable[[Expr], bool]) -> list[Expr]:
+def _guilty(root: Expr, explained: Set[Expr]) -> list[Expr]:
     """The nodes that are not explained, that the root's value comes from, and all of whose operands are explained."""
     found: dict[Expr, None] = {}
     agenda = _fields(root)
     seen = {*agenda}
     while agenda:
         node = agenda.pop()
-        if is_explained(node):
+        if node in explained:
             continue
         given = [part for child in region_children(node) for part in _fields(child)]
-        inner = [child for child in given if not is_explained(child) and not isinstance(child, (Constant, Var))]
+        inner = [child for child in given if child not in explained and not isinstance(child, (Constant, Var))]
         if not inner:
             found[node] = None
         for child in inner:
