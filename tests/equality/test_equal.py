@@ -174,6 +174,22 @@ def test_a_constant_that_another_tool_computed_is_within_rounding() -> None:
     assert found
     assert "constants-within-rounding" in found.rules
     assert found.soundness is Soundness.ROUNDING
+    (rounded,) = found.rounded
+    assert (rounded.size, rounded.differing) == (12, 12)
+    assert "12 of 12 elements" in str(found).splitlines()[1]
+    exactly = eqsat.equal(relay.nn.dense(x, weight) * scale, relay.nn.dense(x, folded), exact_constants=True)
+    assert exactly.answer == "unknown"
+
+
+def test_a_constant_that_another_tool_computed_may_be_laid_out_in_another_way() -> None:
+    data = relay.var("data", shape=(1, 5, 8))
+    weight, scale, bias = [np.random.default_rng(0).standard_normal(n).astype("float32") for n in ((8, 8), 8, 8)]
+    first = (relay.nn.matmul(data, relay.const(weight)) + relay.const(bias)) * relay.const(scale)
+    dense = relay.nn.dense(relay.reshape(data, newshape=(5, 8)), relay.const((weight * scale).T.copy()))
+    second = relay.reshape(relay.nn.bias_add(dense, relay.const(bias * scale)), newshape=(1, 5, 8))
+    found = eqsat.equal(first, second, exact_constants=True)
+    assert found
+    assert not found.rounded
 
 
 def test_variables_correspond_by_name_by_order_or_as_told() -> None:

@@ -66,6 +66,11 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: float) -
     metavar="FILE.npz",
     help="Write the inputs on which they differ, if they do; --inputs takes them.",
 )
+@click.option(
+    "--exact-constants",
+    is_flag=True,
+    help="Take no constant that a tool computed for what the other model computes unless all its bits are the same.",
+)
 @click.option("--seconds", default=60.0, show_default=True, callback=_seconds, help="Time limit of proofs.")
 @click.option(
     "--report", "page", type=PATH, metavar="FILE.html", help="Also write a page with both graphs and where they part."
@@ -81,6 +86,7 @@ def equal(
     dims: dict[str, int],
     inputs: Sequence[Path],
     counterexample: Path | None,
+    exact_constants: bool,
     seconds: float,
     page: Path | None,
     as_json: bool,
@@ -103,6 +109,7 @@ def equal(
         match=match,
         dims=dims,
         inputs=[read_arrays(path) for path in inputs],
+        exact_constants=exact_constants,
     )
     if counterexample is not None and found.difference is not None:
         write_arrays(counterexample, found.difference.inputs)

@@ -14,19 +14,21 @@ from eqsat.collector import paused_gc
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import Soundness
 from eqsat.equality.alike import changes
+from eqsat.equality.constants import WITHIN_ROUNDING
 from eqsat.equality.fingerprints import SAME, Fingerprint, fingerprint
 from eqsat.equality.groups import FIRST, SECOND
 from eqsat.equality.joining import Joined, join
 from eqsat.equality.parting import Parting
 from eqsat.equality.proof import Prover
-from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN, Difference, Equality, Pair, Part
+from eqsat.equality.result import DIFFERENT, EQUAL, UNKNOWN, Difference, Equality, Pair, Part, Rounded
 from eqsat.equality.rounding import apart, bounds, leaves, results
 from eqsat.equality.samples import Sample, given_samples, samples
 from eqsat.equality.widened import Evaluation
 from eqsat.errors import ArgumentError
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
-from eqsat.relay.expr import Call, Expr, Op
+from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.fold import Foreign
+from eqsat.relay.interpreter import evaluate
 from eqsat.relay.module import IRModule
 from eqsat.relay.values import Value
 
@@ -44,6 +46,7 @@ def equal(
     *,
     inputs: Sequence[Mapping[Any, Any]] = (),
     match: Mapping[str, str] | None = None,
+    exact_constants: bool = False,
     **keywords: Unpack[SaturateKeywords],
 ) -> Equality:
     """Tell whether two graphs are equal, and if not, where they part.
@@ -60,6 +63,7 @@ def equal(
         limits: When saturations stop. The time limit holds for the whole call, the others for each saturation.
         inputs: Values of all variables by name, for each input on which to compare; by default they are made up.
         match: Name of a variable of ``second`` -> name of that of ``first`` to which it corresponds.
+        exact_constants: Take no constant for what the other graph computes but one that is equal to it bit for bit.
         keywords: ``on_error``, or all options as ``options``: see :class:`eqsat.Options`.
 
     Raises:
@@ -72,7 +76,7 @@ def equal(
         from eqsat.rules import RuleSet, default, spelled  # all the rules take a while to load
 
         options = replace(options, rules=RuleSet("equal", [default, spelled]))
-    comparison = Comparison(join(first, second, match), options)
+    comparison = Comparison(join(first, second, match), options, exact_constants=exact_constants)
     comparison.seconds["join"] = time.perf_counter() - start
     given = given_samples(comparison.joined.params, inputs) if inputs else None
     return comparison.answer(lambda: given or samples(comparison.joined.params, comparison.joined.types))
@@ -86,6 +90,7 @@ class Comparison:
         options: Rules and limits of proofs.
         foreign: Computes operators that are not Relay's.
         place: Tells where a node of one of the graphs is from.
+        exact_constants: As for :func:`equal`.
     """
 
     def __init__(
@@ -94,11 +99,13 @@ class Comparison:
         options: Options,
         foreign: Foreign | None = None,
         place: Callable[[Expr], str] = lambda node: str(node.span or ""),
+        exact_constants: bool = False,
     ):
         self.joined = joined
         self._options = options
         self._start = time.perf_counter()
-        self.prover = Prover(joined, options)
+        self._exact_constants = exact_constants
+        self.prover = Prover(joined, options, exact_constants)
         self.evaluation = Evaluation(joined.types, foreign)
         self.plain = Evaluation(joined.types, foreign, widens=False)
         self.place = place
@@ -128,7 +135,7 @@ class Comparison:
                 return found
         self._timed("prove", self.prover.prove_whole)
         if self.prover.groups.is_one:
-            return self._equality(EQUAL, rules=self._timed("explain", self.prover.rules))
+            return self._proved()
         self._timed("evaluate", lambda: self._evaluate(samples))
         parting = Parting(self.joined, self.prover, self.prints, self.place)
         found = self._different(parting)
@@ -139,7 +146,7 @@ class Comparison:
         partners = {node: [other for _, other in near] for node, near in parting.partners.items()}
         self._timed("prove", lambda: self.prover.prove_parts(partners))
         if self.prover.groups.is_one:
-            return self._equality(EQUAL, rules=self._timed("explain", self.prover.rules))
+            return self._proved()
         known = bool(self.results) and any(value is not None for value in self.results[first])
         reason = "they agree on all inputs that were tried, and the rules do not prove it"
         found = self._equality(
@@ -180,6 +187,22 @@ class Comparison:
         pairs = self._timed("part", lambda: self._valued(parting.different(), difference))
         return self._equality(DIFFERENT, difference=difference, pairs=pairs)
 
+    def _proved(self) -> Equality:
+        """The answer where there is a proof."""
+        rules = self._timed("explain", self.prover.rules)
+        rounded = []
+        for node, computed in self.prover.taken.items():
+            assert isinstance(node, Constant)
+            given, made = node.data.numpy(), evaluate(computed)
+            differing = int(np.count_nonzero(given != made))
+            if differing:
+                own = next(origins[node] for origins in self.joined.origins if node in origins)
+                part = Part(own, self.place(own), node, origin=own.span)
+                rounded.append(Rounded(part, given.size, differing, apart(given, made)))
+        if not rounded:
+            rules.pop(WITHIN_ROUNDING, None)
+        return self._equality(EQUAL, rules=rules, rounded=tuple(rounded))
+
     def _needed(self, partners: Mapping[Expr, Sequence[Expr]]) -> Mapping[str, Soundness]:
         """The rules of a proof for values that are finite on the way; none if there is no such proof."""
         from eqsat.rules import finite  # all the rules take a while to load
@@ -190,7 +213,7 @@ class Comparison:
         if not more:
             return {}
         left = self._options.after(time.perf_counter() - self._start)
-        prover = Prover(self.joined, replace(left, rules=[*given, *more]))
+        prover = Prover(self.joined, replace(left, rules=[*given, *more]), self._exact_constants)
         prover.prove_whole()
         if not prover.groups.is_one:
             prover.prove_parts(partners)

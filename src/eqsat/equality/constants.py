@@ -7,8 +7,9 @@ be what a computation over constants of the other graph gives, done in another o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from eqsat.egraph.journal import Journal
 from eqsat.egraph.symbols import is_foldable
 from eqsat.equality.groups import FIRST, SECOND, Groups
 from eqsat.equality.region import Part
-from eqsat.nd import NDArray
+from eqsat.nd import NDArray, array
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Constant, Expr
+from eqsat.relay.op import reshape, transpose
 from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import post_order
 
@@ -38,7 +40,9 @@ _FLOATS = ("float16", "float32", "float64")
 Array = np.ndarray[Any, Any]
 
 
-def computations(part: Part, region: Region, groups: Groups, taken: Mapping[Expr, Expr]) -> dict[Expr, list[Expr]]:
+def computations(
+    part: Part, region: Region, groups: Groups, taken: Mapping[Expr, Expr], exact: bool
+) -> dict[Expr, list[Expr]]:
     """Given constants of a saturated part -> computations over constants of the other graph that they are near to.
 
     There may be several for one, in the order in which they are to be tried: numbers that rules name are as good as
@@ -48,6 +52,7 @@ def computations(part: Part, region: Region, groups: Groups, taken: Mapping[Expr
         part, region: What was saturated, and the result.
         groups: What is known to be equal.
         taken: What was found before.
+        exact: Whether only what is equal bit for bit is near.
     """
     sides: dict[int, list[Constant]] = {FIRST: [], SECOND: [], FIRST | SECOND: []}
     for node in part.nodes:
@@ -57,11 +62,11 @@ def computations(part: Part, region: Region, groups: Groups, taken: Mapping[Expr
     for own, other in ((SECOND, FIRST), (FIRST, SECOND)):
         wanted = [node for node in sides[own] if node.data.dtype in _FLOATS and node not in taken]
         if wanted:
-            found |= _near(wanted, [*sides[FIRST | SECOND], *sides[other]], region)
+            found |= _near(wanted, [*sides[FIRST | SECOND], *sides[other]], region, exact)
     return found
 
 
-def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region) -> dict[Expr, list[Expr]]:
+def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region, exact: bool) -> dict[Expr, list[Expr]]:
     """Which constants are near to a computation over given ones."""
     handles = region.lowered.handles
     every = {handle for node, handle in handles.items() if isinstance(node, Constant)}
@@ -74,15 +79,37 @@ def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region)
         alike = made.alike(one)
         if any(owner == own for owner, _ in alike):  # it is known to be equal
             continue
-        is_other = any(one.is_near(each) for each in others)  # near to one that is given, and yet not equal to it
-        ways = []
-        for owner, each in alike:
-            is_rounded = not is_other and one.is_near(each) and not any(other.has_all(each) for other in others)
-            if is_rounded or one.data.has_data_of(each.data):
-                ways.append(made.expressions(owner))
+        ways = [made.expressions(owner) for owner in _makers(one, alike, others, exact)]
+        for moved, back in _moved(one, made) if not ways else ():
+            for owner in _makers(moved, made.alike(moved), others, exact):
+                ways += [[back(expr) for expr in made.expressions(owner)]]
         if ways:  # what multiplies by a number and divides by it again is near, too
             found[node] = min(ways, key=lambda exprs: len(post_order(exprs[0])))
     return found
+
+
+def _makers(one: _Sampled, alike: Iterable[tuple[int, _Sampled]], others: Iterable[_Sampled], exact: bool) -> list[int]:
+    """The classes, of some with their values, that an array is near to.
+
+    Args:
+        others: Constants that are given: what is near to one of them and yet not equal to it is another one.
+    """
+    is_other = exact or any(one.is_near(each) for each in others)
+    found = []
+    for owner, each in alike:
+        is_rounded = not is_other and one.is_near(each) and not any(other.has_all(each) for other in others)
+        if is_rounded or one.data.has_data_of(each.data):
+            found.append(owner)
+    return found
+
+
+def _moved(one: _Sampled, made: _Made) -> Iterator[tuple[_Sampled, Callable[[Expr], Expr]]]:
+    """An array as graphs may have it that lay it out in another way, and what moves it back."""
+    dtype, shape = one.kind
+    if len(shape) == 2 and made.has_any((dtype, shape[::-1])):
+        yield _Sampled(array(one.data.numpy().T.copy())), transpose
+    for other in made.shapes(one.kind):
+        yield _Sampled(array(one.data.numpy().reshape(other))), partial(reshape, newshape=shape)
 
 
 class _Sampled:
@@ -176,6 +203,18 @@ class _Made:
     def alike(self, one: _Sampled) -> list[tuple[int, _Sampled]]:
         """The classes, with their values, that have the dtype and shape of an array."""
         return self._values.get(one.kind, [])
+
+    def has_any(self, kind: tuple[str, tuple[int, ...]]) -> bool:
+        """Whether something of a dtype and shape was computed."""
+        return kind in self._values
+
+    def shapes(self, kind: tuple[str, tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Other shapes of what was computed that has the dtype and size of something."""
+        return [
+            shape
+            for dtype, shape in self._values
+            if dtype == kind[0] and shape != kind[1] and prod(shape) == prod(kind[1]) > 1
+        ]
 
     def expressions(self, of: int) -> list[Expr]:
         """How a class is computed, in one way or two."""

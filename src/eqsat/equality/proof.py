@@ -40,7 +40,7 @@ class _Proved:
     part: Part
     region: Region
     pairs: list[tuple[Expr, Expr]]
-    takes: bool
+    taken: dict[Expr, Expr]
 
 
 class Prover:
@@ -49,15 +49,19 @@ class Prover:
     Args:
         joined: The graphs.
         options: Rules and limits.
+        exact_constants: Whether a constant is taken for a computation only if it is equal to it bit for bit.
 
     Attributes:
         groups: What is proved.
+        taken: The constants that the proof takes for computations, with these, once :meth:`rules` was asked for.
     """
 
-    def __init__(self, joined: Joined, options: Options):
+    def __init__(self, joined: Joined, options: Options, exact_constants: bool = False):
         self.joined = joined
         self.groups = Groups(joined)
+        self._exact_constants = exact_constants
         self._options = replace(options, explain=True)
+        self.taken: dict[Expr, Expr] = {}
         self._start = time.perf_counter()
         self._taken: dict[Expr, Expr] = {}
         self._others: dict[Expr, list[Expr]] = {}
@@ -98,7 +102,8 @@ class Prover:
         for proved in reversed(self._proved):
             pairs = [pair for pair in proved.pairs if groups.leader(pair[0]) in needed]
             if pairs:
-                used.append([*_rules_used(proved, pairs), *[WITHIN_ROUNDING] * proved.takes])
+                used.append([*_rules_used(proved, pairs), *[WITHIN_ROUNDING] * bool(proved.taken)])
+                self.taken |= proved.taken
                 needed.update(map(groups.leader, proved.part.nodes))
         names = dict.fromkeys(name for each in reversed(used) for name in each)
         return {name: sounds.get(name, Soundness.EXACT) for name in names}
@@ -125,13 +130,13 @@ class Prover:
             region = self._saturated(part, roots)
             pairs = self._pairs(part, region)
             if pairs:
-                takes = any(node in self._taken for node in part.nodes)
-                self._proved.append(_Proved(part, region, pairs, takes))
+                taken = {node: self._taken[node] for node in part.nodes if node in self._taken}
+                self._proved.append(_Proved(part, region, pairs, taken))
                 for one, other in pairs:
                     self.groups.merge(one, other)
             if all(map(self.groups.is_shared, roots)):
                 return
-            found = computations(part, region, self.groups, self._taken)
+            found = computations(part, region, self.groups, self._taken, self._exact_constants)
             if not found:
                 found = {node: self._others.pop(node) for node in part.nodes if node in self._others}
             if not found:

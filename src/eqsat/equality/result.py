@@ -18,6 +18,9 @@ from eqsat.relay.values import Value
 EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
 """The three answers."""
 
+MOST_ROUNDED = 8
+"""Constants within rounding that are told in words."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -75,6 +78,26 @@ class Difference:
         return f"{told}, and rounding explains {figure(self.bound, 3)}"
 
 
+class Rounded(NamedTuple):
+    """A constant of one graph that was taken for what the other one computes of constants.
+
+    Attributes:
+        constant: It.
+        size: How many elements it has.
+        differing: How many of them differ from what is computed.
+        difference: By how much at most.
+    """
+
+    constant: Part
+    size: int
+    differing: int
+    difference: float
+
+    def __str__(self) -> str:
+        told = f"{self.differing} of {self.size} elements of {self.constant} differ from what the other graph computes"
+        return f"{told}, by at most {figure(self.difference, 3)}"
+
+
 @dataclass(frozen=True)
 class Equality:
     """The answer of :func:`eqsat.equal`. It is true if the graphs are equal.
@@ -82,6 +105,8 @@ class Equality:
     Attributes:
         answer: ``equal``, ``different`` or ``unknown``.
         rules: The rules that the proof takes, with what each keeps. It is empty where none is needed.
+        rounded: The constants that the proof takes for what the other graph computes, from which they differ by
+            rounding: a wrong last bit cannot be told from that.
         difference: An input on which they differ; None unless they do.
         pairs: Where they part: of graphs that differ, the first nodes that have no equal in the other graph though
             all that they are computed from has one; else the smallest pairs of nodes that agree on all inputs and
@@ -100,6 +125,7 @@ class Equality:
     roots: tuple[Expr, Expr] = field(compare=False, repr=False)
     partners: Mapping[Expr, Expr] = field(default_factory=dict, compare=False, repr=False)
     rules: Mapping[str, Soundness] = field(default_factory=dict)
+    rounded: tuple[Rounded, ...] = ()
     difference: Difference | None = None
     pairs: tuple[Pair, ...] = ()
     proved: int = 0
@@ -128,7 +154,10 @@ class Equality:
 
     def __str__(self) -> str:
         if self.soundness is not None:
-            return f"equal: {KEEPS[self.soundness]}, by {', '.join(self.rules) or 'structure alone'}"
+            proof = [f"equal: {KEEPS[self.soundness]}, by {', '.join(self.rules) or 'structure alone'}"]
+            proof += [f"within rounding: {each}" for each in self.rounded[:MOST_ROUNDED]]
+            left = len(self.rounded) - MOST_ROUNDED
+            return "\n".join([*proof, f"within rounding: {left} constants more"] if left > 0 else proof)
         told = [f"{self.answer}: {self.reason}" if self.difference is None else f"{self.answer}: {self.difference}"]
         if self.difference is not None:
             told += [f"on {name} = {_shown(value)}" for name, value in self.difference.inputs.items()]
@@ -153,6 +182,16 @@ class Equality:
             "answer": self.answer,
             "keeps": None if self.soundness is None else self.soundness.value,
             "rules": {name: soundness.value for name, soundness in self.rules.items()},
+            "rounded": [
+                {
+                    "constant": each.constant.expr.brief(1),
+                    "place": each.constant.place,
+                    "size": each.size,
+                    "differing": each.differing,
+                    "difference": each.difference,
+                }
+                for each in self.rounded
+            ],
             "difference": None
             if difference is None
             else {

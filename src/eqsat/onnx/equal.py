@@ -51,6 +51,7 @@ def equal(
     inputs: Sequence[Mapping[str, Any]] = (),
     match: Mapping[str, str] | None = None,
     dims: Mapping[str, int] | None = None,
+    exact_constants: bool = False,
     **keywords: Unpack[SaturateKeywords],
 ) -> Equality:
     """Tell whether two models are equal, and if not, where they part: see :func:`eqsat.equal`.
@@ -65,6 +66,7 @@ def equal(
             made up.
         match: Name of an input of ``second`` -> name of that of ``first`` to which it corresponds.
         dims: Sizes of open dimensions of the first model where inputs are made up, as for :func:`eqsat.onnx.verify`.
+        exact_constants: Take no constant for what the other model computes but one that is equal to it bit for bit.
         keywords: ``on_error``, or all options as ``options``: see :class:`eqsat.Options`.
 
     Raises:
@@ -84,7 +86,7 @@ def equal(
         if options.rules is None:
             options = Options.of({"options": options, "rules": _rules(models, functions)})
         foreign = _Foreign(models, constants)
-        comparison = Comparison(joined, options, foreign, _place)
+        comparison = Comparison(joined, options, foreign, _place, exact_constants)
         comparison.seconds["read"] = time.perf_counter() - start
         if inputs:
             feeds = given_samples(joined.params, inputs)
