@@ -90,6 +90,7 @@ class Comparison:
         options: Rules and limits of proofs.
         foreign: Computes operators that are not Relay's.
         place: Tells where a node of one of the graphs is from.
+        is_computed: Tells of a constant of one of the graphs whether what read the graph computed it.
         exact_constants: As for :func:`equal`.
     """
 
@@ -99,13 +100,16 @@ class Comparison:
         options: Options,
         foreign: Foreign | None = None,
         place: Callable[[Expr], str] = lambda node: str(node.span or ""),
+        is_computed: Callable[[Expr], bool] = lambda node: False,
         exact_constants: bool = False,
     ):
         self.joined = joined
         self._options = options
         self._start = time.perf_counter()
         self._exact_constants = exact_constants
-        self.prover = Prover(joined, options, exact_constants)
+        owned = [(node, own) for origins in joined.origins for node, own in origins.items()]
+        self._computed = {node for node, own in owned if isinstance(own, Constant) and is_computed(own)}
+        self.prover = Prover(joined, options, self._computed, exact_constants)
         self.evaluation = Evaluation(joined.types, foreign)
         self.plain = Evaluation(joined.types, foreign, widens=False)
         self.place = place
@@ -168,8 +172,9 @@ class Comparison:
             return None
         parting = Parting(self.joined, self.prover, self.prints, self.place)
         found = self._different(parting)
-        if found is not None or sum(first in self.prover.groups.constant for first, _ in changed) > 1:
-            return found  # several constants may make up for each other
+        constants = [pair for pair in changed if pair[0] in self.prover.groups.constant]
+        if found is not None or len(constants) > 1 or any(not self._computed.isdisjoint(pair) for pair in constants):
+            return found  # several constants may make up for each other, and one that was computed be within rounding
         self._timed("evaluate", lambda: self._evaluate(samples))
         parting = Parting(self.joined, self.prover, self.prints, self.place)
         found = self._different(parting)
@@ -213,7 +218,7 @@ class Comparison:
         if not more:
             return {}
         left = self._options.after(time.perf_counter() - self._start)
-        prover = Prover(self.joined, replace(left, rules=[*given, *more]), self._exact_constants)
+        prover = Prover(self.joined, replace(left, rules=[*given, *more]), self._computed, self._exact_constants)
         prover.prove_whole()
         if not prover.groups.is_one:
             prover.prove_parts(partners)

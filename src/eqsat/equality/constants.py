@@ -7,7 +7,7 @@ be what a computation over constants of the other graph gives, done in another o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, partial
 from math import prod
 from typing import Any
@@ -41,7 +41,7 @@ Array = np.ndarray[Any, Any]
 
 
 def computations(
-    part: Part, region: Region, groups: Groups, taken: Mapping[Expr, Expr], exact: bool
+    part: Part, region: Region, groups: Groups, taken: Mapping[Expr, Expr], computed: Set[Expr], exact: bool
 ) -> dict[Expr, list[Expr]]:
     """Given constants of a saturated part -> computations over constants of the other graph that they are near to.
 
@@ -52,6 +52,7 @@ def computations(
         part, region: What was saturated, and the result.
         groups: What is known to be equal.
         taken: What was found before.
+        computed: Constants that no graph gave, but what read it computed.
         exact: Whether only what is equal bit for bit is near.
     """
     sides: dict[int, list[Constant]] = {FIRST: [], SECOND: [], FIRST | SECOND: []}
@@ -61,17 +62,21 @@ def computations(
     found: dict[Expr, list[Expr]] = {}
     for own, other in ((SECOND, FIRST), (FIRST, SECOND)):
         wanted = [node for node in sides[own] if node.data.dtype in _FLOATS and node not in taken]
+        wanted = [node for node in wanted if node not in computed]
         if wanted:
-            found |= _near(wanted, [*sides[FIRST | SECOND], *sides[other]], region, exact)
+            found |= _near(wanted, [*sides[FIRST | SECOND], *sides[other]], computed, region, exact)
     return found
 
 
-def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region, exact: bool) -> dict[Expr, list[Expr]]:
-    """Which constants are near to a computation over given ones."""
+def _near(
+    wanted: Iterable[Constant], given: Sequence[Constant], computed: Set[Expr], region: Region, exact: bool
+) -> dict[Expr, list[Expr]]:
+    """Which constants are near to a computation over given ones, or to one of them that was computed before."""
     handles = region.lowered.handles
     every = {handle for node, handle in handles.items() if isinstance(node, Constant)}
     made = _Made(region, {handles[node] for node in given if node in handles}, every)
-    others = [_Sampled(node.data) for node in given]
+    others = [_Sampled(node.data) for node in given if node not in computed]
+    before = [(node, _Sampled(node.data)) for node in given if node in computed]
     found: dict[Expr, list[Expr]] = {}
     for node in wanted:
         one = _Sampled(node.data)
@@ -79,7 +84,8 @@ def _near(wanted: Iterable[Constant], given: Iterable[Constant], region: Region,
         alike = made.alike(one)
         if any(owner == own for owner, _ in alike):  # it is known to be equal
             continue
-        ways = [made.expressions(owner) for owner in _makers(one, alike, others, exact)]
+        ways: list[list[Expr]] = [made.expressions(owner) for owner in _makers(one, alike, others, exact)]
+        ways += [[other] for other, each in before if one.is_near(each)] if not exact else []
         for moved, back in _moved(one, made) if not ways else ():
             for owner in _makers(moved, made.alike(moved), others, exact):
                 ways += [[back(expr) for expr in made.expressions(owner)]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from eqsat.egraph.derivation import Congruence, Derivation
@@ -49,6 +49,7 @@ class Prover:
     Args:
         joined: The graphs.
         options: Rules and limits.
+        computed: Constants that neither graph gave, but what read it computed.
         exact_constants: Whether a constant is taken for a computation only if it is equal to it bit for bit.
 
     Attributes:
@@ -56,9 +57,12 @@ class Prover:
         taken: The constants that the proof takes for computations, with these, once :meth:`rules` was asked for.
     """
 
-    def __init__(self, joined: Joined, options: Options, exact_constants: bool = False):
+    def __init__(
+        self, joined: Joined, options: Options, computed: Set[Expr] = frozenset(), exact_constants: bool = False
+    ):
         self.joined = joined
         self.groups = Groups(joined)
+        self._computed = computed
         self._exact_constants = exact_constants
         self._options = replace(options, explain=True)
         self.taken: dict[Expr, Expr] = {}
@@ -136,7 +140,7 @@ class Prover:
                     self.groups.merge(one, other)
             if all(map(self.groups.is_shared, roots)):
                 return
-            found = computations(part, region, self.groups, self._taken, self._exact_constants)
+            found = computations(part, region, self.groups, self._taken, self._computed, self._exact_constants)
             if not found:
                 found = {node: self._others.pop(node) for node in part.nodes if node in self._others}
             if not found:

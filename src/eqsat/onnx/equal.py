@@ -29,6 +29,7 @@ from eqsat.onnx.importer import import_model
 from eqsat.onnx.mapped import load_mapped
 from eqsat.onnx.opaque import RANDOM
 from eqsat.onnx.optimize import rules_for
+from eqsat.onnx.ranges import MOVES
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
 from eqsat.relay.expr import Call, Expr, Function, Tuple
 from eqsat.rules import RuleSet, spelled
@@ -86,7 +87,7 @@ def equal(
         if options.rules is None:
             options = Options.of({"options": options, "rules": _rules(models, functions)})
         foreign = _Foreign(models, constants)
-        comparison = Comparison(joined, options, foreign, _place, exact_constants)
+        comparison = Comparison(joined, options, foreign, _place, _Computed(), exact_constants)
         comparison.seconds["read"] = time.perf_counter() - start
         if inputs:
             feeds = given_samples(joined.params, inputs)
@@ -114,6 +115,32 @@ def _refuse_random(model: ir.Model, side: str) -> None:
 def _is_random(node: ir.Node) -> bool:
     """Whether a node of a random operator gives random numbers: a Dropout only does so in training."""
     return node.op_type != "Dropout" or (len(node.inputs) > 2 and node.inputs[2] is not None)
+
+
+class _Computed:
+    """Tells which constants of models the importer computed: rounding of another one may have made others of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[ir.Node, bool] = {}
+
+    def __call__(self, constant: Expr) -> bool:
+        origin = constant.span
+        return isinstance(origin, Origin) and isinstance(origin.node, ir.Node) and self._computes(origin.node)
+
+    def _computes(self, root: ir.Node) -> bool:
+        """Whether a node computes anything of floats, and does not only move what is given."""
+        agenda = [root]
+        while agenda:
+            node = agenda[-1]
+            data = node.inputs if node.op_type == "Concat" else node.inputs[:1]
+            makers = [maker for value in data if value is not None and (maker := value.producer()) is not None]
+            missing = [maker for maker in makers if maker not in self._known]
+            if not missing:
+                agenda.pop()
+                moves = node.op_type in MOVES or node.op_type.startswith("Constant")
+                self._known[node] = not moves or any(self._known[maker] for maker in makers)
+            agenda += missing
+        return self._known[root]
 
 
 class _Foreign:
