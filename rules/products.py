@@ -164,7 +164,7 @@ def scaled_weight(product: Product, side: str, w: DFPattern, s: DFPattern, of: D
         if isinstance(axes, Refusal):
             return axes
         axis = getattr(axes, side)
-        if axis is None:
+        if axis is None and count > 1:  # one for all channels may be laid over any weight
             return refuse("a scale cannot be laid over the weight")
         return tuple(count if each == axis else 1 for each in range(axes.rank))
 

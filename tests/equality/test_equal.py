@@ -13,6 +13,7 @@ from eqsat.rules import Soundness, algebra
 
 x = relay.var("x", shape=(2, 3))
 y = relay.var("y", shape=(2, 3))
+image = relay.var("image", shape=(1, 4, 3, 3))
 
 
 def test_a_graph_is_equal_to_itself_by_structure_alone() -> None:
@@ -57,6 +58,10 @@ def test_a_graph_is_equal_to_what_it_is_optimized_to() -> None:
         (
             relay.strided_slice(relay.strided_slice(x, begin=[1], end=[2], axes=[0]), begin=[1], end=[99], axes=[1]),
             relay.strided_slice(x, begin=[1, 1], end=[9, 9], axes=[1, 0]),
+        ),
+        (
+            relay.nn.conv2d(image * relay.const(2.0), relay.const(np.ones((4, 2, 1, 1), "float32")), groups=2),
+            relay.nn.conv2d(image, relay.const(np.full((4, 2, 1, 1), 2, "float32")), groups=2),
         ),
         (relay.sigmoid(x), relay.tanh(x * relay.const(0.5)) * relay.const(0.5) + relay.const(0.5)),
     ],
