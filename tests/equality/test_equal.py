@@ -60,6 +60,10 @@ def test_a_graph_is_equal_to_what_it_is_optimized_to() -> None:
             relay.strided_slice(x, begin=[1, 1], end=[9, 9], axes=[1, 0]),
         ),
         (
+            relay.concatenate([-x, y], axis=1) * relay.const(np.arange(1, 7, dtype="float32")),
+            relay.concatenate([x, y], axis=1) * relay.const(np.asarray([-1, -2, -3, 4, 5, 6], "float32")),
+        ),
+        (
             relay.nn.conv2d(image * relay.const(2.0), relay.const(np.ones((4, 2, 1, 1), "float32")), groups=2),
             relay.nn.conv2d(image, relay.const(np.full((4, 2, 1, 1), 2, "float32")), groups=2),
         ),

@@ -128,7 +128,7 @@ class Action:
         return self.make("call", op, self.attributes(op, changes, [Ref("attrs", pattern)]), operands)
 
     def tuple_of(self, fields: Sequence[str]) -> str:
-        return self.make("tuple", None, str(self.vocabulary.atom("tuple", "tuple", None)), fields)
+        return self.make("tuple", None, str(self.vocabulary.tuple_atom), fields)
 
     def field_of(self, whole: str, index: int) -> str:
         return self.make("project", None, str(self.vocabulary.atom("project", ("project", index), index)), [whole])

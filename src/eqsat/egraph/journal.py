@@ -169,5 +169,5 @@ class Journal:
         if atom.kind == "tuple value":
             fields = [self._constant(field) for field in atom.value]
             symbol = self.vocabulary.symbol(Symbol("tuple", None, len(fields)))
-            return self.term(symbol, self.vocabulary.atom("tuple", "tuple", None), fields)
+            return self.term(symbol, self.vocabulary.tuple_atom, fields)
         return self.term(self.vocabulary.symbol(Symbol("constant", None, 0)), index)

@@ -141,7 +141,7 @@ def _joined(egraph: EGraph, fields: Sequence[tuple[int, Type | None]]) -> int:
     parts: list[_Part] = []
     for start in range(0, len(fields), _PART):
         some = fields[start : start + _PART]
-        symbol, atom = Symbol("tuple", None, len(some)), vocabulary.atom("tuple", "tuple", None)
+        symbol, atom = Symbol("tuple", None, len(some)), vocabulary.tuple_atom
         parts.append(add(symbol, atom, [handle for handle, _ in some], [ty for _, ty in some]))
     while len(parts) > 1:
         wider: list[_Part] = []
@@ -189,6 +189,8 @@ def _head(vocabulary: Vocabulary, node: Expr) -> tuple[str, Op | None, int]:
         return "function", None, vocabulary.atom("function", ("function", node), node)
     if isinstance(node, Constant):
         return node.kind, None, vocabulary.constant(node)
+    if isinstance(node, Tuple):
+        return node.kind, None, vocabulary.tuple_atom
     value = node.index if isinstance(node, TupleGetItem) else node
     atom = vocabulary.atom(node.kind, (node.kind, node.payload), value)
     return node.kind, node if isinstance(node, Op) else None, atom

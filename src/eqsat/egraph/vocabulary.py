@@ -186,6 +186,11 @@ class Vocabulary:
         """The id of the atom of an operator call's attributes."""
         return self.atom("call", ("call", None if attrs is None else attrs.key), attrs)
 
+    @property
+    def tuple_atom(self) -> int:
+        """The id of the atom of all tuples: those of graphs and those that rules make are equal over equal fields."""
+        return self.atom("tuple", "tuple", None)
+
     def constant(self, constant: Constant) -> int:
         """The id of a constant's atom."""
         return self.atom("constant", self._constant_keys[constant], constant)
