@@ -15,7 +15,7 @@ from eqsat.equality.joining import Joined
 from eqsat.equality.proof import Prover
 from eqsat.equality.result import Pair, Part
 from eqsat.relay.dataflow_pattern.analysis import SWAPPED
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, Var
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.traits import Trait
 
 MOST_PAIRS = 8
@@ -197,7 +197,7 @@ class Parting:
         known |= set(filter(self.groups.is_shared, self.joined.nodes))
         right = set(known)  # what is right is computed from what is right, if that is not a little wrong
         for node in reversed(self.joined.nodes):
-            if node in right:
+            if node in right and not _takes_part(node):
                 right.update(child for child in region_children(node) if child not in self._near)
         for explained in (right, known):
             found = self._paired(_guilty(first, explained), _guilty(second, explained), same)
@@ -297,6 +297,12 @@ def _keeps_elements(node: Expr) -> bool:
     """Whether a node has the elements of its first operand and no others, perhaps in another order."""
     op = node.op if isinstance(node, Call) and isinstance(node.op, Op) else None
     return op is not None and (op.has(Trait.VIEW) or op.name == "transpose")
+
+
+def _takes_part(node: Expr) -> bool:
+    """Whether a node may leave out elements of what it is computed from."""
+    op = node.op if isinstance(node, Call) and isinstance(node.op, Op) else None
+    return isinstance(node, TupleGetItem) or (op is not None and op.has(Trait.MOVES) and not _keeps_elements(node))
 
 
 def _guilty(root: Expr, explained: Set[Expr]) -> list[Expr]:
