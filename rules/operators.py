@@ -37,3 +37,6 @@ any_reduction = reduction | one_of("norm_l1", "norm_l2", "sum_of_squares", "log_
 
 view = one_of(*names_with(Trait.VIEW, 1))
 """Operators that give another shape to the same elements in the same order."""
+
+another_view = one_of(*names_with(Trait.VIEW, 1))
+"""The same beside a first one: Relay takes one pattern that stands in two places for one operator."""

@@ -150,7 +150,7 @@ def test_deep_graphs_are_checked_in_linear_time(count_calls: Callable[..., int])
         best, certificate = certified(graph, rules.sets["activations"])
         return count_calls(lambda: eqsat.check(graph, best, certificate))
 
-    assert calls(800) < 6 * calls(200)
+    assert calls(400) < 6 * calls(100)
 
 
 def test_versions_differ_where_rules_do() -> None:

@@ -51,7 +51,7 @@ def test_certificates_of_variants_check(path: Path) -> None:
 
 
 def test_the_same_certificate_is_written_each_time() -> None:
-    path = DATA / "spellings/bert.eager.script.onnx"
+    path = DATA / "spellings/vit.eager.script.onnx"
     assert onnx.certify(onnx.run(path, explain=True)).as_data() == certified(path)[1]
 
 
@@ -66,12 +66,13 @@ CHANGED = [DATA / "spellings/bert.sdpa.script.onnx", *VARIANTS[::20]]
 @pytest.mark.parametrize("path", CHANGED, ids=lambda path: path.stem)
 def test_changed_certificates_are_refused(path: Path) -> None:
     done, data = certified(path)
-    given = onnx.load(path)
+    models = onnx.Models(path, done.after)
+    assert models.check(data).proved
     count, taken = 0, []
     for what, other in changed_certificates(data, random.Random(0), MOST):
         count += 1
         try:
-            onnx.check(given, done.after, other)
+            models.check(other)
         except CertificateError:
             continue
         taken.append(what)
@@ -95,6 +96,15 @@ def test_a_model_of_another_weight_is_refused() -> None:
     value.const_value = onnx_ir.Tensor(array, name=name)
     with pytest.raises(CertificateError, match="of another model"):
         onnx.check(other, done.after, data)
+
+
+def test_a_model_with_other_strings_is_refused() -> None:
+    text = "(string[2] x) => (string[2] z) <string[2] s = {{{}}}> {{ z = StringConcat(x, s) }}"
+    proto, other = (parsed(text.format(values), 20, 9) for values in ('"a", "b"', '"a", "c"'))
+    data = onnx.certify(onnx.run(from_proto(proto), explain=True)).as_data()
+    assert onnx.check(proto, proto, {**data, "after": data["before"]}).proved
+    with pytest.raises(CertificateError, match="the models have different tensors 's'"):
+        onnx.check(proto, other, {**data, "after": data["before"]})
 
 
 def test_the_step_and_why_it_does_not_hold_are_named() -> None:
@@ -139,6 +149,19 @@ def test_rules_of_ones_own_are_checked_where_they_are_given() -> None:
     assert onnx.check(proto, done.after, data, [mine, back]).proved
     with pytest.raises(CertificateError, match="there is no such rule; give the rule sets"):
         onnx.check(proto, done.after, data)
+
+
+def test_a_rule_whose_text_was_changed_is_refused_with_the_step_named() -> None:
+    x, y = rules.variables("x y")
+    sides = x - y, x + is_op("negative")(y)
+    below = rules.rewrite("below", *sides, rules.when(lambda ty: len(ty.shape) < 3, rules.type_of(x)))
+    other = rules.rewrite("below", *sides, rules.when(lambda ty: len(ty.shape) < 9, rules.type_of(x)))
+    proto = parsed("(float[2] x, float[2] y) => (float[2] z) { a = Sub(x, y) n = Neg(y) b = Add(x, n) z = Mul(a, b) }")
+    done = onnx.run(from_proto(proto), [below], explain=True)
+    data = onnx.certify(done).as_data()
+    assert onnx.check(proto, done.after, data, [below]).proved
+    with pytest.raises(CertificateError, match=r"^step 1, below: the rule is of version \w+ here, and was of version"):
+        onnx.check(proto, done.after, data, [other])
 
 
 def test_a_run_that_kept_nothing_has_no_certificate() -> None:
@@ -214,9 +237,10 @@ def test_bodies_are_in_certificates_and_changed_ones_are_refused(proto: Any) -> 
     data = onnx.certify(done).as_data()
     assert len(list(done.after.graph.all_nodes())) < len(list(from_proto(proto).graph.all_nodes()))
     assert onnx.check(proto, done.after, data).proved
+    models = onnx.Models(proto, done.after)
     for what, other in changed_certificates(data, random.Random(0), MOST):
         with pytest.raises(CertificateError):
-            pytest.fail(f"{what}: {onnx.check(proto, done.after, other)}")
+            pytest.fail(f"{what}: {models.check(other)}")
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,8 @@ VERSION = 1
 Given: TypeAlias = "Certificate | Mapping[str, Any] | str | os.PathLike[str]"
 """What is taken for a certificate: one, what JSON holds of it, or the path of a file."""
 
-COMMUTE, FOLD, FIELD, ROUNDED = "commute", "fold-constants", "field-of-tuple", "rounded-alike"
-"""Steps that are by no rule of a set: operands exchanged, a value computed, the field of a tuple that is there, and
-constants that computation made and rounding made equal."""
+COMMUTE, FOLD, FIELD = "commute", "fold-constants", "field-of-tuple"
+"""Steps that are by no rule of a set: operands exchanged, a value computed, the field of a tuple that is there."""
 
 
 @dataclass(frozen=True)

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from eqsat.certificates.certificate import COMMUTE, FIELD, FOLD, ROUNDED, Certificate, Step, is_numbers
+from eqsat.certificates.certificate import COMMUTE, FIELD, FOLD, Certificate, Step
+from eqsat.certificates.decoder import Decoder
 from eqsat.certificates.folding import Values
-from eqsat.certificates.instances import Instances, NoInstance, is_commutative, is_injective
+from eqsat.certificates.instances import Instances, NoInstance
 from eqsat.certificates.levels import Levels
-from eqsat.certificates.literals import NotPlain, attribute_of
-from eqsat.certificates.terms import Calls, Terms, graph_digest
-from eqsat.certificates.versions import version_of
-from eqsat.egraph.rule import Injectivity, PythonRule, Refusal, Rewrite, Rule, Soundness
+from eqsat.certificates.terms import Calls, Terms
+from eqsat.certificates.versions import graph_digest, version_of
+from eqsat.egraph.rule import Injectivity, PythonRule, Rewrite, Rule, Soundness
 from eqsat.errors import CertificateError, EqsatError
-from eqsat.nd import BFLOAT16
-from eqsat.relay.dataflow_pattern.graph import DataflowGraph
-from eqsat.relay.dataflow_pattern.matcher import Matcher
-from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.infer import extend_types, infer_types, unknown_sizes
-from eqsat.relay.op.op import make_attrs
+from eqsat.relay.dataflow_pattern.analysis import SWAPPED
+from eqsat.relay.expr import Expr, Function
+from eqsat.relay.infer import infer_types, unknown_sizes
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import Type, agree
+from eqsat.relay.ty import agree
 
 WEAKER: list[str] = [each.value for each in (Soundness.EXACT, Soundness.ROUNDING, Soundness.FINITE)]
 """What steps keep of the values, each less than the one before."""
-_MOST_ELEMENTS = 1 << 24
-"""Elements of a constant that a certificate holds."""
-_CONSTANTS = ("constant", "rounded")
-"""Kinds of terms without children: of a constant, and of one that equals others after rounding alone."""
 
 
 @dataclass(frozen=True)
@@ -143,14 +133,13 @@ class Replay:
 
     def __init__(self, pair: Pair, certificate: Certificate, rules: Iterable[Rule]):
         self.terms = pair.terms
-        self.base = pair.size
+        self.decoded = Decoder(pair.terms, pair.size, certificate)
         self.certificate = certificate
         self.rules = {rule.name: rule for rule in rules}
         self.equations: list[tuple[int, int, int]] = []
-        self.instances = Instances(self.terms, Levels(self.terms))
         self.values = Values(self.terms)
+        self.instances = Instances(self.terms, Levels(self.terms), self.values)
         self._kept = 0  # by the step that is taken
-        self._made: dict[int, int] = {}
         self._versions: set[str] = set()
 
     @property
@@ -177,8 +166,8 @@ class Replay:
             EqsatError: It does not hold.
         """
         self._kept = 0
-        left, right, over = (list(map(self.term, each)) for each in (step.left, step.right, step.over))
-        if step.rule in (COMMUTE, FOLD, FIELD, ROUNDED):
+        left, right, over = (list(map(self.decoded.term, each)) for each in (step.left, step.right, step.over))
+        if step.rule in _BUILT_IN:
             if len(left) != 1 or len(right) != 1 or over:
                 raise NoInstance("it has one term on each side")
             _BUILT_IN[step.rule](self, left[0], right[0])
@@ -206,10 +195,8 @@ class Replay:
             self._injective(left, right, over)
         elif over:
             raise NoInstance("it is no rule about arguments of calls")
-        elif isinstance(rule, Rewrite):
+        elif isinstance(rule, (Rewrite, PythonRule)):
             self.instances.check(rule, left, right)
-        elif isinstance(rule, PythonRule) and len(left) == len(right) == 1:
-            self._python(rule, left[0], right[0])
         else:
             raise NoInstance("the rule is of a kind that is not checked")
 
@@ -218,7 +205,7 @@ class Replay:
     def _commute(self, left: int, right: int) -> None:
         one, other = self.terms.heads[left], self.terms.heads[right]
         below = self.terms.children[left], self.terms.children[right]
-        if one[:2] != other[:2] or one.key != other.key or not is_commutative(one.op):
+        if one[:2] != other[:2] or one.key != other.key or one.op is None or one.op.name not in SWAPPED:
             raise NoInstance("its sides are no calls of one commutative operator")
         if not all(map(self.terms.same, below[0], reversed(below[1]))) or len(below[0]) != len(below[1]):
             raise NoInstance("its sides do not have each other's operands")
@@ -235,11 +222,6 @@ class Replay:
         if head.kind != "project" or head.value >= len(fields) or not self.terms.same(fields[head.value], right):
             raise NoInstance("its left side is not that field of a tuple")
 
-    def _rounded(self, left: int, right: int) -> None:
-        heads = [self.terms.heads[each] for each in (left, right)]
-        if any(head.kind != "constant" for head in heads) or heads[0].key[0] != heads[1].key[0]:  # type: ignore[index]
-            raise NoInstance("its sides are no equal constants")
-
     # ---- other kinds of rules
 
     def _injective(self, left: Sequence[int], right: Sequence[int], over: Sequence[int]) -> None:
@@ -251,7 +233,7 @@ class Replay:
         if (
             one.op is None
             or one.op is not other.op
-            or not is_injective(one.op)
+            or not one.op.has(Trait.INJECTIVE)
             or [len(each) for each in below] != [1, 1]
         ):
             raise NoInstance("the calls are none of one injective operator")
@@ -263,137 +245,5 @@ class Replay:
             raise NoInstance("its sides are not the arguments of the calls")
         self.instances.check_types(left[0], right[0], exactly=True)
 
-    def _python(self, rule: PythonRule, left: int, right: int) -> None:
-        """A rule whose right side is a function: it is called with the matched part of the term, over variables."""
-        root, leaves = self._matched(rule, left)
-        matcher = Matcher(rule.lhs, DataflowGraph(root))
-        if not matcher.match(root):
-            raise NoInstance("its left side does not match")
-        found = rule.result(root, matcher.bound)
-        if isinstance(found, Refusal):
-            raise NoInstance(found.reason)
-        types: dict[Expr, Type] = {leaf: leaf._checked_type for leaf in leaves if leaf._checked_type is not None}
-        extend_types(types, found)
-        if not self.terms.same(self.terms.add(found, types, leaves)[found], right):
-            raise NoInstance("its right side is something else")
-        self.instances.check_types(left, right, exactly=True)
 
-    def _matched(self, rule: PythonRule, term: int) -> tuple[Expr, dict[Expr, int]]:
-        """A term down to where a rule's wildcards are, and the term of each leaf."""
-        terms, leaves = self.terms, dict[Expr, int]()
-
-        def build(of: int, depth: int) -> Expr:
-            head, below = terms.heads[of], terms.children[of]
-            constant = terms.constant_of(of)
-            if depth and below and constant is None:
-                inner = [build(child, depth - 1) for child in below]
-                expr: Expr = (
-                    Call(head.op, inner, head.value)
-                    if head.op is not None
-                    else Tuple(inner)
-                    if head.kind == "tuple"
-                    else TupleGetItem(inner[0], head.value)
-                )
-            else:
-                expr = Var(f"v{len(leaves)}", terms.type_of(of)) if constant is None else terms.heads[constant].value
-                leaves[expr] = of
-            expr._checked_type = terms.type_of(of)
-            return expr
-
-        return build(term, _depth(rule)), leaves
-
-    # ---- the terms of the certificate
-
-    def term(self, number: int) -> int:
-        """The term that a number stands for; it and those in it are made when they are first named."""
-        stack = [number]
-        while stack:
-            one = stack[-1]
-            if one < self.base or one in self._made:
-                stack.pop()
-                continue
-            entry = self._entry(one)
-            below = [] if entry[0] in _CONSTANTS else entry[-1]
-            missing = [child for child in below if child >= self.base and child not in self._made]
-            stack += missing
-            if not missing:
-                self._made[one] = self._make(
-                    one, entry, [child if child < self.base else self._made[child] for child in below]
-                )
-        return number if number < self.base else self._made[number]
-
-    def _entry(self, number: int) -> list[Any]:
-        index = number - self.base
-        if index >= len(self.certificate.terms):
-            raise NoInstance(f"there is no term {number}")
-        entry = self.certificate.terms[index]
-        if not isinstance(entry, list) or len(entry) < 2:
-            raise NoInstance(f"term {number} is none")
-        if entry[0] not in _CONSTANTS and not (is_numbers(entry[-1]) and all(child < number for child in entry[-1])):
-            raise NoInstance(f"the children of term {number} are no earlier terms")
-        return entry
-
-    def _make(self, number: int, entry: Sequence[Any], children: Sequence[int]) -> int:
-        kind, told = entry[0], entry[1:-1]
-        if kind == "tuple" and not told:
-            return self.terms.tuple_of(children)
-        if kind == "project" and len(told) == 1 and type(told[0]) is int and len(children) == 1 and told[0] >= 0:
-            return self.terms.field_of(children[0], told[0])
-        if kind in _CONSTANTS and len(entry) == 2:
-            return self.terms.constant(self._constant(entry[1]), number if kind == "rounded" else None)
-        if kind == "call" and len(told) == 2 and isinstance(told[0], str):
-            return self.terms.call(*self._called(*told), children)
-        raise NoInstance(f"{list(entry)} is no term")
-
-    def _called(self, name: str, attrs: Any) -> tuple[Op, Any]:
-        """An operator and attributes, or those of a term of the models."""
-        if type(attrs) is int:
-            head = self.terms.heads[attrs] if 0 <= attrs < self.base else None
-            if head is None or head.op is None or head.op.name != name:
-                raise NoInstance(f"term {attrs} of the models is no call of {name}")
-            return head.op, head.value
-        op = Op.find(name)
-        if op is None or not isinstance(attrs, (dict, type(None))):
-            raise NoInstance(f"there is no operator {name!r}, or its attributes are none")
-        try:
-            return op, make_attrs(op, {key: attribute_of(value) for key, value in (attrs or {}).items()})
-        except NotPlain as why:
-            raise NoInstance(f"attributes of {name}: {why}") from None
-
-    def _constant(self, index: Any) -> Constant:
-        told = (
-            self.certificate.constants[index]
-            if type(index) is int and 0 <= index < len(self.certificate.constants)
-            else None
-        )
-        if not isinstance(told, dict) or sorted(told) != ["bytes", "dtype", "shape"]:
-            raise NoInstance(f"there is no constant {index!r}")
-        try:
-            shape = tuple(told["shape"])
-            if not is_numbers(shape) or np.prod(shape, dtype=object) > _MOST_ELEMENTS:
-                raise ValueError("its shape is none")
-            array = np.frombuffer(bytes.fromhex(told["bytes"]), dtype=_dtype(told["dtype"])).reshape(shape)
-        except (TypeError, ValueError, AttributeError) as why:
-            raise NoInstance(f"constant {index} cannot be read: {why}") from None
-        return Constant(array)
-
-
-def _dtype(name: Any) -> Any:
-    if name == BFLOAT16.name:
-        return BFLOAT16
-    found = np.dtype(name)
-    if found.kind not in "biuf" or found.name != name:
-        raise ValueError(f"{name!r} is no element type")
-    return found
-
-
-def _depth(rule: PythonRule) -> int:
-    """How many levels of calls a rule's left side has."""
-    depth, level = 0, [rule.lhs]
-    while level:
-        level = [child for pattern in level for child in pattern.children()]
-        depth += 1
-    return depth - 1
-
-
-_BUILT_IN = {COMMUTE: Replay._commute, FOLD: Replay._fold, FIELD: Replay._field, ROUNDED: Replay._rounded}
+_BUILT_IN = {COMMUTE: Replay._commute, FOLD: Replay._fold, FIELD: Replay._field}

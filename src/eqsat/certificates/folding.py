@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from eqsat.certificates.terms import Terms
 from eqsat.errors import EvaluationError
@@ -20,14 +21,14 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "divide": np.divide,
     "negative": np.negative,
 }
-"""Operators of which a chain over constants is computed in double precision and rounded once."""
+"""Operators of which a chain over constants may be computed in double precision and rounded once."""
 
-_MOST_ROUNDED = 1 << 16
-"""Bytes up to which it is kept what a constant was before it was rounded: chains are of small constants."""
+_MOST_KEPT = 1 << 16
+"""Bytes up to which a value in double precision is kept: chains are of small constants."""
 
 
 class Values:
-    """Computes terms over constants, each once.
+    """Computes terms over constants.
 
     Args:
         terms: The terms.
@@ -35,7 +36,7 @@ class Values:
 
     def __init__(self, terms: Terms):
         self.terms = terms
-        self._wide: dict[int, Any] = {}  # constant that was computed -> its value before it was rounded
+        self._wide: dict[int, Any] = {}
 
     def check(self, term: int, constant: int) -> bool:
         """Check that a term over constants has the value of another one, which is a constant or a tuple of some.
@@ -46,34 +47,22 @@ class Values:
         Raises:
             EvaluationError: It has not that value, or none.
         """
-        found, told = self._value(term), self._value(constant)
-        is_equal = _equal(found, told)
-        if is_equal and (isinstance(told, tuple) or told.nbytes > _MOST_ROUNDED):
+        told = self.value(constant)
+        if _equal(self.value(term), told):
             return True
         wide = self._unrounded(term)
-        is_near = wide is not None and _within_one_unit(wide, told)
-        if not is_near and not is_equal:
+        if wide is None or not _within_one_unit(wide, told):
             raise EvaluationError(f"{self.terms.told(term)} has another value than the constant")
-        if is_near and not np.array_equal(wide, _widened(told)):
-            self._wide.setdefault(constant, wide)
-        return is_equal
+        return False
 
-    def _value(self, term: int) -> Any:
-        """The value of a term, an array or a tuple of arrays."""
-        terms = self.terms
-        found: dict[int, Any] = {}
-
-        def below(one: int) -> tuple[int, ...]:
-            return () if one != term and terms.constant_of(one) is not None else terms.children[one]
-
-        for one in children_first([term], below):
-            head = terms.heads[one]
-            constant = terms.array_of(one) if one != term or head.kind == "constant" else None
-            if constant is not None:
-                found[one] = constant
-                continue
-            values = [found[child] for child in terms.children[one]]
-            if head.kind == "tuple":
+    def value(self, term: int) -> Any:
+        """The value of a term, an array or a tuple of arrays, rounded at each step."""
+        terms, found = self.terms, dict[int, Any]()
+        for one in children_first([term], lambda one: self._operands(one, one == term)):
+            head, values = terms.heads[one], [found[child] for child in self._operands(one, one == term)]
+            if not values and terms.constant_of(one) is not None and (one != term or head.kind == "constant"):
+                found[one] = terms.array_of(one)
+            elif head.kind == "tuple":
                 found[one] = tuple(values)
             elif head.kind == "project" and isinstance(values[0], tuple) and head.value < len(values[0]):
                 found[one] = values[0][head.value]
@@ -83,22 +72,30 @@ class Values:
                 raise EvaluationError(f"{terms.told(one)} is no constant")
         return found[term]
 
+    def _operands(self, term: int, is_computed: bool) -> tuple[int, ...]:
+        """What a term is computed from: nothing if its value is known, and not to be computed."""
+        known = self.terms.constant_of(term) is not None and not is_computed
+        return () if known else self.terms.children[term]
+
     def _unrounded(self, term: int) -> Any:
-        """The value in double precision of a sum or product of constants, or of one whose elements are moved."""
-        terms, head = self.terms, self.terms.heads[term]
-        constants = [terms.constant_of(child) for child in terms.children[term]]
-        known = [each for each in constants if each is not None]
-        if head.op is None or len(known) < len(constants) or not known:
-            return None
-        wide = [self._wide[each] if each in self._wide else _widened(terms.array_of(each)) for each in known]
-        if any(each is None for each in wide):
-            return None
-        with np.errstate(all="ignore"):
-            if head.op.name in _ARITHMETIC:
-                return np.asarray(_ARITHMETIC[head.op.name](*wide))
-            if head.op.has(Trait.MOVES) and len(wide) == 1:
-                return np.asarray(evaluate_op(head.op, head.value, wide))
-        return None
+        """The value of a term in double precision where it is of sums, products and moved elements; else None."""
+        terms, found = self.terms, dict[int, Any]()
+        for one in children_first([term], lambda one: () if one in self._wide else terms.children[one]):
+            op, below = terms.heads[one].op, [found[child] for child in terms.children[one] if child in found]
+            wide = self._wide.get(one)
+            if wide is None and op is not None and below and len(below) == len(terms.children[one]):
+                with np.errstate(all="ignore"):
+                    if op.name in _ARITHMETIC:
+                        wide = np.asarray(_ARITHMETIC[op.name](*below))
+                    elif op.has(Trait.MOVES) and len(below) == 1:
+                        wide = np.asarray(evaluate_op(op, terms.heads[one].value, below))
+            if wide is None and terms.constant_of(one) is not None and one != term:
+                wide = _widened(terms.array_of(one))
+            if wide is not None:
+                found[one] = wide
+                if wide.nbytes <= _MOST_KEPT:
+                    self._wide[one] = wide
+        return found.get(term)
 
 
 def _widened(array: Any) -> Any:
@@ -114,16 +111,10 @@ def _equal(found: Any, told: Any) -> bool:
     return bool(alike and np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(told).tobytes())
 
 
-_UNITS_OF_BFLOAT16 = 2.0**-7, 2.0**-133
-"""The distance of 1 to the next number, and of 0."""
-
-
 def _within_one_unit(wide: Any, told: Any) -> bool:
     """Whether a constant is a number of double precision rounded to its dtype, or next to that."""
     if isinstance(told, tuple) or wide.shape != told.shape or _widened(told) is None:
         return False
-    one_unit, least = _UNITS_OF_BFLOAT16
-    if told.dtype.name != "bfloat16":
-        one_unit, least = float(np.finfo(told.dtype).eps), float(np.finfo(told.dtype).smallest_subnormal)
+    one_unit, least = [float(each) for each in (finfo(told.dtype).eps, finfo(told.dtype).smallest_subnormal)]
     with np.errstate(all="ignore"):
         return bool(np.all(np.abs(told.astype(np.float64) - wide) <= one_unit * np.abs(wide) + least))

@@ -1,4 +1,4 @@
-"""What conditions of rules ask of a term: whether it is constant, and whether it holds real numbers.
+"""What conditions of rules ask of a term: whether it holds real numbers.
 
 The levels are those of :mod:`eqsat.egraph.number_levels`, found anew from a term alone.
 """
@@ -20,13 +20,12 @@ from eqsat.egraph.number_levels import (
     holds_wide_floats,
     level_of,
 )
-from eqsat.relay.fold import is_folded
 from eqsat.relay.traits import Trait
 from eqsat.relay.visitor import children_first
 
 
 class Levels:
-    """Finds such facts, each once.
+    """Finds how much is known of the numbers that terms hold.
 
     Args:
         terms: The terms.
@@ -41,18 +40,6 @@ class Levels:
         self.has_inputs = has_inputs
         self.reasons: dict[int, int] = {}
         self._levels: dict[int, int] = {}  # of classes, as far as they are known by now
-        self._constant: dict[int, bool] = {}
-
-    def is_constant(self, term: int) -> bool:
-        """Whether a term depends on constants alone."""
-        known, terms = self._constant, self.terms
-        for one in children_first([term], lambda one: [each for each in terms.children[one] if each not in known]):
-            if one not in known:
-                head, below = terms.heads[one], terms.children[one]
-                is_call = head.op is not None and is_folded(head.op)
-                is_made = bool(below) and (is_call or head.kind in ("tuple", "project"))
-                known[one] = head.kind == "constant" or (is_made and all(known[child] for child in below))
-        return known[term] or terms.constant_of(term) is not None
 
     def level(self, term: int, wanted: int = MODEST) -> int:
         """How much is known of the numbers that a term holds, 0 for nothing; no more than ``wanted`` is looked for."""

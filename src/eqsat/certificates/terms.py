@@ -5,7 +5,6 @@ A checker of certificates rests on this and on Relay alone. It shares nothing wi
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.relations import call_type
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type, is_exact
-from eqsat.relay.visitor import children_first, post_order
+from eqsat.relay.visitor import post_order
 
 
 class Body(NamedTuple):
@@ -171,12 +170,10 @@ class Terms:
             children.append(found[body.function.body])
         return self.call(op, attrs, children, ty)
 
-    def constant(self, constant: Constant, number: int | None = None) -> int:
-        """The number of a constant; ``number`` tells apart those that are equal after rounding alone."""
-        key = (constant.data.digest(), number)
-        return self.make(
-            Head("constant", None, constant, key), (), TensorType(constant.data.shape, constant.data.dtype)
-        )
+    def constant(self, constant: Constant) -> int:
+        """The number of a constant."""
+        data = constant.data
+        return self.make(Head("constant", None, constant, data.digest()), (), TensorType(data.shape, data.dtype))
 
     def variable(self, var: Var, key: Hashable, ty: Type | None) -> int:
         """The number of an input, which ``key`` tells from the others."""
@@ -313,23 +310,3 @@ class Terms:
 def operands(node: Expr) -> Sequence[Expr]:
     """What a node is computed from: the arguments of a call, the fields of a tuple."""
     return node.args if isinstance(node, Call) and isinstance(node.op, Op) else node.children()
-
-
-def graph_digest(terms: Terms, function: Function, numbers: Mapping[Expr, int]) -> str:
-    """What is equal for functions that compute the same by the same operators, whatever their nodes are called.
-
-    Args:
-        terms: Holds the terms of the function's body.
-        function: The function.
-        numbers: The number of each node.
-    """
-    digests: dict[int, bytes] = {}
-    for term in children_first([numbers[function.body]], terms.children.__getitem__):
-        head = terms.heads[term]
-        name = "" if head.op is None else head.op.name
-        state = hashlib.blake2b(repr((head.kind, name, head.key)).encode(), digest_size=16)
-        for child in terms.children[term]:
-            state.update(digests[child])
-        digests[term] = state.digest()
-    params = [(param.name_hint, str(param.type_annotation)) for param in function.params]
-    return hashlib.blake2b(repr(params).encode() + digests[numbers[function.body]], digest_size=16).hexdigest()

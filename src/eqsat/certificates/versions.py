@@ -1,6 +1,8 @@
-"""Versions of rules: digests of all that a rule says, patterns and the source of its Python parts.
+"""Versions of rules and digests of graphs, by which a certificate tells what it is of.
 
-A version depends neither on the version of Python nor on where the source is.
+A version is a digest of all that a rule says, of its patterns and of the source of its Python parts. It depends neither
+on the version of Python nor on where the source is. No proof rests on these: what is checked are the graphs and rules
+that are here.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.certificates.terms import Terms
 from eqsat.egraph.rule import Rule
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, ManyPattern
-from eqsat.relay.expr import Constant, Expr, Op, Var
+from eqsat.relay.expr import Constant, Expr, Function, Op, Var
 from eqsat.relay.printer import astext
 from eqsat.relay.ty import Type
+from eqsat.relay.visitor import children_first
 
 _NOT_SAID = ("examples", "label")
 """What the author of a rule says beside what it does."""
@@ -38,6 +42,26 @@ def version_of(rule: Rule) -> str:
     for part in _Description().describe(rule):
         state.update(f"{len(part)}:{part}".encode())
     return state.hexdigest()
+
+
+def graph_digest(terms: Terms, function: Function, numbers: Mapping[Expr, int]) -> str:
+    """What is equal for functions that compute the same by the same operators, whatever their nodes are called.
+
+    Args:
+        terms: Holds the terms of the function's body.
+        function: The function.
+        numbers: The number of each node.
+    """
+    digests: dict[int, bytes] = {}
+    for term in children_first([numbers[function.body]], terms.children.__getitem__):
+        head = terms.heads[term]
+        name = "" if head.op is None else head.op.name
+        state = hashlib.blake2b(repr((head.kind, name, head.key)).encode(), digest_size=16)
+        for child in terms.children[term]:
+            state.update(digests[child])
+        digests[term] = state.digest()
+    params = [(param.name_hint, str(param.type_annotation)) for param in function.params]
+    return hashlib.blake2b(repr(params).encode() + digests[numbers[function.body]], digest_size=16).hexdigest()
 
 
 class _Description:

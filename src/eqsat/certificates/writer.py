@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from eqsat.certificates.certificate import COMMUTE, FIELD, FOLD, ROUNDED, Certificate, Step
+from eqsat.certificates.certificate import COMMUTE, FIELD, FOLD, Certificate, Step
 from eqsat.certificates.checker import Pair, Replay
-from eqsat.certificates.instances import is_injective
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.literals import NotPlain, literal_of
 from eqsat.certificates.terms import Terms
@@ -19,11 +18,12 @@ from eqsat.egraph.rule import FoldConstants, Injectivity, Rewrite, Rule, Soundne
 from eqsat.errors import EqsatError
 from eqsat.pipeline.explain import Explanation
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.expr import Expr, Var
+from eqsat.relay.expr import Expr, Op, Var
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import children_first, post_order
 
-_BUILT_IN = (COMMUTE, FOLD, FIELD, ROUNDED)
+_BUILT_IN = (COMMUTE, FOLD, FIELD)
 _LEAST_DEPTH = 2
 """Levels below a step's terms at which constants are looked for at least."""
 
@@ -105,7 +105,7 @@ class _Numbering:
             data = head.value.data
             told = {"dtype": data.dtype, "shape": list(data.shape), "bytes": data.numpy().tobytes().hex()}
             self.found.constants.append(told)
-            return ["rounded" if head.key[1] is not None else "constant", len(self.found.constants) - 1]  # type: ignore[index]
+            return ["constant", len(self.found.constants) - 1]
         if head.kind == "tuple":
             return ["tuple", children]
         if head.kind == "project":
@@ -165,6 +165,7 @@ class JournalWriter:
         self.types = types
         self._level_pairs: dict[tuple[int, int], None] = {}
         self._recorded: set[Equation] = set()
+        self._sources: dict[int, int] = {}
 
     def prove(self, source: int, target: int) -> None:
         """Record the steps that make two terms of the journal equal, and all that these rest on."""
@@ -199,7 +200,7 @@ class JournalWriter:
         if op is not None:
             return into.computed(op, value, below, None, self.depth)
         if kind == "constant":
-            return into.constant(value, None if self.journal.vocabulary.given(value) == atom else atom)
+            return into.constant(value)
         if kind == "var":
             return self.leaf(value) if into is self.terms else into.variable(value, value, self.types.get(value))
         if kind == "tuple":
@@ -216,6 +217,8 @@ class JournalWriter:
         together = self.journal.together.get(equation, (equation,))
         self._recorded.update(together)
         left, right = ([self.number(getattr(each, side)) for each in together] for side in ("left", "right"))
+        if self._is_fold(equation):
+            left = [self._unrounded(equation.left)]
         over = [self.number(term) for term in self._calls(equation)]
         self.recorder.step(equation.rule, left, right, over)
 
@@ -263,6 +266,25 @@ class JournalWriter:
         operands = self.journal.terms[equation.left][2:]
         found = [self._folds[each] for each in operands if each in self._folds]
         return [each for each in found if self._index[each] < self._index[equation]]
+
+    def _unrounded(self, term: int) -> int:
+        """A term over constants, over what these were computed from in place of those that were computed."""
+
+        def sources(one: int) -> list[int]:
+            fold = self._folds_of[one]
+            return [each.left for each in self._computed(fold) if each.left not in self._sources]
+
+        for one in children_first([] if term in self._sources else [term], sources):
+            known = {each.right: self._sources[each.left] for each in self._computed(self._folds_of[one])}
+            symbol, atom, *children = self.journal.terms[one]
+            below = [known[child] if child in known else self.number(child) for child in children]
+            self._sources[one] = self._translated(self.terms, symbol, atom, below)
+        return self._sources[term]
+
+    @cached_property
+    def _folds_of(self) -> dict[int, Equation]:
+        """Term over constants -> the step that computed it."""
+        return {equation.left: equation for equation in self.journal.equations if self._is_fold(equation)}
 
     @cached_property
     def _folds(self) -> dict[int, Equation]:
@@ -375,7 +397,7 @@ class _Facts:
         terms = self.terms
         users = [terms.users[terms.find(each)] for each in (left, right)]
         calls = [
-            [one for one in each if len(terms.children[one]) == 1 and is_injective(terms.heads[one].op)]
+            [one for one in each if len(terms.children[one]) == 1 and _is_injective(terms.heads[one].op)]
             for each in users
         ]
         known = {(terms.heads[one].op, terms.find(one)): one for one in calls[0]}
@@ -384,6 +406,10 @@ class _Facts:
             if other is not None:
                 return self.of(other), self.of(one)
         return None
+
+
+def _is_injective(op: Op | None) -> bool:
+    return op is not None and op.has(Trait.INJECTIVE)
 
 
 def record_values(recorder: Recorder, term: int, expr: Expr, numbers: Mapping[Expr, int]) -> bool:
@@ -405,7 +431,7 @@ def record_values(recorder: Recorder, term: int, expr: Expr, numbers: Mapping[Ex
         seen.add(pair)
         heads, below = (terms.heads[one], terms.heads[other]), (terms.children[one], terms.children[other])
         if heads[1].kind == "constant":
-            recorder.step(ROUNDED if heads[0].kind == "constant" else FOLD, [one], [other])
+            recorder.step(FOLD, [one], [other])
         elif (heads[0].kind, heads[0].op, heads[0].key, len(below[0])) == (
             heads[1].kind,
             heads[1].op,

@@ -12,7 +12,7 @@ except ImportError as error:
     raise ModelError(f"{error.name} is not installed: pip install onnx onnx-ir onnxruntime") from None
 
 from eqsat.onnx.blame import blame
-from eqsat.onnx.certificates import Proved, certified, certify, check, proved
+from eqsat.onnx.certificates import Models, Proved, certified, certify, check, proved
 from eqsat.onnx.equal import equal
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import from_bytes, load, save, to_bytes
@@ -31,6 +31,7 @@ __all__ = [
     "Difference",
     "Imported",
     "Latency",
+    "Models",
     "Offer",
     "Optimization",
     "Partitioning",

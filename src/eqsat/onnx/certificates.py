@@ -7,7 +7,9 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from eqsat.brief import one_line
@@ -152,11 +154,29 @@ def check(before: Given, after: Given, certificate: certificates.Given, rules: R
             does not hold; the message names the step.
         ModelError: A model cannot be read.
     """
-    read = certificates.read(certificate)
-    with paused_gc():
-        given, written = _raised(load(before), read.opset), _Read(load(after))
-        _check_outputs(given.whole, written.whole)
-        return check_steps(_pair(given, written), read, _known_rules(given, rules))
+    return Models(before, after).check(certificate, rules)
+
+
+class Models:
+    """Two models, which are read once for all certificates of them.
+
+    Args:
+        before, after: As for :func:`check`.
+    """
+
+    def __init__(self, before: Given, after: Given):
+        self.before, self.after = load(before), load(after)
+        self._read: dict[int | None, tuple[_Read, _Read]] = {}
+
+    def check(self, certificate: certificates.Given, rules: Rules | None = None) -> Checked:
+        """Check a certificate as :func:`check` does."""
+        read = certificates.read(certificate)
+        with paused_gc():
+            if read.opset not in self._read:
+                self._read[read.opset] = _raised(self.before, read.opset), _Read(self.after)
+            given, written = self._read[read.opset]
+            _check_alike(given.whole, written.whole)
+            return check_steps(_pair(given, written), read, _known_rules(given, rules))
 
 
 class _Read:
@@ -189,11 +209,23 @@ def _pair(given: _Read, written: _Read, improved: Iterable[Body] = ()) -> Pair:
     return Pair(given.whole.function, written.whole.function, calls, by_name=True)
 
 
-def _check_outputs(given: Imported, written: Imported) -> None:
-    """Check that both models have outputs of the same names."""
+def _check_alike(given: Imported, written: Imported) -> None:
+    """Check that both models have outputs of the same names, and equal tensors of types that the IR does not have."""
+    for name in [param.name_hint for param in given.function.params]:
+        tensors = [
+            each.graph.initializers[name].const_value for each in (given, written) if name in each.graph.initializers
+        ]
+        arrays = [tensor.numpy() for tensor in tensors if tensor is not None]
+        if len(arrays) == 2 and not _is_same(*arrays):
+            raise CertificateError(f"the models have different tensors {name!r}")
     names = [[value.name for value in each.graph.outputs] for each in (given, written)]
     if names[0] != names[1]:
         raise CertificateError(f"the models have different outputs: {', '.join(names[0])} and {', '.join(names[1])}")
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    alike = one.dtype == other.dtype and one.shape == other.shape
+    return bool(alike and (np.array_equal(one, other) if one.dtype == object else one.tobytes() == other.tobytes()))
 
 
 def _known_rules(read: _Read, rules: Rules | None) -> list[Rule]:
