@@ -3,9 +3,8 @@
     python benchmarks/predicted.py MODEL.onnx ... [--level off] [--threads 1]
 
 Each kernel of each model is measured by itself (`eqsat.calibration`), and the model is predicted to take what its
-kernels take together. Open dimensions are given sizes: 1 for the first axis of an input, 64 for others. Models and
-kernels are measured in turn: each model before and after its kernels, lowest quartile of all runs, of one thread in
-processor time. Figures still move by some per cent from run to run on a machine that does other things too.
+kernels take together. There are two rows for each model: as it is written without any rule, constants computed, and as
+it is optimized by the number of operators. Both run in turn.
 """
 
 from __future__ import annotations
@@ -15,17 +14,20 @@ import time
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 
 import click
+import numpy as np
 
 from eqsat import onnx
 from eqsat.calibration import LEVELS, Calibrated, Machine, Profile, Setup
-from eqsat.calibration.measuring import quartile, time_models
+from eqsat.calibration.candidates import sizes_of
+from eqsat.calibration.race import Run, race
 from eqsat.cost import CostFunction, Roofline
+from eqsat.errors import EqsatError
 from eqsat.extraction.costs import as_tuple
-from eqsat.onnx.files import to_proto
-from eqsat.onnx.sizes import open_dims
+from eqsat.files import scratch_folder
+from eqsat.onnx.feeds import runnable_setting
+from eqsat.onnx.sessions import session
 
 
 @click.command(help=__doc__)
@@ -33,36 +35,18 @@ from eqsat.onnx.sizes import open_dims
 @click.option("--level", type=click.Choice(LEVELS), default="off", show_default=True)
 @click.option("--threads", default=1, show_default=True)
 def main(models: tuple[Path, ...], level: str, threads: int) -> None:
-    """Measure and print a line for each model, then how good the predictions are."""
+    """Measure and print lines for each model, then how good the predictions are."""
     setup = Setup(threads, level)
-    runtime = "none" if level == "off" else "onnxruntime"
     profile = Profile(Machine.here(), setup)
     click.echo(f"{profile.machine}, {threads} threads, optimizer {level}")
-    heads = ("model", "kernels", "seconds", "predicted", "measured", "ratio", "roofline")
-    click.echo("{:32} {:>7} {:>7} {:>9} {:>9}  {:>5} {:>8}".format(*heads))
+    heads = ("model", "nodes", "kernels", "seconds", "predicted", "measured", "ratio", "roofline")
+    click.echo("{:32} {:>5} {:>7} {:>7} {:>9} {:>9}  {:>5} {:>8}".format(*heads))
     rows: list[tuple[float, float, float]] = []
     for path in models:
-        model = onnx.load(path)
-        dims = {name: 1 if axis == 0 else 64 for value in model.graph.inputs for name, axis in open_dims(value)}
-        model = onnx.with_sizes(model, dims)
-
-        def cost(by: CostFunction, runtime: str = runtime, model: object = model) -> float:
-            found = onnx.run(model, rules=[], cost_model=by, runtime=runtime).input_cost  # type: ignore[arg-type]
-            return as_tuple(found)[0]
-
-        by = Calibrated(profile)
-        cost(by)
-        whole = [*_runs(model, setup)]
-        start, known = time.perf_counter(), len(profile.entries)
-        by.measure_estimated()
-        spent, kernels = time.perf_counter() - start, len(profile.entries) - known
-        whole += _runs(model, setup)
-        predicted, measured, roofline = cost(by), quartile(whole), cost(Roofline("cpu"))
-        rows.append((predicted, measured, roofline))
-        click.echo(
-            f"{path.stem[:32]:32} {kernels:7} {spent:7.1f} {predicted * 1e3:9.3f} {measured * 1e3:9.3f}  "
-            f"{predicted / measured:5.2f} {roofline / measured:8.2f}"
-        )
+        try:
+            rows += _rows(path, profile)
+        except EqsatError as error:
+            click.echo(f"{path.stem[:32]:32} {error}")
     for name, place in (("predicted", 0), ("roofline", 2)):
         pairs = [(row[place], row[1]) for row in rows]
         errors = [abs(said / taken - 1) for said, taken in pairs]
@@ -72,12 +56,33 @@ def main(models: tuple[Path, ...], level: str, threads: int) -> None:
         )
 
 
-def _runs(model: object, setup: Setup) -> list[float]:
-    with TemporaryDirectory() as folder:
-        (runs,) = time_models([to_proto(model)], setup, Path(folder))  # type: ignore[arg-type]
-    if isinstance(runs, str):
-        raise click.ClickException(f"onnxruntime does not run it: {runs}")
-    return runs
+def _rows(path: Path, profile: Profile) -> list[tuple[float, float, float]]:
+    runtime = "none" if profile.setup.level == "off" else "onnxruntime"
+    given = onnx.load(path)
+    with scratch_folder() as folder:
+        runs = session(given, folder / "given.onnx", "the model")
+        feed = runnable_setting(given, runs, np.random.default_rng(0)).feed(np.random.default_rng(0))
+    forms = [onnx.run(given, rules=[]).after, onnx.run(given, runtime=runtime).after]
+
+    def cost(model: onnx.Given, by: CostFunction) -> float:
+        return as_tuple(onnx.run(model, rules=[], cost_model=by, runtime=runtime).input_cost)[0]
+
+    by = Calibrated(profile, sizes=sizes_of(given, feed))
+    for model in forms:
+        cost(model, by)
+    start, known = time.perf_counter(), len(profile.entries)
+    by.measure_estimated()
+    spent, kernels = time.perf_counter() - start, len(profile.entries) - known
+    found = []
+    for model, run in zip(forms, race(forms, feed, profile.setup, 2.0, profile.reference).runs, strict=True):
+        if isinstance(run, Run):
+            predicted, roofline = cost(model, by), cost(model, Roofline("cpu"))
+            found.append((predicted, run.seconds, roofline))
+            click.echo(
+                f"{path.stem[:32]:32} {len(model.graph):5} {kernels:7} {spent:7.1f} {predicted * 1e3:9.3f} "
+                f"{run.seconds * 1e3:9.3f}  {predicted / run.seconds:5.2f} {roofline / run.seconds:8.2f}"
+            )
+    return found
 
 
 def _tau(pairs: list[tuple[float, float]]) -> float:

@@ -1,15 +1,19 @@
 """Costs from the user's own runtime: kernels are timed in onnxruntime, and graphs cost what their kernels take."""
 
+from eqsat.calibration.candidates import Candidate, Fastest, fastest
 from eqsat.calibration.kernels import Kernel, kernel_of
 from eqsat.calibration.measuring import Setup, Timing, measure
 from eqsat.calibration.model import Calibrated
-from eqsat.calibration.profile import Entry, Machine, Profile, cache_folder, calibrate, prune
+from eqsat.calibration.profile import Entry, Machine, Profile, cache_folder, calibrate, prune, remember
+from eqsat.calibration.usual import usual_kernels
 from eqsat.cost.runtimes import LEVELS
 
 __all__ = [
     "LEVELS",
     "Calibrated",
+    "Candidate",
     "Entry",
+    "Fastest",
     "Kernel",
     "Machine",
     "Profile",
@@ -17,7 +21,10 @@ __all__ = [
     "Timing",
     "cache_folder",
     "calibrate",
+    "fastest",
     "kernel_of",
     "measure",
     "prune",
+    "remember",
+    "usual_kernels",
 ]

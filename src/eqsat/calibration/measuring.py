@@ -1,8 +1,8 @@
 """Timing of kernels, in groups that run in turn in a process of their own.
 
-What else the machine does shall not show: of the runs of a kernel the time is that of the lowest quartile, and of one
-thread it is the processor's time. Other kernels run between two runs of one, so its weights are no more at hand than
-they are in a model.
+What else the machine does shall not show. Before and after each run of a kernel a reference runs, a small network that
+is always the same, and the time of the kernel is told by that of the reference: where the processor is half as fast for
+a while, both take twice as long. Of one thread the time is the processor's.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from threading import Timer
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import helper
 
@@ -34,6 +36,9 @@ ROUNDS = (7, 40)
 
 GROUP_SECONDS = 1.0
 """Seconds for which a group of kernels runs in turn, though each at least the fewest times."""
+
+MOST_WHOLE = 400
+"""Most runs of whole models."""
 
 _GROUP = 48
 """Kernels that run in turn."""
@@ -74,8 +79,8 @@ class Timing:
     """What was measured of a kernel.
 
     Attributes:
-        seconds: The lowest quartile of its runs, what the call of the runtime takes left out.
-        spread: By what part of it the median is more.
+        seconds: The median of its runs, what the call of the runtime takes left out.
+        spread: By what part of it the middle half of the runs differ.
     """
 
     seconds: float
@@ -83,17 +88,21 @@ class Timing:
 
 
 def measure(
-    kernels: Iterable[Kernel], setup: Setup, on_group: Callable[[int], None] | None = None
-) -> dict[str, Timing | str]:
+    kernels: Iterable[Kernel],
+    setup: Setup,
+    reference: float | None = None,
+    on_group: Callable[[int], None] | None = None,
+) -> tuple[dict[str, Timing | str], float | None]:
     """Time kernels.
 
     Args:
         kernels: What to time.
         setup: How the runtime runs.
+        reference: Seconds that the reference takes to be told by; None for what it takes here and now.
         on_group: Called after each group with the number of kernels that are done.
 
     Returns:
-        Timings by key; of a kernel that fails or hangs, why.
+        Timings by key, of a kernel that fails or hangs why; and the seconds of the reference.
 
     Raises:
         ModelError: onnxruntime is missing or does not start.
@@ -101,7 +110,7 @@ def measure(
     found: dict[str, Timing | str] = {}
     for group in _groups({kernel.key: kernel for kernel in kernels}.values(), found):
         with scratch_folder() as folder:
-            times = time_models([_EMPTY, *[model for _, _, model in group]], setup, folder)
+            times, reference = time_models([EMPTY, *[model for _, _, model in group]], setup, folder, reference)
         overhead = times[0]
         if isinstance(overhead, str):
             raise ModelError(f"onnxruntime cannot be measured: {overhead}")
@@ -109,7 +118,7 @@ def measure(
             found[key] = runs if isinstance(runs, str) else _timing(runs, overhead, copies)
         if on_group is not None:
             on_group(len(found))
-    return found
+    return found, reference
 
 
 def _groups(
@@ -140,61 +149,82 @@ def _least_seconds(node: CostNode) -> float:
     return _LAUNCH + max(flops(node) / _FLOPS, byte_count(node.type) / _BYTES)
 
 
-def quartile(runs: Sequence[float]) -> float:
-    """Return the lowest quartile."""
-    return sorted(runs)[len(runs) // 4]
-
-
 def _timing(runs: Sequence[float], overhead: Sequence[float], copies: int) -> Timing:
-    low, middle = quartile(runs), sorted(runs)[len(runs) // 2]
-    seconds = max(low - quartile(overhead), 0.0) / copies
-    return Timing(seconds, (middle - low) / low if low else 0.0)
+    low, middle, high = np.quantile(runs, [0.25, 0.5, 0.75]).tolist()
+    return Timing(max(middle - median(overhead), 0.0) / copies, (high - low) / middle if middle else 0.0)
 
 
-def time_models(models: Sequence[onnx.ModelProto], setup: Setup, folder: Path) -> list[list[float] | str]:
-    """Return the seconds of the runs of each model, which run in turn, or why it has none.
+Times = list[list[float] | str]
+"""Seconds of the runs of each model, or why it has none."""
+
+
+def time_models(
+    models: Sequence[onnx.ModelProto], setup: Setup, folder: Path, reference: float | None = None
+) -> tuple[Times, float]:
+    """As :func:`time_files`, of kernels as models without open sizes, which are written to ``folder``."""
+    paths = [folder / f"{index}.onnx" for index in range(len(models))]
+    for path, model in zip(paths, models, strict=True):
+        onnx.save(model, path)
+    return time_files(paths, setup, folder, reference)
+
+
+def time_files(
+    paths: Sequence[Path],
+    setup: Setup,
+    folder: Path,
+    reference: float | None = None,
+    feeds: Path | None = None,
+    seconds: float = GROUP_SECONDS,
+) -> tuple[Times, float]:
+    """Return how long the models in files run, which run in turn, and what the reference takes.
 
     Args:
-        models: Models without open sizes; their inputs are made up.
+        paths: The files.
         setup: How the runtime runs.
-        folder: Where they are written to.
+        folder: Where what is needed beside them is written to.
+        reference: Seconds that the reference takes to be told by; None for what it takes here and now.
+        feeds: The file of the arrays that they take, None where they are kernels: their inputs are made up then.
+        seconds: For how long they run in turn, though each at least the fewest times.
     """
-    paths = [folder / f"{index}.onnx" for index in range(len(models))]
-    for path, model in zip([*paths, folder / _EMPTY_NAME], [*models, _EMPTY], strict=True):
-        onnx.save(model, path)
-    failed: dict[int, str] = {}
-    while True:
-        left = [index for index in range(len(models)) if index not in failed]
-        seconds, at, why = _run([paths[index] for index in left], setup, folder / _EMPTY_NAME)
-        failed |= {left[index]: reason for index, reason in why.items()}
-        if seconds is not None:
-            break
-        if at is None:
-            return ["the process that measures does not start, or ends"] * len(models)
-        failed.setdefault(left[at], "it hangs, or ends the process")
-    times: list[list[float] | str] = [failed.get(index, "") for index in range(len(models))]
-    for index, runs in zip(left, seconds, strict=True):
-        if runs:
-            times[index] = runs
-    return times
-
-
-def _run(
-    paths: Sequence[Path], setup: Setup, empty: Path
-) -> tuple[list[list[float]] | None, int | None, Mapping[int, str]]:
-    """Have a process time models.
-
-    Returns:
-        The seconds of their runs, None where the process ended before; the model that it was at; and why models failed.
-    """
+    onnx.save(_REFERENCE, folder / _REFERENCE_NAME)
+    rounds = ROUNDS if feeds is None else (ROUNDS[0], MOST_WHOLE)
     request = {
         "threads": setup.threads,
         "level": setup.level,
-        "rounds": ROUNDS,
-        "seconds": GROUP_SECONDS,
-        "models": [str(path) for path in paths],
-        "empty": str(empty),
+        "rounds": rounds,
+        "seconds": seconds,
+        "reference": str(folder / _REFERENCE_NAME),
+        "feeds": None if feeds is None else str(feeds),
     }
+    failed: dict[int, str] = {}
+    while True:
+        left = [index for index in range(len(paths)) if index not in failed]
+        found, at, why = _run({**request, "models": [str(paths[index]) for index in left]})
+        failed |= {left[index]: reason for index, reason in why.items()}
+        if found is not None:
+            break
+        if at is None:
+            return ["the process that measures does not start, or ends"] * len(paths), reference or 0.0
+        failed.setdefault(left[at], "it hangs, or ends the process")
+    runs, beside = found
+    if reference is None:
+        reference = float(np.quantile([each for row in beside for each in row] or [0.0], 0.25))
+    times: Times = [failed.get(index, "") for index in range(len(paths))]
+    for index, row, by in zip(left, runs, beside, strict=True):
+        if row:
+            times[index] = [each * reference / other for each, other in zip(row, by, strict=True)]
+    return times, reference
+
+
+def _run(
+    request: Mapping[str, Any],
+) -> tuple[tuple[list[list[float]], list[list[float]]] | None, int | None, Mapping[int, str]]:
+    """Have a process time models.
+
+    Returns:
+        The seconds of their runs, and of those of the reference, None where the process ended before; the
+        model that it was at; and why models failed.
+    """
     process = subprocess.Popen(
         [sys.executable, "-P", str(_WORKER)],  # not to import modules from its folder
         stdin=subprocess.PIPE,
@@ -211,7 +241,7 @@ def _run(
         process.stdin.flush()
         while (said := _line(process)) is not None:
             if "seconds" in said:
-                return said["seconds"], at, failed
+                return (said["seconds"], said["reference"]), at, failed
             if "failed" in said:
                 failed[said["failed"]] = said["why"]
             elif said["at"] >= 0:
@@ -238,11 +268,29 @@ def _line(process: subprocess.Popen[str]) -> Any:
 
 
 def _empty() -> onnx.ModelProto:
-    """A model that computes nothing: what it takes is the call of the runtime."""
+    """What it takes is the call of the runtime."""
     graph = helper.make_graph([], "empty", [], [])
     opsets = [helper.make_opsetid(domain, version) for domain, version in DOMAINS.items()]
     return with_output(helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION))
 
 
-_EMPTY = _empty()
-_EMPTY_NAME = "empty.onnx"
+EMPTY = _empty()
+"""A model that computes nothing."""
+
+
+def _reference() -> onnx.ModelProto:
+    """Products of matrices and what mostly is between them, of sizes that caches hold."""
+    given = np.random.default_rng(0).uniform(-0.1, 0.1, (2, 64, 64)).astype(np.float32)
+    value, nodes = "x", list[onnx.NodeProto]()
+    for op_type, *more in [("MatMul", "a"), ("Add", "b"), ("Tanh",), ("MatMul", "b"), ("Transpose",), ("Softmax",)] * 2:
+        nodes.append(helper.make_node(op_type, [value, *more], [f"v{len(nodes)}"]))
+        value = nodes[-1].output[0]
+    weights = [onnx.numpy_helper.from_array(array, name) for array, name in zip(given, "ab", strict=True)]
+    taken = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [64, 64])
+    opsets = [helper.make_opsetid(domain, version) for domain, version in DOMAINS.items()]
+    graph = helper.make_graph(nodes, "reference", [taken], [], weights)
+    return with_output(helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION))
+
+
+_REFERENCE = _reference()
+_REFERENCE_NAME = "reference.onnx"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eqsat.calibration.kernels import Kernel, kernel_of
 from eqsat.calibration.measuring import Setup
 from eqsat.calibration.profile import NOISE, Profile, cached, calibrate, remember
+from eqsat.calibration.sizes import Sizes, bound_node
 from eqsat.cost import CostModel, CostNode, Roofline
 from eqsat.cost.models import flops, moved_bytes
 
@@ -47,6 +48,7 @@ class Calibrated(CostModel):
     Args:
         profile: What was measured.
         on_demand: Whether what is asked for and not known is measured by :meth:`settle`, and kept in the user's cache.
+        sizes: The sizes that open dimensions are taken to have, by name.
 
     Attributes:
         estimated: The kernels that were asked for and estimated, by key.
@@ -55,9 +57,10 @@ class Calibrated(CostModel):
 
     unit = "seconds in the runtime"
 
-    def __init__(self, profile: Profile, on_demand: bool = False) -> None:
+    def __init__(self, profile: Profile, on_demand: bool = False, sizes: Sizes | None = None) -> None:
         self.profile = profile
         self.on_demand = on_demand
+        self.sizes = sizes or {}
         self.estimated: dict[str, Kernel] = {}
         self.unknown: set[CostNode] = set()
         self._asked: set[str] = set()
@@ -74,9 +77,22 @@ class Calibrated(CostModel):
         """
         return Calibrated(cached(setup), on_demand=True)
 
+    def with_sizes(self, sizes: Sizes) -> Calibrated:
+        """Return a model that knows the same, and takes open dimensions to have these sizes."""
+        return Calibrated(self.profile, self.on_demand, sizes) if sizes else self
+
+    def key_of(self, node: CostNode) -> str | None:
+        """Return the key of the kernel that computes a node; None where nothing runs, or it is no kernel."""
+        kernel = kernel_of(self._bound(node)) if node.runs else None
+        return None if kernel is None else kernel.key
+
+    def _bound(self, node: CostNode) -> CostNode:
+        return bound_node(node, self.sizes) if self.sizes else node
+
     def __call__(self, node: CostNode) -> float:
         if not node.runs:
             return 0.0
+        node = self._bound(node)
         kernel = kernel_of(node)
         if kernel is None:
             self.unknown.add(node)

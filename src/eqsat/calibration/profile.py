@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from eqsat.cost.runtimes import LEVELS
 from eqsat.errors import FileError, ModelError, ProfileError
 from eqsat.files import replacing
 
-FORMAT = 1
+FORMAT = 2
 """Changes when profiles of before cannot be read, or would not be measured like that any more."""
 
 NOISE = 0.25
-"""Share of the lowest quartile by which a median may be more before a timing counts as noisy."""
+"""Share of its time by which the middle half of a kernel's runs may differ before a timing counts as noisy."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Entry:
         family: Its operators.
         flops, bytes: Its floating-point operations, and the bytes that it reads and writes.
         seconds: What it takes; None where it could not be measured.
-        spread: By what part of that the median of its runs is more.
+        spread: By what part of that the middle half of its runs differ.
         skipped: Why it could not be measured.
     """
 
@@ -107,12 +107,14 @@ class Profile:
     Attributes:
         machine, setup: What was measured.
         date: When it was begun.
+        reference: Seconds that the reference took when it was begun, by which all others are told; None before.
         entries: What is known of kernels, by their keys.
     """
 
     machine: Machine
     setup: Setup
     date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
+    reference: float | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
 
     @property
@@ -133,6 +135,15 @@ class Profile:
                 samples.setdefault(each.family, []).append(Sample(each.flops, each.bytes, each.seconds))
         return Fitted(samples)
 
+    def tell_by(self, reference: float | None) -> None:
+        """Tell all times by a reference that took so many seconds, None for the one that there is."""
+        if reference and self.reference and reference != self.reference:
+            times = reference / self.reference
+            for key, each in self.entries.items():
+                if each.seconds is not None:
+                    self.entries[key] = replace(each, seconds=times * each.seconds)
+        self.reference = reference or self.reference
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the profile.
 
@@ -144,6 +155,7 @@ class Profile:
             **asdict(self.machine),
             **asdict(self.setup),
             "date": self.date,
+            "reference": self.reference,
             "kernels": {key: asdict(self.entries[key]) for key in sorted(self.entries)},
         }
         try:
@@ -192,7 +204,8 @@ def _parsed(record: Mapping[str, Any]) -> Profile:
     if setup.level not in LEVELS:
         raise ValueError(f"level {setup.level!r} is not {' or '.join(LEVELS)}")
     entries = {key: _entry(**each) for key, each in record["kernels"].items()}
-    return Profile(machine, setup, _text(record["date"]), entries)
+    reference = None if record["reference"] is None else _number(record["reference"])
+    return Profile(machine, setup, _text(record["date"]), reference, entries)
 
 
 def _entry(family: Any, flops: Any, bytes: Any, seconds: Any, spread: Any, skipped: Any) -> Entry:
@@ -229,7 +242,7 @@ def cache_folder() -> Path:
 def cache_path(machine: Machine, setup: Setup) -> Path:
     """Return the file of what is measured on demand with a version of the runtime, run in one way."""
     processor = hashlib.sha256(machine.processor.encode()).hexdigest()[:8]
-    name = f"{machine.runtime}-{machine.version}-{processor}-{setup.threads}-{setup.level}.json"
+    name = f"{machine.runtime}-{machine.version}-{processor}-{setup.threads}-{setup.level}-{FORMAT}.json"
     return cache_folder() / name
 
 
@@ -256,8 +269,10 @@ def remember(profile: Profile) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"cannot make {path.parent}: {error.strerror or error}") from None
-    known = Profile.load(path).entries if path.exists() else {}
-    profile.entries = {**known, **profile.entries}
+    if path.exists():
+        known = Profile.load(path)
+        profile.tell_by(known.reference)
+        profile.entries = {**known.entries, **profile.entries}
     profile.save(path)
 
 
@@ -281,6 +296,6 @@ def calibrate(profile: Profile, kernels: Iterable[Kernel]) -> int:
         ModelError: onnxruntime is missing or does not start.
     """
     new = {kernel.key: kernel for kernel in kernels if kernel.key not in profile.entries}
-    timings = measure(new.values(), profile.setup)
+    timings, profile.reference = measure(new.values(), profile.setup, profile.reference)
     profile.entries |= {key: Entry.of(kernel, timings[key]) for key, kernel in new.items()}
     return len(new)

@@ -1,12 +1,14 @@
 """Times models in onnxruntime, run as a program: a model that crashes or hangs ends nothing else.
 
 The first line of standard input is a JSON object: ``threads``, ``level``, ``rounds``, ``seconds``; ``models``, a list
-of paths; and ``empty``, the path of a model that runs before each run of another, so that all find the runtime alike.
-The models run in turn.
+of paths; ``reference``, the path of a model that runs before and after each run of another, so that all find the
+runtime alike, and by whose time theirs are told; and ``feeds``, the path of arrays by name that the models take, or
+null where they are kernels, whose inputs are made up. The models run in turn, kernels always in one order, whole models
+in any.
 
 On standard output comes a JSON line for each thing that begins or is done: ``{"at": index}`` before a model is loaded
 and run for the first time, ``{"failed": index, "why": text}`` where that fails, and at last ``{"seconds": [[...],
-...]}``, the seconds of the runs of each model.
+...], "reference": [[...], ...]}``, the seconds of the runs of each model, and of those of the reference beside them.
 
 This file imports nothing of ours, so that it starts fast and holds little.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 import time
 from typing import Any
@@ -41,6 +44,12 @@ DTYPES = {
     **{f"tensor({sign}int{bits})": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 
+_SILENT = 1.0
+"""Seconds after which it is told that the models still run."""
+
+_TOGETHER, _MOST_TOGETHER = 1e-3, 9
+"""Seconds for which a whole model runs more than once in its turn, and how many times more at most."""
+
 
 def main() -> None:
     """Answer one request."""
@@ -53,33 +62,61 @@ def main() -> None:
         answers.write(json.dumps(said) + "\n")
         answers.flush()
 
-    empty, _ = _prepared(request["empty"], request["threads"], LEVELS["off"])
+    reference, _ = _prepared(request["reference"], request["threads"], LEVELS["off"])
+    feeds = None if request["feeds"] is None else dict(np.load(request["feeds"]))
     runs: dict[int, Any] = {}
     inputs: dict[int, Any] = {}
     for index, path in enumerate(request["models"]):
         tell({"at": index})
         try:
-            runs[index], inputs[index] = _prepared(path, request["threads"], LEVELS[request["level"]])
+            how = path, request["threads"], LEVELS[request["level"]]
+            runs[index], inputs[index] = _prepared(*how) if feeds is None else _whole(*how, feeds)
             runs[index]()
         except Exception as error:
             runs.pop(index, None)
             tell({"failed": index, "why": " ".join(str(error).split())[:200]})
     seconds: list[list[float]] = [[] for _ in request["models"]]
+    beside: list[list[float]] = [[] for _ in request["models"]]
     least, most = request["rounds"]
     clock = time.thread_time if request["threads"] == 1 else time.perf_counter  # not what other programs take
-    end = time.perf_counter() + request["seconds"]
+
+    def referred() -> float:
+        reference()  # what ran before left nothing of it in the caches
+        start = clock()
+        reference()
+        return clock() - start
+
+    references: list[float] = []
+    places: list[int] = []
+    told = time.perf_counter()
+    end = told + request["seconds"]
     for done in range(most):
         if done >= least and time.perf_counter() > end:
             break
-        tell({"at": -1})
-        for index, run in runs.items():
+        order = [*runs]
+        if feeds is not None:
+            random.Random(done).shuffle(order)  # none shall always find the caches that another left
+        for index in order:
+            if time.perf_counter() > told + _SILENT:
+                told = time.perf_counter()
+                tell({"at": -1})
+            run = runs[index]
             for array in inputs[index]:
                 array.max(initial=0)  # what a kernel takes was just computed: it is at hand
-            empty()
+            references.append(referred())
+            places.append(index)
+            start = time.perf_counter()
+            run()  # a model runs often: what another one left in the caches is no part of what this one takes
+            often = 0 if feeds is None else _MOST_TOGETHER
+            count = 1 + int(min(_TOGETHER / (time.perf_counter() - start), often))
             start = clock()
-            run()
-            seconds[index].append(clock() - start)
-    tell({"seconds": seconds})
+            for _ in range(count):
+                run()
+            seconds[index].append((clock() - start) / count)
+    references.append(referred())
+    for place, index in enumerate(places):
+        beside[index].append((references[place] + references[place + 1]) / 2)
+    tell({"seconds": seconds, "reference": beside})
 
 
 def _prepared(path: str, threads: int, level: Any) -> Any:
@@ -94,16 +131,24 @@ def _prepared(path: str, threads: int, level: Any) -> Any:
     return _bound(session, feed)
 
 
-def _session(path: str, threads: int, level: Any, optimized: str = "") -> Any:
+def _whole(path: str, threads: int, level: Any, feeds: dict[str, Any]) -> Any:
+    """As :func:`_prepared`, of a model that is no kernel: it runs as it would for its user, who runs it often."""
+    session = _session(path, threads, level, apart=False)
+    feed = {value.name: feeds[value.name] if value.name in feeds else _array(value) for value in session.get_inputs()}
+    if any(array.dtype.kind == "U" for array in feed.values()):
+        return lambda: session.run(None, feed), []
+    return _bound(session, feed)
+
+
+def _session(path: str, threads: int, level: Any, optimized: str = "", apart: bool = True) -> Any:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
     if optimized:
         options.optimized_model_filepath = optimized
-    return onnxruntime.InferenceSession(
-        path, options, providers=["CPUExecutionProvider"], disabled_optimizers=KEPT_APART
-    )
+    disabled = KEPT_APART if apart else set()
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled)
 
 
 def _array(value: Any) -> Any:

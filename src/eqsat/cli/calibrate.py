@@ -42,7 +42,7 @@ def calibrate(
     prune: bool,
     as_json: bool,
 ) -> None:
-    """Measure each kernel that the MODELs may be written with, and remember what it takes.
+    """Measure each kernel that the MODELs may be written with, or without them a list of usual ones, and remember it.
 
     What was measured before is not measured again. Kernels are those of all forms that the default rules find. They
     run in turn, many times, each in a small model of its own. `eqsat optimize --cost measured` does the same for one
@@ -50,8 +50,6 @@ def calibrate(
     """
     from eqsat import calibration, onnx
 
-    if not models and not show and not prune and out is None:
-        raise click.UsageError("give models, or --show, --prune or --out")
     removed = calibration.prune() if prune else []
     cost = calibration.Calibrated.here(calibration.Setup(threads, level))
     known = len(cost.profile.entries)
@@ -62,6 +60,9 @@ def calibrate(
         used |= names
         given = onnx.with_sizes(model, {name: dims[name] for name in names})
         onnx.run(given, cost_model=cost, runtime=NO_RUNTIME if level == "off" else "onnxruntime")
+    if not models and not show and not prune and out is None:
+        calibration.calibrate(cost.profile, calibration.usual_kernels())
+        calibration.remember(cost.profile)
     if models and (wrong := sorted({*dims} - used)):
         raise ArgumentError(f"no input of a model has an open dimension {wrong[0]!r}")
     if out is not None:

@@ -14,8 +14,11 @@ from typing import Any
 import click
 from rich.table import Table
 
+from eqsat.cli.arrays import read_arrays
 from eqsat.cli.options import (
+    MEASURED,
     PATH,
+    PROFILE,
     STREAM,
     Settings,
     Verification,
@@ -23,6 +26,7 @@ from eqsat.cli.options import (
     certificate_option,
     json_option,
     keep_apart,
+    measure_option,
     page_option,
     progress_option,
     read_model,
@@ -35,6 +39,7 @@ from eqsat.cli.verified import (
     exit_code,
     finite,
     measured,
+    milliseconds,
     show_verified,
     to_blame,
     told_number,
@@ -45,6 +50,7 @@ from eqsat.cost.models import unit_of
 from eqsat.egraph.report import Report
 from eqsat.extraction.costs import figure
 from eqsat.pipeline.explain import Change, Explanation
+from eqsat.pipeline.options import Options
 from eqsat.relay.expr import Call, Expr
 
 
@@ -54,6 +60,7 @@ from eqsat.relay.expr import Call, Expr
 @shared_options
 @verify_options
 @bench_option
+@measure_option
 @page_option
 @certificate_option
 @progress_option
@@ -67,6 +74,7 @@ def optimize(
     settings: Settings,
     verification: Verification,
     bench: bool,
+    measure: bool,
     page: Path | None,
     certificate: Path | None,
     progress: bool | None,
@@ -74,7 +82,7 @@ def optimize(
 ) -> None:
     """Write to OUT a cheaper ONNX model that computes the same as IN; - stands for standard input or output."""
     with saturation_progress(progress) as tick:
-        facts = optimize_file(source, target, settings, verification, page, bench, tick, certificate)
+        facts = optimize_file(source, target, settings, verification, page, bench, tick, certificate, measure)
     to_stderr = target == STREAM
     click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
     context.exit(exit_code(facts))
@@ -89,6 +97,7 @@ def optimize_file(
     bench: bool = False,
     on_iteration: Callable[[Report], None] | None = None,
     certificate: Path | None = None,
+    measure: bool = False,
 ) -> dict[str, Any]:
     """Read a model, optimize it, verify it if asked to, and write it; what was found, as plain data.
 
@@ -99,6 +108,7 @@ def optimize_file(
         bench: Whether to measure the latency of both models.
         on_iteration: Called with the report after every iteration of a saturation.
         certificate: Where to write the certificate, None for nowhere.
+        measure: Whether to run candidates and take the fastest.
     """
     from eqsat import onnx
 
@@ -108,11 +118,15 @@ def optimize_file(
     model = read_model(source)
     phases = {"load": clock() - start}
     is_proved = certificate is not None or verification.wanted
-    options = replace(settings.options, explain=True) if is_proved else settings.options
-    done = onnx.run(model, on_iteration=on_iteration, options=options)
+    options = replace(_sized(settings, verification), explain=is_proved or settings.explain)
+    start = clock()
+    raced = fastest_of(model, options, settings, verification, on_iteration) if measure else None
+    done = onnx.run(model, on_iteration=on_iteration, options=options) if raced is None else raced.done
     if done.extraction.report.stop_reason == "interrupted":
         raise KeyboardInterrupt
     phases |= done.seconds
+    if raced is not None:
+        phases["measure"] = clock() - start - sum(done.seconds.values())
     start = clock()
     reference = model if source == STREAM else source
     compared = verified(reference, done.after, verification, lambda: to_blame(model, options, verification))
@@ -146,7 +160,13 @@ def optimize_file(
         offer = None
     explained = Explained.of(done.explanations) if settings.explain else None
     offered = {} if offer is None else {"offer": {"nodes": offer.nodes, "rules": offer.rules, "told": str(offer)}}
-    facts = _facts(done, settings, phases) | compared | offered | ({} if explained is None else explained.facts)
+    facts = (
+        _facts(done, settings, phases)
+        | ({} if raced is None else _race_facts(raced))
+        | compared
+        | offered
+        | ({} if explained is None else explained.facts)
+    )
     if page is not None:
         _write_page(page, source.name, done, facts, explained)
     start = clock()
@@ -155,6 +175,58 @@ def optimize_file(
         made.certificate.save(certificate)
     phases["save"] = clock() - start
     return facts
+
+
+def _sized(settings: Settings, verification: Verification) -> Options:
+    """The options, with a cost model that takes open dimensions to have the sizes that are told, if it measures."""
+    options = settings.options
+    if settings.cost != MEASURED and not settings.cost.endswith(PROFILE):
+        return options
+    return replace(options, cost_model=options.cost_model.with_sizes(verification.dims))  # type: ignore[attr-defined]
+
+
+def fastest_of(
+    model: Any,
+    options: Any,
+    settings: Settings,
+    verification: Verification,
+    on_iteration: Callable[[Report], None] | None = None,
+) -> Any:
+    """What candidates of a model take that run in turn, and the fastest: an :class:`eqsat.calibration.Fastest`."""
+    from eqsat.calibration import fastest
+
+    inputs = [read_arrays(path) for path in verification.inputs]
+    return fastest(
+        model, setup=settings.setup, dims=verification.dims, inputs=inputs, on_iteration=on_iteration, options=options
+    )
+
+
+def _race_facts(raced: Any) -> dict[str, Any]:
+    """What was measured as plain data; the cost is what the kernels of the chosen model take."""
+    from eqsat.calibration import Calibrated
+
+    given, chosen = raced.candidates[0], raced.candidates[raced.chosen]
+    return {
+        "cost": {
+            "model": MEASURED,
+            "unit": Calibrated.unit,
+            "before": given.predicted,
+            "after": chosen.predicted,
+            "lower_bound": None,
+            "optimal": False,
+        },
+        "kernels": asdict(raced.known) | {"told": str(raced.known)},
+        "candidates": {
+            "threads": raced.setup.threads,
+            "level": raced.setup.level,
+            "inputs": raced.inputs,
+            "noise": raced.noise,
+            "told": str(raced),
+            "measured": [
+                asdict(each) | {"chosen": place == raced.chosen} for place, each in enumerate(raced.candidates)
+            ],
+        },
+    }
 
 
 @dataclass(frozen=True)
@@ -281,6 +353,8 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     line(f"cost   {figure(cost['before'])} -> {figure(cost['after'])} ({told_cost(cost)}; {proof})")
     line(f"kernels of runtime {facts['runtime']}" + (f": {facts['kernels']['told']}" if "kernels" in facts else ""))
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
+    if "candidates" in facts:
+        show_candidates(facts["candidates"], console)
     if facts["rules"]:
         console.print(_rule_table(facts["rules"]))
     if "offer" in facts:
@@ -314,6 +388,26 @@ def show_folded(facts: dict[str, Any], console: Console) -> None:
         for reason, count in reasons.items():
             text = f"left {count} {escape(op_type)} of constants: {escape(reason)}"
             console.print(text, highlight=False, soft_wrap=True)
+
+
+def show_candidates(found: dict[str, Any], console: Console) -> None:
+    """Print what the models took that ran in turn, and what their kernels said of that."""
+    threads = found["threads"] or "its own number of"
+    inputs = ", ".join(f"{name} {told}" for name, told in found["inputs"].items())
+    console.print(
+        f"ran in turn on {escape(inputs)}; {threads} threads, optimizer {found['level']}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = Table("candidate", "nodes", "predicted", "measured", "times", box=None)
+    for each in found["measured"]:
+        name = ("* " if each["chosen"] else "  ") + escape(each["name"])
+        took = [escape(each["problem"]), ""]
+        if each["measured"] is not None:
+            took = [milliseconds(each["measured"]), f"{each['ratio']:.3f}"]
+        table.add_row(name, str(each["nodes"]), milliseconds(each["predicted"]), *took)
+    console.print(table)
+    console.print(escape(found["told"]), highlight=False, soft_wrap=True)
 
 
 def show_certificate(found: dict[str, Any], line: Callable[[str], None]) -> None:

@@ -152,10 +152,17 @@ class Settings:
 
             return Calibrated(Profile.load(self.cost, self.foreign))
         if self.cost == MEASURED:
-            from eqsat.calibration import Calibrated, Setup
+            from eqsat.calibration import Calibrated
 
-            return Calibrated.here(Setup(self.threads, "off" if self.runtime == NO_RUNTIME else "all"))
+            return Calibrated.here(self.setup)
         return _cost_model(load(self.cost) if ":" in self.cost else COSTS[self.cost])
+
+    @property
+    def setup(self) -> Any:
+        """How the runtime runs where something is measured: its optimizer is off if its kernels do not count."""
+        from eqsat.calibration import Setup
+
+        return Setup(self.threads, "off" if self.runtime == NO_RUNTIME else "all")
 
     @property
     def options(self) -> Options:
@@ -191,7 +198,7 @@ threads_option = _option(
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Threads with which kernels are measured; 0 for as many as onnxruntime takes by itself.",
+    help="Threads with which kernels and models are measured; 0 for as many as onnxruntime takes by itself.",
 )
 
 shared_options = _gathered(
@@ -299,6 +306,12 @@ bench_option = click.option(
     "--bench",
     is_flag=True,
     help="Measure the latency before and after, in turn, with onnxruntime's optimizer off and on.",
+)
+measure_option = click.option(
+    "--measure",
+    is_flag=True,
+    help="Run the best few candidates whole, in turn, and write the fastest: with onnxruntime's optimizer off for the "
+    "runtime none, and on otherwise. What is slower than IN is not written.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 page_option = click.option(

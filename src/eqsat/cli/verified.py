@@ -125,7 +125,7 @@ def told_verified(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "verified" in facts:
         yield from _how(facts["verified"])
     for each in facts.get("latency", []):
-        times = f"{_milliseconds(each['before'])} -> {_milliseconds(each['after'])}"
+        times = f"{milliseconds(each['before'])} -> {milliseconds(each['after'])}"
         yield (
             f"latency, optimizer of onnxruntime {'on' if each['optimizer'] else 'off'}:",
             f"{times}, {each['after'] / each['before']:.2f} times (medians of {each['runs']} runs in turn on "
@@ -162,5 +162,6 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _milliseconds(seconds: float) -> str:
+def milliseconds(seconds: float) -> str:
+    """A time as text."""
     return f"{figure(1000 * seconds, 3)} ms"

@@ -12,10 +12,10 @@ from eqsat.egraph.rule import FoldConstants, Injectivity, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
 from eqsat.layers.expand import expand
 from eqsat.layers.find import LayeredGraph
-from eqsat.layers.truncate import Truncated, find_units
+from eqsat.layers.truncate import Truncated, Unit, find_units
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import OptimizeKeywords, Options, Rules, takes
-from eqsat.pipeline.saturate import Body, bodies_of, saturate_bodies
+from eqsat.pipeline.saturate import Body, Saturation, bodies_of, saturate_bodies
 from eqsat.relay.dataflow_pattern import DominatorPattern
 from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Expr
@@ -90,18 +90,58 @@ def optimize_with_report(
         EqsatError: As for :func:`optimize`.
     """
     options = Options.of(keywords, rules=rules)
-    start = time.perf_counter()
-    bodies = bodies_of(source)
-    short = _truncated(bodies, options)
-    whole, choosing = (None, 0.0) if short is None else _by_few(short, options, on_iteration, start, has_inputs)
-    seconds = time.perf_counter() - start
-    if whole is None:
-        saturation = saturate_bodies(source, bodies, options, on_iteration, start, has_inputs)
-        whole = extract(saturation, options=options.after(0.0, choosing))
-    else:
-        seconds -= sum(whole.report.phases.values())
-    whole.report.add_seconds("layers", seconds)
-    return whole
+    return Saturated(source, options, on_iteration, has_inputs).extract(options)
+
+
+class Saturated:
+    """A graph and all that the rules found equal to its parts: graphs are chosen of it by one cost model after another.
+
+    Args:
+        source, on_iteration, has_inputs: As for :func:`optimize_with_report`.
+        options: How to saturate.
+    """
+
+    def __init__(
+        self,
+        source: Expr | IRModule,
+        options: Options,
+        on_iteration: OnIteration | None = None,
+        has_inputs: bool = True,
+    ):
+        start = time.perf_counter()
+        self.source, self.options = source, options
+        self._on_iteration, self._has_inputs = on_iteration, has_inputs
+        self._bodies = bodies_of(source)
+        short = _truncated(self._bodies, options)
+        self._few = None if short is None else _saturated(short, options, on_iteration, start, has_inputs)
+        self._whole: Saturation | None = None
+        self._seconds = time.perf_counter() - start
+
+    def extract(self, options: Options) -> Extraction:
+        """Choose a graph.
+
+        Args:
+            options: How to choose; what they say of saturation is that of before.
+        """
+        start = time.perf_counter() - self._seconds
+        whole, choosing = None, 0.0
+        if self._few is not None:
+            short, saturation, units = self._few
+            chosen = extract(saturation, options=options)
+            left = options.after(time.perf_counter() - start)
+            whole = expand(short, saturation.regions[0], units, chosen, left)
+            choosing = chosen.report.phases["extract"]
+        seconds = time.perf_counter() - start
+        if whole is None:
+            if self._whole is None:
+                self._whole = saturate_bodies(
+                    self.source, self._bodies, self.options, self._on_iteration, start, self._has_inputs
+                )
+            whole = extract(self._whole, options=options.after(0.0, choosing))
+        else:
+            seconds -= sum(whole.report.phases.values())
+        whole.report.add_seconds("layers", seconds)
+        return whole
 
 
 def _truncated(bodies: Sequence[Body], options: Options) -> Truncated | None:
@@ -130,20 +170,16 @@ def _sees_near(rule: Rule) -> bool:
     )
 
 
-def _by_few(
+def _saturated(
     short: Truncated, options: Options, on_iteration: OnIteration | None, start: float, has_inputs: bool
-) -> tuple[Extraction | None, float]:
-    """The extraction of the whole function from that of the shortened one, None where that tells nothing.
+) -> tuple[Truncated, Saturation, Sequence[Unit]] | None:
+    """A shortened function, saturated, and the layers that are missing in it; None where that tells nothing.
 
-    Beside it the seconds that choosing took. The call began at ``start``, by ``time.perf_counter()``.
+    The call began at ``start``, by ``time.perf_counter()``.
     """
     now = time.perf_counter()
     few = replace(options, limits=short.limits(options.after(now - start).limits))
     saturation = saturate_bodies(short.body.expr, [short.body], few, on_iteration, now, has_inputs)
     (region,) = saturation.regions
     units = find_units(short, region) if saturation.stop_reason == "saturated" else None
-    if units is None:
-        return None, 0.0
-    chosen = extract(saturation, options=options)
-    whole = expand(short, region, units, chosen, options.after(time.perf_counter() - start))
-    return whole, chosen.report.phases["extract"]
+    return None if units is None else (short, saturation, units)

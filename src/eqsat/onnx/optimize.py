@@ -6,6 +6,9 @@ import logging
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack, overload
 
@@ -14,9 +17,10 @@ import onnx_ir as ir
 
 from eqsat.brief import one_line
 from eqsat.collector import paused_gc
+from eqsat.cost import CostFunction
 from eqsat.egraph.report import Report
 from eqsat.egraph.runner import OnIteration
-from eqsat.layers.optimize import optimize_with_report
+from eqsat.layers.optimize import Saturated
 from eqsat.notebook import preview, table
 from eqsat.onnx.constants import ConstantNodes, Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
@@ -179,53 +183,99 @@ def run(
             ``opset``.
         EqsatError: As for :func:`eqsat.optimize`.
     """
-    options = Options.of(keywords, rules=rules)
+    with forms(model, on_iteration, Options.of(keywords, rules=rules)) as found:
+        return found.choose()
+
+
+@contextmanager
+def forms(model: Given, on_iteration: OnIteration | None, options: Options) -> Iterator[Forms]:
+    """Saturate a model; what comes back can be asked for optimized models while the context is open.
+
+    Args and errors: as :func:`run`.
+    """
     start = time.perf_counter()
     given = load(model)
     with constant_nodes(given, options.limits) as constants:
-        return _run(given, on_iteration, options, start, constants)
+        yield Forms(given, on_iteration, options, start, constants)
 
 
-def _run(
-    given: ir.Model, on_iteration: OnIteration | None, options: Options, start: float, constants: ConstantNodes
-) -> Optimization:
-    """As :func:`run`; the call began at ``start``, by ``time.perf_counter()``."""
-    model = at_opset(given, options.opset, constants)
-    constants.take(model)
-    defines = options.rules is None
-    acting = rules_for(model) if options.rules is None else options.rules
-    cost = onnx_cost(options.cost_model, opset_of(model), options.runtime)
-    options = replace(options, rules=acting, cost_model=cost)
-    report = Report()
+class Forms:
+    """A model and all that the rules found equal to its parts: models are chosen by one cost model after another.
 
-    def chosen(imported: Imported, has_inputs: bool) -> tuple[Extraction, Function]:
-        left = options.after(time.perf_counter() - start, report.phases.get("extract", 0.0))
-        left = replace(left, rules=with_definitions(left.rules, imported)) if defines else left
-        extraction = optimize_with_report(
-            imported.function, on_iteration=on_iteration, has_inputs=has_inputs, options=left
-        )
-        report.merge(extraction.report)
-        return extraction, constants.fold(extraction.expr)
+    Args:
+        given, on_iteration, options: As for :func:`run`.
+        start: When the call began, by ``time.perf_counter()``.
+        constants: What computes nodes over constants.
 
-    def improved(imported: Imported) -> ir.Graph:
-        extraction, function = chosen(imported, has_inputs=False)
-        graph, names = export_body(function, imported)
-        bodies.append(Body(imported, extraction, function, graph, names))
-        return graph
+    Attributes:
+        options: The same, with the rules that act.
+    """
 
-    bodies: list[Body] = []
-    imported = import_model(model, improved, constants)
-    read = time.perf_counter() - start - sum(report.phases.values())
-    unknown = ", ".join(imported.opaque) or "nothing"
-    _log.info("read a model of %d nodes in %.2f s; not understood: %s", len(model.graph), read, unknown)
-    extraction, function = chosen(imported, has_inputs=True)
-    extraction.report = report
-    found = time.perf_counter()
-    after = export_model(function, imported)
-    seconds = {"import": read, **report.phases, "export": time.perf_counter() - found}
-    _log.info("made a model of %d nodes in %.2f s", len(after.graph), sum(seconds.values()))
-    extractions = [extraction, *[body.extraction for body in bodies]]
-    return Optimization(given, after, options, imported, extractions, constants.folded, seconds, bodies)
+    def __init__(
+        self,
+        given: ir.Model,
+        on_iteration: OnIteration | None,
+        options: Options,
+        start: float,
+        constants: ConstantNodes,
+    ):
+        model = at_opset(given, options.opset, constants)
+        constants.take(model)
+        defines = options.rules is None
+        acting = rules_for(model) if options.rules is None else options.rules
+        self.given, self.constants, self._opset = given, constants, opset_of(model)
+        self.options = replace(options, rules=acting)
+        self._report, self._bodies = Report(), list[Body]()
+        bodies_options = self._by(options.cost_model, options.runtime)
+
+        def saturated(imported: Imported, has_inputs: bool) -> Saturated:
+            left = bodies_options.after(time.perf_counter() - start, self._report.phases.get("extract", 0.0))
+            left = replace(left, rules=with_definitions(left.rules, imported)) if defines else left
+            return Saturated(imported.function, left, on_iteration, has_inputs)
+
+        def improved(imported: Imported) -> ir.Graph:
+            found = saturated(imported, has_inputs=False)
+            extraction = found.extract(found.options)
+            self._report.merge(extraction.report)
+            function = constants.fold(extraction.expr)
+            graph, names = export_body(function, imported)
+            self._bodies.append(Body(imported, extraction, function, graph, names))
+            return graph
+
+        self.imported = import_model(model, improved, constants)
+        self._read = time.perf_counter() - start - sum(self._report.phases.values())
+        unknown = ", ".join(self.imported.opaque) or "nothing"
+        _log.info("read a model of %d nodes in %.2f s; not understood: %s", len(model.graph), self._read, unknown)
+        self._saturated = saturated(self.imported, has_inputs=True)
+
+    def _by(self, cost_model: CostFunction, runtime: str) -> Options:
+        return replace(self.options, cost_model=onnx_cost(cost_model, self._opset, runtime), runtime=runtime)
+
+    @paused_gc()
+    def choose(
+        self, cost_model: CostFunction | None = None, runtime: str | None = None, seconds: float | None = None
+    ) -> Optimization:
+        """Return the cheapest model.
+
+        Args:
+            cost_model, runtime: What counts, by default that of the options. Bodies of control flow are chosen by
+                those once and for all.
+            seconds: Time that the choice may take, by default that of the options.
+        """
+        given = self.options
+        options = self._by(cost_model or given.cost_model, runtime or given.runtime)
+        saturating = self._saturated.options
+        left = replace(saturating, cost_model=options.cost_model, runtime=options.runtime)
+        extraction = self._saturated.extract(left if seconds is None else replace(left, seconds=seconds))
+        extraction.report, report = deepcopy(self._report), extraction.report
+        extraction.report.merge(report)
+        function = self.constants.fold(extraction.expr)
+        found = time.perf_counter()
+        after = export_model(function, self.imported)
+        phases = {"import": self._read, **extraction.report.phases, "export": time.perf_counter() - found}
+        _log.info("made a model of %d nodes in %.2f s", len(after.graph), sum(phases.values()))
+        extractions, folded = [extraction, *[body.extraction for body in self._bodies]], self.constants.folded
+        return Optimization(self.given, after, options, self.imported, extractions, folded, phases, self._bodies)
 
 
 def with_definitions(rules: Rules | None, imported: Imported) -> Rules | None:
