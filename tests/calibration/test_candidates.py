@@ -88,22 +88,26 @@ def test_texts_are_fed_too() -> None:
     assert all(isinstance(each, Run) for each in found.runs)
 
 
-@pytest.mark.parametrize("is_slower", [False, True])
-def test_the_command_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_slower: bool) -> None:
+def test_the_command_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, out, proof = tmp_path / "in.onnx", tmp_path / "out.onnx", tmp_path / "proof.json"
     onnx.save(network(SMALL), source)
-    if is_slower:
-        monkeypatch.setattr("eqsat.calibration.candidates._choice", lambda *_: 0)
+    monkeypatch.setattr("eqsat.calibration.candidates._choice", lambda *_: 0)  # all others are slower
     args = ["--measure", "--threads", "1", "--dim", "n=4", "--verify", "1", "--certificate", str(proof)]
     done = CliRunner().invoke(cli.cli, ["optimize", str(source), str(out), *args, "--json"])
     assert done.exception is None, done.exception
     facts = json.loads(done.stdout)
     (chosen,) = [each for each in facts["candidates"]["measured"] if each["chosen"]]
-    assert chosen["nodes"] == facts["nodes"]["after"] == len(onnx.load(out).graph.node)
-    assert (chosen["name"] == "the model as it was") >= is_slower
+    assert chosen["name"] == "the model as it was"
+    assert chosen["nodes"] == facts["nodes"]["after"] == len(onnx.load(out).graph.node) == 5
     assert facts["cost"]["unit"] == "seconds in the runtime"
     assert facts["candidates"]["level"] == "off"
     assert CliRunner().invoke(cli.cli, ["check", str(source), str(out), str(proof)]).exit_code == 0
+
+
+def test_ranks_that_are_told_wrong_do_not_matter() -> None:
+    model = network("y = Neg (x)", "(float[n, 8] x) => (float[m] y)")
+    found = race([model, model], {"x": np.ones((2, 8), np.float32)}, SETUP, 0.05)
+    assert all(isinstance(each, Run) for each in found.runs)
 
 
 def test_what_ran_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

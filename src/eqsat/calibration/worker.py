@@ -137,7 +137,8 @@ def _whole(path: str, threads: int, level: Any, feeds: dict[str, Any]) -> Any:
     feed = {value.name: feeds[value.name] if value.name in feeds else _array(value) for value in session.get_inputs()}
     if any(array.dtype.kind == "U" for array in feed.values()):
         return lambda: session.run(None, feed), []
-    return _bound(session, feed)
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in feed.items()}
+    return lambda: session.run_with_ort_values(None, values), list(feed.values())
 
 
 def _session(path: str, threads: int, level: Any, optimized: str = "", apart: bool = True) -> Any:

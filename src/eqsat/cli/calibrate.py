@@ -118,7 +118,7 @@ def _show(facts: dict[str, Any], cost: Any, show: bool) -> None:
         line(f"of unknown sizes, or no kernels: {escape(', '.join(facts['unknown']))}; --dim NAME=SIZE gives sizes")
     if not show:
         return
-    table = Table("kernel", "microseconds", "median above", box=None)
+    table = Table("kernel", "microseconds", "half differ by", box=None)
     slowest = sorted(cost.profile.entries.items(), key=lambda each: (-(each[1].seconds or 0.0), each[0]))
     for key, each in slowest:
         if each.seconds is not None:
