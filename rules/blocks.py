@@ -162,6 +162,13 @@ def along_blocks(part: TensorType, whole: TensorType, after: TensorType) -> Shap
     return codes_between(part.shape, shape)
 
 
+def as_many_axes(part: TensorType, other: TensorType) -> Shape | Refusal:
+    """The codes of a reshape of matrices that puts axes of one element in front, until there are as many axes."""
+    if not 2 < rank_of(part) < rank_of(other) or 0 in part.shape:
+        return refuse("it is one matrix, has as many axes, or has no elements")
+    return codes_between(part.shape, (*[1] * (rank_of(other) - rank_of(part)), *part.shape))
+
+
 product = nn.matmul(x, y)
 soft = nn.softmax(x)
 
@@ -173,6 +180,11 @@ def into_products(name: str, batched: DFPattern) -> Rewrite:
         for one, two in ((x, y), (y, x))
     )
     return rewrite(f"{name}view-into-product", batched, like(product, left, right), soundness=Soundness.ROUNDING)
+
+
+def with_axes_of(data: DFPattern, other: DFPattern) -> DFPattern:
+    """Batches of matrices with as many axes as others have."""
+    return reshape(data, newshape=compute(as_many_axes, type_of(data), type_of(other)))
 
 
 def into_scores(name: str, scores: DFPattern) -> Rewrite:
@@ -188,6 +200,9 @@ blocks = RuleSet(
     [
         *out_of_views(),
         *[into_products(name, seen) for name, seen in any_view(product, sizes).items()],
+        # operands with fewer axes are repeated along the axes in front
+        rewrite("matmul-of-more-axes", product, like(product, x, with_axes_of(y, x)), soundness=Soundness.ROUNDING),
+        rewrite("more-axes-by-matmul", product, like(product, with_axes_of(x, y), y), soundness=Soundness.ROUNDING),
         into_scores("product", product),
         into_scores("scaled-product", product * s),
         # view(softmax(x)) = softmax(view(x))

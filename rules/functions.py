@@ -7,7 +7,6 @@ from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
     abs,
-    cast,
     cos,
     equal,
     exp,
@@ -21,9 +20,10 @@ from eqsat.relay.op import (
     tanh,
     where,
 )
+from eqsat.relay.ty import TensorType
 from eqsat.rules.shape import expanded
-from eqsat.rules.types import dtype_of, floats, keeps_floats, same_type
-from eqsat.rules.values import all_false, all_true, half, minus_one, one, scalar, two
+from eqsat.rules.types import floats, keeps_floats, same_type
+from eqsat.rules.values import all_false, all_true, half, minus_one, nonzero, one, scalar, two, zero
 
 x, y, z = variables("x y z")
 a, b, c = constants("a b c")
@@ -40,12 +40,18 @@ with_neutral = {
     "or-false": logical_or(x, all_false),
     "false-or": logical_or(all_false, x),
 }
-chosen_and_cast = is_op("cast")(where(z, a, b))
-opposite_choice = where(z, all_false, all_true)
-decided = {
-    "where-true": (where(all_true, x, y), x),
-    "where-false": (where(all_false, x, y), y),
-    "true-where": (where(z, all_true, all_false), z),
+decided = {"where-true": (where(all_true, x, y), x), "where-false": (where(all_false, x, y), y)}
+
+
+def is_condition(ty: TensorType) -> bool:
+    """Guard: elements are true or false."""
+    return ty.dtype == "bool"
+
+
+# a condition as numbers, and back
+as_condition = {
+    "truth-as-numbers": (is_op("cast")(where(z, nonzero, zero)), z),
+    "falsehood-as-numbers": (is_op("cast")(where(z, zero, nonzero)), logical_not(z)),
 }
 
 
@@ -79,13 +85,10 @@ repeated = RuleSet(
         rewrite("where-both", where(z, x, x), x),
         # of a known condition and another one, the known one chooses among constants
         rewrite("where-known-and-other", where(logical_and(a, z), b, c), where(z, where(a, b, c), c)),
-        rewrite(
-            "cast-of-chosen-constants",
-            chosen_and_cast,
-            where(z, *[cast(each, dtype=dtype_of(chosen_and_cast)) for each in (a, b)]),
-        ),
-        rewrite("false-where", opposite_choice, logical_not(z), when(same_type, type_of(opposite_choice), type_of(z))),
-        rewrite("false-where-expands", opposite_choice, logical_not(expanded(z, opposite_choice))),
+        *[
+            rewrite(name, whole, condition, when(same_type, type_of(whole), type_of(z)), when(is_condition, type_of(z)))
+            for name, (whole, condition) in as_condition.items()
+        ],
         *[rewrite(name, whole, part) for name, (whole, part) in decided.items()],
         *[rewrite(f"{name}-expands", whole, expanded(part, whole)) for name, (whole, part) in decided.items()],
     ],

@@ -131,7 +131,8 @@ def full_row(of: TensorType) -> Shape | Refusal:
 
 
 def is_plain_matrix(attrs: Attrs, weight: TensorType) -> bool:
-    return rank_of(weight) == 2 and not attrs.get("transpose_a", False)
+    """Guard: a weight is one matrix, with elements, of data that is not transposed."""
+    return rank_of(weight) == 2 and 0 not in weight.shape and not attrs.get("transpose_a", False)
 
 
 def is_nonzero(value: Array) -> bool:

@@ -71,6 +71,21 @@ class Every:
         return np.full(shape, self.value)
 
 
+@dataclass(frozen=True)
+class Nowhere:
+    """Whether no element of an array of numbers is ``value``."""
+
+    value: float
+    asks_each_element = True
+
+    def __call__(self, array: Array) -> bool:
+        return bool(array.dtype.kind != "b" and array.size and np.all(array != self.value))
+
+    def example(self, shape: tuple[int, ...], dtype: str) -> Array:
+        return np.full(shape, self.value + 1).astype(dtype)
+
+
+nonzero = is_constant(label="nonzero", predicate=Nowhere(0))
 all_true, all_false = (is_constant(label=f"all_{value}", predicate=Every(value)) for value in (True, False))
 
 

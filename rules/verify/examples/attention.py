@@ -224,6 +224,16 @@ def product_of_batches(draw: Draw, computed: bool) -> Any:
     return reshaped(nn.matmul(left, right, transpose_b=True), shape, computed)
 
 
+def product_of_unlike_batches(draw: Draw, fewer: int) -> Any:
+    """A product of batches of matrices, of which the operand at place ``fewer`` has fewer axes, mostly."""
+    batch, count, rows, inner, columns = sizes(draw, 5)
+    operands = [
+        Var(name, TensorType(((batch, count) if at != fewer else (count,) * draw.chance(0.9)) + shape, "float32"))
+        for at, (name, shape) in enumerate((("x", (rows, inner)), ("y", (inner, columns))))
+    ]
+    return nn.matmul(*operands)
+
+
 def swapped_neighbours(draw: Draw, data: Var, shape: tuple[int, ...]) -> Any:
     """(-b, a) for neighbours a and b along the last axis of ``data``, which has this shape."""
     start = 1 if draw.chance(0.9) else 0
@@ -281,6 +291,8 @@ EXAMPLES: dict[str, Examples] = {
     "rotary-embedding-of-neighbours-behind-places": partial(neighbours_by_constants, behind=True),
     "rotary-embedding-of-some": partial(partly_rotated, behind=False),
     "rotary-embedding-of-some-behind-places": partial(partly_rotated, behind=True),
+    "matmul-of-more-axes": partial(product_of_unlike_batches, fewer=1),
+    "more-axes-by-matmul": partial(product_of_unlike_batches, fewer=0),
     "view-into-product": partial(product_of_batches, computed=False),
     "dynamic-view-into-product": partial(product_of_batches, computed=True),
     **{name: partial(written_out, name=name) for name in WRITTEN_OUT},
