@@ -97,6 +97,15 @@ def keeps_order(attrs: Attrs, ty: TensorType) -> bool:
     return all(stride > 0 for *_, stride in slice_bounds(attrs, rank_of(ty)))
 
 
+def in_order(attrs: Attrs, whole: TensorType) -> Ranges | Refusal:
+    """What a slice takes of the axes that it does not take in full."""
+    found = ranges(attrs, whole)
+    if isinstance(found, Refusal):
+        return found
+    parts = {axis: taken for axis, taken in sorted(found.items()) if len(taken) != whole.shape[axis]}
+    return parts or refuse("it takes everything")
+
+
 def split_part(index: int, attrs: Attrs, ty: TensorType) -> Ranges | Refusal:
     """What part ``index`` of a split takes."""
     axis = axis_index(attrs.axis, rank_of(ty))
@@ -121,6 +130,8 @@ slices = RuleSet(
             outer,
             cut(x, slice_of_slice, attrs_of(inner), attrs_of(outer), type_of(x), type_of(inner)),
         ),
+        # one form of slices that take the same: else those of which n are joined would be joined in 2^n ways
+        rewrite("axes-of-slice-in-order", inner, cut(x, in_order, attrs_of(inner), type_of(x)), contracts=True),
         rewrite("slice-nothing", inner, x, when(keeps_order, attrs_of(inner), type_of(x))),
         rewrite("split-is-slice", part, cut(x, split_part, index_of(part), attrs_of(parts), type_of(x))),
     ],

@@ -317,21 +317,6 @@ parts = RuleSet(
     ],
 )
 
-# ---- slices name the axes of which they take a part, in their order
-
-
-def in_order(attrs: Attrs, whole: TensorType) -> Ranges | Refusal:
-    """What a slice takes of the axes that it does not take in full."""
-    found = ranges(attrs, whole)
-    if isinstance(found, Refusal):
-        return found
-    parts = {axis: taken for axis, taken in sorted(found.items()) if taken != range(whole.shape[axis])}  # type: ignore[arg-type]
-    return parts or refuse("it takes everything")
-
-
-sliced = strided_slice(x)
-slice_by_axes = rewrite("axes-of-slice-in-order", sliced, cut(x, in_order, attrs_of(sliced), type_of(x)))
-
 # ---- numbers by which operands of a product are scaled come behind it
 
 
@@ -363,5 +348,5 @@ large = FoldConstants("fold-large-constants", limit=1 << 24)
 """A weight that one graph has turned is given in the other."""
 
 spelled = RuleSet(
-    "spelled", [axes, large, matrices, view_as_reshape, bias_as_sum, broadcasts, parts, slice_by_axes, scales, written]
+    "spelled", [axes, large, matrices, view_as_reshape, bias_as_sum, broadcasts, parts, scales, written]
 )
