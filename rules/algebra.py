@@ -177,12 +177,14 @@ def both_outward(
     is_moved: Callable[..., bool],
     *guards: Guard,
     either_order: bool = False,
+    contracts: bool = False,
 ) -> Rewrite:
     """The scalars ``a`` and ``b`` of ``inner``, which are over the bases ``x`` and ``y``, leave the whole."""
     scalars = when(is_moved, type_of(a)), when(is_moved, type_of(b))
     bases = base(x), base(y, after=x if either_order else None)
     terms = distinct(inner[0], x), distinct(inner[1], y)
-    return rewrite(name, whole, moved, *scalars, *guards, *terms, *bases, soundness=ROUNDING)
+    conditions = *scalars, *guards, *terms, *bases
+    return rewrite(name, whole, moved, *conditions, soundness=ROUNDING, contracts=contracts)
 
 
 # constants travel outward and meet
@@ -196,6 +198,15 @@ meeting = RuleSet(
         meet("add-to-affine", affine, affine + c, x * a + (b + c), (b, c), distinct(affine, scaled)),
         # (x a + b) c = x a c + b c
         meet("scale-affine", affine, affine * c, x * (a * c) + b * c, (a, b, c), distinct(affine, scaled)),
+        # (x a + b) c + d = x a c + (b c + d): a link of most chains
+        meet(
+            "affine-of-affine",
+            affine,
+            affine * c + d,
+            x * (a * c) + (b * c + d),
+            (a, b, c, d),
+            distinct(affine, scaled),
+        ),
         rewrite(
             "add-add-large-constant",
             shifted + b,
@@ -253,7 +264,13 @@ meeting = RuleSet(
         outward("shift-outward", shifted, shifted + y, (x + y) + a, is_scalar, term(y)),
         outward("shift-outward-of-scaled", shifted_scale, shifted_scale + y, (x * b + y) + a, is_scalar, term(y)),
         both_outward(
-            "shifts-outward", (shifted, shifted_y), shifted + shifted_y, (x + y) + (a + b), is_scalar, either_order=True
+            "shifts-outward",
+            (shifted, shifted_y),
+            shifted + shifted_y,
+            (x + y) + (a + b),
+            is_scalar,
+            either_order=True,
+            contracts=True,
         ),
         both_outward(
             "shifts-outward-of-scaled",
@@ -261,6 +278,7 @@ meeting = RuleSet(
             shifted + affine_y,
             (x + y * c) + (a + b),
             is_scalar,
+            contracts=True,
         ),
         both_outward(
             "shifts-outward-of-both-scaled",
@@ -269,6 +287,7 @@ meeting = RuleSet(
             (x * d + y * c) + (a + b),
             is_scalar,
             either_order=True,
+            contracts=True,
         ),
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only
         rewrite(

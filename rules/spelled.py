@@ -347,6 +347,4 @@ scales = RuleSet(
 large = FoldConstants("fold-large-constants", limit=1 << 24)
 """A weight that one graph has turned is given in the other."""
 
-spelled = RuleSet(
-    "spelled", [axes, large, matrices, view_as_reshape, bias_as_sum, broadcasts, parts, scales, written]
-)
+spelled = RuleSet("spelled", [axes, large, matrices, view_as_reshape, bias_as_sum, broadcasts, parts, scales, written])

@@ -75,6 +75,10 @@ class Bases:
         self.egraph.engine.saturate("origins")
         self.egraph.engine.saturate("settled")
 
+    def settle(self) -> bool:
+        """Say that no scalar leaves bases that come after all others, where none has; whether that is new."""
+        return self._seen > 0 and self.egraph.engine.saturate("remaining")
+
     def _cover(self) -> None:
         """See to new symbols."""
         symbols = self.egraph.vocabulary.symbols
@@ -94,8 +98,11 @@ class Bases:
         engine.relation("unshifted", "Expr")
         engine.declare("(ruleset bases)")
         engine.declare("(ruleset origins)")
+        engine.declare("(ruleset remaining)")
         engine.relation("shifted", "Expr")
-        engine.rule("settled", "(= l (level e)) (= o (origin e)) (>= o l)", f"{put('(factor e)')} {put('(term e)')}")
+        base, stays = "(= l (level e)) (= o (origin e)) (>= o l)", f"{put('(factor e)')} {put('(term e)')}"
+        engine.rule("settled", f"{base} (<= l {_LAST})", stays)
+        engine.rule("remaining", base, stays)
         engine.rule("origins", f"(= l (level e)) (<= l {_LAST}) (= e (N h))", "(set (level e) h)")
         engine.rule("origins", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
         engine.rule("origins", "(= l (level e))", "(set (origin e) l)")

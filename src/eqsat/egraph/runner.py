@@ -286,7 +286,7 @@ class Runner:
             nodes = self._nodes
             while self._repeat(early) | self._meet(meeting, early):
                 changed = True
-            is_new = nodes < self._nodes
+            is_new = nodes < self._nodes or self.bases.settle()
         self._is_stale |= changed
         return changed
 
