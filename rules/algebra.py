@@ -183,8 +183,7 @@ def both_outward(
     scalars = when(is_moved, type_of(a)), when(is_moved, type_of(b))
     bases = base(x), base(y, after=x if either_order else None)
     terms = distinct(inner[0], x), distinct(inner[1], y)
-    conditions = *scalars, *guards, *terms, *bases
-    return rewrite(name, whole, moved, *conditions, soundness=ROUNDING, contracts=contracts)
+    return rewrite(name, whole, moved, *scalars, *guards, *terms, *bases, soundness=ROUNDING, contracts=contracts)
 
 
 # constants travel outward and meet

@@ -21,19 +21,12 @@ from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import where
-from eqsat.relay.ty import TensorType
-from eqsat.rules.types import floats_of_one_dtype, is_scalar, keeps_floats, rank_of
+from eqsat.rules.types import is_number_for, keeps_floats
 from eqsat.rules.values import all_positive, scales_safely
 
 x, y, q, k, v, mask, bias, condition = variables("x y q k v mask bias condition")
 s, t, c = constants("s t c")
 ROUNDING = Soundness.ROUNDING
-
-
-def is_number_for(number: TensorType, *others: TensorType) -> bool:
-    """Guard: one number of the dtype of other tensors, of no more axes than these."""
-    known = floats_of_one_dtype(number, *others) and is_scalar(number)
-    return known and all(rank_of(number) <= rank_of(ty) for ty in others)
 
 
 def scaled_parts(name: str, operator: Callable[..., DFPattern], *masks: DFPattern) -> list[Rewrite]:

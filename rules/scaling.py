@@ -34,21 +34,12 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_tuple
 from eqsat.relay.op import concatenate, negative, where
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.operators import view
-from eqsat.rules.types import floats, floats_of_one_dtype, is_scalar, keeps_floats, rank_of
+from eqsat.rules.types import floats, is_number_for, is_scalar, keeps_floats, rank_of
 from eqsat.rules.values import scales_safely
 
 x, y, u, v, mask, condition = variables("x y u v mask condition")
 s, c = constants("s c")
 ROUNDING = Soundness.ROUNDING
-
-
-def fits(number: TensorType, *others: TensorType) -> bool:
-    """Guard: one number of the dtype of other floats, of no more axes than these."""
-    return (
-        floats_of_one_dtype(number, *others)
-        and is_scalar(number)
-        and all(rank_of(number) <= rank_of(ty) for ty in others)
-    )
 
 
 def scores(name: str, product: Callable[[DFPattern, DFPattern], DFPattern]) -> list[Rewrite]:
@@ -69,7 +60,7 @@ def scores(name: str, product: Callable[[DFPattern, DFPattern], DFPattern]) -> l
                     whole,
                     like(whole, inside(better)),
                     when(scales_safely, value_of(s)),
-                    when(fits, type_of(s), type_of(x), type_of(y), type_of(plain)),
+                    when(is_number_for, type_of(s), type_of(x), type_of(y), type_of(plain)),
                     soundness=ROUNDING,
                 )
             )
@@ -127,7 +118,7 @@ scaling = RuleSet(
             weighted_scaled,
             x * (u * s) + y * (v * s),
             when(scales_safely, value_of(s)),
-            when(fits, type_of(s), type_of(x), type_of(y), type_of(u), type_of(v)),
+            when(is_number_for, type_of(s), type_of(x), type_of(y), type_of(u), type_of(v)),
             when(is_spread, type_of(u), type_of(x)),
             when(is_spread, type_of(v), type_of(y)),
             soundness=ROUNDING,
@@ -142,7 +133,10 @@ scaling = RuleSet(
         ),
         # view(x) s = view(x s)
         rewrite(
-            "scale-through-view", viewed * s, like(viewed, x * s), when(fits, type_of(s), type_of(x), type_of(viewed))
+            "scale-through-view",
+            viewed * s,
+            like(viewed, x * s),
+            when(is_number_for, type_of(s), type_of(x), type_of(viewed)),
         ),
         # x (y c) = (x y) c: a row of constants, as the gamma of RMSNorm, gets where weights absorb it; x y may overflow
         rewrite(

@@ -72,6 +72,12 @@ def floats_of_one_type(*types: Type) -> bool:
     return is_float(*types) and same_type(*types)
 
 
+def is_number_for(number: TensorType, *others: TensorType) -> bool:
+    """Guard: one number of the dtype of other floating-point tensors, of no more axes than these."""
+    known = floats_of_one_dtype(number, *others) and is_scalar(number)
+    return known and all(rank_of(number) <= rank_of(ty) for ty in others)
+
+
 def dtype_of(pattern: DFPattern) -> Compute:
     """The dtype of what ``pattern`` matched."""
     return compute(lambda ty: ty.dtype, type_of(pattern))
