@@ -45,6 +45,8 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "x + x": ((4, 8), lambda x, i: x + x),
     "x * a + x * b": ((4, 8), lambda x, i: x * number(0.5) + x * number(0.5 + i / 100)),
     "(x + a) + (x + b)": ((4, 8), lambda x, i: (x + number(0.3)) + (x + number(i / 10))),
+    "halves of both": ((4, 8), lambda x, i: (x + number(0.3)) * number(0.5) + (x + number(i / 10)) * number(0.5)),
+    "x * array + x * array": ((4, 8), lambda x, i: x * normal(8) + x * normal(8)),
     "relu(x) + relu(x)": ((4, 8), lambda x, i: nn.relu(x) + nn.relu(x)),
     "maximum(x, a)": ((4, 8), lambda x, i: relay.maximum(x, normal())),
     "minimum(maximum(x))": ((4, 8), lambda x, i: relay.minimum(relay.maximum(x, number(-i)), number(i + 1))),
@@ -53,6 +55,20 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "sqrt(x * x)": ((4, 8), lambda x, i: relay.sqrt(x * x)),
     "transposes": ((2, 3, 4), lambda x, i: relay.transpose(x, axes=(1, 2, 0))),
     "reshapes": ((4, 6), lambda x, i: relay.reshape(x, ((2, 12), (3, 8), (24,), (4, 6))[i % 4])),
+    "concat of 12 slices": (
+        (4, 24),
+        lambda x, i: relay.concatenate([relay.strided_slice(x, [0, 2 * j], [4, 2 * j + 2]) for j in range(12)], axis=1),
+    ),
+    "rotary embedding": (
+        (4, 8),
+        lambda x, i: (
+            x * normal(8)
+            + relay.concatenate(
+                [-relay.strided_slice(x, [0, 4], [4, 8]), relay.strided_slice(x, [0, 0], [4, 4])], axis=1
+            )
+            * normal(8)
+        ),
+    ),
     "matmuls by weights": ((4, 8), lambda x, i: nn.dense(x, normal(8, 8))),
     "matmuls by inputs": ((4, 8), lambda x, i: nn.matmul(x, relay.var(f"w{i}", shape=(8, 8)))),
     "polynomial": ((4, 8), lambda x, i: x * relay.var("z", shape=(4, 8)) + normal()),
@@ -70,6 +86,8 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         ),
     ),
     "hardswish": ((4, 8), lambda x, i: x * relay.clip(x + number(3), 0.0, 6.0) / number(6)),
+    "transpose(x * a)": ((8, 8), lambda x, i: relay.transpose(x * number(1.01))),
+    "x / z * a": ((4, 8), lambda x, i: x / relay.var("z", shape=(4, 8)) * number(1.5)),
     "transpose(x) + array": ((8, 8), lambda x, i: relay.transpose(x) + normal(8)),
     "tanh(reshape(x))": (
         (4, 6),

@@ -12,7 +12,8 @@ of what is itself shifted.
     unscaled(class)   the class is more than a product with a constant, and no product of one
     unshifted(class)  the class is more than a sum with a constant, and no sum of one
     factor(class)     the class is a base, a sum with a constant, or a product of such a sum or with a constant that
-                      is no scalar: as a factor of a product it stays what it is while scalars move outward
+                      is no scalar: as a factor of a product it stays what it is while scalars move outward. Bases that
+                      come after all others are factors once no scalar moves any more: they may become products of them
     term(class)       the class is a base, a product of one with a constant, or a sum with a constant that is no scalar:
                       as a term of a sum it stays what it is
 """

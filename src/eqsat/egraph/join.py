@@ -2,7 +2,7 @@
 
 The engine searches a rule once for each of its premises, for the matches in which that premise is new. Of three roots
 with ten premises each that is thirty times a join of thirty tables; so each root has a relation of its own, and what is
-joined are three of these.
+joined are three of these. Rules by which constants meet share relations of sums and products with constants.
 """
 
 from __future__ import annotations
