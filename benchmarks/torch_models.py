@@ -1,6 +1,10 @@
 """PyTorch models, exported and optimized: results, operators, and latency in eager mode beside the model itself.
 
-    .venv/bin/python benchmarks/torch_models.py [--latency] [transformers | timm | NAME…]
+    .venv/bin/python benchmarks/torch_models.py [--latency | --compile eager | --compile inductor] [NAME…]
+
+A NAME is one of a model, or ``transformers`` or ``timm`` for all of these. With ``--compile`` each model is compiled by
+``torch.compile(model, backend="eqsat", fullgraph=True)``, and measured beside eager mode or Inductor alone: what one
+call takes, and the CPU time of compilation, both without caches of Inductor's.
 
 Models have random weights and few layers; nothing is downloaded. ``transformers`` and ``timm`` have to be installed.
 """
@@ -9,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import resource
 import statistics
 import time
 import warnings
@@ -17,8 +22,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch._inductor.config as inductor
 
 import eqsat.torch
+from eqsat.torch import compiling as backend
 
 _SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
 _TEXT = {**_SMALL, "vocab_size": 100, "max_position_embeddings": 64}
@@ -150,11 +157,66 @@ def measure(name: str, model: torch.nn.Module, inputs: tuple[Any, ...], latency:
     return difference < 1e-3, share
 
 
+def quartiles(works: Sequence[Callable[[], Any]], rounds: int = 15, calls: int = 5) -> list[float]:
+    """What one call of each takes, in seconds: the lowest quartile of runs taken in turns."""
+    found: list[list[float]] = [[] for _ in works]
+    for work in works:
+        for _ in range(3):
+            work()
+    for _ in range(rounds):
+        for times, work in zip(found, works, strict=True):
+            start = time.perf_counter()
+            for _ in range(calls):
+                work()
+            times.append((time.perf_counter() - start) / calls)
+    return [statistics.quantiles(times, n=4)[0] for times in found]
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of those that it has waited for."""
+    used = [resource.getrusage(each) for each in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def measure_compiled(name: str, model: torch.nn.Module, inputs: tuple[Any, ...], then: str) -> tuple[bool, list[float]]:
+    """Compile one model without and with eqsat, and compare; print a row of the table.
+
+    Returns:
+        Whether results are right and nothing fell back; latency and compile time over those of what runs alone.
+    """
+    alone = {"backend": "aot_eager"} if then == "eager" else {}
+    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        backend._tell.cache_clear()
+        expected, works, seconds, differences = model(*inputs), [], [], []
+        for more in (alone, {"backend": "eqsat", "options": {"then": then}}):
+            torch._dynamo.reset()
+            compiled = torch.compile(model, fullgraph=True, **more)
+            start = cpu_seconds()
+            differences.append(largest_difference(expected, compiled(*inputs)))
+            seconds.append(cpu_seconds() - start)
+            works.append(lambda compiled=compiled: compiled(*inputs))
+        times = quartiles([lambda: model(*inputs), *works])
+    against = times[0] if then == "eager" else times[1]
+    fell_back = [str(each.message) for each in told if str(each.message).startswith("eqsat leaves")]
+    ratios = [times[2] / against, seconds[1] / seconds[0]]
+    shown = " ".join(f"{1e3 * each:9.3f}" for each in times)
+    shown += f" {ratios[0]:9.3f} {differences[1]:9.1e} {seconds[0]:8.1f} {seconds[1]:8.1f}"
+    print(f"{name:28} {shown}  {fell_back or ''}", flush=True)
+    return differences[1] < 1e-3 and not fell_back, ratios
+
+
+def mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the models that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["transformers", "timm"])
     parser.add_argument("--latency", action="store_true", help="measure latency, too")
+    parser.add_argument("--compile", choices=("eager", "inductor"), help="measure torch.compile instead")
     asked = parser.parse_args(arguments)
     names = [
         one for name in asked.names for one in {"transformers": list(TRANSFORMERS), "timm": TIMM}.get(name, [name])
@@ -162,21 +224,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    print(f"{'model':28} {'calls':>6} {'after':>6} {'differs':>9} {'seconds':>7}  not understood")
-    equal, shares, failed = 0, [], []
+    inductor.force_disable_caches, inductor.compile_threads = True, 1
+    if asked.compile:
+        alone = "AOT eager" if asked.compile == "eager" else "Inductor"
+        print(
+            f"milliseconds a call in eager mode, by {alone}, and by eqsat; CPU seconds of compilation by the last two"
+        )
+        print(
+            f"{'model':28} {'eager':>9} {alone:>9} {'eqsat':>9} {'ratio':>9} {'differs':>9} {'alone':>8} {'eqsat':>8}"
+        )
+    else:
+        print(f"{'model':28} {'calls':>6} {'after':>6} {'differs':>9} {'seconds':>7}  not understood")
+    equal, shares, compiling, failed = 0, [], [], []
     for name in names:
         try:
             model, inputs = transformer(name) if name in TRANSFORMERS else image_model(name)
-            is_equal, share = measure(name, model, inputs, asked.latency)
+            if asked.compile:
+                is_equal, (share, over) = measure_compiled(name, model, inputs, asked.compile)
+                compiling.append(over)
+            else:
+                is_equal, share = measure(name, model, inputs, asked.latency)
             equal += is_equal
             shares += [] if share is None else [share]
         except Exception as error:  # one model that fails is told, and the rest are measured
             failed.append(name)
             print(f"{name:28} {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
     print(f"{equal} of {len(names)} give the results of eager mode; failed: {', '.join(failed) or 'none'}")
-    if shares:
-        mean = math.exp(statistics.fmean(map(math.log, shares)))
-        print(f"latency over that of the exported program: {mean:.3f} (geometric mean)")
+    if compiling:
+        against = "eager mode" if asked.compile == "eager" else "Inductor alone"
+        print(
+            f"latency over that of {against}: {mean(shares):.3f}; CPU time of compilation: {mean(compiling):.3f} times"
+        )
+    elif shares:
+        print(f"latency over that of the exported program: {mean(shares):.3f} (geometric mean)")
 
 
 if __name__ == "__main__":

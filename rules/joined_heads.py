@@ -177,6 +177,30 @@ def embedding_by_angles(name: str, result: DFPattern, holds: Callable[[TensorTyp
     )
 
 
+cosines_low, cosines_high, sines_low, sines_high = variables("cosines_low cosines_high sines_low sines_high")
+in_halves = is_op("concatenate")(
+    is_tuple((first * cosines_low - second * sines_low, second * cosines_high + first * sines_high))
+)
+
+
+def joins_halves(cut: Attrs, joined: Attrs, ty: TensorType, *factors: TensorType) -> bool:
+    """Guard: the last axis is cut in two halves and joined again; each element of a half has a factor of its own."""
+    rank = rank_of(ty)
+    if rank < 1 or {cut.axis, joined.axis} - {rank - 1, -1}:
+        return False
+    width, at = ty.shape[-1], cut.indices_or_sections
+    if not isinstance(width, int) or width % 2 or at not in (2, (width // 2,)):
+        return False
+    if any(not 0 < rank_of(each) <= rank or each.shape[-1] != width // 2 for each in factors):
+        return False
+    return factors[0].shape == factors[1].shape and factors[2].shape == factors[3].shape
+
+
+def factors_joined(low: DFPattern, high: DFPattern) -> DFPattern:
+    """The factors of both halves, one after the other."""
+    return like(in_halves, is_tuple((low, high)), axis=compute(lambda ty: rank_of(ty) - 1, type_of(low)))
+
+
 tables = cos(angles), sin(angles)
 batches_as_heads = reshape(x, newshape=compute(lambda ty: (1, -1, 0, ty.shape[3]), type_of(x)))
 apart = transpose(x)
@@ -193,6 +217,20 @@ rotary = RuleSet(
             ),
             turns,
             soundness=Soundness.ROUNDING,
+        ),
+        # (a, b) of two halves: (a c - b s, b c' + a s') = (a, b) (c, c') + (-b, a) (s, s')
+        rewrite(
+            "rotary-in-halves",
+            in_halves,
+            x * factors_joined(cosines_low, cosines_high)
+            + like(in_halves, is_tuple((negative(second), first))) * factors_joined(sines_low, sines_high),
+            when(
+                joins_halves,
+                attrs_of(halves),
+                attrs_of(in_halves),
+                type_of(x),
+                *map(type_of, (cosines_low, cosines_high, sines_low, sines_high)),
+            ),
         ),
         embedding_by_angles("rotary-embedding-by-angles", nn.rotary_embedding(x, *tables), are_of),
         embedding_by_angles(

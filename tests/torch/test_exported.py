@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 import eqsat.torch  # noqa: E402 - without torch there is nothing to import
 from eqsat.errors import ModelError, RuleError  # noqa: E402
 from eqsat.rules import rewrite, type_of, variables, when  # noqa: E402
+from eqsat.torch.direct import with_direct_calls  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -190,6 +191,13 @@ def test_metadata_goes_to_what_takes_the_place_of_nodes() -> None:
             assert "val" in node.meta
 
 
+def test_explanations_name_lines() -> None:
+    found = eqsat.torch.run(export(Gated(), torch.randn(3, 8)), explain=True)
+    text = "\n".join(map(str, found.explanations))
+    assert "test_exported.py" in text
+    assert "in forward" in text
+
+
 def test_bad_input_is_refused() -> None:
     with pytest.raises(ModelError, match=r"give what torch\.export\.export gives, not Gated"):
         eqsat.torch.optimize(Gated())
@@ -218,6 +226,24 @@ OPERATORS = [
         x.split(2, dim=2)[1],
         x.to(torch.float64),
     ),
+    lambda x, y: (
+        torch.baddbmm(x[:, :, :3], x, y.transpose(1, 2)),
+        torch.addcmul(x, x, y, value=0.5),
+        x.chunk(2, -1)[1],
+        y.unbind(1)[2],
+        x.cumsum(1),
+        (x > 0).cumsum(-1),
+    ),
+    lambda x, y: (
+        x + torch.arange(4),
+        x[torch.arange(2)[:, None], torch.arange(3)],
+        torch.diff(y, dim=1),
+        y.tril(1),
+        x.new_ones(3),
+        torch.zeros_like(x) + y,
+        torch.nn.functional.group_norm(x, 3, torch.ones(3), torch.zeros(3)),
+        torch.nn.functional.layer_norm(x, (4,), torch.ones(4), torch.zeros(4)),
+    ),
     lambda x, y: (x @ y.transpose(1, 2), torch.bmm(x, y.transpose(1, 2)), x[0] @ y[0].t(), torch.full((2, 3), 2.0)),
 ]
 
@@ -234,6 +260,7 @@ def test_operators_are_read_and_written(decomposed: bool) -> None:
         program = program.run_decompositions()
     found = eqsat.torch.run(program)
     check_equal(program.module()(*inputs), found.program.module()(*inputs))
+    check_equal(program.module()(*inputs), with_direct_calls(found.program.module())(*inputs))
     plain = eqsat.torch.run(program, rules=[])
     check_equal(program.module()(*inputs), plain.program.module()(*inputs))
     assert found.opaque.keys() <= {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -14,7 +16,11 @@ from torch import fx
 
 from eqsat.errors import ArgumentError, EqsatError
 from eqsat.pipeline.options import Options
-from eqsat.torch.graphs import Rewritten, call_count, rewrite
+from eqsat.torch.direct import with_direct_calls
+from eqsat.torch.graphs import CHECK, call_count, rewrite
+from eqsat.torch.importer import gives_size
+from eqsat.torch.known import Found, KnownGraphs
+from eqsat.torch.opaque import mutates
 from eqsat.torch.rows import Dialect
 
 _log = logging.getLogger(__name__)
@@ -53,18 +59,76 @@ def backend(module: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[s
 
 
 def _in_eager_mode(module: fx.GraphModule, inputs: Sequence[Any], options: Options) -> Any:
+    """The graph, optimized and run operator by operator.
+
+    It is traced above the operators that PyTorch composes of others, such as ``linear``: one call of these is faster
+    than those of what it is composed of. Graphs that write to what they are given are traced below them, where
+    PyTorch knows how to apply what was written.
+    """
+    if _learns(inputs):
+        _tell(_TRAINING)
+        return module.forward
+    graph = _above_composites(module, inputs)
+    if graph is not None:
+        found = optimized(graph, options, Dialect(composite=True))
+        return module.forward if found is None else with_direct_calls(found.module).forward
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
 
-    def inference(graph: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+    def compiled(graph: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         found = optimized(graph, options, Dialect(composite=True))
-        return make_boxed_func((graph if found is None else found.after).forward)  # type: ignore[no-any-return]
+        ran = graph if found is None else with_direct_calls(found.module)
+        return make_boxed_func(ran.forward)  # type: ignore[no-any-return]
 
-    def training(graph: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        _tell(_TRAINING)
-        return make_boxed_func(graph.forward)  # type: ignore[no-any-return]
+    return aot_autograd(fw_compiler=compiled)(module, inputs)
 
-    return aot_autograd(fw_compiler=training, bw_compiler=training, inference_compiler=inference)(module, inputs)
+
+def _learns(inputs: Sequence[Any]) -> bool:
+    return torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in inputs)
+
+
+def _above_composites(module: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule | None:
+    """The graph of operators as they are called, without writes to tensors; None where there is no such graph."""
+    from torch._functorch.aot_autograd import aot_export_module
+
+    if any(map(torch.is_autocast_enabled, {each.device.type for each in inputs if isinstance(each, torch.Tensor)})):
+        return None
+    _without_idle_dropout(module)
+    try:
+        graph, signature = aot_export_module(module, inputs, trace_joint=False, pre_dispatch=True)
+    except Exception:  # PyTorch raises many kinds, and compiles below them what it cannot above
+        _log.debug("a graph is traced below composite operators", exc_info=True)
+        return None
+    if not isinstance(graph, fx.GraphModule) or signature.buffers_to_mutate or signature.user_inputs_to_mutate:
+        return None
+    for node in graph.graph.nodes:  # nothing is learned, and what compiles guards what inputs are
+        if node.target is torch._C._set_grad_enabled or str(node.target) == CHECK:
+            graph.graph.erase_node(node)
+    calls = [node for node in graph.graph.nodes if node.op == "call_function"]
+    return None if any(_has_state(node) for node in calls) else graph
+
+
+def _without_idle_dropout(module: fx.GraphModule) -> None:
+    """Take out what drops nothing: exporters let nothing write to what it gives."""
+    names = ("input", "p", "training", "inplace")
+    for node in list(module.graph.nodes):
+        if node.op == "call_function" and node.target is torch.nn.functional.dropout:
+            given = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+            if given.get("training", True) is False:
+                node.replace_all_uses_with(given["input"])
+                module.graph.erase_node(node)
+    module.recompile()
+
+
+def _has_state(node: fx.Node) -> bool:
+    """Whether a node changes tensors, or how others compute."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return mutates(node)
+    return (
+        not isinstance(node.target, torch._ops.HigherOrderOperator)
+        and not gives_size(node)
+        and (node.target is not operator.getitem)
+    )
 
 
 def _by_inductor(module: fx.GraphModule, inputs: Sequence[Any], options: Options) -> Any:
@@ -78,7 +142,7 @@ def _by_inductor(module: fx.GraphModule, inputs: Sequence[Any], options: Options
     def inner(graph: fx.GraphModule, examples: Sequence[Any], **more: Any) -> Any:
         if more.get("is_inference"):
             found = optimized(graph, options, dialect)
-            graph = graph if found is None else found.after
+            graph = graph if found is None else found.module
         else:
             _tell(_TRAINING)
         return compile_fx_inner(graph, examples, **more)
@@ -90,18 +154,34 @@ def _by_inductor(module: fx.GraphModule, inputs: Sequence[Any], options: Options
 _TRAINING = "eqsat leaves graphs of training as they are; compile and call the model under torch.no_grad()"
 
 
-def optimized(module: fx.GraphModule, options: Options, dialect: Dialect | None = None) -> Rewritten | None:
-    """The optimized graph, or None where that is not possible, with a warning that says why."""
+def optimized(module: fx.GraphModule, options: Options, dialect: Dialect | None = None) -> Found | None:
+    """The optimized graph, or None where that is not possible, with a warning that says why.
+
+    An equal graph that was optimized before is not optimized again.
+    """
+    start = time.perf_counter()
     try:
+        known = _KNOWN.find(module, options, dialect)
+        if known is not None:
+            _log.info("an equal graph is known; %.2f s", time.perf_counter() - start)
+            return known
         found = rewrite(module, options, dialect)
     except EqsatError as error:
         _tell(f"eqsat leaves a graph as it is: {error}")
+        return None
+    except Exception as error:  # the model has to run whatever goes wrong here
+        _log.debug("a graph is left as it is", exc_info=True)
+        _tell(f"eqsat leaves a graph as it is: {type(error).__name__}: {error}")
         return None
     calls = call_count(module.graph), call_count(found.after.graph)
     _log.info(
         "made %d calls of %d in %.2f s; not understood: %s", calls[1], calls[0], found.seconds["all"], found.opaque
     )
-    return found
+    _KNOWN.add(module, options, dialect, found)
+    return Found(found.after, found.stored)
+
+
+_KNOWN = KnownGraphs()
 
 
 @functools.cache

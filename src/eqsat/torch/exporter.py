@@ -254,8 +254,8 @@ def storage(node: fx.Node) -> fx.Node:
         if target is not operator.getitem and str(target) not in _MAY_ALIAS:
             if not isinstance(target, torch._ops.OpOverload) or not target._schema.arguments:
                 break
-            alias = target._schema.arguments[0].alias_info
-            if alias is None or alias.is_write:
+            alias, results = target._schema.arguments[0].alias_info, target._schema.returns
+            if alias is None or (alias.is_write and not (results and results[0].alias_info)):
                 break
         elif target is operator.getitem and storage_of_parts(node.args[0]) is node.args[0]:
             break

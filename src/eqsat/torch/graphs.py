@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import operator
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import fx
 from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from eqsat.brief import one_line
 from eqsat.collector import paused_gc
@@ -27,10 +28,11 @@ from eqsat.torch.importer import Imported, gives_size, import_nodes
 from eqsat.torch.opaque import mutates
 from eqsat.torch.rows import Dialect
 from eqsat.torch.types import Sizes
+from eqsat.torch.writing import FLASH_ATTENTION
 
 _log = logging.getLogger(__name__)
 
-_CHECKED = "aten._assert_tensor_metadata.default"
+CHECK = "aten._assert_tensor_metadata.default"
 """Checks what types say already, where the graph itself makes the tensor."""
 
 
@@ -91,7 +93,8 @@ def rewrite(module: fx.GraphModule, options: Options, dialect: Dialect | None = 
         ModelError: The graph is none that can be optimized; the text names the operator.
         EqsatError: As for :func:`eqsat.optimize`.
     """
-    return _Rewriting(module, options, dialect).run()
+    with unset_fake_temporarily():  # constants are real, though it is within a compilation
+        return _Rewriting(module, options, dialect).run()
 
 
 class _Rewriting:
@@ -100,16 +103,25 @@ class _Rewriting:
         self.start = time.perf_counter()
         self.sizes = Sizes()
         nodes = list(self.graph.nodes)
-        dialect = Dialect(any(map(_is_composite, nodes))) if dialect is None else dialect
-        self.options = replace(options, cost_model=aten_cost(options.cost_model, dialect, options.runtime))
+        if dialect is None:
+            has_flash = any(node.target is FLASH_ATTENTION for node in nodes)
+            dialect = Dialect(
+                any(map(_is_composite, nodes)), frozenset() if has_flash else frozenset([FLASH_ATTENTION])
+            )
         self.report = Report()
         self.imported: list[Imported] = []
         self.extractions: list[Extraction] = []
         self.kept = _checked(nodes)
+        _check_devices(nodes)
+        if any(_is_elsewhere(node) for node in nodes):
+            dialect = replace(dialect, without=dialect.without | {FLASH_ATTENTION})
+        self.options = replace(options, cost_model=aten_cost(options.cost_model, dialect, options.runtime))
         mode = detect_fake_mode([node.meta["val"] for node in nodes if isinstance(node.meta.get("val"), torch.Tensor)])
         if mode is None:
             raise ModelError("the nodes of the graph have no fake tensors: run torch.fx.passes.fake_tensor_prop on it")
         self.rebuilt = Rebuilt(self.graph, self.sizes, mode, dialect)
+        self.places = {node: place for place, node in enumerate(nodes)}
+        self.live: dict[fx.Node, int] = {}  # nodes that writes to tensors may change, and where they are last used
 
     def run(self) -> Rewritten:
         part: list[fx.Node] = []
@@ -123,6 +135,7 @@ class _Rewriting:
                     if node.op == "output":
                         self._output(node)
                     else:
+                        self._protect(node)
                         self.rebuilt.copy(node)
                 else:
                     part.append(node)
@@ -130,13 +143,13 @@ class _Rewriting:
                 self._write(part)
                 part = []
                 self.rebuilt.copy(node)
-        holder = torch.nn.Module()
-        for name, value in (*_attributes(self.module, self.graph), *self.rebuilt.stored.items()):
-            _set(holder, name, value)
-        after = fx.GraphModule(holder, self.rebuilt.graph)
+        after = fx.GraphModule(holder_of(self.module, self.graph, self.rebuilt.stored), self.rebuilt.graph)
         after.meta = dict(self.module.meta)
         _fill_traces(self.rebuilt.graph)
-        self.rebuilt.graph.lint()
+        try:
+            self.rebuilt.graph.lint()
+        except Exception as error:  # whatever fx raises
+            raise ModelError(f"the graph that was written is not valid: {error}") from error
         seconds = {"all": time.perf_counter() - self.start, **self.report.phases}
         return Rewritten(self.module, after, self.imported, self.extractions, seconds, self.rebuilt.stored)
 
@@ -162,8 +175,32 @@ class _Rewriting:
         if not isinstance(chosen, Function):
             raise ModelError("the graph is one that rules may not look into")
         self.rebuilt.write(chosen, imported)
+        for node in used:
+            self.live[node] = max(self.places[user] for user in node.users)
         self.imported.append(imported)
         self.extractions.append(extraction)
+
+    def _protect(self, writer: fx.Node) -> None:
+        """Keep what is used after a node that writes to tensors as it was before.
+
+        What had memory of its own is copied where it shares some now: ``x.clone()`` is ``x`` only until ``x`` changes.
+
+        Raises:
+            ModelError: Something used later shared the memory that is written to, and does so no longer.
+        """
+        rebuilt, place = self.rebuilt, self.places[writer]
+        self.live = {node: last for node, last in self.live.items() if last >= place}
+        written = {storage(node) for node in _written_to(writer)}
+        targets = {storage(rebuilt.env[node]) for node in _written_to(writer)}
+        for node in self.live:
+            made, was = rebuilt.env[node], storage(node)
+            if not isinstance(node.meta.get("val"), torch.Tensor) or not isinstance(made, fx.Node):
+                continue
+            now = storage(made)
+            if was in written and now not in targets:
+                raise ModelError(f"{writer.target} writes to a tensor that {node.name}, of {node.target}, shares")
+            if was not in written and (now in targets or (was.op == "call_function" and now.op != "call_function")):
+                rebuilt.env[node] = rebuilt.owned(made, None, node)
 
     def _output(self, output: fx.Node) -> None:
         """Write the outputs: under their names, laid out as they were, and in memory of their own if they were."""
@@ -182,6 +219,14 @@ class _Rewriting:
             elif made.name != node.name:
                 rebuilt.env[node] = rebuilt.named(made, node)
         rebuilt.copy(output)
+
+
+def holder_of(module: fx.GraphModule, graph: fx.Graph, stored: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    """A module that has what the ``get_attr`` nodes of a graph name, and constants."""
+    holder = torch.nn.Module()
+    for name, value in (*_attributes(module, graph), *stored.items()):
+        _set(holder, name, value)
+    return holder
 
 
 def _attributes(module: fx.GraphModule, graph: fx.Graph) -> Iterator[tuple[str, Any]]:
@@ -213,6 +258,33 @@ def _is_composite(node: fx.Node) -> bool:
     )
 
 
+def _written_to(node: fx.Node) -> list[fx.Node]:
+    """The tensors that a node writes to."""
+    found: list[fx.Node] = []
+    for index, argument in enumerate(node.target._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
+            found.extend(each for each in (given if isinstance(given, (list, tuple)) else [given]) if each is not None)
+    return [each for each in found if isinstance(each, fx.Node)]
+
+
+def _check_devices(nodes: Iterable[fx.Node]) -> None:
+    """Refuse graphs of several devices: constants belong to one."""
+    first: torch.device | None = None
+    for node in nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.dim():
+            first = value.device if first is None else first
+            if value.device != first:
+                raise ModelError(f"{node.name}, of {node.target}, is on {value.device}, and what is before on {first}")
+
+
+def _is_elsewhere(node: fx.Node) -> bool:
+    """Whether a node gives a tensor that is not on the processor."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.device.type != "cpu"
+
+
 def _is_barrier(node: fx.Node) -> bool:
     return node.op == "output" or mutates(node)
 
@@ -233,7 +305,7 @@ def _checked(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     return {
         node
         for node in nodes
-        if str(node.target) != _CHECKED or (isinstance(node.args[0], fx.Node) and node.args[0].op != "call_function")
+        if str(node.target) != CHECK or (isinstance(node.args[0], fx.Node) and node.args[0].op != "call_function")
     }
 
 

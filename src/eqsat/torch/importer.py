@@ -115,6 +115,8 @@ class _Importer:
             self.values[node] = self._passed_through(node, str(why))
 
     def _bind_item(self, node: fx.Node) -> None:
+        if not node.users:
+            return
         of, index = node.args[0], node.args[1]
         found = self.values.get(of) if isinstance(of, fx.Node) else None
         if found is None:
@@ -160,7 +162,7 @@ class _Importer:
         users = [user for user in node.users if user.target is operator.getitem]
         if len(users) < len(node.users):
             raise Declined("its outputs are used as one")
-        return {int(user.args[1]) for user in users}
+        return {int(user.args[1]) for user in users if user.users}
 
     def _values(self, node: fx.Node) -> list[Any]:
         given = dict(zip([name for name, _, _ in signature(node.target)], node.args, strict=False)) | dict(node.kwargs)

@@ -6,9 +6,11 @@ holds the node; its arguments are the tensors that the node takes.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -219,7 +221,7 @@ def _size(dim: Dim, values: Mapping[str, int]) -> int:
 
 def _tried(opaque: OpaqueNode, types: Sequence[TensorType]) -> Type:
     """The type of the result over operands of known sizes, by what PyTorch says of the operator."""
-    with FakeTensorMode():
+    with FakeTensorMode(), _quiet():
         tensors = [torch.empty(ty.concrete_shape, dtype=TORCH_DTYPES[ty.dtype]) for ty in types]
 
         def leaf(value: Any) -> Any:
@@ -230,6 +232,17 @@ def _tried(opaque: OpaqueNode, types: Sequence[TensorType]) -> Type:
             return Sizes().type(target(*mapped(opaque.args, leaf), **mapped(opaque.kwargs, leaf)))
         except Exception as error:  # whatever the operator raises on operands that it is not for
             raise TypeCheckError(f"{target} does not take such operands: {error}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No messages of PyTorch about operands that an operator is not for."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    was, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = was
 
 
 def _with_names(first: tuple[Type, Mapping[Dim, int]], second: tuple[Type, Mapping[Dim, int]]) -> Type:

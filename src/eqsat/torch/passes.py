@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack
 
 import torch
 from torch import fx
+from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from eqsat.egraph.author import rewrite as make_rule
-from eqsat.egraph.author import variables
-from eqsat.egraph.rule import Rewrite, Soundness
+from eqsat.egraph.author import type_of, variables, when
+from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.errors import ModelError, RuleError
+from eqsat.layers.optimize import optimize_with_report
 from eqsat.pipeline.options import OptimizeKeywords, Options, Rules
-from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem, build_foreign
+from eqsat.relay.dataflow_pattern import is_tuple, is_tuple_get_item
+from eqsat.relay.expr import Call, Expr, Function, Op, Tuple, TupleGetItem, Var, build_foreign
+from eqsat.relay.structural import structural_equal
+from eqsat.relay.ty import Dim, TensorType, Type
 from eqsat.relay.visitor import post_order
+from eqsat.rules import default
 from eqsat.torch.compiling import optimized
 from eqsat.torch.importer import import_nodes
 from eqsat.torch.types import Sizes
@@ -41,7 +48,7 @@ def graph_pass(rules: Rules | None = None, **keywords: Unpack[OptimizeKeywords])
             raise ModelError("the graph belongs to no module: give a torch.fx.GraphModule")
         found = optimized(module, options)
         if found is not None:
-            _replace(module.graph, found.after.graph)
+            _replace(module.graph, found.module.graph)
             for name, value in found.stored.items():
                 module.register_buffer(name, value, persistent=False)
             module.recompile()
@@ -66,12 +73,13 @@ def rule(
     replacement: Callable[..., Any],
     examples: Sequence[torch.Tensor],
     soundness: Soundness = Soundness.ROUNDING,
-) -> Rewrite:
+) -> RuleSet:
     """A rule that two functions of PyTorch say: what one computes, the other does, too.
 
     Both are traced. Sizes that the operators of the functions name, such as those of ``view``, have to be those of the
     examples where the rule is to match; all else is matched whatever its sizes are, and in whatever order it is
-    written that other rules know.
+    written that other rules know. What is searched for is found in the cheapest form, too, that the default rules know
+    of it, where sizes are equal, or 1, as those of the examples are: all that is spelled in another way has that form.
 
     Args:
         name: What the rule is called.
@@ -79,19 +87,81 @@ def rule(
         examples: Tensors of the element types that the rule is for.
         soundness: How equal the two are.
 
+    Returns:
+        The rule, and under the name ``NAME-in-short`` the one of the cheapest form if that is another.
+
     Raises:
         RuleError: A function cannot be traced, gives something else than one tensor, or does more than compute it.
     """
-    names = [f"x{index}" for index in range(len(examples))]
-    places = variables(" ".join(names))
-    left, right = (_pattern(name, function, examples, places) for function in (search, replacement))
-    return make_rule(name, left, right, soundness=soundness)
+    places = variables(" ".join(f"x{index}" for index in range(len(examples))))
+    searched, replaced = (_traced(name, function, examples) for function in (search, replacement))
+    right = replaced.pattern(places)
+    rules = [make_rule(name, searched.pattern(places), right, soundness=soundness)]
+    short = searched.in_short()
+    if short is not None:
+        guard = when(_sized_like([tuple(each.shape) for each in examples]), *map(type_of, places))
+        rules.append(make_rule(f"{name}-in-short", short.pattern(places), right, guard, soundness=soundness))
+    return RuleSet(name, rules)
 
 
-def _pattern(name: str, function: Callable[..., Any], examples: Sequence[torch.Tensor], places: Sequence[Any]) -> Any:
-    """What a function computes of ``places``, as a pattern."""
+def _sized_like(examples: Sequence[tuple[int, ...]]) -> Callable[..., bool]:
+    """Whether types have the ranks of the examples, equal sizes where those have, and 1 where they have 1."""
+
+    def sized_like(*types: Type) -> bool:
+        sizes: dict[int, Dim] = {1: 1}
+        for ty, shape in zip(types, examples, strict=True):
+            if not isinstance(ty, TensorType) or len(ty.shape) != len(shape):
+                return False
+            for size, example in zip(ty.shape, shape, strict=True):
+                if (size == 1) != (example == 1) or sizes.setdefault(example, size) != size:
+                    return False
+        return True
+
+    return sized_like
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """What a function computes.
+
+    Args:
+        params: The parameter of the IR that stands for each of its own, None for those that it does not use.
+        body: What it gives.
+    """
+
+    params: Sequence[Var | None]
+    body: Expr
+
+    def pattern(self, places: Sequence[Any]) -> Any:
+        """What it computes of ``places``, as a pattern."""
+        made: dict[Expr, Any] = {
+            param: place for param, place in zip(self.params, places, strict=True) if param is not None
+        }
+        for expr in post_order(self.body):
+            if expr not in made:
+                made[expr] = _of_places(expr, [made[child] for child in expr.children() if not isinstance(child, Op)])
+        return made[self.body]
+
+    def in_short(self) -> _Traced | None:
+        """The cheapest that is equal by the default rules; None if that is the same, or does not use all."""
+        params = [param for param in self.params if param is not None]
+        if len(params) < len(self.params) or not isinstance(self.body, Call):
+            return None
+        found = optimize_with_report(Function(params, self.body), default).expr
+        if not isinstance(found, Function) or structural_equal(found, Function(params, self.body)):
+            return None
+        used = set(post_order(found.body))
+        return _Traced(found.params, found.body) if used.issuperset(found.params) else None
+
+
+def _traced(name: str, function: Callable[..., Any], examples: Sequence[torch.Tensor]) -> _Traced:
+    """What a function computes.
+
+    Raises:
+        RuleError: As for :func:`rule`.
+    """
     try:
-        traced = make_fx(function, tracing_mode="fake", pre_dispatch=False)(*examples)
+        traced = make_fx(functionalize(lambda *given: function(*given)), tracing_mode="fake")(*examples)
     except Exception as error:  # the function is the user's
         raise RuleError(f"rule {name!r}: {function.__name__} cannot be traced: {error}") from error
     nodes = list(traced.graph.nodes)
@@ -99,19 +169,15 @@ def _pattern(name: str, function: Callable[..., Any], examples: Sequence[torch.T
     (result,) = output.args
     if not isinstance(result, fx.Node) or any(node.op == "get_attr" for node in nodes):
         raise RuleError(f"rule {name!r}: {function.__name__} gives something else than one tensor that it computes")
-    imported = import_nodes(inner, [result], Sizes()) if inner else None
     given = [node for node in nodes if node.op == "placeholder"]
+    imported = import_nodes(inner, [result], Sizes()) if inner else None
     if imported is None:
-        return places[given.index(result)]
+        only = Var(result.name, Sizes().type(result.meta["val"]))
+        return _Traced([only if node is result else None for node in given], only)
     if len(imported.results) != 1:
         raise RuleError(f"rule {name!r}: {function.__name__} does more than compute a value")
-    made: dict[Expr, Any] = {}
-    for param, node in zip(imported.function.params, imported.inputs, strict=True):
-        made[param] = places[given.index(node)]
-    for expr in post_order(imported.function.body):
-        if expr not in made:
-            made[expr] = _of_places(expr, [made[child] for child in expr.children() if not isinstance(child, Op)])
-    return made[imported.function.body]
+    params = dict(zip(imported.inputs, imported.function.params, strict=True))
+    return _Traced([params.get(node) for node in given], imported.function.body)
 
 
 def _of_places(expr: Expr, children: list[Any]) -> Any:
@@ -119,9 +185,9 @@ def _of_places(expr: Expr, children: list[Any]) -> Any:
     if foreign is None:
         return expr
     if isinstance(expr, Tuple):
-        return foreign.build_tuple(children)
+        return is_tuple(children)
     if isinstance(expr, TupleGetItem):
-        return children[0][expr.index]
+        return is_tuple_get_item(foreign, expr.index)
     assert isinstance(expr, Call)
     assert isinstance(expr.op, Op)
     return build_foreign(expr.op, children, dict(expr.attrs or {}), foreign)

@@ -125,7 +125,6 @@ def _select(source: Source) -> Expr:
 
 @reads("aten.cat.default", "aten.stack.default")
 def _cat(source: Source) -> Expr:
-
     operands, axis = source.values
     ranks = {source.rank(operand) for operand in operands}
     dtypes = {source.type(operand).dtype for operand in operands}
@@ -135,9 +134,8 @@ def _cat(source: Source) -> Expr:
     return build(name, Tuple(operands), axis=axis % (rank + (name == "stack")))
 
 
-@reads("aten.split.Tensor", "aten.split_with_sizes.default")
+@reads("aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default")
 def _split(source: Source) -> Sequence[Expr]:
-
     operand, _, axis = source.values
     axis = source.axis(axis, operand)
     sizes = [int(each.shape[axis]) if isinstance(each.shape[axis], int) else None for each in source.value]
@@ -149,17 +147,95 @@ def _split(source: Source) -> Sequence[Expr]:
     return [TupleGetItem(whole, index) for index in range(len(sizes))]
 
 
-@reads("aten.full.default", "aten.scalar_tensor.default", "aten.zeros.default", "aten.ones.default")
+@reads("aten.unbind.int")
+def _unbind(source: Source) -> Sequence[Expr]:
+    operand, axis = source.values
+    axis = source.axis(axis, operand)
+    return [
+        build("take", operand, Constant(np.array(index, np.int64)), axis=axis, mode="fast")
+        for index in range(len(source.value))
+    ]
+
+
+_FILLED = {
+    "full": 1, "scalar_tensor": 0, "full_like": 1, "new_full": 2,
+    "zeros": False, "zeros_like": False, "new_zeros": False, "ones": True, "ones_like": True, "new_ones": True,
+}  # fmt: skip
+"""Which argument is the number that fills the result, or whether the number is one."""
+
+
+@reads(*[f"aten.{name}.default" for name in _FILLED])
 def _full(source: Source) -> Expr:
-    name = str(source.node.target).split(".")[1]
-    if name in ("zeros", "ones"):
-        value: Any = int(name == "ones")
-    else:
-        value = source.values[1 if name == "full" else 0]
-    ty, result = source.result_type(), source.result()
-    source.require(is_static(ty) and result.numel() <= _MOST_FILLED, "it is large, or its sizes are open")
-    number = source.number(value, result.dtype)
+    what = _FILLED[str(source.node.target).split(".")[1]]
+    value = int(what) if isinstance(what, bool) else source.values[what]
+    ty = _small(source)
+    number = source.number(value, source.result().dtype)
     return Constant(np.full(ty.concrete_shape, number.data.numpy()))
+
+
+def _small(source: Source) -> TensorType:
+    """The type of a result that may be a constant."""
+    ty = source.result_type()
+    source.require(is_static(ty) and source.result().numel() <= _MOST_FILLED, "it is large, or its sizes are open")
+    return ty
+
+
+@reads("aten.arange.default", "aten.arange.start", "aten.arange.start_step", "prims.iota.default")
+def _arange(source: Source) -> Expr:
+    if str(source.node.target).startswith("prims"):
+        length, start, step = source.values[:3]
+        bounds = [start, length, step]
+    else:
+        count = {"default": 1, "start": 2, "start_step": 3}[str(source.node.target).split(".")[2]]
+        bounds = [*([0] if count == 1 else []), *source.values[:count]]
+    ty = _small(source)
+    source.require(all(type(each) is int for each in bounds), "its bounds are open, or no integers")
+    start, step = bounds[0], bounds[2] if len(bounds) == 3 else 1
+    return Constant((start + step * np.arange(*ty.concrete_shape)).astype(ty.dtype))
+
+
+@reads("aten.index.Tensor")
+def _index(source: Source) -> Expr:
+    data, indices = source.values
+    source.require(all(isinstance(each, Expr) for each in indices), "some axes before others are not indexed")
+    types = [source.type(each) for each in indices]
+    source.require(all(ty.dtype in ("int32", "int64") for ty in types), "it takes what a mask says")
+    return build("adv_index", Tuple([data, *indices]))
+
+
+@reads("aten.diff.default")
+def _diff(source: Source) -> Expr:
+    operand, count, axis, before, after = source.values
+    source.require(count == 1 and is_static(source.result_type()), "its sizes are open, or it is repeated")
+    source.require(source.type(operand).dtype != "bool", "it is of truth values")
+    axis = source.axis(axis, operand)
+    parts = [each for each in (before, operand, after) if each is not None]
+    source.require(len({source.type(each).dtype for each in parts}) == 1, "its operands are of several element types")
+    joined = build("concatenate", Tuple(parts), axis=axis) if len(parts) > 1 else operand
+    length = sum(int(source.type(each).shape[axis]) for each in parts)  # type: ignore[arg-type]
+    ends = [
+        build("strided_slice", joined, begin=(start,), end=(start + length - 1,), strides=(1,), axes=(axis,))
+        for start in (1, 0)
+    ]
+    return build("subtract", *ends)
+
+
+@reads("aten.cumsum.default")
+def _cumsum(source: Source) -> Expr:
+    operand, axis = source.values[:2]
+    ty = source.result_type()
+    source.require(len(ty.shape) > 0, "it has no axis")
+    dtype = "" if source.type(operand).dtype == ty.dtype else ty.dtype
+    return build("cumsum", operand, axis=source.axis(axis, operand), dtype=dtype)
+
+
+@reads("aten.triu.default", "aten.tril.default")
+def _triangle(source: Source) -> Expr:
+    operand, diagonal = source.values
+    source.require(isinstance(diagonal, int), "its diagonal is open")
+    upper = "triu" in str(source.node.target)
+    source.type(operand)
+    return build("trilu", operand, Constant(np.array(diagonal, np.int64)), upper=upper)
 
 
 # ---- arithmetic
@@ -172,6 +248,14 @@ def _where(source: Source) -> Expr:
     return build(
         "where", condition, *[each if isinstance(each, Expr) else source.number(each, dtype) for each in choices]
     )
+
+
+@reads("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
+def _masked_fill(source: Source) -> Expr:
+    data, mask, value = source.values
+    dtype = source.type(data).dtype
+    source.require(not isinstance(value, Expr) or source.type(value).dtype == dtype, "it mixes element types")
+    return build("where", mask, value if isinstance(value, Expr) else source.number(value, source.result().dtype), data)
 
 
 @reads("aten.clamp.default", "aten.clamp_min.default", "aten.hardtanh.default", "aten.relu6.default")
@@ -202,6 +286,51 @@ def _addmm(source: Source) -> Expr:
     bias, first, second, beta, alpha = source.values
     source.require(beta == alpha == 1, "it scales its parts")
     return build("add", _product(first, second), bias)
+
+
+@reads("aten.baddbmm.default")
+def _baddbmm(source: Source) -> Expr:
+    bias, first, second, beta, alpha = source.values
+    product = build("nn.batch_matmul", first, second, transpose_b=False)
+    if alpha != 1:
+        product = build("multiply", product, source.number(alpha, source.result().dtype))
+    if beta != 1:
+        source.require(beta != 0, "it ignores what is not finite")
+        bias = build("multiply", bias, source.number(beta, source.result().dtype))
+    return build("add", product, bias)
+
+
+@reads("aten.bmm.default")
+def _bmm(source: Source) -> Expr:
+    """The product of many matrices; PyTorch makes one batch of several axes for it, which is undone."""
+    wide = [_before_flattening(each, source) for each in source.values]
+    types = [source.type(each) for each in wide if each is not None]
+    if len(types) < 2 or types[0].shape[:-2] != types[1].shape[:-2]:
+        return build("nn.batch_matmul", *source.values, transpose_b=False)
+    (first, second), result = (each for each in wide if each is not None), source.result_type()
+    product = build("nn.matmul", first, second)
+    codes = reshape_codes((*types[0].shape[:-2], *result.shape[-2:]), result.shape)
+    source.require(codes is not None, "more than one of its sizes is open")
+    return build("reshape", product, newshape=codes)
+
+
+def _before_flattening(expr: Expr, source: Source) -> Expr | None:
+    """The operand of a reshape that makes all axes but the last two one; None if ``expr`` is none."""
+    if not isinstance(expr, Call) or expr.op != Op.get("reshape"):
+        return None
+    (operand,) = expr.args
+    shape, flat = source.type(operand).shape, source.type(expr).shape
+    return operand if len(flat) == 3 and len(shape) > 3 and shape[-2:] == flat[-2:] else None
+
+
+@reads("aten.addcmul.default")
+def _addcmul(source: Source) -> Expr:
+    base, first, second, value = source.values
+    source.require(len({source.type(each).dtype for each in (base, first, second)}) == 1, "it mixes element types")
+    product = build("multiply", first, second)
+    if value != 1:
+        product = build("multiply", product, source.number(value, source.result().dtype))
+    return build("add", base, product)
 
 
 @reads("aten.mm.default")
@@ -248,9 +377,12 @@ def _repeated(value: Any, count: int) -> tuple[int, ...] | None:
 # ---- normalizations and attention
 
 
-@reads("aten.layer_norm.default", "aten.native_layer_norm.default", "aten.rms_norm.default")
+@reads(
+    "aten.layer_norm.default", "aten.native_layer_norm.default", "aten.rms_norm.default", "aten._fused_rms_norm.default"
+)  # fmt: skip
 def _over_last(source: Source) -> Result:
-    data, shape, weight, *bias, epsilon = source.values[:5] if "layer" in str(source.node.target) else source.values
+    name = str(source.node.target)
+    data, shape, weight, *bias, epsilon = source.values[:5] if "layer" in name else source.values
     last = source.type(data).shape[-1]
     source.require(list(shape) == [last], "it normalizes more than the last axis")
     parts = [weight, *bias]
@@ -260,8 +392,10 @@ def _over_last(source: Source) -> Result:
     if not bias:
         if epsilon is None:
             epsilon = torch.finfo(source.result().dtype).eps
-        return build("nn.rms_norm", data, weight, axis=-1, epsilon=epsilon)
-    return build("nn.layer_norm", data, *parts, axis=-1, epsilon=epsilon)
+        result = build("nn.rms_norm", data, weight, axis=-1, epsilon=epsilon)
+    else:
+        result = build("nn.layer_norm", data, *parts, axis=-1, epsilon=epsilon)
+    return [result] if "native" in name or "fused" in name else result
 
 
 @reads("aten.group_norm.default")
@@ -271,9 +405,15 @@ def _group_norm(source: Source) -> Expr:
     return build("nn.group_norm", data, weight, bias, num_groups=groups, axis=1, epsilon=epsilon)
 
 
+@reads("aten.native_group_norm.default")
+def _native_group_norm(source: Source) -> Result:
+    data, weight, bias, _, _, _, groups, epsilon = source.values
+    source.require(isinstance(weight, Expr) and isinstance(bias, Expr), "it has no weight or bias")
+    return [build("nn.group_norm", data, weight, bias, num_groups=groups, axis=1, epsilon=epsilon)]
+
+
 @reads("aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default")
 def _batch_norm(source: Source) -> Result:
-
     data, weight, bias, mean, variance, *rest = source.values
     is_composite = len(rest) == 4
     source.require(not is_composite or rest[0] is False, "it learns its mean and variance")
@@ -288,12 +428,24 @@ def _batch_norm(source: Source) -> Result:
 @reads("aten.scaled_dot_product_attention.default")
 def _attention(source: Source) -> Expr:
     query, key, value, mask, dropout, causal, scale, grouped = source.values
+    same = len({source.type(each).shape[1] for each in (query, key, value) if source.rank(each) == 4}) == 1
+    source.require(grouped or same, "its heads are not grouped")
+    return _attended(source, [query, key, value, mask], dropout, causal, scale)
+
+
+@reads("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def _flash_attention(source: Source) -> Result:
+    query, key, value, dropout, causal, mask, scale = source.values
+    return [_attended(source, [query, key, value, mask], dropout, causal, scale)]
+
+
+def _attended(source: Source, operands: Sequence[Expr | None], dropout: Any, causal: Any, scale: Any) -> Expr:
+    query, key = operands[:2]
+    assert query is not None
+    assert key is not None
     width: Dim = source.type(query).shape[-1]
     source.require(source.rank(query) == source.rank(key) == 4 and isinstance(width, int), "it has other axes")
     source.require(dropout == 0, "it drops at random")
-    same = source.type(query).shape[1] == source.type(key).shape[1] == source.type(value).shape[1]
-    source.require(grouped or same, "its heads are not grouped")
     attrs = {"scale": 1 / math.sqrt(int(width)) if scale is None else scale, "causal": causal}  # type: ignore[arg-type]
-    if mask is None:
-        return build("nn.attention", query, key, value, **attrs)
-    return build("nn.masked_attention", query, key, value, mask, **attrs)
+    name = "nn.attention" if operands[3] is None else "nn.masked_attention"
+    return build(name, *[each for each in operands if each is not None], **attrs)

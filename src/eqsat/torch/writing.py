@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from eqsat.relay.expr import Call, Constant, Expr, Op
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.torch.reading import FARTHEST
@@ -90,6 +90,34 @@ def _select(call: Call, written: Written) -> Aten | None:
 def _dim(expr: Expr, axis: int, written: Written) -> Dim | None:
     ty = written.type(expr)
     return None if ty is None else ty.shape[axis]
+
+
+@writes("adv_index")
+def _index(call: Call, written: Written) -> Aten | None:
+    (parts,) = call.args
+    if not isinstance(parts, Tuple):
+        return None
+    return aten("aten.index.Tensor", parts.fields[0], list(parts.fields[1:]))
+
+
+@writes("cumsum")
+def _cumsum(call: Call, written: Written) -> Aten | None:
+    attrs, rank = call.attrs, written.rank(call.args[0])
+    if attrs is None or attrs.exclusive or attrs.axis is None or rank < 1:
+        return None
+    given, ty = written.type(call.args[0]), written.type(call)
+    if given is None or ty is None:
+        return None
+    made = aten("aten.cumsum.default", call.args[0], attrs.axis % rank)
+    return replace(made, kwargs={"dtype": TORCH_DTYPES[ty.dtype]}) if given.dtype != ty.dtype else made
+
+
+@writes("trilu")
+def _triangle(call: Call, written: Written) -> Aten | None:
+    operand, diagonal = call.args
+    if not isinstance(diagonal, Constant) or call.attrs is None:
+        return None
+    return aten(f"aten.tri{'u' if call.attrs.upper else 'l'}.default", operand, int(diagonal.data.numpy().item()))
 
 
 @writes("concatenate")
@@ -297,10 +325,17 @@ def _over_last(call: Call, written: Written) -> Aten | None:
 @writes("nn.group_norm")
 def _group_norm(call: Call, written: Written) -> Aten | None:
     attrs = call.attrs
-    if attrs is None or not written.composite or attrs.axis != 1 or not (attrs.scale and attrs.center):
+    if attrs is None or attrs.axis != 1 or not (attrs.scale and attrs.center):
         return None
     data, weight, bias = call.args
-    return aten("aten.group_norm.default", data, attrs.num_groups, weight, bias, attrs.epsilon)
+    if written.composite:
+        return aten("aten.group_norm.default", data, attrs.num_groups, weight, bias, attrs.epsilon)
+    shape = written.shape(data)
+    if shape is None or not all(isinstance(dim, int) for dim in shape):
+        return None
+    batch, channels, *rest = (int(dim) for dim in shape if isinstance(dim, int))
+    sizes = [batch, channels, math.prod(rest)]
+    return aten("aten.native_group_norm.default", *call.args, *sizes, attrs.num_groups, attrs.epsilon, output=0)
 
 
 @writes("nn.batch_norm")
@@ -314,15 +349,27 @@ def _batch_norm(call: Call, written: Written) -> Aten | None:
     return aten("aten._native_batch_norm_legit_no_training.default", *call.args, 0.1, attrs.epsilon)
 
 
+FLASH_ATTENTION = aten("aten._scaled_dot_product_flash_attention_for_cpu.default").target
+"""What attention is where PyTorch composes nothing of others, on processors."""
+
+
 @writes("nn.attention", "nn.masked_attention")
 def _attention(call: Call, written: Written) -> Aten | None:
     attrs = call.attrs
-    if attrs is None or attrs.query_heads or not written.composite:
+    if attrs is None or attrs.query_heads or attrs.softcap:
         return None
     query, key, value, *mask = call.args
     heads = [_heads(each, written) for each in (query, key, value)]
     if None in heads or (mask and attrs.causal):
         return None
+    if not written.composite:
+        types = [written.type(each) for each in call.args]
+        same = len({ty.dtype for ty in types if ty is not None}) == 1 and len(set(heads)) == 1
+        widths = {ty.shape[-1] for ty in types[:3] if ty is not None}
+        if not same or len(widths) > 1 or any(ty is None or len(ty.shape) != 4 for ty in types):
+            return None
+        more = {"scale": attrs.scale} | ({"attn_mask": mask[0]} if mask else {})
+        return Aten(FLASH_ATTENTION, [query, key, value, 0.0, attrs.causal], more, output=0)
     values = [query, key, value, mask[0] if mask else None, 0.0, attrs.causal]
     made = aten("aten.scaled_dot_product_attention.default", *values)
     more = {"scale": attrs.scale} | ({"enable_gqa": True} if heads[0] != heads[1] else {})
