@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.func import functionalize
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch._functorch.aot_autograd import aot_export_joint_simple
 from torch.nn import functional
 
 import eqsat.torch
@@ -201,10 +199,10 @@ def found_by_rules(fusion: Fusion) -> list[bool]:
     optimize = eqsat.torch.graph_pass([default, *rules])
     found = []
     for spelling in fusion.spellings:
-        traced = make_fx(functionalize(spelling), tracing_mode="fake")(*fusion.inputs)
+        traced = _traced(spelling, fusion.inputs)
         optimize(traced)
         found.append(has(traced.graph, fusion.kernel))
-        expected, given = spelling(*fusion.inputs), traced(*fusion.inputs)
+        expected, (given,) = spelling(*fusion.inputs), traced(*fusion.inputs)
         tolerance = 1.0 if expected.dtype is torch.int8 else 1e-4
         torch.testing.assert_close(given, expected, rtol=0, atol=tolerance, check_dtype=True)
     return found
@@ -212,6 +210,7 @@ def found_by_rules(fusion: Fusion) -> list[bool]:
 
 def found_by_inductor(fusion: Fusion) -> list[bool]:
     """Which spellings become the kernel by Inductor's pattern matcher."""
+    from torch._inductor.decomposition import select_decomp_table
     from torch._inductor.pattern_matcher import PatternMatcherPass, fwd_only, register_replacement
 
     passes = []
@@ -220,7 +219,7 @@ def found_by_inductor(fusion: Fusion) -> list[bool]:
         register_replacement(_named(search, inputs), _named(replacement, inputs), list(inputs), fwd_only, passes[-1])
     found = []
     for spelling in fusion.spellings:
-        traced = _in_one_mode(fwd_only(functionalize(spelling), list(fusion.inputs)), fusion.inputs)
+        traced = _traced(spelling, fusion.inputs, select_decomp_table())
         for each in passes:
             each.apply(traced.graph)
         traced.graph.eliminate_dead_code()
@@ -228,9 +227,11 @@ def found_by_inductor(fusion: Fusion) -> list[bool]:
     return found
 
 
-def _in_one_mode(module: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
-    """The same graph, its tensors without data of one mode."""
-    FakeTensorProp(module).propagate(*inputs)
+def _traced(function: Callable[..., Any], inputs: Sequence[Any], decompositions: Any = None) -> torch.fx.GraphModule:
+    """A graph as backends of ``torch.compile`` get it."""
+    module: torch.fx.GraphModule = aot_export_joint_simple(
+        lambda *given: (function(*given),), tuple(inputs), trace_joint=False, decompositions=decompositions
+    )
     return module
 
 

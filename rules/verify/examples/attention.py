@@ -192,6 +192,18 @@ def rotated_by_angles(draw: Draw) -> Any:
     return rotated(data, half, expand_dims(cos(joined), axis=1), expand_dims(sin(joined), axis=1))
 
 
+def rotated_in_halves(draw: Draw) -> Any:
+    """An embedding whose halves are computed each by itself, of factors of one or of all batches."""
+    batch, heads, places, half = sizes(draw, 4)
+    dtype = draw.rng.choice(FLOATS)
+    data = Var("x", TensorType((batch, heads, places, 2 * half), dtype))
+    first, second = (split(data, indices_or_sections=(half,), axis=-1)[index] for index in range(2))
+    shape = draw.rng.choice(((places, half), (batch, 1, places, half)))
+    cosines, more_cosines, sines, more_sines = (Var(name, TensorType(shape, dtype)) for name in ("c", "d", "s", "t"))
+    low = first * cosines - second * sines
+    return concatenate([low, second * more_cosines + first * more_sines], axis=-1)
+
+
 def rotated_heads(draw: Draw) -> Any:
     batch, heads, places, half = sizes(draw, 4)
     dtype = draw.rng.choice(("float32", "float16"))
@@ -312,6 +324,7 @@ EXAMPLES: dict[str, Examples] = {
     "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),
     "grouped-heads-masked": partial(groups_of_heads, masked=True, transposed=False),
     "rotary-embedding": rotated_by_constants,
+    "rotary-in-halves": rotated_in_halves,
     "rotary-embedding-by-angles": rotated_by_angles,
     "rotary-embedding-of-batches": rotated_by_angles,
     "joined-rotary-embedding": rotated_heads,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, Unpack
 
 import torch
 from torch import fx
-from torch.func import functionalize
+from torch._functorch.aot_autograd import aot_export_joint_simple
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from eqsat.egraph.author import rewrite as make_rule
@@ -25,6 +25,7 @@ from eqsat.relay.visitor import post_order
 from eqsat.rules import default
 from eqsat.torch.compiling import optimized
 from eqsat.torch.importer import import_nodes
+from eqsat.torch.opaque import mutates
 from eqsat.torch.types import Sizes
 
 Graph = TypeVar("Graph", fx.Graph, fx.GraphModule)
@@ -161,12 +162,16 @@ def _traced(name: str, function: Callable[..., Any], examples: Sequence[torch.Te
         RuleError: As for :func:`rule`.
     """
     try:
-        traced = make_fx(functionalize(lambda *given: function(*given)), tracing_mode="fake")(*examples)
+        traced = make_fx(lambda *given: function(*given), tracing_mode="fake")(*examples)
+        if any(map(mutates, traced.graph.nodes)):  # operators that PyTorch composes of such
+            traced = aot_export_joint_simple(lambda *given: (function(*given),), tuple(examples), trace_joint=False)
     except Exception as error:  # the function is the user's
         raise RuleError(f"rule {name!r}: {function.__name__} cannot be traced: {error}") from error
     nodes = list(traced.graph.nodes)
     *inner, output = [node for node in nodes if node.op not in ("placeholder", "get_attr")]
     (result,) = output.args
+    if isinstance(result, (tuple, list)) and len(result) == 1:
+        (result,) = result
     if not isinstance(result, fx.Node) or any(node.op == "get_attr" for node in nodes):
         raise RuleError(f"rule {name!r}: {function.__name__} gives something else than one tensor that it computes")
     given = [node for node in nodes if node.op == "placeholder"]

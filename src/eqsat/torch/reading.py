@@ -212,7 +212,7 @@ def _diff(source: Source) -> Expr:
     parts = [each for each in (before, operand, after) if each is not None]
     source.require(len({source.type(each).dtype for each in parts}) == 1, "its operands are of several element types")
     joined = build("concatenate", Tuple(parts), axis=axis) if len(parts) > 1 else operand
-    length = sum(int(source.type(each).shape[axis]) for each in parts)  # type: ignore[arg-type]
+    length = sum([int(size) for each in parts if isinstance(size := source.type(each).shape[axis], int)])
     ends = [
         build("strided_slice", joined, begin=(start,), end=(start + length - 1,), strides=(1,), axes=(axis,))
         for start in (1, 0)
@@ -303,24 +303,31 @@ def _baddbmm(source: Source) -> Expr:
 @reads("aten.bmm.default")
 def _bmm(source: Source) -> Expr:
     """The product of many matrices; PyTorch makes one batch of several axes for it, which is undone."""
-    wide = [_before_flattening(each, source) for each in source.values]
-    types = [source.type(each) for each in wide if each is not None]
-    if len(types) < 2 or types[0].shape[:-2] != types[1].shape[:-2]:
+    first, second = (_before_flattening(each, source) for each in source.values)
+    if first is None or second is None or first[1] != second[1]:
         return build("nn.batch_matmul", *source.values, transpose_b=False)
-    (first, second), result = (each for each in wide if each is not None), source.result_type()
-    product = build("nn.matmul", first, second)
-    codes = reshape_codes((*types[0].shape[:-2], *result.shape[-2:]), result.shape)
+    result = source.result_type()
+    product = build("nn.matmul", first[0], second[0])
+    codes = reshape_codes((*first[1], *result.shape[-2:]), result.shape)
     source.require(codes is not None, "more than one of its sizes is open")
     return build("reshape", product, newshape=codes)
 
 
-def _before_flattening(expr: Expr, source: Source) -> Expr | None:
-    """The operand of a reshape that makes all axes but the last two one; None if ``expr`` is none."""
+def _before_flattening(expr: Expr, source: Source) -> tuple[Expr, tuple[Dim, ...]] | None:
+    """The operand of a reshape that makes all axes but the last two one, and their sizes; None if ``expr`` is none.
+
+    Axes of size 1, which ``einsum`` puts between, are left out if that makes it one.
+    """
     if not isinstance(expr, Call) or expr.op != Op.get("reshape"):
         return None
     (operand,) = expr.args
     shape, flat = source.type(operand).shape, source.type(expr).shape
-    return operand if len(flat) == 3 and len(shape) > 3 and shape[-2:] == flat[-2:] else None
+    if len(flat) == 3 and len(shape) > 3 and shape[-2:] == flat[-2:]:
+        return operand, tuple(shape[:-2])
+    plain = [dim for dim in shape if dim != 1]
+    if len(flat) == 3 and len(plain) > 3 and plain[-2:] == [*flat[-2:]] and all(isinstance(dim, int) for dim in plain):
+        return build("reshape", operand, newshape=plain), tuple(plain[:-2])
+    return None
 
 
 @reads("aten.addcmul.default")
