@@ -8,11 +8,14 @@ import operator
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import fx
+from torch._guards import detect_fake_mode
 
 from eqsat.errors import ArgumentError, EqsatError
 from eqsat.pipeline.options import Options
@@ -140,11 +143,19 @@ def _by_inductor(module: fx.GraphModule, inputs: Sequence[Any], options: Options
     dialect = Dialect(composite=False, without=frozenset(set(decompositions).difference(lowerings)))
 
     def inner(graph: fx.GraphModule, examples: Sequence[Any], **more: Any) -> Any:
-        if more.get("is_inference"):
-            found = optimized(graph, options, dialect)
-            graph = graph if found is None else found.module
-        else:
+        if not more.get("is_inference"):
             _tell(_TRAINING)
+            return compile_fx_inner(graph, examples, **more)
+        found = optimized(graph, options, dialect)
+        if found is not None:
+            mode = detect_fake_mode(examples)
+            constants = patch.object(mode, "allow_non_fake_inputs", True) if mode is not None else nullcontext()
+            try:
+                with constants:  # these are tensors with data
+                    return compile_fx_inner(found.module, examples, **more)
+            except Exception as error:  # whatever Inductor raises
+                _log.debug("Inductor does not compile an optimized graph", exc_info=True)
+                _tell(f"eqsat leaves a graph as it is: Inductor does not compile the optimized one: {error}")
         return compile_fx_inner(graph, examples, **more)
 
     with torch._functorch.config.patch(enable_autograd_cache=False):  # its keys know nothing of rules
