@@ -35,8 +35,12 @@ reduction = one_of("sum", "mean", "max", "min", "prod", "all", "any")
 any_reduction = reduction | one_of("norm_l1", "norm_l2", "sum_of_squares", "log_sum", "log_sum_exp")
 """These, and functions of sums with the same attributes."""
 
-view = one_of(*names_with(Trait.VIEW, 1))
-"""Operators that give another shape to the same elements in the same order."""
+VIEWS = names_with(Trait.VIEW, 1)
 
-another_view = one_of(*names_with(Trait.VIEW, 1))
-"""The same beside a first one: Relay takes one pattern that stands in two places for one operator."""
+
+def view(data: DFPattern) -> DFPattern:
+    """An operator that gives another shape to the same elements in the same order.
+
+    Each call has its own pattern: Relay takes one that stands in two places for one operator.
+    """
+    return one_of(*VIEWS)(data)

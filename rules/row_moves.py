@@ -20,7 +20,7 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_ge
 from eqsat.relay.op import concatenate, reshape, split, take, transpose
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.rules.axes import permutation
-from eqsat.rules.operators import another_view, view
+from eqsat.rules.operators import view
 from eqsat.rules.shape import codes
 from eqsat.rules.types import has_zero, rank_of
 from eqsat.rules.values import attribute, computed_parts
@@ -249,7 +249,7 @@ def repeats(
 
 def repeated(name: str, spread: DFPattern) -> Rewrite:
     """reshape(expand(reshape(x))) = take(x, (0, 0, 1, 1), axis)"""
-    joined = another_view(spread)
+    joined = view(spread)
     types = (type_of(x), type_of(parts), type_of(spread), type_of(joined))
     found = computed_parts(repeats, *types)
     return rewrite(name, joined, take(x, found(1), axis=found(0), mode="fast"))

@@ -16,7 +16,7 @@ from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import Dim, TensorType, Type, is_exact
 from eqsat.rules.axes import permutation
-from eqsat.rules.operators import another_view, binary, unary, view
+from eqsat.rules.operators import binary, unary, view
 from eqsat.rules.types import Shape, dtype_of, has_zero, is_integer, rank_of, same_dtype, static_shape
 from eqsat.rules.values import attribute, zero
 
@@ -121,7 +121,7 @@ def narrows_sums(attrs: Attrs, data: TensorType, result: TensorType) -> bool:
 inner_transpose = transpose(x)
 outer_transpose = transpose(inner_transpose)
 inner_view = view(x)
-outer_view = another_view(inner_view)
+outer_view = view(inner_view)
 sized_view = is_op("dyn.reshape")(inner_view, sizes)
 inner_cast = cast(x)
 outer_cast = cast(inner_cast)

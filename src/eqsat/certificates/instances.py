@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from eqsat.relay.infer import extend_types
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import TensorType, Type, agree, is_static
 from eqsat.relay.visitor import children_first, post_order
+
+Bound: TypeAlias = dict[DFPattern, list[Expr]]
+"""What each pattern matched; a repeated one, what it matched in each field."""
 
 PLACES = ("uses", "place")
 """What rules may ask of the given graph."""
@@ -108,7 +111,27 @@ class Instances:
     def _matches(self, rule: Rewrite, left: Sequence[int]) -> Iterator[tuple[Rewrite, dict[DFPattern, Expr]]]:
         """The ways in which a rule matches terms as they are, then over constants that are known."""
         for folded in (False, True):
-            yield from _matches(rule, [self._expr(term, folded) for term in left])
+            roots = [self._expr(term, folded) for term in left]
+            bound = _bound(rule.lhs, roots)
+            if bound is None:
+                continue
+            if not matched_layout(rule.lhs, bound):
+                yield rule, _firsts(bound)
+            for part in self._parts(rule, bound):
+                for layout in arrangements_like(matched_layout(rule.lhs, part)):
+                    fixed = expanded(rule, layout)
+                    again = _bound(fixed.lhs, roots)
+                    if again is not None:
+                        yield fixed, _firsts(again)
+
+    def _parts(self, rule: Rewrite, bound: Bound) -> Iterator[Bound]:
+        """What matched, then the parts of it where what only some fields match has the same attributes in each."""
+        yield bound
+        fields = [field for each in matched_layout(rule.lhs, bound).values() for field in each]
+        some = [pattern for pattern, copy in fields if copy is not None and pattern is copy.some]
+        keys = {pattern: self.terms.heads[self.number_of[bound[pattern][0]]].key for pattern in some}
+        for key in dict.fromkeys(keys.values()) if len({*keys.values()}) > 1 else ():
+            yield {pattern: found for pattern, found in bound.items() if keys.get(pattern, key) == key}
 
     def _expr(self, term: int, folded: bool) -> Expr:
         """A term as an expression; ``folded``: over constants in the place of what is computed from constants alone."""
@@ -162,24 +185,15 @@ class Instances:
             raise NoInstance(f"its sides are of types {one} and {other}")
 
 
-def _bound(patterns: Sequence[DFPattern], roots: Sequence[Expr]) -> dict[DFPattern, list[Expr]] | None:
+def _firsts(bound: Bound) -> dict[DFPattern, Expr]:
+    return {pattern: found[0] for pattern, found in bound.items() if found}
+
+
+def _bound(patterns: Sequence[DFPattern], roots: Sequence[Expr]) -> Bound | None:
     """What patterns match together; None where they do not match."""
     root, pattern = (roots[0], patterns[0]) if len(roots) == 1 else (Tuple(roots), TuplePattern(patterns))
     matcher = Matcher(pattern, DataflowGraph(root))
     return matcher.bound if matcher.match(root) else None
-
-
-def _matches(rule: Rewrite, roots: Sequence[Expr]) -> Iterator[tuple[Rewrite, dict[DFPattern, Expr]]]:
-    """The ways in which a rule matches; where it repeats patterns, as a rule of as many fields as there are."""
-    bound = _bound(rule.lhs, roots)
-    layout = {} if bound is None else matched_layout(rule.lhs, bound)
-    if bound is not None and not layout:
-        yield rule, {pattern: found[0] for pattern, found in bound.items() if found}
-    for arranged in arrangements_like(layout):
-        fixed = expanded(rule, arranged)
-        again = _bound(fixed.lhs, roots)
-        if again is not None:
-            yield fixed, {pattern: found[0] for pattern, found in again.items() if found}
 
 
 class Match:
