@@ -115,9 +115,8 @@ def test_copies_have_weights_of_their_own_and_give_the_same() -> None:
     names = [node.output[0] for node in model.graph.node[:4]]
     model.graph.output.extend([onnx.helper.make_tensor_value_info(name, 1, [4, 3]) for name in names])
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    inputs = {name: np.full((4, 8), value, np.float32) for value, name in enumerate(("x0", "x0/1", "x0/2"))}
-    found = session.run(names, {**inputs, "given": np.ones(1, np.float32)})
-    assert [y[0, 0] for y in found] == [0, 8, 16, 0]
+    found = session.run(names, {"x0": np.ones((4, 8), np.float32), "given": np.ones(1, np.float32)})
+    assert all((y == 8).all() for y in found)
     assert len(kernel_model(made, 4, most=100).graph.initializer) == 1
 
 

@@ -36,9 +36,6 @@ IR_VERSION = 10
 
 DOMAINS = {"": OPSET, "com.microsoft": 1, "ai.onnx.ml": 3}
 
-_INPUTS = 3
-"""Among how many inputs copies of a kernel take turns."""
-
 MOST_BYTES = 1 << 29
 """Bytes of all tensors of a kernel up to which it is measured."""
 
@@ -127,9 +124,8 @@ def _described(graph: Expr, seen: CostNode, told: bool) -> Kernel | None:
 def kernel_model(kernel: Kernel, copies: int = 1, most: int = MOST_BYTES) -> onnx.ModelProto:
     """Return an ONNX model that computes a kernel several times.
 
-    Copies take a few inputs in turn, since nodes of a model seldom take what the one before took. Each has weights of
-    its own, as the nodes of a model have, if these are of no more than ``most`` bytes together. What they compute is no
-    output, which would be copied: the output is an input.
+    All copies take the same inputs, and each has weights of its own, as the nodes of a model have, if these are of no
+    more than ``most`` bytes together. What they compute is no output, which would be copied: the output is an input.
 
     Raises:
         ModelError: It cannot be written.
@@ -144,16 +140,9 @@ def kernel_model(kernel: Kernel, copies: int = 1, most: int = MOST_BYTES) -> onn
     made = {name for node in graph.node for name in node.output if name}
     own = weight_bytes(single) * copies <= most
     nodes, initializers = list(graph.node), list(graph.initializer) if own else []
-    inputs = list(graph.input)
-    for more in range(1, min(copies, _INPUTS)):
-        for value in inputs:
-            graph.input.add().CopyFrom(value)
-            graph.input[-1].name = f"{value.name}/{more}"
     weights = {value.name for value in initializers}
     for copy in range(1, copies):
         new = {name: f"{name}/{copy}" for name in (*made, *weights)}
-        if copy % _INPUTS:
-            new |= {value.name: f"{value.name}/{copy % _INPUTS}" for value in inputs}
         for value in initializers:
             more = graph.initializer.add()
             more.CopyFrom(value)
