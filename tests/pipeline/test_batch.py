@@ -185,6 +185,8 @@ CLUSTER = {
     "distributed.scheduler.worker-ttl": "10s",  # a busy machine delays what tells that a worker lives
     "distributed.scheduler.allowed-failures": 1,
     "distributed.worker.memory.terminate": 0.9,
+    # so long after a worker was lost the cluster gives up another one that starts at that very moment
+    "distributed.deploy.lost-worker-timeout": "10 minutes",
 }
 
 
