@@ -110,8 +110,8 @@ class Instances:
 
     def _matches(self, rule: Rewrite, left: Sequence[int]) -> Iterator[tuple[Rewrite, dict[DFPattern, Expr]]]:
         """The ways in which a rule matches terms as they are, then over constants that are known."""
-        for folded in (False, True):
-            roots = [self._expr(term, folded) for term in left]
+        for folded, alike in ((False, False), (True, False), (False, True), (True, True)):
+            roots = self._alike(left, folded) if alike else [self._expr(term, folded) for term in left]
             bound = _bound(rule.lhs, roots)
             if bound is None:
                 continue
@@ -144,6 +144,16 @@ class Instances:
             if one not in known:
                 known[one] = (self._constant(one, known) if folded else None) or self._node(one, known)
         return self._node(term, known)
+
+    def _alike(self, roots: Sequence[int], folded: bool) -> list[Expr]:
+        """Terms as expressions where those that are known to be equal are one, as where a variable stands twice."""
+        terms, known, of_class = self.terms, dict[int, Expr](), dict[int, Expr]()
+        for root in roots:
+            for one in children_first(terms.children[root], lambda of: () if of in known else terms.children[of]):
+                if one not in known:
+                    made = of_class.get(terms.find(one)) or (self._constant(one, known) if folded else None)
+                    known[one] = of_class.setdefault(terms.find(one), made or self._node(one, known))
+        return [self._node(root, known) for root in roots]
 
     def _node(self, term: int, known: Mapping[int, Expr]) -> Expr:
         """A term as an expression over those of its children."""
