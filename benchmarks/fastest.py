@@ -13,15 +13,12 @@ from pathlib import Path
 from statistics import fmean
 
 import click
-import numpy as np
 
 from eqsat import onnx
 from eqsat.calibration import LEVELS, Setup, fastest
 from eqsat.calibration.race import Run, race
 from eqsat.errors import EqsatError
-from eqsat.files import scratch_folder
-from eqsat.onnx.feeds import runnable_setting
-from eqsat.onnx.sessions import session
+from eqsat.onnx.feeds import runnable_feed
 from eqsat.pipeline.options import Options
 
 
@@ -46,10 +43,8 @@ def main(models: tuple[Path, ...], level: str, threads: int, seconds: float) -> 
             found = fastest(path, setup=setup, options=options, seconds=seconds)
             spent = time.perf_counter() - start
             given = onnx.load(path)
-            with scratch_folder() as folder:
-                runs = session(given, folder / "given.onnx", "the model")
-                feed = runnable_setting(given, runs, np.random.default_rng(0)).feed(np.random.default_rng(0))
-            again = race([given, onnx.run(given, options=options).after, found.done.after], feed, setup, seconds / 2)
+            forms = [given, onnx.run(given, options=options).after, found.done.after]
+            again = race(forms, runnable_feed(given), setup, seconds / 2)
         except EqsatError as error:
             click.echo(f"{path.stem[:32]:32} {error}")
             continue

@@ -16,7 +16,6 @@ from pathlib import Path
 from statistics import fmean
 
 import click
-import numpy as np
 
 from eqsat import onnx
 from eqsat.calibration import LEVELS, Calibrated, Machine, Profile, Setup
@@ -25,9 +24,7 @@ from eqsat.calibration.race import Run, race
 from eqsat.cost import CostFunction, Roofline
 from eqsat.errors import EqsatError
 from eqsat.extraction.costs import as_tuple
-from eqsat.files import scratch_folder
-from eqsat.onnx.feeds import runnable_setting
-from eqsat.onnx.sessions import session
+from eqsat.onnx.feeds import runnable_feed
 
 
 @click.command(help=__doc__)
@@ -59,9 +56,7 @@ def main(models: tuple[Path, ...], level: str, threads: int) -> None:
 def _rows(path: Path, profile: Profile) -> list[tuple[float, float, float]]:
     runtime = "none" if profile.setup.level == "off" else "onnxruntime"
     given = onnx.load(path)
-    with scratch_folder() as folder:
-        runs = session(given, folder / "given.onnx", "the model")
-        feed = runnable_setting(given, runs, np.random.default_rng(0)).feed(np.random.default_rng(0))
+    feed = runnable_feed(given)
     forms = [onnx.run(given, rules=[]).after, onnx.run(given, runtime=runtime).after]
 
     def cost(model: onnx.Given, by: CostFunction) -> float:

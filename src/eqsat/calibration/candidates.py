@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +25,10 @@ from eqsat.cost.runtimes import NO_RUNTIME
 from eqsat.egraph.runner import OnIteration
 from eqsat.errors import EqsatError
 from eqsat.extraction.costs import as_tuple
-from eqsat.files import scratch_folder
-from eqsat.onnx.feeds import runnable_setting, types_told
+from eqsat.onnx.feeds import runnable_feed, types_told
 from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import node_count
 from eqsat.onnx.optimize import Forms, Optimization, forms, run
-from eqsat.onnx.sessions import session
 from eqsat.onnx.sizes import open_dims
 from eqsat.pipeline.options import Options
 from eqsat.relay.structural import structural_equal
@@ -110,11 +108,21 @@ class Fastest:
         return f"the fastest of {len(self.candidates)}: {name}; noise {self.noise:.1%}"
 
 
-class _Form(NamedTuple):
-    """A candidate before it runs."""
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """A candidate before it runs.
+
+    Attributes:
+        name: What chose it.
+        done: The optimization that gives it.
+        kernels: Seconds of each of its kernels, by key.
+        predicted: Seconds that its kernels take together.
+        without: The kernels that it was to do without.
+    """
 
     name: str
     done: Optimization
+    kernels: Mapping[str, float]
     predicted: float
     without: frozenset[str] = frozenset()
 
@@ -150,21 +158,20 @@ def fastest(
     options = options or Options()
     setup = setup or Setup(level="off" if options.runtime == NO_RUNTIME else "all")
     given = load(model)
-    feed = dict(inputs[0]) if inputs else _feed(given, dims)
+    feed = dict(inputs[0]) if inputs else runnable_feed(given, dims=dims)
     with paused_gc(), forms(given, on_iteration, options) as found:
         search = _Search(found, _priced(options.cost_model, setup).with_sizes(sizes_of(given, feed)))
         # with rules that do nothing the model is what was given, as it is written here
         plain = run(given, options=replace(options, rules=[]))
-        start = _Form("the model as it was", replace(plain, after=given), search.predicted(given)[0])
-        pool = [start, *search.by_models(options)]
-        asked, best = pool[1], min(pool[1:], key=lambda each: each.predicted)
-        pool += search.next_best(best, pool)
+        pool = [search.form("the model as it was", replace(plain, after=given)), *search.by_models(options)]
+        best = min(pool[1:], key=lambda each: each.predicted)
+        pool += search.next_best(best, pool[1:])
         first = _raced(pool, feed, setup, seconds / 2, search.priced)
         final = _finalists(pool, first)
         joined = search.without_all(best, pool, first)
-        final += [] if joined is None or _is_known(joined, pool) else [joined]
+        final += [] if joined is None or _is_known(joined.done, pool[1:]) else [joined]
         second = _raced(final, feed, setup, seconds / 2, search.priced)
-    chosen = _choice(final, second, asked)
+    chosen = _choice(second)
     shown = [*zip(final, second.runs, strict=True)]
     shown += [(form, ran) for form, ran in zip(pool, first.runs, strict=True) if form not in final]
     told = [
@@ -181,13 +188,6 @@ def fastest(
     return Fastest(
         final[chosen].done, told, chosen, second.noise, types_told(feed), setup, search.priced.known, search.tried
     )
-
-
-def _feed(model: Any, dims: Mapping[str, int] | None) -> dict[str, Any]:
-    with scratch_folder() as folder:
-        runs = session(model, folder / "given.onnx", "the model as it was")
-        setting = runnable_setting(model, runs, np.random.default_rng(0), dims)
-    return setting.feed(np.random.default_rng(0))
 
 
 def sizes_of(model: Any, feed: Mapping[str, Any]) -> dict[str, int]:
@@ -212,19 +212,19 @@ def _finalists(pool: Sequence[_Form], first: Race) -> list[_Form]:
     return [*pool[:2], *[pool[place] for place in fast]]
 
 
-def _choice(final: Sequence[_Form], second: Race, asked: _Form) -> int:
-    """The fastest; where there is too much noise what was asked for, unless even so it is seen to be slower."""
+def _choice(second: Race) -> int:
+    """The fastest; where there is too much noise what was asked for, unless even so it is seen to be slower.
+
+    What was given runs first, and what was asked for after it.
+    """
     ratios = [ran.ratio if isinstance(ran, Run) else float("inf") for ran in second.runs]
-    if second.is_noisy:
-        place = final.index(asked)
-        return place if ratios[place] <= 1.0 + second.noise else 0
-    place = min(range(1, len(final)), key=lambda each: ratios[each])
+    place = 1 if second.is_noisy else min(range(1, len(ratios)), key=lambda each: ratios[each])
     return place if ratios[place] <= 1.0 + second.noise else 0
 
 
-def _is_known(form: _Form, pool: Sequence[_Form]) -> bool:
-    exprs = [each.done.extraction.expr for each in pool[1:]]
-    return any(structural_equal(form.done.extraction.expr, expr) for expr in exprs)
+def _is_known(done: Optimization, forms: Sequence[_Form]) -> bool:
+    expr = done.extraction.expr
+    return any(structural_equal(expr, each.done.extraction.expr) for each in forms)
 
 
 class _Search:
@@ -241,12 +241,12 @@ class _Search:
         self.tried = 0
         self.runtime = NO_RUNTIME if priced.profile.setup.level == "off" else "onnxruntime"
 
-    def predicted(self, model: Given) -> tuple[float, dict[str, float]]:
-        """Return the seconds that a model takes by its kernels, and what each kernel takes."""
+    def form(self, name: str, done: Optimization, without: frozenset[str] = frozenset()) -> _Form:
+        """Return a candidate with the seconds that it takes by its kernels."""
         asked = _Asked(self.priced)
         options = Options(rules=[], cost_model=asked, runtime=self.runtime)
-        cost = run(model, options=options).input_cost
-        return as_tuple(cost)[0], asked.kernels
+        cost = run(done.after, options=options).input_cost
+        return _Form(name, done, asked.kernels, as_tuple(cost)[0], without)
 
     def by_models(self, options: Options) -> Iterator[_Form]:
         """Yield what cost models choose that differs: first the one that is asked for."""
@@ -263,14 +263,13 @@ class _Search:
             self.tried += 1
             if done.extraction.report.stop_reason == "interrupted":
                 raise KeyboardInterrupt
-            form = _Form(name, done, 0.0)
-            if not known or not _is_known(form, [form, *known]):
-                known.append(form._replace(predicted=self.predicted(done.after)[0]))
+            if not _is_known(done, known):
+                known.append(self.form(name, done))
                 yield known[-1]
 
-    def next_best(self, best: _Form, pool: Sequence[_Form]) -> list[_Form]:
+    def next_best(self, best: _Form, known: Sequence[_Form]) -> list[_Form]:
         """Return what is best without one of the kernels of the best, the cheapest first."""
-        kernels = self.predicted(best.done.after)[1]
+        kernels = best.kernels
         found: list[_Form] = []
         end = time.perf_counter() + _SEARCH
         for key in sorted(kernels, key=lambda each: (-kernels[each], each)):
@@ -278,15 +277,14 @@ class _Search:
                 _log.info("no time to look for what is best without other kernels than the dearest")
                 break
             form = self._without(best, frozenset([key]))
-            if form is None or form.predicted > _NEAR * best.predicted or _is_known(form, [*pool, *found]):
+            if form is None or form.predicted > _NEAR * best.predicted or _is_known(form.done, [*known, *found]):
                 continue
             found.append(form)
         return sorted(found, key=lambda each: each.predicted)[:_MOST]
 
     def without_all(self, best: _Form, pool: Sequence[_Form], ran: Race) -> _Form | None:
         """Return what is best without all the kernels without which it was faster."""
-        runs = dict(zip([form.name for form in pool], ran.runs, strict=True))
-        limit = runs[best.name]
+        limit = ran.runs[pool.index(best)]
         if not isinstance(limit, Run):
             return None
         faster = [
@@ -305,10 +303,8 @@ class _Search:
         except EqsatError as error:
             _log.info("nothing is chosen without %s: %s", ", ".join(sorted(keys)), error)
             return None
-        predicted, kernels = self.predicted(done.after)
-        if keys & {*kernels}:
-            return None
-        return _Form(f"without {' and '.join(sorted(keys))}", done, predicted, keys)
+        form = self.form(f"without {' and '.join(sorted(keys))}", done, keys)
+        return None if keys & {*form.kernels} else form
 
 
 class _Asked(CostModel):

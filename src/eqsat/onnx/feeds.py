@@ -11,9 +11,11 @@ import numpy as np
 import onnx_ir as ir
 
 from eqsat.errors import ArgumentError, ModelError
+from eqsat.files import scratch_folder
+from eqsat.onnx.files import Given, load
 from eqsat.onnx.imported import constant_initializers
 from eqsat.onnx.ranges import Range, ranges
-from eqsat.onnx.sessions import reason_of
+from eqsat.onnx.sessions import reason_of, session
 from eqsat.onnx.sizes import demanded_sizes, dim_name, meant_sizes, open_dims
 from eqsat.onnx.types import DTYPES
 
@@ -233,6 +235,19 @@ def _larger(
     except Exception:  # it may be of two by other inputs
         return setting
     return many
+
+
+def runnable_feed(model: Given, seed: int = 0, dims: Mapping[str, int] | None = None) -> dict[str, Array]:
+    """Random inputs on which a model runs in onnxruntime, of the first setting that it accepts.
+
+    Raises:
+        ArgumentError: ``dims`` names what is no open dimension.
+        ModelError: onnxruntime is missing, or the model cannot be read, does not load, or runs on no such setting.
+    """
+    with scratch_folder() as folder:
+        loaded = session(model, folder / "model.onnx", "the model as it was")
+        setting = runnable_setting(load(model), loaded, np.random.default_rng(seed), dims)
+    return setting.feed(np.random.default_rng(seed))
 
 
 def runnable_inputs(model: ir.Model, session: Any, random: np.random.Generator) -> Iterator[dict[str, Array]]:

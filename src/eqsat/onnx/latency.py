@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from eqsat.files import scratch_folder
-from eqsat.onnx.feeds import runnable_setting, types_told
-from eqsat.onnx.files import Given, load
+from eqsat.onnx.feeds import runnable_feed, types_told
+from eqsat.onnx.files import Given
 from eqsat.onnx.sessions import run_session, session
 
 _SECONDS = 2.0
@@ -61,15 +61,11 @@ def bench(
         ModelError: onnxruntime is missing, or a model cannot be read or does not run in it.
     """
     found = []
-    feed = dict(inputs[0]) if inputs else None
+    feed = dict(inputs[0]) if inputs else runnable_feed(before, seed, dims)
     for optimizer in (False, True):
         with scratch_folder() as folder:
             first = session(before, folder / "before.onnx", "the model as it was", optimizer, packed=True)
             second = session(after, folder / "after.onnx", "the optimized model", optimizer, packed=True)
-            if feed is None:
-                feed = runnable_setting(load(before), first, np.random.default_rng(seed), dims).feed(
-                    np.random.default_rng(seed)
-                )
             found.append(_latency(first, second, feed, optimizer, seconds))
     return found
 
