@@ -6,9 +6,12 @@ extraction: what an entry matches may be chosen as one kernel.
 
 from __future__ import annotations
 
+from eqsat.cost.models import CostNode
 from eqsat.errors import ArgumentError
+from eqsat.relay.expr import Op
 from eqsat.relay.op.contrib.onnxruntime import pattern_table
 from eqsat.relay.transform.merge_composite import PatternTable
+from eqsat.relay.ty import TensorType
 
 NO_RUNTIME = "none"
 """The runtime of those who do not say which runs the graph: each written node is a kernel."""
@@ -18,6 +21,13 @@ LEVELS = ("off", "basic", "extended", "all")
 
 RUNTIMES: dict[str, PatternTable] = {NO_RUNTIME: (), "onnxruntime": pattern_table()}
 """Name of a runtime -> the pattern table of its kernels."""
+
+
+def computes(runtime: str, node: CostNode) -> bool:
+    """Tell whether a runtime has a kernel for the element type of what an operator gives."""
+    op = Op.find(node.op)
+    lacks = None if op is None else op.get_attr(f"lacks.{runtime}")
+    return lacks is None or not isinstance(node.type, TensorType) or node.type.dtype not in lacks
 
 
 def kernels_of(runtime: str) -> PatternTable:

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from eqsat.cost import CostNode
+from eqsat.cost.runtimes import computes
 from eqsat.errors import ModelError
 from eqsat.onnx.cost import OnnxTarget
 from eqsat.onnx.exporter import export_model
@@ -21,7 +22,6 @@ from eqsat.onnx.optimize import rules_for
 from eqsat.pipeline.options import Rules
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op
 from eqsat.relay.infer import infer_type
-from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 from eqsat.spellings.walk import COUNT, STEPS, Variant, function_of, gather, walks
 
@@ -82,12 +82,8 @@ def _variants(model: ir.Model, count: int, seed: int, rules: Rules | None, steps
     return gather(walked, count, made)
 
 
-_NOT_CHOSEN = ("bfloat16", "bool", "int16", "uint16", "uint64")
-"""Element types that ONNX has a Where for and onnxruntime has none: nobody could run such a variant."""
-
-
 class _Writable:
-    """Whether a target has forms of all operators of a graph."""
+    """Whether a target has forms of all operators of a graph, and onnxruntime has kernels: others could not be run."""
 
     def __init__(self, target: OnnxTarget):
         self.target = target
@@ -102,13 +98,10 @@ class _Writable:
     def _has_form(self, call: Call) -> bool:
         if not isinstance(call.op, Op):
             return False
-        ty = call._checked_type
-        if call.op.name == "where" and isinstance(ty, TensorType) and ty.dtype in _NOT_CHOSEN:
-            return False
         types = tuple([arg._checked_type for arg in call.args])
         constant = tuple([isinstance(arg, Constant) for arg in call.args])
-        seen = CostNode(call.op.name, call.attrs, types, ty, arg_constant=constant)
-        return self.target.write(seen) is not None
+        seen = CostNode(call.op.name, call.attrs, types, call._checked_type, arg_constant=constant)
+        return computes("onnxruntime", seen) and self.target.write(seen) is not None
 
 
 Signature: TypeAlias = tuple[Hashable, ...]

@@ -2,7 +2,8 @@
 
 Its optimizer knows kernels by how they are written; the entries are what version 1.18 and later fuse, and nothing else:
 GELU is known by a division by the root of 2, for example, and not by a product with its inverse. What one ONNX node
-computes is no entry: that is known of every runtime.
+computes is no entry: that is known of every runtime. The attribute ``lacks.onnxruntime`` of an operator names the
+element types of results that no version has a kernel for, though ONNX has the operator for them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from eqsat.relay.expr import Expr, Op
 from eqsat.relay.op.contrib.parts import Condition, Entry, any_of, attribute, entry, scalar_near
 from eqsat.relay.op.contrib.register import register_pattern_table
+from eqsat.relay.op.op import register_op_attr
 from eqsat.relay.ty import TensorType
 
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
@@ -151,3 +153,4 @@ def pattern_table() -> list[Entry]:
 
 
 register_pattern_table("onnxruntime", pattern_table)
+register_op_attr("where", "lacks.onnxruntime", ("bfloat16", "bool", "int16", "uint16", "uint64"))
