@@ -34,6 +34,14 @@ def test_models_are_equal_whatever_their_inputs_are_called() -> None:
     assert not eqsat.onnx.equal(OTHER, OTHER, match={"x": "y", "y": "x"})
 
 
+def saved(folder: Path, *models: onnx.ModelProto) -> list[str]:
+    """The files of models, called a.onnx, b.onnx and so on."""
+    paths = [str(folder / f"{letter}.onnx") for letter in "abcdef"[: len(models)]]
+    for path, each in zip(paths, models, strict=True):
+        onnx.save(each, path)
+    return paths
+
+
 SPELLINGS = Path(__file__).parents[1] / "data" / "spellings"
 
 
@@ -103,22 +111,18 @@ def test_other_signatures_are_refused() -> None:
 
 @pytest.mark.parametrize(("other", "code"), [(PLAIN, 0), (OTHER, 1)])
 def test_the_command_says_so_by_its_exit_code(tmp_path: Path, other: onnx.ModelProto, code: int) -> None:
-    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
-    for path, each in zip(paths, (PLAIN, other), strict=True):
-        onnx.save(each, path)
-    run = CliRunner().invoke(cli, ["equal", *map(str, paths)])
+    paths = saved(tmp_path, PLAIN, other)
+    run = CliRunner().invoke(cli, ["equal", *paths])
     assert run.exit_code == code
     assert run.output.startswith("different" if code else "equal")
-    run = CliRunner().invoke(cli, ["equal", *map(str, paths), "--json", "--rules", "shape"])
+    run = CliRunner().invoke(cli, ["equal", *paths, "--json", "--rules", "shape"])
     assert json.loads(run.output)["answer"] == ("different" if code else "equal")
 
 
 def test_the_input_on_which_models_differ_is_told_and_written_and_taken_again(tmp_path: Path) -> None:
-    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
-    for path, each in zip(paths, (PLAIN, OTHER), strict=True):
-        onnx.save(each, path)
+    paths = saved(tmp_path, PLAIN, OTHER)
     arrays = tmp_path / "arrays.npz"
-    run = CliRunner().invoke(cli, ["equal", *map(str, paths), "--counterexample", str(arrays)])
+    run = CliRunner().invoke(cli, ["equal", *paths, "--counterexample", str(arrays)])
     with np.load(arrays) as written:
         feed = {name: written[name] for name in written.files}
     one, other = (
@@ -126,17 +130,14 @@ def test_the_input_on_which_models_differ_is_told_and_written_and_taken_again(tm
     )
     assert not np.allclose(one, other)
     assert [line.split(" = ")[0] for line in run.output.splitlines() if line.startswith("on ")] == ["on x", "on y"]
-    again = CliRunner().invoke(cli, ["equal", *map(str, paths), "--inputs", str(arrays), "--json"])
+    again = CliRunner().invoke(cli, ["equal", *paths, "--inputs", str(arrays), "--json"])
     facts = json.loads(again.output)
     assert (facts["answer"], facts["samples"]) == ("different", 1)
     assert {type(part["value"]) for pair in facts["pairs"] for part in pair if part is not None} == {str}
 
 
 def test_what_is_neither_proved_nor_refuted_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
-    path, other = tmp_path / "a.onnx", tmp_path / "b.onnx"
-    onnx.save(PLAIN, path)
-    onnx.save(RENAMED, other)
-    run = CliRunner().invoke(cli, ["equal", str(path), str(other), "--rules", "shape"])
+    run = CliRunner().invoke(cli, ["equal", *saved(tmp_path, PLAIN, RENAMED), "--rules", "shape"])
     assert run.exit_code == 3
     said, proved, *pairs = run.output.splitlines()
     assert "agree on all inputs" in said
@@ -145,13 +146,11 @@ def test_what_is_neither_proved_nor_refuted_has_an_exit_code_of_its_own(tmp_path
 
 
 def test_the_command_writes_a_page(tmp_path: Path) -> None:
-    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
-    for path, each in zip(paths, (PLAIN, OTHER), strict=True):
-        onnx.save(each, path)
+    paths = saved(tmp_path, PLAIN, OTHER)
     page = tmp_path / "page.html"
-    run = CliRunner().invoke(cli, ["equal", *map(str, paths), "--report", str(page)])
+    run = CliRunner().invoke(cli, ["equal", *paths, "--report", str(page)])
     assert run.exit_code == 1
     assert "they part here" in page.read_text()
-    run = CliRunner().invoke(cli, ["equal", *map(str, paths), "--report", str(paths[0])])
+    run = CliRunner().invoke(cli, ["equal", *paths, "--report", paths[0]])
     assert "a.onnx" in run.output or "a.onnx" in str(run.exception)
     assert onnx.load(paths[0]) == PLAIN

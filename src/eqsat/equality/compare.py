@@ -141,7 +141,7 @@ class Comparison:
         if self.prover.groups.is_one:
             return self._proved()
         self._timed("evaluate", lambda: self._evaluate(samples))
-        parting = Parting(self.joined, self.prover, self.prints, self.place)
+        parting = self._parting()
         found = self._different(parting)
         if found is not None:
             return found
@@ -170,19 +170,23 @@ class Comparison:
         self._timed("evaluate", lambda: self._take(list(islice(samples, 1))))
         if not self._apart():
             return None
-        parting = Parting(self.joined, self.prover, self.prints, self.place)
+        parting = self._parting()
         found = self._different(parting)
         constants = [pair for pair in changed if pair[0] in self.prover.groups.constant]
         if found is not None or len(constants) > 1 or any(not self._computed.isdisjoint(pair) for pair in constants):
             return found  # several constants may make up for each other, and one that was computed be within rounding
         self._timed("evaluate", lambda: self._evaluate(samples))
-        parting = Parting(self.joined, self.prover, self.prints, self.place)
+        parting = self._parting()
         found = self._different(parting)
         return found or self._equality(
             UNKNOWN,
             reason="in double precision they differ, but by no more than rounding in their own floats explains",
             pairs=self._timed("part", parting.different),
         )
+
+    def _parting(self) -> Parting:
+        """Where the graphs part, by what is known of their values now."""
+        return Parting(self.joined, self.prover, self.prints, self.place)
 
     def _different(self, parting: Parting) -> Equality | None:
         """The answer if there is an input on which the graphs differ by more than rounding explains."""
@@ -196,7 +200,7 @@ class Comparison:
         """The answer where there is a proof."""
         rules = self._timed("explain", self.prover.rules)
         rounded = []
-        for node, computed in self.prover.taken.items():
+        for node, computed in self.prover.rounded.items():
             assert isinstance(node, Constant)
             given, made = node.data.numpy(), evaluate(computed)
             differing = int(np.count_nonzero(given != made))

@@ -54,7 +54,7 @@ class Prover:
 
     Attributes:
         groups: What is proved.
-        taken: The constants that the proof takes for computations, with these, once :meth:`rules` was asked for.
+        rounded: The constants that the proof takes for computations, with these, once :meth:`rules` was asked for.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Prover:
         self._computed = computed
         self._exact_constants = exact_constants
         self._options = replace(options, explain=True)
-        self.taken: dict[Expr, Expr] = {}
+        self.rounded: dict[Expr, Expr] = {}
         self._start = time.perf_counter()
         self._taken: dict[Expr, Expr] = {}
         self._others: dict[Expr, list[Expr]] = {}
@@ -107,7 +107,7 @@ class Prover:
             pairs = [pair for pair in proved.pairs if groups.leader(pair[0]) in needed]
             if pairs:
                 used.append([*_rules_used(proved, pairs), *[WITHIN_ROUNDING] * bool(proved.taken)])
-                self.taken |= proved.taken
+                self.rounded |= proved.taken
                 needed.update(map(groups.leader, proved.part.nodes))
         names = dict.fromkeys(name for each in reversed(used) for name in each)
         return {name: sounds.get(name, Soundness.EXACT) for name in names}
