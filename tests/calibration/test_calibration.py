@@ -31,6 +31,7 @@ from eqsat.calibration import (
 )
 from eqsat.calibration.fitted import Fitted, Sample
 from eqsat.calibration.kernels import Kernel, kernel_model
+from eqsat.calibration.medley import measure_change, medley_model, small_kernels
 from eqsat.calibration.sizes import bound_type
 from eqsat.cli.named import digests
 from eqsat.cost import CostNode
@@ -70,6 +71,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Few runs, and a cache of the test's own."""
     monkeypatch.setattr(measuring, "ROUNDS", (3, 3))
+    monkeypatch.setattr(profile, "measure_change", lambda setup, reference: (1e-7, reference))
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -237,12 +239,14 @@ def test_damaged_profiles_are_told(tmp_path: Path) -> None:
 def test_what_several_processes_measure_is_told_by_one_reference(quick: Path) -> None:
     first, second = profile_of(relu=1e-6), profile_of(tanh=2e-6)
     first.reference, second.reference = 1e-4, 2e-4
+    second.change = 2e-7
     profile.remember(first)
     profile.remember(second)
     (path,) = quick.iterdir()
     known = Profile.load(path)
     assert known.reference == 1e-4
     assert [each.seconds for each in known.entries.values()] == [1e-6, 1e-6]
+    assert known.change == 1e-7
 
 
 def test_pruning_keeps_what_is_of_this_machine(quick: Path) -> None:
@@ -284,12 +288,26 @@ def test_the_cheapest_graph_is_the_one_whose_kernels_take_least() -> None:
     assert "erf" in priced(tanh=2e-6, erf=1e-6)
 
 
+def test_a_medley_has_each_small_kernel_among_the_others() -> None:
+    kernels = small_kernels()
+    assert {"add", "nn.matmul", "nn.softmax"} <= {each.family for each in kernels}
+    assert not {"nn.conv2d"} & {each.family for each in kernels}
+    model = medley_model(kernels)
+    onnx.checker.check_model(model)
+    found = [node.op_type for node in model.graph.node]
+    assert found.count("Softmax") == found.count("Erf") == 4
+    assert len({tuple(found[at : at + 3]) for at in range(len(found) - 2)}) > 50
+    change, reference = measure_change(SETUP, None)
+    assert change >= 0.0 < reference
+
+
 def test_what_is_not_known_is_measured_once_and_remembered(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = relay.tanh(relay.nn.relu(X))
     saturation = eqsat.saturate(graph, [])
     first = Calibrated.here(SETUP)
     cost = eqsat.extract(saturation, cost_model=first).cost
-    assert cost == pytest.approx(sum(each.seconds or 0.0 for each in first.profile.entries.values()))
+    alone = sum(each.seconds or 0.0 for each in first.profile.entries.values())
+    assert cost == pytest.approx(alone + 2 * 1e-7)  # each kernel among others
     assert len(first.profile.entries) == 2
     assert not first.estimated
     assert len(list(quick.iterdir())) == 1

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import eqsat.onnx
 from eqsat import cli
-from eqsat.calibration import Setup, fastest, measuring
+from eqsat.calibration import Setup, fastest, measuring, profile
 from eqsat.calibration.candidates import _choice
 from eqsat.calibration.race import LIMIT, Race, Run, race
 from eqsat.errors import ArgumentError, ModelError
@@ -33,6 +33,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Few runs, and a cache of the test's own."""
     monkeypatch.setattr(measuring, "ROUNDS", (3, 3))
     monkeypatch.setattr(measuring, "MOST_WHOLE", 9)
+    monkeypatch.setattr(profile, "measure_change", lambda setup, reference: (1e-7, reference))
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
 
 

@@ -131,7 +131,7 @@ def kernel_model(kernel: Kernel, copies: int = 1, most: int = MOST_BYTES) -> onn
         ModelError: It cannot be written.
     """
     try:
-        single = _written(kernel)
+        single = written_model(kernel)
     except EqsatError:
         raise
     except Exception as error:  # attributes and stand-ins that no model has together
@@ -171,7 +171,12 @@ def weight_bytes(model: onnx.ModelProto) -> int:
     return sum(len(value.raw_data) for value in model.graph.initializer)
 
 
-def _written(kernel: Kernel) -> onnx.ModelProto:
+def written_model(kernel: Kernel) -> onnx.ModelProto:
+    """Return an ONNX model that computes a kernel once.
+
+    Raises:
+        ModelError: It gives what is no tensor of known shape.
+    """
     graph = _with_exponents(kernel.graph)
     params = [node for node in post_order(graph) if isinstance(node, Var)]
     named = [Var(f"x{number}", node.type_annotation) for number, node in enumerate(params)]

@@ -128,9 +128,8 @@ def _groups(
     group: list[tuple[str, int, onnx.ModelProto]] = []
     held = 0
     for kernel in kernels:
-        copies = max(1, min(math.ceil(_WORTH / _least_seconds(kernel.seen)), _COPIES))
         try:
-            model = kernel_model(kernel, copies, _COPY_BYTES)
+            model, copies = model_of_copies(kernel)
         except EqsatError as error:
             failed[kernel.key] = str(error)
             continue
@@ -142,6 +141,16 @@ def _groups(
         held += weights
     if group:
         yield group
+
+
+def model_of_copies(kernel: Kernel) -> tuple[onnx.ModelProto, int]:
+    """Return a model that computes a kernel as often as it takes to be seen, and how often that is.
+
+    Raises:
+        ModelError: It cannot be written.
+    """
+    copies = max(1, min(math.ceil(_WORTH / _least_seconds(kernel.seen)), _COPIES))
+    return kernel_model(kernel, copies, _COPY_BYTES), copies
 
 
 def _least_seconds(node: CostNode) -> float:

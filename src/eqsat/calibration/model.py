@@ -40,7 +40,7 @@ class Known:
 
 
 class Calibrated(CostModel):
-    """Seconds of a kernel in the runtime.
+    """Seconds of a kernel in the runtime, among others.
 
     What a profile does not have is estimated by kernels of the same operators, see :mod:`eqsat.calibration.fitted`, and
     as long as there are few of any by the roofline of a processor.
@@ -90,9 +90,10 @@ class Calibrated(CostModel):
         return bound_node(node, self.sizes) if self.sizes else node
 
     def __call__(self, node: CostNode) -> float:
-        if not node.runs:
-            return 0.0
-        node = self._bound(node)
+        return (self.profile.change or 0.0) + self._alone(self._bound(node)) if node.runs else 0.0
+
+    def _alone(self, node: CostNode) -> float:
+        """Seconds of a kernel where its like ran before."""
         kernel = kernel_of(node)
         if kernel is None:
             self.unknown.add(node)

@@ -15,12 +15,13 @@ from typing import Any
 from eqsat.calibration.fitted import Fitted, Sample
 from eqsat.calibration.kernels import Kernel
 from eqsat.calibration.measuring import Setup, Timing, measure
+from eqsat.calibration.medley import measure_change
 from eqsat.cost.models import flops, moved_bytes
 from eqsat.cost.runtimes import LEVELS
 from eqsat.errors import FileError, ModelError, ProfileError
 from eqsat.files import replacing
 
-FORMAT = 2
+FORMAT = 3
 """Changes when profiles of before cannot be read, or would not be measured like that any more."""
 
 NOISE = 0.25
@@ -108,6 +109,8 @@ class Profile:
         machine, setup: What was measured.
         date: When it was begun.
         reference: Seconds that the reference took when it was begun, by which all others are told; None before.
+        change: Seconds that a kernel takes more where others run before it, see :mod:`eqsat.calibration.medley`; None
+            before it was measured.
         entries: What is known of kernels, by their keys.
     """
 
@@ -115,6 +118,7 @@ class Profile:
     setup: Setup
     date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
     reference: float | None = None
+    change: float | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
 
     @property
@@ -142,6 +146,7 @@ class Profile:
             for key, each in self.entries.items():
                 if each.seconds is not None:
                     self.entries[key] = replace(each, seconds=times * each.seconds)
+            self.change = None if self.change is None else times * self.change
         self.reference = reference or self.reference
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -156,6 +161,7 @@ class Profile:
             **asdict(self.setup),
             "date": self.date,
             "reference": self.reference,
+            "change": self.change,
             "kernels": {key: asdict(self.entries[key]) for key in sorted(self.entries)},
         }
         try:
@@ -204,8 +210,8 @@ def _parsed(record: Mapping[str, Any]) -> Profile:
     if setup.level not in LEVELS:
         raise ValueError(f"level {setup.level!r} is not {' or '.join(LEVELS)}")
     entries = {key: _entry(**each) for key, each in record["kernels"].items()}
-    reference = None if record["reference"] is None else _number(record["reference"])
-    return Profile(machine, setup, _text(record["date"]), reference, entries)
+    reference, change = [None if record[name] is None else _number(record[name]) for name in ("reference", "change")]
+    return Profile(machine, setup, _text(record["date"]), reference, change, entries)
 
 
 def _entry(family: Any, flops: Any, bytes: Any, seconds: Any, spread: Any, skipped: Any) -> Entry:
@@ -273,6 +279,7 @@ def remember(profile: Profile) -> None:
         known = Profile.load(path)
         profile.tell_by(known.reference)
         profile.entries = {**known.entries, **profile.entries}
+        profile.change = profile.change if known.change is None else known.change
     profile.save(path)
 
 
@@ -296,6 +303,8 @@ def calibrate(profile: Profile, kernels: Iterable[Kernel]) -> int:
         ModelError: onnxruntime is missing or does not start.
     """
     new = {kernel.key: kernel for kernel in kernels if kernel.key not in profile.entries}
+    if new and profile.change is None:
+        profile.change, profile.reference = measure_change(profile.setup, profile.reference)
     timings, profile.reference = measure(new.values(), profile.setup, profile.reference)
     profile.entries |= {key: Entry.of(kernel, timings[key]) for key, kernel in new.items()}
     return len(new)

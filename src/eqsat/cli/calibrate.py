@@ -87,6 +87,7 @@ def _facts(cost: Any, new: int, removed: Sequence[Path]) -> dict[str, Any]:
         "threads": profile.setup.threads,
         "level": profile.setup.level,
         "date": profile.date,
+        "change": profile.change,
         "kernels": len(profile.entries),
         "new": new,
         "noisy": len(profile.noisy),
@@ -112,6 +113,8 @@ def _show(facts: dict[str, Any], cost: Any, show: bool) -> None:
     threads = facts["threads"] or "its own number of"
     line(f"{escape(facts['machine'])}, {threads} threads, optimizer {facts['level']}, since {facts['date']}")
     line(f"{facts['kernels']} kernels known, {facts['new']} of them new, {facts['noisy']} noisy")
+    if facts["change"] is not None:
+        line(f"a kernel takes {figure(facts['change'] * 1e6)} microseconds more among others than among its like")
     for key, why in facts["skipped"].items():
         line(f"not measured: {escape(key)}: {escape(why)}")
     if facts["unknown"]:

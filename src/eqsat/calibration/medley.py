@@ -1,0 +1,93 @@
+"""What a kernel takes more among others than among its like.
+
+Kernels are timed in models that compute one of them many times, where the processor has its instructions at hand and
+foresees its branches. In a network other kernels run before. How much that costs is measured once for a profile: a
+*medley*, which computes one small kernel of each usual family, several times in an order drawn at random, takes more
+than these kernels by themselves do, each of them by the same on average.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from statistics import median
+
+import onnx
+
+from eqsat.calibration.kernels import Kernel, with_output, written_model
+from eqsat.calibration.measuring import EMPTY, Setup, model_of_copies, time_models
+from eqsat.calibration.usual import usual_kernels
+from eqsat.cost.models import moved_bytes
+from eqsat.files import scratch_folder
+
+_BYTES = 1 << 16
+"""Most bytes of a kernel: what it reads and writes shall be at hand anyway."""
+
+_ROUNDS = 4
+"""How often each kernel is in the medley."""
+
+
+def measure_change(setup: Setup, reference: float | None) -> tuple[float, float]:
+    """Return the seconds that a kernel takes more where others run before it, and those of the reference.
+
+    They are 0 where the medley does not run.
+
+    Args:
+        setup: How the runtime runs.
+        reference: As for :func:`eqsat.calibration.measure`.
+    """
+    kernels = small_kernels()
+    alone = [model_of_copies(kernel) for kernel in kernels]
+    with scratch_folder() as folder:
+        models = [EMPTY, medley_model(kernels), *[model for model, _ in alone]]
+        times, reference = time_models(models, setup, folder, reference)
+    known = [median(each) for each in times if not isinstance(each, str)]
+    if len(known) < len(times):
+        return 0.0, reference
+    empty, together, *others = known
+    by_themselves = sum((each - empty) / copies for each, (_, copies) in zip(others, alone, strict=True))
+    return max((together - empty) / _ROUNDS - by_themselves, 0.0) / len(kernels), reference
+
+
+def small_kernels() -> list[Kernel]:
+    """Return the smallest of the usual kernels of each family, if it is small."""
+    least: dict[str, Kernel] = {}
+    for kernel in usual_kernels():
+        known = least.get(kernel.family)
+        if known is None or moved_bytes(kernel.seen) < moved_bytes(known.seen):
+            least[kernel.family] = kernel
+    return [kernel for kernel in least.values() if moved_bytes(kernel.seen) <= _BYTES]
+
+
+def medley_model(kernels: Sequence[Kernel]) -> onnx.ModelProto:
+    """Return a model that computes each kernel several times, among the others.
+
+    All that take a tensor of one type take the same one; each has weights of its own.
+    """
+    parts = [written_model(kernel) for kernel in kernels] * _ROUNDS
+    random.Random(0).shuffle(parts)
+    whole = onnx.ModelProto()
+    whole.CopyFrom(parts[0])
+    whole.graph.Clear()
+    whole.graph.name = "medley"
+    inputs: dict[bytes, str] = {}
+    for number, part in enumerate(parts):
+        graph = part.graph
+        named: dict[str, str] = {"": ""}
+        for value in graph.input:
+            ty = value.type.SerializeToString(deterministic=True)
+            if ty not in inputs:
+                inputs[ty] = f"x{len(inputs)}"
+                whole.graph.input.add().CopyFrom(onnx.helper.make_value_info(inputs[ty], value.type))
+            named[value.name] = inputs[ty]
+        for tensor in graph.initializer:
+            more = whole.graph.initializer.add()
+            more.CopyFrom(tensor)
+            more.name = f"{number}/{tensor.name}"
+        for node in graph.node:
+            again = whole.graph.node.add()
+            again.CopyFrom(node)
+            again.name = ""
+            again.input[:] = [named.get(name, f"{number}/{name}") for name in node.input]
+            again.output[:] = [f"{number}/{name}" if name else "" for name in node.output]
+    return with_output(whole)
