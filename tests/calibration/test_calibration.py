@@ -288,6 +288,15 @@ def test_the_cheapest_graph_is_the_one_whose_kernels_take_least() -> None:
     assert "erf" in priced(tanh=2e-6, erf=1e-6)
 
 
+def test_weights_of_copies_differ() -> None:
+    model = kernel_model(kernel(relay.nn.matmul(X, ones(8, 64))), 3)
+    weights = [onnx.numpy_helper.to_array(each) for each in model.graph.initializer]
+    assert len({each.tobytes() for each in weights}) == 3  # equal ones would be kept once
+    assert all(0.1 <= each.min() <= each.max() <= 1.0 for each in weights)
+    few = kernel_model(kernel(relay.multiply(X, ones(8))), 3)
+    assert all((onnx.numpy_helper.to_array(each) == 1).all() for each in few.graph.initializer)
+
+
 def test_a_medley_has_each_small_kernel_among_the_others() -> None:
     kernels = small_kernels()
     assert {"add", "nn.matmul", "nn.softmax"} <= {each.family for each in kernels}

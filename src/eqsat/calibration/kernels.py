@@ -5,6 +5,7 @@ A kernel is known by its key, a text that says operators, attributes, types, and
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 import onnx
 import onnx_ir as ir
+from numpy.typing import NDArray
 from onnx import helper
 
 from eqsat.cost import CostNode
@@ -35,6 +37,9 @@ IR_VERSION = 10
 """That of the first onnx package with this opset."""
 
 DOMAINS = {"": OPSET, "com.microsoft": 1, "ai.onnx.ml": 3}
+
+_MANY = 256
+"""Elements from which on constants are weights: others may be scales, limits or exponents."""
 
 MOST_BYTES = 1 << 29
 """Bytes of all tensors of a kernel up to which it is measured."""
@@ -144,17 +149,37 @@ def kernel_model(kernel: Kernel, copies: int = 1, most: int = MOST_BYTES) -> onn
     for copy in range(1, copies):
         new = {name: f"{name}/{copy}" for name in (*made, *weights)}
         for value in initializers:
-            more = graph.initializer.add()
-            more.CopyFrom(value)
-            more.name = new[value.name]
+            graph.initializer.append(weights_of_copy(value, new[value.name], copy))
         for node in nodes:
             again = graph.node.add()
             again.CopyFrom(node)
             again.name = ""
             again.input[:] = [new.get(name, name) for name in node.input]
             again.output[:] = [new.get(name, name) for name in node.output]
+    for value in list(graph.initializer)[: len(initializers)]:
+        value.CopyFrom(weights_of_copy(value, value.name, 0))
     del graph.output[:]
     return with_output(single)
+
+
+def weights_of_copy(tensor: onnx.TensorProto, name: str, copy: int) -> onnx.TensorProto:
+    """Return a tensor for a copy of a kernel, called ``name``; many floats are others than those of other copies.
+
+    Equal weights would be at hand after the first copy: somebody, the system or the runtime, keeps them once.
+    """
+    found = onnx.TensorProto()
+    found.CopyFrom(tensor)
+    found.name = name
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    count = math.prod(tensor.dims)
+    if count >= _MANY and dtype.kind == "f":
+        found.raw_data = np.roll(_floats(count).astype(dtype), copy).tobytes()
+    return found
+
+
+@lru_cache(maxsize=4)
+def _floats(count: int) -> NDArray[np.float32]:
+    return np.random.default_rng(0).uniform(0.1, 1.0, count).astype(np.float32)
 
 
 def with_output(model: onnx.ModelProto) -> onnx.ModelProto:

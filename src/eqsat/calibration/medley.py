@@ -14,7 +14,7 @@ from statistics import median
 
 import onnx
 
-from eqsat.calibration.kernels import Kernel, with_output, written_model
+from eqsat.calibration.kernels import Kernel, weights_of_copy, with_output, written_model
 from eqsat.calibration.measuring import EMPTY, Setup, model_of_copies, time_models
 from eqsat.calibration.usual import usual_kernels
 from eqsat.cost.models import moved_bytes
@@ -81,9 +81,7 @@ def medley_model(kernels: Sequence[Kernel]) -> onnx.ModelProto:
                 whole.graph.input.add().CopyFrom(onnx.helper.make_value_info(inputs[ty], value.type))
             named[value.name] = inputs[ty]
         for tensor in graph.initializer:
-            more = whole.graph.initializer.add()
-            more.CopyFrom(tensor)
-            more.name = f"{number}/{tensor.name}"
+            whole.graph.initializer.append(weights_of_copy(tensor, f"{number}/{tensor.name}", number))
         for node in graph.node:
             again = whole.graph.node.add()
             again.CopyFrom(node)
