@@ -101,6 +101,40 @@ def test_layers_become_operators_that_pytorch_has(dtype: Any, seen: list[Counter
     assert seen[0]["aten.arange.default"] == seen[0]["aten.tril.default"] == 0  # constants
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_inductor_takes_what_is_made_of_short_floats(dtype: Any, seen: list[Counter[str]]) -> None:
+    class Counted(Block):
+        def forward(self, x: Any) -> Any:
+            found = super().forward(x)
+            return found, (found > 0).cumsum(-1).to(torch.int32).to(torch.int64)
+
+    model, given = Counted().eval().to(dtype), []
+    compiled = torch.compile(model, backend="eqsat", fullgraph=True, dynamic=True)
+    compiling._tell.cache_clear()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for batch, length in ((2, 5), (3, 9)):
+            x = torch.randn(batch, length, 16).to(dtype)
+            result, count = compiled(x)
+            torch.testing.assert_close(result, model(x)[0], rtol=2e-2, atol=2e-2)
+            assert result.dtype == dtype
+            assert count.dtype == torch.int64
+            given.append({each.dtype for each in model.parameters()})
+    assert given == [{dtype}] * 2
+    assert len(seen) == 1  # sizes are open
+
+
+def test_batch_and_length_are_open(seen: list[Counter[str]]) -> None:
+    model = Block().eval()
+    compiled = torch.compile(model, backend="eqsat", options={"then": "eager"}, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for batch, length in ((2, 5), (3, 9), (7, 31)):
+            x = torch.randn(batch, length, 16)
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
+    assert len(seen) == 1
+    assert seen[0]["aten.linear.default"] == 1
+
+
 def test_equal_graphs_are_optimized_once(seen: list[Counter[str]]) -> None:
     with torch.no_grad():
         for then in ("eager", "eager", "inductor", "inductor"):

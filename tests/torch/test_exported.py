@@ -217,7 +217,14 @@ OPERATORS = [
     lambda x, y: (x.abs(), x.exp(), x.tanh(), x.sigmoid(), torch.rsqrt(x.abs() + 1), x.erf(), -x, x.sin()),
     lambda x, y: [torch.nn.functional.gelu(x), torch.nn.functional.gelu(x, approximate="tanh")],
     lambda x, y: (torch.nn.functional.silu(x), torch.nn.functional.leaky_relu(x), torch.nn.functional.hardsigmoid(x)),
-    lambda x, y: (x.mean(-1), x.sum((0, 1), keepdim=True), x.amax(1), x.softmax(-1), torch.log_softmax(x, 0)),
+    lambda x, y: (
+        x.mean(-1),
+        x.sum((0, 1), keepdim=True),
+        x.amax(1),
+        (x > 0).any(1),
+        x.softmax(-1),
+        torch.log_softmax(x, 0),
+    ),
     lambda x, y: (x.reshape(6, 4), x.permute(2, 0, 1), x.transpose(0, 2), x.unsqueeze(1), x[:, 1:, ::2], x[:, -1]),
     lambda x, y: (
         torch.cat([x, y], 1),
@@ -228,6 +235,8 @@ OPERATORS = [
     ),
     lambda x, y: (
         torch.baddbmm(x[:, :, :3], x, y.transpose(1, 2)),
+        torch.baddbmm(x[:, :, :3], x, y.transpose(1, 2), beta=2, alpha=0.5),
+        torch.addmm(x[0, :, :3], x[0], y[0].t(), alpha=0.5),
         torch.addcmul(x, x, y, value=0.5),
         x.chunk(2, -1)[1],
         y.unbind(1)[2],

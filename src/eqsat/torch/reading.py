@@ -284,20 +284,21 @@ def _square(source: Source) -> Expr:
 @reads("aten.addmm.default")
 def _addmm(source: Source) -> Expr:
     bias, first, second, beta, alpha = source.values
-    source.require(beta == alpha == 1, "it scales its parts")
-    return build("add", _product(first, second), bias)
+    source.require(beta != 0, "it ignores what is not finite")
+    return build("add", _times(_product(first, second), alpha, source), _times(bias, beta, source))
 
 
 @reads("aten.baddbmm.default")
 def _baddbmm(source: Source) -> Expr:
     bias, first, second, beta, alpha = source.values
+    source.require(beta != 0, "it ignores what is not finite")
     product = build("nn.batch_matmul", first, second, transpose_b=False)
-    if alpha != 1:
-        product = build("multiply", product, source.number(alpha, source.result().dtype))
-    if beta != 1:
-        source.require(beta != 0, "it ignores what is not finite")
-        bias = build("multiply", bias, source.number(beta, source.result().dtype))
-    return build("add", product, bias)
+    return build("add", _times(product, alpha, source), _times(bias, beta, source))
+
+
+def _times(expr: Expr, factor: Any, source: Source) -> Expr:
+    """``expr`` times a number of the type of the result; itself where that is 1."""
+    return expr if factor == 1 else build("multiply", expr, source.number(factor, source.result().dtype))
 
 
 @reads("aten.bmm.default")
@@ -334,10 +335,7 @@ def _before_flattening(expr: Expr, source: Source) -> tuple[Expr, tuple[Dim, ...
 def _addcmul(source: Source) -> Expr:
     base, first, second, value = source.values
     source.require(len({source.type(each).dtype for each in (base, first, second)}) == 1, "it mixes element types")
-    product = build("multiply", first, second)
-    if value != 1:
-        product = build("multiply", product, source.number(value, source.result().dtype))
-    return build("add", base, product)
+    return build("add", base, _times(build("multiply", first, second), value, source))
 
 
 @reads("aten.mm.default")

@@ -422,6 +422,16 @@ def axes(name: str) -> Attribute:
     return Attribute(name, _axes, lambda value, rank: None if value is None else list(_axes(value, rank)))
 
 
+def one_axis(name: str) -> Attribute:
+    """An argument that is an axis, where the attribute is a list of axes."""
+
+    def write(value: Any, rank: int) -> Any:
+        listed = _axes(value, rank)
+        return listed[0] if len(listed) == 1 else None
+
+    return Attribute(name, _axes, write)
+
+
 def _axes(value: Any, rank: int) -> tuple[int, ...]:
     if value is None or value == [] or value == ():
         return tuple(range(rank))
@@ -603,8 +613,11 @@ row(
 
 for _name, _op in (("mean.dim", "mean"), ("sum.dim_IntList", "sum")):
     row(f"aten.{_name}", _op, TENSOR, axes("axis"), attribute("keepdims"))
-for _name, _op in (("amax.default", "max"), ("amin.default", "min"), ("any.dims", "any"), ("all.dims", "all")):
+for _name, _op in (("amax.default", "max"), ("amin.default", "min")):
     row(f"aten.{_name}", _op, TENSOR, axes("axis"), attribute("keepdims"))
+for _name in ("any", "all"):
+    for _overload, _read in (("dim", one_axis), ("dims", axes)):
+        row(f"aten.{_name}.{_overload}", _name, TENSOR, _read("axis"), attribute("keepdims"))
 row("aten._softmax.default", "nn.softmax", TENSOR, axis("axis"), Fixed(False))
 row("aten._log_softmax.default", "nn.log_softmax", TENSOR, axis("axis"), Fixed(False))
 row("aten.softmax.int", "nn.softmax", TENSOR, axis("axis"), composite=True)

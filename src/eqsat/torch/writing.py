@@ -12,7 +12,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.torch.reading import FARTHEST
-from eqsat.torch.rows import Aten, Written, aten, build, number_of, writes
+from eqsat.torch.rows import Aten, Written, aten, build, number_of, overload, writes
 from eqsat.torch.types import TORCH_DTYPES
 
 
@@ -22,7 +22,14 @@ def _cast(call: Call, written: Written) -> Aten | None:
     return None if dtype is None else Aten(_TO_COPY, [call.args[0]], {"dtype": dtype})
 
 
-_TO_COPY = aten("aten._to_copy.default").target
+@writes("cast")
+def _convert(call: Call, written: Written) -> Aten | None:
+    """As Inductor spells it, which has no code for the operator above."""
+    dtype = TORCH_DTYPES.get(call.attrs.dtype)  # type: ignore[union-attr]
+    return None if dtype is None else Aten(_CONVERT, [call.args[0], dtype])
+
+
+_TO_COPY, _CONVERT = overload("aten._to_copy.default"), overload("prims.convert_element_type.default")
 
 
 # ---- shapes
