@@ -49,6 +49,8 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "x * array + x * array": ((4, 8), lambda x, i: x * normal(8) + x * normal(8)),
     "relu(x) + relu(x)": ((4, 8), lambda x, i: nn.relu(x) + nn.relu(x)),
     "maximum(x, a)": ((4, 8), lambda x, i: relay.maximum(x, normal())),
+    "maximum(x, array)": ((4, 8), lambda x, i: relay.maximum(x, normal(8))),
+    "maximum(x, x * a)": ((4, 8), lambda x, i: relay.maximum(x, x * number(0.5))),
     "minimum(maximum(x))": ((4, 8), lambda x, i: relay.minimum(relay.maximum(x, number(-i)), number(i + 1))),
     "clip(x)": ((4, 8), lambda x, i: relay.clip(x, -1.0 - i, 1.0 + i)),
     "casts": ((4, 8), lambda x, i: relay.cast(x, "float32" if i % 2 else "float64")),

@@ -1,11 +1,13 @@
 """Clips, and activations, softmax, ramps and gates recognised where they are written out in arithmetic.
 
-``relu``, and ``maximum`` and ``minimum`` with a number, are clips; two clips in a row are one.
+``relu``, and ``maximum`` and ``minimum`` with a number, are clips; two clips in a row are one,
+as are two maxima with constants.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from eqsat.egraph.author import (
     compute,
     constants,
     distinct,
+    non_constant,
     real,
     refuse,
     rewrite,
@@ -22,7 +25,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Compute, Guard, Refusal, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
@@ -31,6 +34,8 @@ from eqsat.relay.op import (
     clip,
     erf,
     exp,
+    less,
+    less_equal,
     log,
     max,
     maximum,
@@ -41,6 +46,7 @@ from eqsat.relay.op import (
     subtract,
     sum,
     tanh,
+    where,
     zeros_like,
 )
 from eqsat.relay.op.nn.activation import GATE_SCALES
@@ -59,6 +65,7 @@ from eqsat.rules.values import (
     scalar,
     scales_safely,
     three,
+    zero,
 )
 
 x, y, u = variables("x y u")
@@ -157,6 +164,58 @@ clips = RuleSet(
         rewrite("leaky-relu-of-relu", nn.leaky_relu(nn.relu(x)), nn.relu(x)),
     ],
 )
+
+# ---- bounds that are no clips: arrays, and integers
+
+
+def are_no_clips(*bounds: Array) -> bool:
+    """Guard: constants of known values, of which one is an array, or which are no floats."""
+    return any(bound.size != 1 for bound in bounds) or not all(bound.dtype.kind == "f" for bound in bounds)
+
+
+def differ_from(highest: Callable[[Array, Array], Array]) -> Callable[[Array, Array], bool]:
+    """Guard: the bound that two others make together is neither of them."""
+
+    def holds(first: Array, second: Array) -> bool:
+        both = highest(first, second)
+        return not any(np.array_equal(both, np.broadcast_to(each, both.shape)) for each in (first, second))
+
+    return holds
+
+
+def bounded(name: str, highest: Callable[[Array, Array], Array]) -> list[Rewrite]:
+    """max(max(x, a), b) = max(x, max(a, b)); only the order of 0.0 and -0.0 is lost.
+
+    Where the result may be the very e-node that is rewritten, since one bound says all, that e-node stays.
+    """
+    of = is_op(name)
+    once = of(x, a) | of(a, x)
+    twice, met = of(once, b) | of(b, once), of(x, of(a, b))
+    are_new = differ_from(highest)
+    known = when(are_no_clips, value_of(a), value_of(b)), non_constant(x)
+    return [
+        rewrite(
+            f"{name}-twice",
+            twice,
+            met,
+            when(are_new, value_of(a), value_of(b)),
+            *known,
+            soundness=ROUNDING,
+            contracts=True,
+        ),
+        rewrite(
+            f"{name}-by-one-of-two",
+            twice,
+            met,
+            when(lambda first, second: not are_new(first, second), value_of(a), value_of(b)),
+            *known,
+            soundness=ROUNDING,
+            early=True,
+        ),
+    ]
+
+
+met_bounds = RuleSet("met-bounds", [*bounded("maximum", np.maximum), *bounded("minimum", np.minimum)])
 
 # ---- activations written out
 
@@ -390,6 +449,47 @@ self_gated = RuleSet(
 )
 
 
+# ---- leaky ramps
+
+
+def is_slope(factor: Array) -> bool:
+    """Guard: a number of more than 0 and at most 1."""
+    return bool(factor.size == 1 and 0 < factor.flat[0] <= 1)
+
+
+def slope(of: DFPattern) -> Compute:
+    """The only element of a constant."""
+    return compute(finite_number, value_of(of))
+
+
+steep = x * a
+above, below = less(zero, x) | less_equal(zero, x), less(x, zero) | less_equal(x, zero)
+by_choice = where(above, x, steep) | where(below, steep, x)
+by_maximum = maximum(x, steep) | maximum(steep, x)
+
+leaky = RuleSet(
+    "leaky",
+    [
+        rewrite(
+            "leaky-relu-by-choice",
+            by_choice,
+            nn.leaky_relu(x, alpha=slope(a)),
+            *beside(a),
+            keeps_floats(by_choice, x),
+            soundness=ROUNDING,
+        ),
+        rewrite(
+            "leaky-relu-by-maximum",
+            by_maximum,
+            nn.leaky_relu(x, alpha=slope(a)),
+            when(is_slope, value_of(a)),
+            *beside(a),
+            keeps_floats(by_maximum, x),
+            soundness=ROUNDING,
+        ),
+    ],
+)
+
 # ---- gates whose inside is scaled: the scale is taken out, to weights before and behind the gate
 
 
@@ -448,4 +548,4 @@ scaled_gates = RuleSet(
 
 gates = RuleSet("gates", [ramps, self_gated, scaled_gates])
 
-activations = RuleSet("activations", [clips, recognised, softmaxes])
+activations = RuleSet("activations", [clips, met_bounds, recognised, leaky, softmaxes])

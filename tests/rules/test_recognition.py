@@ -53,6 +53,12 @@ def sum_of_squares(x: Expr) -> Expr:
     return relay.sum(x * x, axis=-1, keepdims=True)
 
 
+def three_bounds(x: Expr) -> Expr:
+    """A maximum with three arrays, of which the first says the least."""
+    low, high = np.zeros(8, "float32"), np.arange(8, dtype="float32")
+    return relay.maximum(const(high[::-1].copy()), relay.maximum(relay.maximum(x, const(low)), const(high)))
+
+
 DEFAULT: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
     "erf": ("nn.gelu", lambda x: const(0.5) * x * (const(1.0) + relay.erf(x / relay.sqrt(const(2.0))))),
     "erf, distributed": ("nn.gelu", lambda x: const(0.5) * x + const(0.5) * x * relay.erf(x / const(1.41421356))),
@@ -103,6 +109,13 @@ DEFAULT |= {
     "sum of squares": ("sum_of_squares", lambda x: relay.sum(relay.power(x, const(2.0)), axis=-1)),
     "length of a vector": ("norm_l2", lambda x: relay.sqrt(sum_of_squares(x))),
     "sum of magnitudes": ("norm_l1", lambda x: relay.sum(relay.abs(x), axis=0)),
+    "leaky by maximum": ("nn.leaky_relu", lambda x: relay.maximum(const(0.1) * x, x)),
+    "leaky by choice": ("nn.leaky_relu", lambda x: relay.where(relay.greater(x, const(0.0)), x, x * const(-0.1))),
+    "leaky by choice, from below": (
+        "nn.leaky_relu",
+        lambda x: relay.where(relay.less(x, const(0.0)), x / const(2.0), x),
+    ),
+    "bounds that are arrays": ("maximum", three_bounds),
 }
 FINITE: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
     "moments": ("nn.layer_norm", moments),

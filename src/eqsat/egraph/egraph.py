@@ -108,9 +108,8 @@ class EGraph:
         if not self.has_bases:
             self.has_bases = True
             self.ask_non_constant()
-            self.engine.declare(
-                "(ruleset settled)"
-            )  # after all origins: a class may be found to come from an earlier base
+            # it runs after all origins: a class may be found to come from an earlier base
+            self.engine.declare("(ruleset settled)")
             for table in ("level", "origin"):
                 self.engine.declare(f"(function {table} (Expr) i64 :merge (min old new))")
             for relation in ("factor", "term"):
