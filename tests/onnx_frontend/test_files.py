@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import subprocess
@@ -456,9 +457,11 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, as_external: bool) ->
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="files without a folder are of Linux")
 def test_an_engine_has_no_file_that_a_killed_process_could_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(tempfile, "mkstemp")
+    gc.collect()  # closes what other tests left open, so that nothing of theirs is counted
     before = len(os.listdir("/proc/self/fd"))
     run(from_proto(weighty()))
-    assert len(os.listdir("/proc/self/fd")) == before
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_folders_for_temporary_files_are_removed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 import eqsat
 from eqsat.extraction import Roofline
-from eqsat.onnx import at_opset, from_bytes, load, optimize, run, verify
+from eqsat.onnx import at_opset, from_bytes, load, optimize, proved, run, verify
 from eqsat.onnx.files import from_proto
 from eqsat.rules import rewrite, variables
 
@@ -215,14 +215,16 @@ def magika() -> Any:
 
 
 def test_a_trained_network(magika: Any) -> None:
-    done = run(magika)
+    done = run(magika, explain=True)
     assert len(done.after.graph) <= 59
+    assert not proved(done).uncovered
     assert all(difference.relative <= 1e-4 for difference in verify(magika, done.after, runs=2))
 
 
 def test_a_trained_network_whose_bytes_are_in_range_over_a_newer_opset(magika: Any) -> None:
     sets = eqsat.rules.sets
-    done = run(at_opset(magika, 20), [sets["default"], sets["finite"], sets["in_range"]])
+    done = run(at_opset(magika, 20), [sets["default"], sets["finite"], sets["in_range"]], explain=True)
+    assert not proved(done).uncovered
     assert dict(Counter(node.op_type for node in done.after.graph)) == {
         "Gather": 1, "Reshape": 2, "LayerNormalization": 2, "Transpose": 1, "Conv": 1, "Gelu": 1, "GlobalMaxPool": 1,
         "Squeeze": 2, "Gemm": 1, "Softmax": 1,

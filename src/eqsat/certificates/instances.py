@@ -79,7 +79,7 @@ class Instances:
             raise NoInstance(f"the rule has {len(sides)} left sides")
         why = "its left side does not match"
         if isinstance(rule, PythonRule):
-            self._check_python(rule, left[0], right[0], self._expr(left[0], True))
+            self._check_python(rule, left[0], right[0])
             return
         for fixed, bound in self._matches(rule, left):
             try:
@@ -92,9 +92,12 @@ class Instances:
                 why = f"a condition or computed part fails: {reason}"
         raise NoInstance(why)
 
-    def _check_python(self, rule: PythonRule, left: int, right: int, root: Expr) -> None:
+    def _check_python(self, rule: PythonRule, left: int, right: int) -> None:
         """Check an instance of a rule whose right side is a function: it is called with the matched expression."""
-        bound = _bound([rule.lhs], [root])
+        for child in self.terms.children[left]:
+            self._expr(child, True)
+        root = self._node(left, self._exprs[True])
+        bound = self._bound([rule.lhs], [root], True)
         if bound is None:
             raise NoInstance("its left side does not match")
         found = rule.result(root, bound)
@@ -110,9 +113,9 @@ class Instances:
 
     def _matches(self, rule: Rewrite, left: Sequence[int]) -> Iterator[tuple[Rewrite, dict[DFPattern, Expr]]]:
         """The ways in which a rule matches terms as they are, then over constants that are known."""
-        for folded, alike in ((False, False), (True, False), (False, True), (True, True)):
-            roots = self._alike(left, folded) if alike else [self._expr(term, folded) for term in left]
-            bound = _bound(rule.lhs, roots)
+        roots = [self._expr(term) for term in left]
+        for folded in (False, True):
+            bound = self._bound(rule.lhs, roots, folded)
             if bound is None:
                 continue
             if not matched_layout(rule.lhs, bound):
@@ -120,9 +123,15 @@ class Instances:
             for part in self._parts(rule, bound):
                 for layout in arrangements_like(matched_layout(rule.lhs, part)):
                     fixed = expanded(rule, layout)
-                    again = _bound(fixed.lhs, roots)
+                    again = self._bound(fixed.lhs, roots, folded)
                     if again is not None:
                         yield fixed, _firsts(again)
+
+    def _bound(self, patterns: Sequence[DFPattern], roots: Sequence[Expr], folded: bool) -> Bound | None:
+        """What patterns match together; None where they do not match."""
+        root, pattern = (roots[0], patterns[0]) if len(roots) == 1 else (Tuple(roots), TuplePattern(patterns))
+        matcher = TermMatcher(pattern, root, self, folded)
+        return matcher.bound if matcher.match(root) else None
 
     def _parts(self, rule: Rewrite, bound: Bound) -> Iterator[Bound]:
         """What matched, then the parts of it where what only some fields match has the same attributes in each."""
@@ -133,27 +142,22 @@ class Instances:
         for key in dict.fromkeys(keys.values()) if len({*keys.values()}) > 1 else ():
             yield {pattern: found for pattern, found in bound.items() if keys.get(pattern, key) == key}
 
-    def _expr(self, term: int, folded: bool) -> Expr:
-        """A term as an expression; ``folded``: over constants in the place of what is computed from constants alone."""
+    def _expr(self, term: int, folded: bool = False) -> Expr:
+        """A term as an expression; ``folded``: with constants in the place of what is computed from constants alone."""
         terms, known = self.terms, self._exprs[folded]
-
-        def unknown(of: int) -> Sequence[int]:
-            return () if of in known else terms.children[of]
-
-        for one in children_first(terms.children[term], unknown):
+        for one in children_first([term], lambda of: () if of in known else terms.children[of]):
             if one not in known:
                 known[one] = (self._constant(one, known) if folded else None) or self._node(one, known)
-        return self._node(term, known)
+        return known[term]
 
-    def _alike(self, roots: Sequence[int], folded: bool) -> list[Expr]:
-        """Terms as expressions where those that are known to be equal are one, as where a variable stands twice."""
-        terms, known, of_class = self.terms, dict[int, Expr](), dict[int, Expr]()
-        for root in roots:
-            for one in children_first(terms.children[root], lambda of: () if of in known else terms.children[of]):
-                if one not in known:
-                    made = of_class.get(terms.find(one)) or (self._constant(one, known) if folded else None)
-                    known[one] = of_class.setdefault(terms.find(one), made or self._node(one, known))
-        return [self._node(root, known) for root in roots]
+    def as_constant(self, expr: Expr) -> Expr:
+        """The constant that a term is known to equal, or that is computed from constants alone; else ``expr``."""
+        term = self.number_of.get(expr)
+        if term is None:
+            return expr
+        equal = self.terms.constant_of(term)
+        found = self._expr(term, True) if equal is None else self._expr(equal)
+        return found if isinstance(found, Constant) else expr
 
     def _node(self, term: int, known: Mapping[int, Expr]) -> Expr:
         """A term as an expression over those of its children."""
@@ -199,11 +203,31 @@ def _firsts(bound: Bound) -> dict[DFPattern, Expr]:
     return {pattern: found[0] for pattern, found in bound.items() if found}
 
 
-def _bound(patterns: Sequence[DFPattern], roots: Sequence[Expr]) -> Bound | None:
-    """What patterns match together; None where they do not match."""
-    root, pattern = (roots[0], patterns[0]) if len(roots) == 1 else (Tuple(roots), TuplePattern(patterns))
-    matcher = Matcher(pattern, DataflowGraph(root))
-    return matcher.bound if matcher.match(root) else None
+class TermMatcher(Matcher):
+    """Relay's matcher, to which terms that are known to be equal are the same.
+
+    Args:
+        pattern: The pattern.
+        root: The expression of a term.
+        instances: Knows the terms.
+        folded: Whether what is computed from constants alone is a constant to patterns of constants.
+    """
+
+    def __init__(self, pattern: DFPattern, root: Expr, instances: Instances, folded: bool):
+        super().__init__(pattern, DataflowGraph(root))
+        self.instances = instances
+        self.folded = folded
+
+    def same(self, one: Expr | None, other: Expr) -> bool:
+        """Whether two expressions are of terms that are known to be equal."""
+        number_of = self.instances.number_of
+        if one is None or one not in number_of or other not in number_of:
+            return one is other
+        return self.instances.terms.same(number_of[one], number_of[other])
+
+    def as_constant(self, expr: Expr) -> Expr:
+        """The constant that an expression is, or that it may be read as."""
+        return self.instances.as_constant(expr) if self.folded else expr
 
 
 class Match:

@@ -44,7 +44,10 @@ NodeMap: TypeAlias = dict[DFPattern, list[Expr]]
 
 
 class Matcher:
-    """Matches ``pattern`` at nodes of ``graph``. After a match, ``bound`` says what each sub-pattern matched."""
+    """Matches ``pattern`` at nodes of ``graph``. After a match, ``bound`` says what each sub-pattern matched.
+
+    A subclass may know more of expressions than that they are what they are: :meth:`same`, :meth:`as_constant`.
+    """
 
     def __init__(self, pattern: DFPattern, graph: DataflowGraph):
         self.pattern = pattern
@@ -71,6 +74,14 @@ class Matcher:
                     return False
                 goals = self._next_choice()
         return True
+
+    def same(self, one: Expr | None, other: Expr) -> bool:
+        """Whether a pattern that is bound to ``one`` matches ``other``."""
+        return one is other
+
+    def as_constant(self, expr: Expr) -> Expr:
+        """What patterns of constants are shown in the place of ``expr``."""
+        return expr
 
     def _next_choice(self) -> Goals:
         """Undo what was bound since the last open choice and give its other alternative."""
@@ -114,7 +125,7 @@ class Matcher:
 
 def _visit(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
     if m._binding and pattern in m.bound:
-        return rest if m.bound_to(pattern) is expr else FAIL
+        return rest if m.same(m.bound_to(pattern), expr) else FAIL
     return _action_of(type(pattern))(m, pattern, expr, rest)
 
 
@@ -142,6 +153,8 @@ def _pairwise(patterns: Sequence[DFPattern], exprs: Sequence[Expr], rest: Goals)
 
 def _node(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
     """A pattern of one node whose sub-patterns match operands of the node."""
+    if pattern.kind is Constant:
+        expr = m.as_constant(expr)
     if pattern.kind is None or not isinstance(expr, pattern.kind):
         return FAIL
     operands = pattern.operands(expr)
@@ -152,6 +165,8 @@ def _node(m: Matcher, pattern: DFPattern, expr: Expr, rest: Goals) -> Goals:
 
 def _expr(m: Matcher, pattern: ExprPattern, expr: Expr, rest: Goals) -> Goals:
     wanted = pattern.expr
+    if type(wanted) is Constant:
+        expr = m.as_constant(expr)
     if type(wanted) is Op or type(wanted) is not type(expr):
         found = wanted is expr
     else:
