@@ -48,6 +48,12 @@ def test_as_many_places_as_there_are_is_an_unknown_size() -> None:
     assert operators(optimized(proto).graph) == {"NonZero": 1}
 
 
+def test_the_places_in_a_constant_are_a_constant() -> None:
+    graph = "(float[2,3] x) => (float[2,3] y) <float[2] kept = {1, 1}>"
+    proto = parsed(f"{graph} {{ n = NonZero (kept) t = Transpose (n) y = GatherND (x, t) }}")
+    assert "NonZero" not in operators(optimized(proto).graph)
+
+
 @pytest.mark.parametrize("opset", [16, 20])
 @pytest.mark.parametrize("grid", ["g", "constant"])
 def test_samples_are_written_as_one_node(opset: int, grid: str) -> None:

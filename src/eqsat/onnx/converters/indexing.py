@@ -9,7 +9,9 @@ import numpy as np
 from eqsat.onnx.converters.source import Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, cast, exports
 from eqsat.relay.dims import difference
-from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
+from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, const
+from eqsat.relay.fold import GROWTH_LIMIT
+from eqsat.relay.interpreter import evaluate
 from eqsat.relay.op.types import axes_indices
 from eqsat.relay.ty import Dim
 
@@ -301,7 +303,13 @@ def _to_one_hot(call: Call, target: Target) -> OnnxNode:
 def _nonzero(source: Source) -> Result:
     (data,) = source.arguments(1)
     source.require(source.rank(data) > 0, "of a scalar, it is not the same everywhere")
-    return build("nonzero", data)
+    found = build("nonzero", data)
+    if isinstance(data, Constant) and _BYTES_OF_INDEX * source.rank(data) * data.data.size <= GROWTH_LIMIT:
+        return const(evaluate(found), "int64")  # how many there are is known
+    return found
+
+
+_BYTES_OF_INDEX = 8
 
 
 @exports("nonzero")
