@@ -18,7 +18,7 @@ from eqsat.egraph.rule import flatten
 
 @click.group()
 def rules() -> None:
-    """List the rules, or test that they are sound."""
+    """List the rules, or test or prove that they are sound."""
 
 
 def _names() -> list[str]:
@@ -73,6 +73,50 @@ def verify_rules(
         tested = sum(verdict.instances for verdict in verdicts)
         click.echo(f"{len(verdicts) - len(failed)} of {len(verdicts)} rules sound on {tested} instances")
     if failed:
+        raise SystemExit(1)
+
+
+@rules.command(name="prove")
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=Named("rule set or rule", _names, flatten))
+@click.option(
+    "--instances",
+    type=click.IntRange(min=1),
+    default=12,
+    show_default=True,
+    help="Instances to prove of each rule, each with shapes and attributes of its own.",
+)
+@click.option("--seed", default=0, show_default=True, help="Of the random choices.")
+@click.option("--progress/--no-progress", default=None, help="Tell every rule on stderr; so on terminals.")
+@json_option
+def prove_rules(names: tuple[str, ...], instances: int, seed: int, progress: bool | None, as_json: bool) -> None:
+    """Prove that rules keep values, for all values of their inputs at shapes that are drawn.
+
+    A NAME is that of a shipped set, or of a rule, or MODULE:NAME for your own; by default all rules are taken. What
+    cannot be proved is only tested. The exit code is 1 when a rule is refuted, with a counterexample, or when no
+    instance of it is found.
+    """
+    from eqsat.rules import sets
+    from eqsat.rules.prove import prove, summary, table
+
+    chosen = flatten([_named(name) for name in names or sets])
+    proofs = []
+    with counted_progress("proving", len(chosen), progress) as steps:
+        for rule in chosen:
+            steps.begin(rule.name)
+            (proof,) = prove(rule, instances, seed)
+            proofs.append(proof)
+            if not as_json:
+                click.echo(table([proof]))
+            steps.end()
+    if as_json:
+        told = [
+            dataclasses.asdict(proof) | {"soundness": proof.soundness.value, "status": proof.status.value}
+            for proof in proofs
+        ]
+        click.echo(json.dumps(told, indent=1))
+    else:
+        click.echo(summary(proofs))
+    if not all(proof.ok for proof in proofs):
         raise SystemExit(1)
 
 

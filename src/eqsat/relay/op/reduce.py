@@ -95,7 +95,7 @@ def _of_sum(name: str, function: Callable[[Any, Any], Any]) -> Builder:
 
     def over(data: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
         wide = data.astype(accumulator(data.dtype), copy=False)
-        return np.asarray(function(wide, partial(np.sum, axis=axes, keepdims=keepdims))).astype(data.dtype)
+        return function(wide, partial(np.sum, axis=axes, keepdims=keepdims)).astype(data.dtype)
 
     return _reduction(name, over)
 

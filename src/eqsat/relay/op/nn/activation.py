@@ -138,7 +138,7 @@ def _activation(name: str, function: Callable[..., Any], **defaults: float) -> B
     def kernel(attrs: Any, data: Any) -> Any:
         wide = data.astype(accumulator(data.dtype), copy=False)
         numbers = [wide.dtype.type(attrs[attr]) for attr in defaults]
-        return np.asarray(function(wide, *numbers)).astype(data.dtype, copy=False)
+        return function(wide, *numbers).astype(data.dtype, copy=False)
 
     return define(
         f"nn.{name}",

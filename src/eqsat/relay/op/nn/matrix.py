@@ -29,7 +29,7 @@ def from_product(result: Any, out: Any) -> Any:
     """A computed sum of products as a contiguous array of dtype ``out``; integers wrap around."""
     if np.dtype(out).kind in "iu" and result.dtype.kind == "f":
         result = result.astype(np.int64)
-    return np.ascontiguousarray(result, dtype=out).reshape(result.shape)
+    return result.astype(out, order="C", copy=False)
 
 
 def multiply_matrices(lhs: Any, rhs: Any, out: Any) -> Any:
