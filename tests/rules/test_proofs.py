@@ -52,6 +52,9 @@ def test_no_false_equation_of_terms_is_shown() -> None:
     function = terms.function
     false = [
         (function("sqrt", terms.mul(a, a)), a),  # of negative numbers
+        (function("sqrt", terms.mul(a, a)), terms.neg(a)),
+        (function("sqrt", terms.mul(b, b)), b),
+        (function("sqrt", terms.mul(b, b)), terms.neg(b)),
         (terms.extreme(a, b), terms.add(a, b)),
         (function("abs", terms.add(a, b)), terms.add(function("abs", a), function("abs", b))),
         (function("exp", terms.mul(a, b)), terms.mul(function("exp", a), function("exp", b))),
