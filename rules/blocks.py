@@ -21,7 +21,7 @@ from eqsat.relay.ty import Dim, TensorType
 from eqsat.rules.axes import inverse_order, is_last, permutation
 from eqsat.rules.operators import view
 from eqsat.rules.shape import codes_between
-from eqsat.rules.types import Shape, keeps, rank_of
+from eqsat.rules.types import Shape, keeps, rank_of, same_sizes
 from eqsat.rules.values import computed_parts
 
 x, y, z, sizes, more_sizes = variables("x y z sizes more_sizes")
@@ -133,7 +133,9 @@ def keeps_matrices(result: Sequence[Dim], after: Sequence[Dim]) -> bool:
 
 def of_batches(part: TensorType, other: TensorType, product: TensorType, after: TensorType) -> Shape | Refusal:
     """The codes of a reshape of an operand of a product of matrices whose batches another view splits or joins."""
-    if not keeps_matrices(product.shape, after.shape) or not part.shape[:-2] == other.shape[:-2] == product.shape[:-2]:
+    if not keeps_matrices(product.shape, after.shape) or not same_sizes(
+        part.shape[:-2], other.shape[:-2], product.shape[:-2]
+    ):
         return refuse("it changes matrices, or operands are repeated")
     return codes_between(part.shape, (*after.shape[:-2], *part.shape[-2:]))
 

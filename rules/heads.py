@@ -15,10 +15,11 @@ from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import mean, rsqrt, tanh, transpose
+from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import is_last, permutation, reduced_axes
 from eqsat.rules.normalization import is_vector
-from eqsat.rules.types import is_float, is_scalar, rank_of
+from eqsat.rules.types import is_float, is_scalar, rank_of, same_sizes
 from eqsat.rules.values import epsilon_of, one, only_number, vector_along
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
@@ -77,9 +78,9 @@ def are_heads(query: TensorType, key: TensorType, value: TensorType) -> bool:
     That there are as many keys as values follows from the products.
     """
     four = all(is_float(part) and rank_of(part) == 4 and part.dtype == query.dtype for part in (query, key, value))
-    if not four or not query.shape[0] == key.shape[0] == value.shape[0]:
+    if not four or not same_sizes(query.shape[:1], key.shape[:1], value.shape[:1]):
         return False
-    return key.shape[1] == value.shape[1] and key.shape[1] in (1, query.shape[1])
+    return same_sizes(key.shape[1:2], value.shape[1:2]) and key.shape[1] in (1, query.shape[1])
 
 
 def leaves_some(mask: Array) -> bool:
@@ -94,7 +95,7 @@ def leaves_some(mask: Array) -> bool:
 
 def masks_scores(ty: TensorType, whole: TensorType) -> bool:
     """Guard: a mask that broadcasts against scores of type ``whole``, and says something of each key."""
-    fits = 2 <= rank_of(ty) <= 4 and ty.shape[-1] == whole.shape[-1]
+    fits = 2 <= rank_of(ty) <= 4 and same_sizes(ty.shape[-1:], whole.shape[-1:]) and AnyDim() not in ty.shape
     return fits and all(dim in (1, other) for dim, other in zip(ty.shape[::-1], whole.shape[::-1], strict=False))
 
 

@@ -19,7 +19,7 @@ from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_ge
 from eqsat.relay.op import cos, expand_dims, negative, reshape, sin, split, take, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import permutation
-from eqsat.rules.types import rank_of
+from eqsat.rules.types import rank_of, same_sizes
 
 q, k, v, mask = variables("q k v mask")
 x, angles, cosines, sines = variables("x angles cosines sines")
@@ -146,13 +146,13 @@ def angles_of(value: Array, ty: TensorType) -> Array | Refusal:
 
 def are_of(found: TensorType, ty: TensorType) -> bool:
     """Guard: there are angles for each place of each batch."""
-    return rank_of(found) == 3 and found.shape[:2] == (ty.shape[0], ty.shape[2])
+    return rank_of(found) == 3 and same_sizes(found.shape[:2], (ty.shape[0], ty.shape[2]))
 
 
 def are_of_one(found: TensorType, ty: TensorType) -> bool:
     """Guard: there are angles for each place, which are the same in all of several batches."""
     known = isinstance(ty.shape[1], int) and ty.shape[1] != 0
-    return known and rank_of(found) == 3 and found.shape[:2] == (1, ty.shape[2]) and ty.shape[0] != 1
+    return known and rank_of(found) == 3 and same_sizes(found.shape[:2], (1, ty.shape[2])) and ty.shape[0] != 1
 
 
 both = is_op("concatenate")(is_tuple((angles, angles)))
@@ -193,7 +193,7 @@ def joins_halves(cut: Attrs, joined: Attrs, ty: TensorType, *factors: TensorType
         return False
     if any(not 0 < rank_of(each) <= rank or each.shape[-1] != width // 2 for each in factors):
         return False
-    return factors[0].shape == factors[1].shape and factors[2].shape == factors[3].shape
+    return same_sizes(factors[0].shape, factors[1].shape) and same_sizes(factors[2].shape, factors[3].shape)
 
 
 def factors_joined(low: DFPattern, high: DFPattern) -> DFPattern:

@@ -41,6 +41,7 @@ plain = moved * inverse
 layer_norm = nn.layer_norm(x, g, b)
 unscaled = nn.layer_norm(x, one, zero)
 unshifted = nn.layer_norm(x, gamma, zero)
+scaled_only = nn.layer_norm(x, g, beta)
 second_moment = mean(x * x)
 power_difference = second_moment - average * average
 off_average = x - like(average, x, keepdims=True)
@@ -166,6 +167,23 @@ layer_norms = RuleSet(
                 ("shift", unshifted, unshifted + beta, beta, beta),
             )
         ],
+        # norm(x; g, 0) = norm(x; g)
+        rewrite(
+            "layer-norm-by-no-shift",
+            unshifted,
+            like(unshifted, x, gamma, gamma, center=False),
+            when(scales_and_shifts, attrs_of(unshifted)),
+            soundness=ROUNDING,
+        ),
+        # norm(x; g) + b = norm(x; g, b)
+        rewrite(
+            "shift-of-layer-norm",
+            scaled_only + c,
+            like(scaled_only, x, g, as_parameter(c, x, scaled_only), center=True),
+            when(lambda attrs: bool(attrs.scale) and not attrs.center, attrs_of(scaled_only)),
+            floats(x, c),
+            soundness=ROUNDING,
+        ),
         rewrite(
             "variance-written-out",
             spread_given,

@@ -20,7 +20,7 @@ from eqsat.relay.ty import Dim, TensorType, is_exact
 from eqsat.rules.axes import is_last
 from eqsat.rules.operators import unary
 from eqsat.rules.shape import codes
-from eqsat.rules.types import rank_of, same_type
+from eqsat.rules.types import rank_of, same_sizes, same_type
 
 x, y, gamma, beta = variables("x y gamma beta")
 w, b = constants("w b")
@@ -55,7 +55,7 @@ def is_of_rows(attrs: Attrs, data: TensorType, weight: TensorType) -> bool:
 
 def is_view_of_rows(rows: TensorType, ty: TensorType) -> bool:
     """Guard: a view gives a matrix more axes, and keeps its rows."""
-    return rank_of(rows) == 2 < rank_of(ty) and rows.shape[-1] == ty.shape[-1] and 0 not in ty.shape
+    return rank_of(rows) == 2 < rank_of(ty) and same_sizes(rows.shape[-1:], ty.shape[-1:]) and 0 not in ty.shape
 
 
 # ---- rows whose number is open: the view back would need sizes that are computed, so that it is better to have none
@@ -147,7 +147,7 @@ rows = RuleSet(
                 f"{name}-of-rows",
                 whole,
                 like(back, like(whole, x, rows_of(y))),
-                when(lambda first, second: first.shape == second.shape, type_of(back), type_of(y)),
+                when(same_type, type_of(back), type_of(y)),
                 when(is_view_of_rows, type_of(x), type_of(back)),
             )
             for name, whole in (("sum", back + y), ("multiple", back * y))

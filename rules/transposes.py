@@ -161,6 +161,7 @@ axes = RuleSet(
             "transpose-out-of-reduction",
             reduced,
             transpose(like(reduced, x, axis=reduces(0), exclude=False), axes=reduces(1)),
+            soundness=ROUNDING,  # sums in another order
         ),
         rewrite(
             "transpose-out-of-softmax",

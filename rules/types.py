@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from eqsat.egraph.author import compute, refuse, type_of, when
 from eqsat.egraph.rule import Compute, Guard, Refusal
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.ty import TensorType, Type, is_exact, is_static
+from eqsat.relay.ty import Any as AnyDim
+from eqsat.relay.ty import Dim, TensorType, Type, is_exact, is_static
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -55,6 +57,11 @@ def is_scalar(ty: Type) -> bool:
 def same_dtype(*types: TensorType) -> bool:
     """Guard: tensors of one dtype."""
     return len({ty.dtype for ty in types}) == 1
+
+
+def same_sizes(*shapes: Sequence[Dim]) -> bool:
+    """Whether dimensions surely are of equal sizes: those without a name promise nothing of each other."""
+    return AnyDim() not in shapes[0] and all(tuple(shape) == tuple(shapes[0]) for shape in shapes[1:])
 
 
 def same_type(*types: Type) -> bool:
