@@ -90,6 +90,14 @@ def test_rules_run_backwards(rule, given, wanted) -> None:
     assert any(structural_equal(each.graph, wanted) for each in found)
 
 
+def test_a_variable_inside_of_what_another_one_is_leads_nowhere() -> None:
+    """w + where(x, y, z) is w + w, where w is the choice."""
+    choice = relay.where(relay.const(np.array(False)), a, a)
+    rule = rules.default.only("expand-into-condition-of-summand")
+    assert eqsat.variants(choice + choice, count=5, rules=[rule], steps=1) == []
+    assert eqsat.variants(b + choice, count=5, rules=[rule], steps=1) != []
+
+
 def test_what_is_made_backwards_leads_back() -> None:
     """Each rule that is run from right to left is one that saturation then finds from left to right."""
     graph = network()

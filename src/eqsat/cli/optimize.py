@@ -120,7 +120,7 @@ def optimize_file(
     is_proved = certificate is not None or verification.wanted
     options = replace(_sized(settings, verification), explain=is_proved or settings.explain)
     start = clock()
-    raced = fastest_of(model, options, settings, verification, on_iteration) if measure else None
+    raced = _fastest_of(model, options, settings, verification, on_iteration) if measure else None
     done = onnx.run(model, on_iteration=on_iteration, options=options) if raced is None else raced.done
     if done.extraction.report.stop_reason == "interrupted":
         raise KeyboardInterrupt
@@ -185,7 +185,7 @@ def _sized(settings: Settings, verification: Verification) -> Options:
     return replace(options, cost_model=options.cost_model.with_sizes(verification.dims))  # type: ignore[attr-defined]
 
 
-def fastest_of(
+def _fastest_of(
     model: Any,
     options: Any,
     settings: Settings,
@@ -354,7 +354,7 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     line(f"kernels of runtime {facts['runtime']}" + (f": {facts['kernels']['told']}" if "kernels" in facts else ""))
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
     if "candidates" in facts:
-        show_candidates(facts["candidates"], console)
+        _show_candidates(facts["candidates"], console)
     if facts["rules"]:
         console.print(_rule_table(facts["rules"]))
     if "offer" in facts:
@@ -390,7 +390,7 @@ def show_folded(facts: dict[str, Any], console: Console) -> None:
             console.print(text, highlight=False, soft_wrap=True)
 
 
-def show_candidates(found: dict[str, Any], console: Console) -> None:
+def _show_candidates(found: dict[str, Any], console: Console) -> None:
     """Print what the models took that ran in turn, and what their kernels said of that."""
     threads = found["threads"] or "its own number of"
     inputs = ", ".join(f"{name} {told}" for name, told in found["inputs"].items())

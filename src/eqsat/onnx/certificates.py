@@ -272,13 +272,9 @@ def _inner(values: Collection[Expr], expr: Expr) -> Sequence[Expr]:
     return [child for child in expr.children() if child not in values or isinstance(expr, TupleGetItem)]
 
 
+@paused_gc()
 def certified(done: Optimization) -> Certified:
     """As :func:`certify`, with all that the steps are over: of it :func:`proved` tells more."""
-    with paused_gc():
-        return _certify(done)
-
-
-def _certify(done: Optimization) -> Certified:
     given = _raised(done.imported.model, None)
     written = _Read(done.after)
     chosen = done.extraction.expr

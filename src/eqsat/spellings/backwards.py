@@ -96,9 +96,8 @@ class Backwards:
             return None
         part = _Part(node, {pattern: exprs[0] for pattern, exprs in matcher.bound.items()})
         for _ in range(GUESSES):
-            guess = _Guess(self, part, random)
             try:
-                made = guess.left_side()
+                made = _Guess(self, part, random).left_side()
             except (EqsatError, Mismatch):
                 continue
             if made._checked_type == part.root._checked_type and self._leads_back(made, part.root):
@@ -282,6 +281,8 @@ class _Guess(Instantiator):
         self.operators = {pattern: expr for pattern, expr in part.bound.items() if isinstance(expr, Op)}
         for pattern in backwards.left:
             if pattern in part.bound and pattern not in self.operators:
+                if part.bound[pattern] not in self.types:  # it is inside of what another variable matched
+                    raise Mismatch
                 self.matched[pattern] = part.bound[pattern]
         self.calls: dict[Op, list[Call]] = {}
         for node in post_order(part.root):
