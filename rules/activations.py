@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from ml_dtypes import finfo
 
 from eqsat.egraph.author import (
     attrs_of,
     compute,
     constants,
     distinct,
+    like,
     non_constant,
     real,
     refuse,
@@ -50,6 +52,7 @@ from eqsat.relay.op import (
     zeros_like,
 )
 from eqsat.relay.op.nn.activation import GATE_SCALES
+from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.types import floats, is_float, is_scalar, is_short_float, keeps_floats, rank_of
@@ -302,6 +305,7 @@ def one_and_the_same(first: Attrs, second: Attrs, ty: TensorType) -> bool:
     return isinstance(axes[0], int) and axes[0] == axes[1]
 
 
+offset = x + c
 total = sum(exp(x))
 exponentials = exp(x) / total
 highest = max(x)
@@ -315,9 +319,31 @@ def goes_over_one(attrs: Attrs, ty: TensorType) -> bool:
     return bool(ty.shape[attrs.axis] == 1)
 
 
+def is_level(attrs: Attrs, shift: Array, ty: TensorType) -> bool:
+    """Guard: finite numbers that are equal along the axis of a softmax, so small that sums with them lose little."""
+    if not is_float(ty) or shift.dtype.name != ty.dtype:
+        return False
+    axis = axis_index(attrs.axis, rank_of(ty)) - rank_of(ty)
+    first = np.take(shift, [0], axis) if shift.ndim >= -axis and shift.size else shift
+    largest = float(np.max(np.abs(shift), initial=0))
+    return largest * float(finfo(shift.dtype).eps) < 2**-10 and bool(np.all(shift == first))
+
+
 softmaxes = RuleSet(
     "softmaxes",
     [
+        # softmax(x + c) = softmax(x), where c is the same along the axis
+        *[
+            rewrite(
+                f"shift-in-{name}",
+                whole,
+                like(whole, x),
+                keeps_floats(offset, x),
+                when(is_level, attrs_of(whole), value_of(c), type_of(offset)),
+                soundness=ROUNDING,
+            )
+            for name, whole in (("softmax", nn.softmax(offset)), ("log-softmax", nn.log_softmax(offset)))
+        ],
         # e^x / sum e^x: only this form overflows
         rewrite(
             "softmax",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import ml_dtypes
@@ -186,3 +187,25 @@ def test_masked_attention_where_each_row_leaves_some_key(dtype: str, hidden: flo
     scores = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2)))
     best = eqsat.optimize(relay.nn.matmul(relay.nn.softmax(scores + mask), value))
     assert ("nn.masked_attention" in str(best)) is recognised
+
+
+@pytest.mark.parametrize(
+    ("shape", "shift", "gone"),
+    [((2, 1), 3.0, True), ((), -3.0, True), ((1, 4), 3.0, False), ((2, 1), 1e6, False)],
+)
+def test_what_is_the_same_along_the_axis_does_not_move_a_softmax(
+    shape: tuple[int, ...], shift: float, gone: bool
+) -> None:
+    """Where it is so large that sums with it lose what tells the scores apart, it stays."""
+    x = relay.var("x", shape=(2, 4))
+    added = const(shift * np.arange(1, math.prod(shape) + 1, dtype="float32").reshape(shape))
+    best = eqsat.optimize(relay.nn.softmax(x + added, axis=-1))
+    assert ("add" not in str(best)) is gone
+
+
+def test_a_layer_norm_has_one_form_whether_its_shift_is_zero_or_not_there() -> None:
+    x, gamma = relay.var("x", shape=(2, 4)), const(np.arange(1, 5, dtype="float32"))
+    shift, none = const(np.arange(4, dtype="float32")), const(np.zeros(4, "float32"))
+    without = relay.nn.layer_norm(x, gamma, gamma, center=False)
+    assert eqsat.equal(without, relay.nn.layer_norm(x, gamma, none)).answer == "equal"
+    assert only_operator(without + shift, rules.default) == "nn.layer_norm"
