@@ -128,7 +128,7 @@ def out_of_views() -> list[Rewrite]:
 
 def keeps_matrices(result: Sequence[Dim], after: Sequence[Dim]) -> bool:
     """Whether a view keeps the last two axes, of matrices, and splits or joins those in front."""
-    return len(result) > 2 < len(after) and result[-2:] == after[-2:] and AnyDim() not in result[-2:]
+    return len(result) > 2 < len(after) and same_sizes(result[-2:], after[-2:])
 
 
 def of_batches(part: TensorType, other: TensorType, product: TensorType, after: TensorType) -> Shape | Refusal:
@@ -142,8 +142,7 @@ def of_batches(part: TensorType, other: TensorType, product: TensorType, after: 
 
 def keeps_last_axis(before: TensorType, after: TensorType) -> bool:
     """Guard: a view keeps the last axis."""
-    dims = before.shape[-1:], after.shape[-1:]
-    return dims[0] == dims[1] != () and AnyDim() not in dims[0] and 0 not in before.shape
+    return bool(before.shape) and same_sizes(before.shape[-1:], after.shape[-1:]) and 0 not in before.shape
 
 
 def along_blocks(part: TensorType, whole: TensorType, after: TensorType) -> Shape | Refusal:

@@ -95,7 +95,7 @@ def leaves_some(mask: Array) -> bool:
 
 def masks_scores(ty: TensorType, whole: TensorType) -> bool:
     """Guard: a mask that broadcasts against scores of type ``whole``, and says something of each key."""
-    fits = 2 <= rank_of(ty) <= 4 and same_sizes(ty.shape[-1:], whole.shape[-1:]) and AnyDim() not in ty.shape
+    fits = 2 <= rank_of(ty) <= 4 and ty.shape[-1] == whole.shape[-1] and AnyDim() not in ty.shape
     return fits and all(dim in (1, other) for dim, other in zip(ty.shape[::-1], whole.shape[::-1], strict=False))
 
 

@@ -20,9 +20,7 @@ from fractions import Fraction
 from math import isinf
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from eqsat.rules.prove.terms import BOOL, REAL, Term
+from eqsat.rules.prove.terms import BOOL, REAL, Term, range_of
 
 PRIME = 2**61 - 11913
 """A prime of 61 bits; -1 is no square modulo it, the primes up to 19 are."""
@@ -276,11 +274,11 @@ class Round:
         (arg,) = term.args
         value, source, target = self.values[arg], arg.sort, term.sort
         if source == REAL:
-            low, high = _range(target)
+            low, high = range_of(target)
             known = self._integers.get(value)
             return value if known and low <= known[0] and known[1] <= high else self.drawn("truncated", target, value)
-        low, high = _range(source)
-        if target != REAL and not (_range(target)[0] <= low and high <= _range(target)[1]):
+        low, high = range_of(source)
+        if target != REAL and not (range_of(target)[0] <= low and high <= range_of(target)[1]):
             return value  # modulo less
         known = self._integers.get(value)
         if known is None or not (low <= known[0] and known[1] <= high):
@@ -394,13 +392,6 @@ class Round:
         return {} if value == ZERO else {((value, 1),): Fraction(1)}
 
 
-def _range(sort: str) -> tuple[int, int]:
-    if sort == BOOL:
-        return 0, 1
-    info = np.iinfo(sort)
-    return int(info.min), int(info.max)
-
-
 def _sign_of_ratio(one: int, other: int, most: int = 1 << 20) -> int:
     """1 or -1 if a quotient is that of small integers and positive or negative, else 0."""
     remainders, factors = (PRIME, one * pow(other, -1, PRIME) % PRIME), (0, 1)
@@ -416,12 +407,17 @@ def _sign_of_ratio(one: int, other: int, most: int = 1 << 20) -> int:
 def _plus(one: Polynomial, other: Polynomial, sign: int = 1) -> Polynomial:
     result = dict(one)
     for monomial, factor in other.items():
-        total = result.get(monomial, Fraction(0)) + sign * factor
-        if total:
-            result[monomial] = total
-        else:
-            result.pop(monomial, None)
+        _add_monomial(result, monomial, sign * factor)
     return result
+
+
+def _add_monomial(to: Polynomial, monomial: Monomial, factor: Fraction) -> None:
+    """Add a monomial; one without a factor is left out."""
+    total = to.get(monomial, Fraction(0)) + factor
+    if total:
+        to[monomial] = total
+    else:
+        to.pop(monomial, None)
 
 
 def _scaled(one: Polynomial, by: Fraction) -> Polynomial:
@@ -436,11 +432,7 @@ def _times(one: Polynomial, other: Polynomial) -> Polynomial:
             for base, power in right:
                 powers[base] = powers.get(base, 0) + power
             monomial = tuple(sorted((base, power) for base, power in powers.items() if power))
-            total = result.get(monomial, Fraction(0)) + factor * and_factor
-            if total:
-                result[monomial] = total
-            else:
-                result.pop(monomial, None)
+            _add_monomial(result, monomial, factor * and_factor)
     return result
 
 

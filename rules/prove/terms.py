@@ -33,6 +33,14 @@ def sort_of(dtype: Any) -> str:
     return BOOL if kind == "b" else str(np.dtype(dtype)) if kind in "iu" else REAL
 
 
+def range_of(sort: str) -> tuple[int, int]:
+    """The least and the greatest value of a sort of integers or truth values."""
+    if sort == BOOL:
+        return 0, 1
+    info = np.iinfo(sort)
+    return int(info.min), int(info.max)
+
+
 class Term:
     """One term: a function of others, a constant or a variable. :class:`Terms` makes them.
 
@@ -245,38 +253,31 @@ class Terms:
 
     def extreme(self, a: Term, b: Term) -> Term:
         """The greater of two."""
-        if a is b:
-            return a
-        if a.sort == BOOL:
-            return self.logic("or", a, b)
-        for one, other in ((a, b), (b, a)):
-            if one.head == "const" and one.data == (-inf if one.sort == REAL else np.iinfo(one.sort).min):
-                return other
-            if one.head == "const" and one.data == inf:
-                self.assumed.add("no input is infinite or NaN")
-                return one
-        if a.head == b.head == "const":
-            return a if a.data >= b.data else b
-        # ordered by number: which of +0 and -0 is the greater kernels do not say
-        low, high = (a, b) if a.number < b.number else (b, a)
-        return self.make("max", (low, high), None, a.sort)
+        return self._extreme("max", a, b)
 
     def least(self, a: Term, b: Term) -> Term:
         """The smaller of two."""
+        return self._extreme("min", a, b)
+
+    def _extreme(self, head: str, a: Term, b: Term) -> Term:
+        """The greater of two where ``head`` is ``max``, the smaller where it is ``min``."""
+        is_max = head == "max"
         if a is b:
             return a
         if a.sort == BOOL:
-            return self.logic("and", a, b)
+            return self.logic("or" if is_max else "and", a, b)
+        never, always = (-inf, inf) if is_max else (inf, -inf)
         for one, other in ((a, b), (b, a)):
-            if one.head == "const" and one.data == (inf if one.sort == REAL else np.iinfo(one.sort).max):
+            if one.head == "const" and one.data == (never if one.sort == REAL else range_of(one.sort)[not is_max]):
                 return other
-            if one.head == "const" and one.data == -inf:
+            if one.head == "const" and one.data == always:
                 self.assumed.add("no input is infinite or NaN")
                 return one
         if a.head == b.head == "const":
-            return a if a.data <= b.data else b
+            return a if (a.data >= b.data if is_max else a.data <= b.data) else b
+        # ordered by number: which of +0 and -0 is the greater kernels do not say
         low, high = (a, b) if a.number < b.number else (b, a)
-        return self.make("min", (low, high), None, a.sort)
+        return self.make(head, (low, high), None, a.sort)
 
     def less(self, a: Term, b: Term) -> Term:
         """Whether ``a`` is less than ``b``."""

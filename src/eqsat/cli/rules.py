@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 from rich.table import Table
@@ -13,7 +14,9 @@ from eqsat.cli.named import Named, load
 from eqsat.cli.options import json_option
 from eqsat.cli.progress import counted_progress
 from eqsat.cli.terminal import Console
-from eqsat.egraph.rule import flatten
+from eqsat.egraph.rule import Rule, flatten
+
+T = TypeVar("T")
 
 
 @click.group()
@@ -28,8 +31,34 @@ def _names() -> list[str]:
     return [*dict.fromkeys([*sets, *(rule.name for each in sets.values() for rule in each)])]
 
 
+_names_argument = click.argument(
+    "names", nargs=-1, metavar="[NAME]...", type=Named("rule set or rule", _names, flatten)
+)
+_seed_option = click.option("--seed", default=0, show_default=True, help="Of the random choices.")
+_progress_option = click.option(
+    "--progress/--no-progress", default=None, help="Tell every rule on stderr; so on terminals."
+)
+
+
+def _of_each(
+    names: tuple[str, ...], verb: str, progress: bool | None, found_of: Callable[[Rule], T], told: Callable[[T], str]
+) -> list[T]:
+    """What is found of each rule, by default of all that are shipped; what is to be told of it is printed at once."""
+    from eqsat.rules import sets
+
+    chosen, found = flatten([_named(name) for name in names or sets]), []
+    with counted_progress(verb, len(chosen), progress) as steps:
+        for rule in chosen:
+            steps.begin(rule.name)
+            found.append(found_of(rule))
+            if text := told(found[-1]):
+                click.echo(text)
+            steps.end()
+    return found
+
+
 @rules.command(name="verify")
-@click.argument("names", nargs=-1, metavar="[NAME]...", type=Named("rule set or rule", _names, flatten))
+@_names_argument
 @click.option(
     "--instances",
     type=click.IntRange(min=1),
@@ -37,9 +66,9 @@ def _names() -> list[str]:
     show_default=True,
     help="Instances to compare for each rule.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of the random choices.")
+@_seed_option
 @click.option("--all", "show_all", is_flag=True, help="Print sound rules too.")
-@click.option("--progress/--no-progress", default=None, help="Tell every rule on stderr; so on terminals.")
+@_progress_option
 @json_option
 def verify_rules(
     names: tuple[str, ...], instances: int, seed: int, show_all: bool, progress: bool | None, as_json: bool
@@ -49,19 +78,12 @@ def verify_rules(
     A NAME is that of a shipped set, or of a rule, or MODULE:NAME for your own; by default all rules are tested. The
     exit code is 1 when a rule is not sound, with the smallest counterexample found.
     """
-    from eqsat.rules import sets
-    from eqsat.rules.verify import table, verify
+    from eqsat.rules.verify import Verdict, table, verify
 
-    chosen = flatten([_named(name) for name in names or sets])
-    verdicts = []
-    with counted_progress("verifying", len(chosen), progress) as steps:
-        for rule in chosen:
-            steps.begin(rule.name)
-            (verdict,) = verify(rule, instances, seed)
-            verdicts.append(verdict)
-            if not as_json and (show_all or not verdict.ok):
-                click.echo(table([verdict]))
-            steps.end()
+    def told(verdict: Verdict) -> str:
+        return table([verdict]) if not as_json and (show_all or not verdict.ok) else ""
+
+    verdicts = _of_each(names, "verifying", progress, lambda rule: verify(rule, instances, seed)[0], told)
     failed = [verdict for verdict in verdicts if not verdict.ok]
     if as_json:
         click.echo(
@@ -77,7 +99,7 @@ def verify_rules(
 
 
 @rules.command(name="prove")
-@click.argument("names", nargs=-1, metavar="[NAME]...", type=Named("rule set or rule", _names, flatten))
+@_names_argument
 @click.option(
     "--instances",
     type=click.IntRange(min=1),
@@ -85,8 +107,8 @@ def verify_rules(
     show_default=True,
     help="Instances to prove of each rule, each with shapes and attributes of its own.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of the random choices.")
-@click.option("--progress/--no-progress", default=None, help="Tell every rule on stderr; so on terminals.")
+@_seed_option
+@_progress_option
 @json_option
 def prove_rules(names: tuple[str, ...], instances: int, seed: int, progress: bool | None, as_json: bool) -> None:
     """Prove that rules keep values, for all values of their inputs at shapes that are drawn.
@@ -95,25 +117,18 @@ def prove_rules(names: tuple[str, ...], instances: int, seed: int, progress: boo
     cannot be proved is only tested. The exit code is 1 when a rule is refuted, with a counterexample, or when no
     instance of it is found.
     """
-    from eqsat.rules import sets
-    from eqsat.rules.prove import prove, summary, table
+    from eqsat.rules.prove import Proof, prove, summary, table
 
-    chosen = flatten([_named(name) for name in names or sets])
-    proofs = []
-    with counted_progress("proving", len(chosen), progress) as steps:
-        for rule in chosen:
-            steps.begin(rule.name)
-            (proof,) = prove(rule, instances, seed)
-            proofs.append(proof)
-            if not as_json:
-                click.echo(table([proof]))
-            steps.end()
+    def told(proof: Proof) -> str:
+        return "" if as_json else table([proof])
+
+    proofs = _of_each(names, "proving", progress, lambda rule: prove(rule, instances, seed)[0], told)
     if as_json:
-        told = [
+        listed = [
             dataclasses.asdict(proof) | {"soundness": proof.soundness.value, "status": proof.status.value}
             for proof in proofs
         ]
-        click.echo(json.dumps(told, indent=1))
+        click.echo(json.dumps(listed, indent=1))
     else:
         click.echo(summary(proofs))
     if not all(proof.ok for proof in proofs):
