@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -150,16 +151,21 @@ def kernel_model(kernel: Kernel, copies: int = 1, most: int = MOST_BYTES) -> onn
         new = {name: f"{name}/{copy}" for name in (*made, *weights)}
         for value in initializers:
             graph.initializer.append(weights_of_copy(value, new[value.name], copy))
-        for node in nodes:
-            again = graph.node.add()
-            again.CopyFrom(node)
-            again.name = ""
-            again.input[:] = [new.get(name, name) for name in node.input]
-            again.output[:] = [new.get(name, name) for name in node.output]
+        add_nodes(graph, nodes, new)
     for value in list(graph.initializer)[: len(initializers)]:
         value.CopyFrom(weights_of_copy(value, value.name, 0))
     del graph.output[:]
     return with_output(single)
+
+
+def add_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto], new: Mapping[str, str]) -> None:
+    """Add copies of nodes to a graph, with ``new`` names in the place of those of their tensors that have one."""
+    for node in nodes:
+        again = graph.node.add()
+        again.CopyFrom(node)
+        again.name = ""
+        again.input[:] = [new.get(name, name) for name in node.input]
+        again.output[:] = [new.get(name, name) for name in node.output]
 
 
 def weights_of_copy(tensor: onnx.TensorProto, name: str, copy: int) -> onnx.TensorProto:

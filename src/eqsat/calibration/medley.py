@@ -14,7 +14,7 @@ from statistics import median
 
 import onnx
 
-from eqsat.calibration.kernels import Kernel, weights_of_copy, with_output, written_model
+from eqsat.calibration.kernels import Kernel, add_nodes, weights_of_copy, with_output, written_model
 from eqsat.calibration.measuring import EMPTY, Setup, model_of_copies, time_models
 from eqsat.calibration.usual import usual_kernels
 from eqsat.cost.models import moved_bytes
@@ -73,7 +73,8 @@ def medley_model(kernels: Sequence[Kernel]) -> onnx.ModelProto:
     inputs: dict[bytes, str] = {}
     for number, part in enumerate(parts):
         graph = part.graph
-        named: dict[str, str] = {"": ""}
+        made = {name for node in graph.node for name in node.output if name}
+        named = {name: f"{number}/{name}" for name in (*made, *[tensor.name for tensor in graph.initializer])}
         for value in graph.input:
             ty = value.type.SerializeToString(deterministic=True)
             if ty not in inputs:
@@ -81,11 +82,6 @@ def medley_model(kernels: Sequence[Kernel]) -> onnx.ModelProto:
                 whole.graph.input.add().CopyFrom(onnx.helper.make_value_info(inputs[ty], value.type))
             named[value.name] = inputs[ty]
         for tensor in graph.initializer:
-            whole.graph.initializer.append(weights_of_copy(tensor, f"{number}/{tensor.name}", number))
-        for node in graph.node:
-            again = whole.graph.node.add()
-            again.CopyFrom(node)
-            again.name = ""
-            again.input[:] = [named.get(name, f"{number}/{name}") for name in node.input]
-            again.output[:] = [f"{number}/{name}" if name else "" for name in node.output]
+            whole.graph.initializer.append(weights_of_copy(tensor, named[tensor.name], number))
+        add_nodes(whole.graph, graph.node, named)
     return with_output(whole)
