@@ -10,8 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir
 import pytest
+from onnx import numpy_helper
 
 from eqsat import onnx, rules
 from eqsat.certificates.certificate import read
@@ -96,6 +98,26 @@ def test_a_model_of_another_weight_is_refused() -> None:
     value.const_value = onnx_ir.Tensor(array, name=name)
     with pytest.raises(CertificateError, match="of another model"):
         onnx.check(other, done.after, data)
+
+
+def test_every_element_of_a_large_weight_counts(tmp_path: Path) -> None:
+    proto = parsed("(float[1, 200] x) => (float[1, 200] z) { y = MatMul(x, w) a = Relu(y) z = Relu(a) }", 20, 9)
+    paths = [tmp_path / name for name in ("in.onnx", "changed.onnx", "out.onnx", "changed_out.onnx")]
+    weight = np.arange(200 * 200, dtype=np.float32).reshape(200, 200)
+    for path in paths[:2]:
+        proto.graph.ClearField("initializer")
+        proto.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+        path.write_bytes(proto.SerializeToString())
+        weight[0, 1] += 1
+    done = onnx.run(paths[0], explain=True)
+    data = onnx.certify(done).as_data()
+    for path, each in zip(paths[2:], (done, onnx.run(paths[1])), strict=True):
+        path.write_bytes(onnx.to_bytes(each.after))
+    assert onnx.check(paths[0], paths[2], data).proved
+    assert onnx.check(paths[1], paths[3], data).proved, "the steps show nothing of the weight"
+    for before, after in ((paths[0], paths[3]), (paths[1], paths[2])):
+        with pytest.raises(CertificateError, match="the steps do not lead from the first model to the second"):
+            onnx.check(before, after, data)
 
 
 def test_a_model_with_other_strings_is_refused() -> None:

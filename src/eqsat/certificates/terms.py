@@ -11,11 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eqsat.errors import CertificateError, EqsatError
+from eqsat.nd import NDArray
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.relations import call_type
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type, is_exact
 from eqsat.relay.visitor import post_order
+
+_HASHED = 1 << 16
+"""Bytes of a constant up to which its digest is taken."""
 
 
 class Body(NamedTuple):
@@ -109,6 +113,7 @@ class Terms:
         self._parents: list[int] = []
         self._signatures: dict[Hashable, int] = {}
         self._constants: dict[int, int] = {}  # class -> a constant in it
+        self._alike: dict[Hashable, list[int]] = {}  # different constants of which the same is told
 
     def __len__(self) -> int:
         return len(self.heads)
@@ -173,7 +178,12 @@ class Terms:
     def constant(self, constant: Constant) -> int:
         """The number of a constant."""
         data = constant.data
-        return self.make(Head("constant", None, constant, data.digest()), (), TensorType(data.shape, data.dtype))
+        alike = self._alike.setdefault(told_of(data), [])
+        known = next((number for number in alike if self.heads[number].value.data.has_data_of(data)), None)
+        if known is not None:
+            return known
+        alike.append(len(self))
+        return self.make(Head("constant", None, constant, len(self)), (), TensorType(data.shape, data.dtype))
 
     def variable(self, var: Var, key: Hashable, ty: Type | None) -> int:
         """The number of an input, which ``key`` tells from the others."""
@@ -305,6 +315,14 @@ class Terms:
         head, ty = self.heads[term], self.type_of(term)
         name = head.op.name if head.op is not None else f"%{head.value.name_hint}" if head.kind == "var" else head.kind
         return name if ty is None else f"{name} of type {ty}"
+
+
+def told_of(data: NDArray) -> Hashable:
+    """What the digest of a graph says of a constant: all of a small one, and some elements of a large one.
+
+    Large weights are so compared between two graphs, once, and not hashed in each.
+    """
+    return data.digest() if data.nbytes <= _HASHED else (data.dtype, data.shape, data.few.tobytes())
 
 
 def operands(node: Expr) -> Sequence[Expr]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.certificates.terms import Terms
+from eqsat.certificates.terms import Terms, told_of
 from eqsat.egraph.rule import Rule
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, ManyPattern
@@ -56,7 +56,8 @@ def graph_digest(terms: Terms, function: Function, numbers: Mapping[Expr, int]) 
     for term in children_first([numbers[function.body]], terms.children.__getitem__):
         head = terms.heads[term]
         name = "" if head.op is None else head.op.name
-        state = hashlib.blake2b(repr((head.kind, name, head.key)).encode(), digest_size=16)
+        key = told_of(head.value.data) if head.kind == "constant" else head.key
+        state = hashlib.blake2b(repr((head.kind, name, key)).encode(), digest_size=16)
         for child in terms.children[term]:
             state.update(digests[child])
         digests[term] = state.digest()

@@ -30,10 +30,11 @@ from eqsat.errors import ArgumentError, CertificateError
 from eqsat.onnx.constants import ConstantNodes, constant_nodes
 from eqsat.onnx.definition import definition_rules
 from eqsat.onnx.exporter import export_with_values
-from eqsat.onnx.files import Given, load
+from eqsat.onnx.files import Given
 from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
 from eqsat.onnx.imported import Imported
 from eqsat.onnx.importer import import_with_bodies
+from eqsat.onnx.mapped import load_mapped
 from eqsat.onnx.opaque import PLAIN, OpaqueNode
 from eqsat.onnx.optimize import Body, Optimization
 from eqsat.onnx.upgrade import at_opset
@@ -165,7 +166,7 @@ class Models:
     """
 
     def __init__(self, before: Given, after: Given):
-        self.before, self.after = load(before), load(after)
+        self.before, self.after = load_mapped(before), load_mapped(after)
         self._read: dict[int | None, tuple[_Read, _Read]] = {}
 
     def check(self, certificate: certificates.Given, rules: Rules | None = None) -> Checked:
