@@ -115,13 +115,13 @@ def are_denses_of_rows(first: Attrs, second: Attrs, *types: TensorType) -> bool:
 
 
 def one_sum(name: str, first: DFPattern, second: DFPattern, axis: int, holds: Callable[..., bool]) -> Rewrite:
-    """f(x, u) + f(y, v) = f(concat(x, y), concat(u, v))"""
+    """f(x, u) + f(y, v) = f(concat(x, y), concat(u, v)), if neither product overflows"""
     return rewrite(
         name,
         first + second,
         like(first, concatenate(is_tuple([x, y]), axis=axis), concatenate(is_tuple([u, v]), axis=1)),
         when(holds, attrs_of(first), attrs_of(second), *map(type_of, (x, y, u, v, first, second))),
-        soundness=ROUNDING,
+        soundness=Soundness.FINITE,
     )
 
 

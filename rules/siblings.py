@@ -253,8 +253,12 @@ class Stacked(Siblings):
 
 
 class Gates(Siblings):
-    """Sums ``product(x, w) + product(y, v)``, merged into ``product(concat(x, y), weights)``."""
+    """Sums ``product(x, w) + product(y, v)``, merged into ``product(concat(x, y), weights)``.
 
+    A product of float16 that overflows is infinite, or NaN beside another; the merged one need be neither.
+    """
+
+    soundness = Soundness.FINITE
     shared = (x, y)
 
     def __init__(self, activation: Activation):

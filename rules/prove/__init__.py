@@ -3,6 +3,8 @@
 No rule imports it: optimizing a graph loads nothing of what is here.
 """
 
-from eqsat.rules.prove.prover import Proof, Status, prove, summary, table
+from eqsat.rules.prove.proof import Proof, Status, summary, table
+from eqsat.rules.prove.prover import prove
+from eqsat.rules.prove.store import Store, told
 
-__all__ = ["Proof", "Status", "prove", "summary", "table"]
+__all__ = ["Proof", "Status", "Store", "prove", "summary", "table", "told"]

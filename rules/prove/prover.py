@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import Enum
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, Soundness, flatten
+from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, flatten
 from eqsat.errors import EqsatError
 from eqsat.relay.expr import Expr
 from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import TensorType
 from eqsat.rules.prove.cases import unequal
 from eqsat.rules.prove.evaluate import elements, evaluate_terms, inputs_of, shapes
+from eqsat.rules.prove.proof import Proof, Status
+from eqsat.rules.prove.store import Store
 from eqsat.rules.prove.terms import NoTermError, Terms
 from eqsat.rules.verify import verify
 from eqsat.rules.verify.apply import right_sides
@@ -35,57 +33,14 @@ LARGEST = 150
 """Elements of an input; larger instances are left out."""
 
 
-class Status(Enum):
-    """What is known of a rule."""
-
-    VALUES = "all values"
-    """The sides are equal for all values of the inputs, at the shapes and attributes drawn."""
-    TESTED = "tested"
-    """The sides agree on all random instances; that they always do is not shown."""
-    REFUTED = "refuted"
-    """The sides differ on an instance."""
-    UNKNOWN = "unknown"
-    """No instance was found to which the rule applies, or the rule failed."""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What is known of a rule, and how.
-
-    Args:
-        rule: its name.
-        soundness: the class that it claims.
-        status: what is known.
-        exact: of what is proved, whether it is so for every bit of floating-point numbers, if sums are added up in the
-            order of their indices. Otherwise it is proved over the real numbers, wherever both sides are defined.
-        instances: of how many instances, each with shapes and attributes of its own.
-        assumes: what must hold besides.
-        detail: why there is no proof, or a counterexample as Relay text.
-        seconds: time it took.
-    """
-
-    rule: str
-    soundness: Soundness
-    status: Status
-    exact: bool = False
-    instances: int = 0
-    assumes: tuple[str, ...] = ()
-    detail: str = ""
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing speaks against the rule."""
-        return self.status in (Status.VALUES, Status.TESTED)
-
-
-def prove(rules: Any, instances: int = INSTANCES, seed: int = 0) -> list[Proof]:
+def prove(rules: Any, instances: int = INSTANCES, seed: int = 0, store: Store | None = None) -> list[Proof]:
     """Prove rules for all values of their inputs at shapes drawn, as far as that is possible; test all of them.
 
     Args:
         rules: a rule, or any iterable of rules, rule sets and ``DFPatternCallback`` objects.
         instances: how many instances to prove of each rule.
         seed: of the random choices; the instances of a rule depend on it and on the rule's name only.
+        store: where proofs are kept; one that is there is not made again.
 
     Returns:
         For each rule what is known of it.
@@ -93,7 +48,11 @@ def prove(rules: Any, instances: int = INSTANCES, seed: int = 0) -> list[Proof]:
     Raises:
         RuleError: ``rules`` holds something that is no rule.
     """
-    return [_prove(rule, instances, seed) for rule in flatten(rules)]
+    return [_known(rule, instances, seed, store) or _prove(rule, instances, seed, store) for rule in flatten(rules)]
+
+
+def _known(rule: Rule, instances: int, seed: int, store: Store | None) -> Proof | None:
+    return None if store is None else store.find(rule, instances, seed)
 
 
 class _SmallDraw(Draw):
@@ -113,7 +72,14 @@ class _SmallDraw(Draw):
         return np.asarray(values, ty.dtype)
 
 
-def _prove(rule: Rule, wanted: int, seed: int) -> Proof:
+def _prove(rule: Rule, instances: int, seed: int, store: Store | None) -> Proof:
+    proof = _proof(rule, instances, seed)
+    if store is not None:
+        store.keep(proof, rule, instances, seed)
+    return proof
+
+
+def _proof(rule: Rule, wanted: int, seed: int) -> Proof:
     start = time.perf_counter()
     (verdict,) = verify(rule, TESTED, seed)
     failed = {"unsound": Status.REFUTED, "unmatched": Status.UNKNOWN, "failed": Status.UNKNOWN}.get(verdict.status)
@@ -219,31 +185,3 @@ def _brief(term: Any) -> str:
         return "..." if not depth else f"{each.head}({', '.join(told(arg, depth - 1) for arg in each.args)})"
 
     return told(term, 3)
-
-
-def table(proofs: Iterable[Proof]) -> str:
-    """Proofs as text: a line for each rule, why there is none or a counterexample below."""
-    lines = []
-    for proof in proofs:
-        how = "" if proof.status is not Status.VALUES else "every bit" if proof.exact else "over the reals"
-        lines.append(
-            f"{proof.status.value:<10} {proof.rule:<40} {how:<14} {proof.instances:>4} instances {proof.seconds:6.2f} s"
-        )
-        lines += [f"    {'if ' if proof.ok else ''}{each}" for each in proof.assumes]
-        lines += [f"    {line}" for line in proof.detail.splitlines()]
-    return "\n".join(lines)
-
-
-def summary(proofs: Iterable[Proof]) -> str:
-    """How much is proved, in one line."""
-    listed = list(proofs)
-    counts = Counter(proof.status for proof in listed)
-    exact = sum(proof.exact for proof in listed)
-    drawn = sum("integers are those drawn" in proof.assumes for proof in listed)
-    finite = sum("no input is infinite or NaN" in proof.assumes for proof in listed)
-    return (
-        f"{counts[Status.VALUES]} of {len(listed)} rules proved for all values at shapes drawn ({exact} for every bit, "
-        f"the others over the reals wherever both sides are defined; {drawn} of them at integers drawn, {finite} if no "
-        f"input is infinite or NaN), {counts[Status.TESTED]} only tested, {counts[Status.REFUTED]} refuted, "
-        f"{counts[Status.UNKNOWN]} unknown"
-    )

@@ -18,6 +18,15 @@ _swept: set[Path] = set()
 """Folders in which this process has looked for what others left."""
 
 
+def cache_folder() -> Path:
+    """The folder of what is kept from one run for the next: EQSAT_CACHE, or eqsat in the user's folder of caches."""
+    given = os.environ.get("EQSAT_CACHE")
+    if given:
+        return Path(given)
+    user = os.environ.get("XDG_CACHE_HOME")
+    return (Path(user) if user else Path.home() / ".cache") / "eqsat"
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to instead of ``path``: when the block ends well, what is there takes its place.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -11,8 +12,8 @@ from eqsat.cli import cli
 from eqsat.relay import nn
 from eqsat.relay.op import abs as absolute
 from eqsat.relay.op import maximum, minimum
-from eqsat.rules import Soundness, rewrite, variables
-from eqsat.rules.prove import Status, prove
+from eqsat.rules import Rewrite, Soundness, rewrite, type_of, variables, when
+from eqsat.rules.prove import Status, Store, prove
 from eqsat.rules.prove.cases import unequal
 from eqsat.rules.prove.linear import infeasible
 from eqsat.rules.prove.terms import REAL, Term, Terms
@@ -84,6 +85,21 @@ def test_linear_constraints_that_exclude_each_other() -> None:
 
 
 def test_command_line() -> None:
-    result = CliRunner().invoke(cli, ["rules", "prove", "relu-twice", "--instances", "2", "--json"])
+    result = CliRunner().invoke(cli, ["rules", "prove", "relu-twice", "--instances", "2", "--json", "--no-cache"])
     (proof,) = json.loads(result.output)
     assert (proof["rule"], proof["status"], result.exit_code) == ("relu-twice", "all values", 0)
+
+
+def test_proofs_are_kept_as_long_as_the_rule_says_the_same(tmp_path: Path) -> None:
+    def law(slope: float) -> Rewrite:
+        return rewrite("kept", nn.leaky_relu(x, alpha=slope), maximum(x, x * x), when(lambda ty: slope < 1, type_of(x)))
+
+    store = Store(tmp_path)
+    (proof,) = prove(law(0.25), 2, store=store)
+    assert proof.status is Status.REFUTED
+    assert store.find(law(0.25), 2, 0) == proof
+    assert store.find(law(0.5), 2, 0) is None
+    assert store.find(law(0.25), 3, 0) is None
+    (file,) = tmp_path.iterdir()
+    file.write_text(file.read_text()[:-9])
+    assert store.find(law(0.25), 2, 0) is None

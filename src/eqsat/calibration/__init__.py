@@ -4,9 +4,10 @@ from eqsat.calibration.candidates import Candidate, Fastest, fastest
 from eqsat.calibration.kernels import Kernel, kernel_of
 from eqsat.calibration.measuring import Setup, Timing, measure
 from eqsat.calibration.model import Calibrated
-from eqsat.calibration.profile import Entry, Machine, Profile, cache_folder, calibrate, prune, remember
+from eqsat.calibration.profile import Entry, Machine, Profile, calibrate, prune, remember
 from eqsat.calibration.usual import usual_kernels
 from eqsat.cost.runtimes import LEVELS
+from eqsat.files import cache_folder
 
 __all__ = [
     "LEVELS",

@@ -19,7 +19,7 @@ from eqsat.calibration.medley import measure_change
 from eqsat.cost.models import flops, moved_bytes
 from eqsat.cost.runtimes import LEVELS
 from eqsat.errors import FileError, ModelError, ProfileError
-from eqsat.files import replacing
+from eqsat.files import cache_folder, replacing
 
 FORMAT = 4
 """Changes when profiles of before cannot be read, or would not be measured like that any more."""
@@ -234,15 +234,6 @@ def _number(value: Any) -> float:
 
 
 # ---- the user's cache
-
-
-def cache_folder() -> Path:
-    """Return the folder of what is measured on demand: EQSAT_CACHE, or eqsat in the user's folder of caches."""
-    given = os.environ.get("EQSAT_CACHE")
-    if given:
-        return Path(given)
-    user = os.environ.get("XDG_CACHE_HOME")
-    return (Path(user) if user else Path.home() / ".cache") / "eqsat"
 
 
 def cache_path(machine: Machine, setup: Setup) -> Path:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from collections.abc import Callable
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 from rich.table import Table
 
+from eqsat.cli.batch import default_workers
 from eqsat.cli.named import Named, load
 from eqsat.cli.options import json_option
 from eqsat.cli.progress import counted_progress
@@ -17,6 +23,9 @@ from eqsat.cli.terminal import Console
 from eqsat.egraph.rule import Rule, flatten
 
 T = TypeVar("T")
+
+JOBS = 10
+"""Rules to prove for which it is worth to start a process."""
 
 
 @click.group()
@@ -108,31 +117,73 @@ def verify_rules(
     help="Instances to prove of each rule, each with shapes and attributes of its own.",
 )
 @_seed_option
+@click.option("--workers", type=click.IntRange(min=1), help="Processes to use; as many as processors by default.")
+@click.option(
+    "--cache/--no-cache",
+    default=True,
+    show_default=True,
+    help="Keep proofs, and use those that are kept.",
+)
 @_progress_option
 @json_option
-def prove_rules(names: tuple[str, ...], instances: int, seed: int, progress: bool | None, as_json: bool) -> None:
+def prove_rules(
+    names: tuple[str, ...],
+    instances: int,
+    seed: int,
+    workers: int | None,
+    cache: bool,
+    progress: bool | None,
+    as_json: bool,
+) -> None:
     """Prove that rules keep values, for all values of their inputs at shapes that are drawn.
 
     A NAME is that of a shipped set, or of a rule, or MODULE:NAME for your own; by default all rules are taken. What
     cannot be proved is only tested. The exit code is 1 when a rule is refuted, with a counterexample, or when no
-    instance of it is found.
+    instance of it is found. Proofs are kept in the folder `proofs` of eqsat's caches (EQSAT_CACHE) until the rule, the
+    operators or the prover change.
     """
-    from eqsat.rules.prove import Proof, prove, summary, table
+    from eqsat.rules import sets
+    from eqsat.rules.prove import Proof, Store, summary, table, told
 
-    def told(proof: Proof) -> str:
-        return "" if as_json else table([proof])
-
-    proofs = _of_each(names, "proving", progress, lambda rule: prove(rule, instances, seed)[0], told)
-    if as_json:
-        listed = [
-            dataclasses.asdict(proof) | {"soundness": proof.soundness.value, "status": proof.status.value}
-            for proof in proofs
-        ]
-        click.echo(json.dumps(listed, indent=1))
-    else:
-        click.echo(summary(proofs))
+    chosen = _chosen(names or tuple(sets))
+    store = Store() if cache else None
+    kept = {place: proof for place, rule in enumerate(chosen) if store and (proof := store.find(rule, instances, seed))}
+    rest = [place for place in range(len(chosen)) if place not in kept]
+    proofs: list[Proof] = []
+    with counted_progress("proving", len(chosen), progress) as steps, _processes(workers, len(rest)) as mapped:
+        made = iter(mapped(partial(_proved, names or tuple(sets), instances, seed, cache), rest))
+        for place, rule in enumerate(chosen):
+            steps.begin(rule.name)
+            proofs.append(kept[place] if place in kept else next(made))
+            if not as_json:
+                click.echo(table(proofs[-1:]))
+            steps.end()
+    click.echo(json.dumps([told(proof) for proof in proofs], indent=1) if as_json else summary(proofs))
     if not all(proof.ok for proof in proofs):
         raise SystemExit(1)
+
+
+@functools.cache
+def _chosen(names: tuple[str, ...]) -> list[Rule]:
+    return flatten([_named(name) for name in names])
+
+
+def _proved(names: tuple[str, ...], instances: int, seed: int, cache: bool, place: int) -> Any:
+    """The proof of one of the rules that are named; in a process of its own, maybe, to which rules cannot be sent."""
+    from eqsat.rules.prove import Store, prove
+
+    return prove(_chosen(names)[place], instances, seed, Store() if cache else None)[0]
+
+
+@contextmanager
+def _processes(wanted: int | None, jobs: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """``map`` in processes, as far as jobs are worth them."""
+    count = min(wanted or default_workers(), jobs // JOBS)
+    if count < 2:
+        yield map
+        return
+    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool.map
 
 
 def _named(name: str) -> Any:
