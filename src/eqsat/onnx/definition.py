@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import onnx_ir as ir
+
 from eqsat.egraph.author import refuse
 from eqsat.egraph.rule import PythonRule, Soundness
 from eqsat.errors import EqsatError, EvaluationError
+from eqsat.onnx.converters.source import Declined, Source, definer_of
 from eqsat.onnx.converters.target import attributes
 from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, ExprPattern, TupleGetItemPattern, wildcard
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types
+from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order, substitute
@@ -69,6 +73,34 @@ def _input_key(expr: Expr | None) -> Hashable:
     if isinstance(expr, Constant):
         return expr.data.dtype, expr.data.shape, expr.data.numpy().tobytes()
     return expr.type_annotation if isinstance(expr, Var) else None
+
+
+def defined(node: ir.Node, inputs: Sequence[Expr | None], typing: Inferencer, opset: int) -> Definition:
+    """What a node is defined as.
+
+    Args:
+        node: The node.
+        inputs: What stands for its inputs, see :class:`Definition`.
+        typing: Knows their types.
+        opset: The version of the standard operators.
+
+    Raises Declined or EqsatError where the node has no definition.
+    """
+    found = definer_of(node.domain, node.op_type)
+    if found is None:
+        raise Declined("it is not standard")
+    source = Source(node, inputs, typing.types, typing.elements, opset)
+    made = found.definer(source)
+    results: list[Expr | None] = [made] if isinstance(made, Expr) else list(made)
+    source.require(source.used_outputs() <= len(results), "more of its outputs are used")
+    source.check_read()
+    results = [*results, *[None] * len(node.outputs)][: len(node.outputs)]
+    for result in results:
+        if result is not None:
+            typing.run(result)
+    types = [None if result is None else typing.types[result] for result in results]
+    soundness = Soundness.ROUNDING if source.is_rounded else found.soundness
+    return Definition(inputs, results, types, soundness, found.rewrites)
 
 
 def definition_rules(function: Function) -> list[PythonRule]:

@@ -30,7 +30,7 @@ from eqsat.onnx.control_flow import (
 from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_of, importer_of
 from eqsat.onnx.converters.source import OLDEST_OPSET, definer_of
 from eqsat.onnx.converters.target import attributes
-from eqsat.onnx.definition import Definition
+from eqsat.onnx.definition import Definition, defined
 from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import attributes_of, captured_values, copy_value, nodes_of, topological_order
 from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_of
@@ -328,8 +328,7 @@ class _Importer:
 
         Raises Declined or EqsatError where the definition is not for such a node.
         """
-        found = definer_of(node.domain, node.op_type)
-        if found is None or node.op_identifier() in self.model.functions or node.device_configurations:
+        if node.op_identifier() in self.model.functions or node.device_configurations:
             raise Declined("it is not standard")
         stands: list[Expr | None] = []
         types: dict[Expr, Type] = {}
@@ -339,20 +338,8 @@ class _Importer:
             if expr is not None and stand is not None:
                 types[stand] = self.types[expr]
             stands.append(stand)
-        typing = Inferencer(types, names=self.context.dims)
-        source = Source(node, stands, types, typing.elements, self.opset)
-        made = found.definer(source)
-        results: list[Expr | None] = [made] if isinstance(made, Expr) else list(made)
-        source.require(source.used_outputs() <= len(results), "more of its outputs are used")
-        source.check_read()
-        soundness = Soundness.ROUNDING if source.is_rounded else found.soundness
-        results = [*results, *[None] * len(node.outputs)][: len(node.outputs)]
-        for result in results:
-            if result is not None:
-                typing.run(result)
-        known = [None if result is None else types[result] for result in results]
-        definition = Definition(stands, results, known, soundness, found.rewrites)
-        if found.rewrites and soundness is Soundness.EXACT and len(results) == 1:
+        definition = defined(node, stands, Inferencer(types, names=self.context.dims), self.opset)
+        if definition.rewrites and definition.soundness is Soundness.EXACT and len(definition.results) == 1:
             (whole,) = definition.over(inputs)
             if whole is not None and self._is_one_node(whole, inputs):
                 return [self._placed(node, node.outputs[0], whole)]

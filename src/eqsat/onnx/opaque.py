@@ -102,7 +102,8 @@ class OpaqueNode:
         return hash(self._key)
 
     def __repr__(self) -> str:
-        return f"OpaqueNode({self.node.op_type})"
+        said = [f"{name}={attr.value!r}" for name, attr in sorted(self.node.attributes.items()) if attr.type in PLAIN]
+        return f"OpaqueNode({', '.join([self.node.op_type, *said])})"
 
 
 _STANDARD = ("", "ai.onnx.ml")
@@ -148,7 +149,7 @@ def opaque_call(
     is_known = definition is not None or _is_known(node, model)
     opaque = OpaqueNode(node, attributes, captured, tuple(found), opset, tuple(given), is_known, definition)
     arguments = [*inputs, *(values[value] for value in captured)]
-    return Call(_operator(node), [Tuple(arguments)] if opaque.is_wide else arguments, {"node": opaque})
+    return Call(operator_of(node.domain, node.op_type, node.overload), [Tuple(arguments)] if opaque.is_wide else arguments, {"node": opaque})
 
 
 def _is_known(node: ir.Node, model: ir.Model) -> bool:
@@ -157,10 +158,11 @@ def _is_known(node: ir.Node, model: ir.Model) -> bool:
     return contrib.is_known(node) and node.op_identifier() not in model.functions
 
 
-def _operator(node: ir.Node) -> Op:
-    name = ".".join(filter(None, ("onnx", node.domain, node.op_type, node.overload)))
+def operator_of(domain: str, op_type: str, overload: str = "") -> Op:
+    """Return the operator that stands for nodes of a type."""
+    name = ".".join(filter(None, ("onnx", domain, op_type, overload)))
     if Op.find(name) is None:
-        is_quantization = node.op_type.endswith("QuantizeLinear")
+        is_quantization = op_type.endswith("QuantizeLinear")
         define(
             name,
             None,
@@ -171,7 +173,7 @@ def _operator(node: ir.Node) -> Op:
             kind=OpPattern.OPAQUE,
             traits=Trait.FOREIGN
             | (Trait.NON_COMPUTATIONAL if is_quantization else Trait.NONE)
-            | (Trait.STATEFUL if node.op_type in RANDOM else Trait.NONE),
+            | (Trait.STATEFUL if op_type in RANDOM else Trait.NONE),
         )
         exports(name)(_to_node)
     return Op.get(name)
@@ -233,6 +235,13 @@ def _is_needless(node: ir.Node, index: int, value: Expr) -> bool:
 
 # ---- writing
 
+_OPTIONAL_OUTPUTS = {
+    (contrib.DOMAIN, "GroupQueryAttention"),
+    (contrib.DOMAIN, "SkipLayerNormalization"),
+    (contrib.DOMAIN, "SkipSimplifiedLayerNormalization"),
+}
+"""Operators that take less time where outputs that nothing uses are left out."""
+
 
 def _to_node(call: Call, target: Target) -> OnnxNode:
     opaque: OpaqueNode = attributes(call).node
@@ -250,6 +259,7 @@ def _to_node(call: Call, target: Target) -> OnnxNode:
         domain=node.domain,
         overload=node.overload,
         outputs=len(node.outputs),
+        optional_outputs=(node.domain, node.op_type) in _OPTIONAL_OUTPUTS,
         captured=arguments[count:],
     )
 

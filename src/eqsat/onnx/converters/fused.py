@@ -228,6 +228,31 @@ def _multi_head_attention(source: Source) -> Sequence[Expr | None]:
     return [_attention(parts[0], parts[1], parts[2], added, heads, scale, source), None, None]
 
 
+@define("GroupQueryAttention")
+def _group_query_attention(source: Source) -> Sequence[Expr | None]:
+    """Without a past, and with as many places in each batch: no query sees keys behind its own place."""
+    query, key, value, *past = source.optional(1, 16)
+    before, (last, count, *more) = past[:2], past[2:]
+    parts, heads, groups = [query, key, value], source.int("num_heads", 0), source.int("kv_num_heads", 0)
+    plain = not any(part is not None for part in (*before, *more)) and None not in (*parts, last, count)
+    source.require(plain, "it has a past or angles, or all in one tensor")
+    source.require(heads > 0 < groups and all(source.rank(part) == 3 for part in parts), "its heads are not told")
+    source.require(source.float("softcap", 0.0) == 0 and source.int("local_window_size", -1) == -1, "its scores are cut")
+    rotary = source.int("do_rotary", 0) or source.int("smooth_softmax", 0)
+    source.require(not rotary, "it turns queries and keys, or has another softmax")
+    source.ignore("rotary_interleaved")
+    places = source.type(query).shape[1]
+    whole = isinstance(places, int) and source.type(key).shape[1] == places == source.scalar(count)
+    source.require(whole and all(each == places - 1 for each in source.integers(last)), "some places are not there")
+    width = source.type(query).shape[2]
+    attrs = {"scale": _scale(source, width, heads), "query_heads": heads, "key_heads": groups, "causal": True}
+    present = [
+        build("transpose", build("reshape", part, newshape=(0, 0, groups, -1)), axes=(0, 2, 1, 3))
+        for part in (key, value)
+    ]
+    return [build("nn.attention", query, key, value, **attrs), *present]
+
+
 @define("Attention")
 def _joined_attention(source: Source) -> Sequence[Expr | None]:
     data, weights, biases, *rest = source.optional(2, 7)
