@@ -162,7 +162,7 @@ def fastest(
     with paused_gc(), forms(given, on_iteration, options) as found:
         search = _Search(found, _priced(options.cost_model, setup).with_sizes(sizes_of(given, feed)))
         # with rules that do nothing the model is what was given, as it is written here
-        plain = run(given, options=replace(options, rules=[]))
+        plain = run(given, options=replace(options, rules=[], contrib=False))
         pool = [search.form("the model as it was", replace(plain, after=given)), *search.by_models(options)]
         best = min(pool[1:], key=lambda each: each.predicted)
         pool += search.next_best(best, pool[1:])

@@ -28,6 +28,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGet
 from eqsat.relay.fold import nbytes
 from eqsat.relay.infer import infer_types
 from eqsat.relay.results import body_of, results_of
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import post_order, substitute
 
@@ -68,7 +69,20 @@ def _single(node: CostNode) -> Kernel | None:
     op = Op.find(node.op)
     if op is None or not all(map(_is_measurable, node.arg_types)):
         return None
-    return _described(Call(op, stand_ins(node, {}), node.attrs), node, told=False)
+    arguments = stand_ins(node, {})
+    definition = getattr(node.attrs["node"], "definition", None) if _is_foreign(node) and node.attrs else None
+    if definition is not None:  # what it computes may depend on values
+        given = [each for each in definition.inputs if each is not None]
+        arguments = [
+            each if isinstance(each, Constant) else stand for each, stand in zip(given, arguments, strict=True)
+        ]
+    return _described(Call(op, arguments, node.attrs), node, told=False)
+
+
+def _is_foreign(node: CostNode) -> bool:
+    """Whether it is an operator of the runtime's own, which is written as it is."""
+    op = Op.find(node.op)
+    return op is not None and op.has(Trait.FOREIGN)
 
 
 def kernel_of(node: CostNode) -> Kernel | None:
@@ -78,7 +92,7 @@ def kernel_of(node: CostNode) -> Kernel | None:
     """
     if node.graph is not None:
         return _described(node.graph, node, told=True)
-    return None if node.body else _single(node)
+    return None if node.body and not _is_foreign(node) else _single(node)
 
 
 def _is_measurable(ty: Type | None) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from eqsat.cost import CostNode
-from eqsat.relay.expr import Expr, Var
+from eqsat.onnx.opaque import OpaqueNode
+from eqsat.relay.expr import Expr, Op, Var
+from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 from eqsat.relay.visitor import post_order, substitute
@@ -23,8 +25,13 @@ def bound_node(node: CostNode, sizes: Sizes) -> CostNode:
         named = [each for each in post_order(graph) if isinstance(each, Var)]
         new: dict[Expr, Expr] = {each: Var(each.name_hint, bound_type(each.type_annotation, sizes)) for each in named}
         graph = substitute(graph, new)
+    attrs = node.attrs
+    if attrs is not None and isinstance(opaque := attrs.get("node"), OpaqueNode):
+        types = tuple([bound_type(ty, sizes) or ty for ty in opaque.types])
+        attrs = make_attrs(Op.get(node.op), {"node": replace(opaque, types=types)})
     return replace(
         node,
+        attrs=attrs,
         arg_types=tuple([bound_type(ty, sizes) for ty in node.arg_types]),
         type=bound_type(node.type, sizes),
         body=tuple([bound_node(each, sizes) for each in node.body]),

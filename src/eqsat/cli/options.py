@@ -137,6 +137,7 @@ class Settings:
     on_error: str
     explain: bool
     runtime: str
+    contrib: bool
     opset: int | None
 
     @property
@@ -177,6 +178,7 @@ class Settings:
             explain=self.explain,
             runtime=self.runtime,
             opset=self.opset,
+            contrib=self.contrib,
         )
 
 
@@ -221,6 +223,11 @@ shared_options = _gathered(
         type=click.Choice(list(RUNTIMES)),
         default=DEFAULTS.runtime,
         help="The runtime whose kernels count as one operator each.",
+    ),
+    click.option(
+        "--contrib",
+        is_flag=True,
+        help="Also write the runtime's own operators, those of com.microsoft, where they cost less.",
     ),
     _option(
         "--extract",

@@ -16,6 +16,9 @@ from eqsat.relay.ty import TensorType
 NO_RUNTIME = "none"
 """The runtime of those who do not say which runs the graph: each written node is a kernel."""
 
+CONTRIB = ("onnxruntime",)
+"""The runtimes that have the operators of com.microsoft."""
+
 LEVELS = ("off", "basic", "extended", "all")
 """Levels of onnxruntime's own optimizer."""
 

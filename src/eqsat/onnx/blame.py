@@ -12,7 +12,7 @@ import onnx_ir as ir
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import EqsatError
 from eqsat.onnx.files import Given
-from eqsat.onnx.optimize import rules_for, run
+from eqsat.onnx.optimize import acting_rules, run
 from eqsat.onnx.partition import partition
 from eqsat.onnx.upgrade import at_opset
 from eqsat.onnx.verify import differing, verify
@@ -51,8 +51,8 @@ def blame(
     """
     options = Options.of(keywords, rules=rules)
     given = at_opset(model, options.opset)
-    acting = (rules_for(given) if target is None else default) if options.rules is None else options.rules
-    every = Schedule.of(acting).rules
+    acting = acting_rules(given, options) if target is None or options.rules is not None else default
+    every, options = Schedule.of(acting).rules, replace(options, contrib=False)
 
     def made(names: Sequence[str]) -> tuple[ir.Model, Extraction | None]:
         chosen = replace(options, rules=[rule for rule in every if rule.name in names])

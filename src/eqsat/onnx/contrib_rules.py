@@ -119,8 +119,7 @@ def fused_product(product: str) -> Callable[..., OpaqueNode | Refusal]:
         alpha = 1.0 if by is None else number(by)
         if isinstance(alpha, Refusal):
             return alpha
-        said = {"transA": int(turns[0]), "transB": int(turns[1]), "alpha": alpha}
-        return made("FusedMatMul", [a, b], [result], **said)
+        return made("FusedMatMul", [a, b], [result], transA=int(turns[0]), transB=int(turns[1]), alpha=alpha)
 
     return fused
 
@@ -320,7 +319,12 @@ def attention() -> list[Rewrite]:
     in_groups = is_tuple_get_item(node("GroupQueryAttention", group, q, k, v, *lengths), 0)
     forms: list[tuple[str, DFPattern, DFPattern, Examples]] = [
         ("multi-head-attention", plain, node(op_type, over[0], q, k, v), attentions),
-        ("multi-head-masked-attention", masked, node(op_type, over[1], q, k, v, mask), partial(attentions, masked=True)),
+        (
+            "multi-head-masked-attention",
+            masked,
+            node(op_type, over[1], q, k, v, mask),
+            partial(attentions, masked=True),
+        ),
         ("group-query-attention", plain, in_groups, partial(attentions, grouped=True)),
     ]
     return [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -24,7 +24,7 @@ from eqsat.errors import EqsatError
 from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_of, importer_of
 from eqsat.onnx.converters.target import Operand, as_attribute
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.infer import unknown_sizes
+from eqsat.relay.infer import extend_types, unknown_sizes
 from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.static_forms import static_form
 from eqsat.relay.ty import UNKNOWN, Type
@@ -42,7 +42,7 @@ class OnnxTarget:
 
     def write(self, node: CostNode) -> Written | None:
         if is_written_as_it_is(node):
-            return as_it_is(node)
+            return as_it_is(_with_body(node))
         return _spell(node, self.opset, -1, None).written
 
     def partners(self, node: CostNode) -> Mapping[int, Collection[str]]:
@@ -64,6 +64,23 @@ def onnx_cost(model: CostFunction, opset: int, runtime: str = NO_RUNTIME) -> Tar
         ArgumentError: there is no such runtime.
     """
     return TargetCost(model, OnnxTarget(opset), kernels_of(runtime))
+
+
+@lru_cache(maxsize=1 << 10)
+def _with_body(node: CostNode) -> CostNode:
+    """What is seen of a node of the runtime's own: also what it computes, where it has a definition."""
+    opaque = None if node.attrs is None or node.body else node.attrs.get("node")
+    definition = getattr(opaque, "definition", None)
+    if definition is None:
+        return node
+    types: dict[Expr, Type] = {}
+    result = next((each for each in definition.results if each is not None), None)
+    if result is None:
+        return node
+    extend_types(types, result)
+    return replace(
+        node, body=tuple([each for expr, each in cost_nodes(result, types).items() if isinstance(expr, Call)])
+    )
 
 
 @dataclass(frozen=True)

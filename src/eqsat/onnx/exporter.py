@@ -10,10 +10,11 @@ import onnx_ir as ir
 
 from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
+from eqsat.onnx import contrib
 from eqsat.onnx.converters import OnnxNode, Target, exporter_of
 from eqsat.onnx.converters.source import input_names
 from eqsat.onnx.converters.target import as_attribute, expressions, op_name
-from eqsat.onnx.graphs import copy_value
+from eqsat.onnx.graphs import copy_value, nodes_of
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
 from eqsat.onnx.initializers import Initializers, Names
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
@@ -357,6 +358,8 @@ def _place(expr: Expr) -> tuple[Expr, int]:
 
 def _model_like(imported: Imported, graph: ir.Graph) -> ir.Model:
     model = imported.model
+    if contrib.DOMAIN not in graph.opset_imports and any(node.domain == contrib.DOMAIN for node in nodes_of(graph)):
+        graph.opset_imports[contrib.DOMAIN] = 1
     return ir.Model(
         graph,
         ir_version=imported.ir_version,

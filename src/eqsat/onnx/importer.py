@@ -330,20 +330,31 @@ class _Importer:
         """
         if node.op_identifier() in self.model.functions or node.device_configurations:
             raise Declined("it is not standard")
-        stands: list[Expr | None] = []
-        types: dict[Expr, Type] = {}
-        for expr in inputs:
-            is_small = isinstance(expr, Constant) and expr.data.size <= _MOST_SHOWN
-            stand = expr if expr is None or is_small else Var("", self.types[expr])
-            if expr is not None and stand is not None:
-                types[stand] = self.types[expr]
-            stands.append(stand)
-        definition = defined(node, stands, Inferencer(types, names=self.context.dims), self.opset)
+        try:
+            definition = self._definition(node, inputs, shows_floats=False)
+        except (Declined, EqsatError):
+            definition = self._definition(node, inputs, shows_floats=True)
         if definition.rewrites and definition.soundness is Soundness.EXACT and len(definition.results) == 1:
             (whole,) = definition.over(inputs)
             if whole is not None and self._is_one_node(whole, inputs):
                 return [self._placed(node, node.outputs[0], whole)]
         return self._passed_through(node, None, None, definition)
+
+    def _definition(self, node: ir.Node, inputs: Sequence[Expr | None], shows_floats: bool) -> Definition:
+        """What a node is defined as; what small constants are may matter, of floats if they are shown.
+
+        Raises Declined or EqsatError where it is not defined.
+        """
+        stands: list[Expr | None] = []
+        types: dict[Expr, Type] = {}
+        for expr in inputs:
+            is_shown = isinstance(expr, Constant) and expr.data.size <= _MOST_SHOWN
+            is_shown = is_shown and (shows_floats or np.dtype(expr.data.dtype).kind in "biu")  # type: ignore[union-attr]
+            stand = expr if expr is None or is_shown else Var("", self.types[expr])
+            if expr is not None and stand is not None:
+                types[stand] = self.types[expr]
+            stands.append(stand)
+        return defined(node, stands, Inferencer(types, names=self.context.dims), self.opset)
 
     def _is_one_node(self, expr: Expr, inputs: Sequence[Expr | None]) -> bool:
         """Whether ``expr`` is written as one node over ``inputs``."""

@@ -149,7 +149,11 @@ def opaque_call(
     is_known = definition is not None or _is_known(node, model)
     opaque = OpaqueNode(node, attributes, captured, tuple(found), opset, tuple(given), is_known, definition)
     arguments = [*inputs, *(values[value] for value in captured)]
-    return Call(operator_of(node.domain, node.op_type, node.overload), [Tuple(arguments)] if opaque.is_wide else arguments, {"node": opaque})
+    return Call(
+        operator_of(node.domain, node.op_type, node.overload),
+        [Tuple(arguments)] if opaque.is_wide else arguments,
+        {"node": opaque},
+    )
 
 
 def _is_known(node: ir.Node, model: ir.Model) -> bool:

@@ -20,9 +20,11 @@ from eqsat.collector import paused_gc
 from eqsat.cost import CostFunction
 from eqsat.egraph.report import Report
 from eqsat.egraph.runner import OnIteration
+from eqsat.egraph.schedule import Schedule
 from eqsat.layers.optimize import Saturated
 from eqsat.notebook import preview, table
 from eqsat.onnx.constants import ConstantNodes, Folded, constant_nodes
+from eqsat.onnx.contrib import DOMAIN
 from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.definition import definition_rules
 from eqsat.onnx.exporter import export_body, export_model
@@ -222,7 +224,7 @@ class Forms:
         model = at_opset(given, options.opset, constants)
         constants.take(model)
         defines = options.rules is None
-        acting = rules_for(model) if options.rules is None else options.rules
+        acting = acting_rules(model, options)
         self.given, self.constants, self._opset = given, constants, opset_of(model)
         self.options = replace(options, rules=acting)
         self._report, self._bodies = Report(), list[Body]()
@@ -287,13 +289,31 @@ def with_definitions(rules: Rules | None, imported: Imported) -> Rules | None:
     return RuleSet(rules.name, (*rules, *[rule for rule in found if rule.soundness in sounds]))
 
 
-def rules_for(model: ir.Model) -> RuleSet:
+def acting_rules(model: ir.Model, options: Options) -> Rules:
+    """The rules that act on a model: those that options name or imply."""
+    taken = any(function.domain == DOMAIN for function in model.functions.values())  # a name may mean another operator
+    if not options.contrib or taken:
+        return rules_for(model) if options.rules is None else options.rules
+    from eqsat.onnx.contrib_rules import contrib  # defines their operators
+
+    if options.rules is not None:
+        return options.rules if isinstance(options.rules, Schedule) else [*options.rules, contrib]
+    found = rules_for(model, attends=True)
+    sounds = {rule.soundness for rule in found}
+    return RuleSet(found.name, (*found, *contrib.sound(*sounds)))
+
+
+def rules_for(model: ir.Model, attends: bool = False) -> RuleSet:
     """The rules that a model is optimized by if none are asked for: ``eqsat.rules.default``.
 
     Of these the exact ones only for a model that quantizes by what it computes, where a last bit decides a step of
-    all, and none that finds what the opset of the model has no operator for.
+    all, and none that finds what there is no operator for.
+
+    Args:
+        model: The model.
+        attends: Whether there are operators for attention, though the opset of the model may have none.
     """
-    found = default if opset_of(model) >= ATTENTION_SINCE else WITHOUT_ATTENTION
+    found = default if attends or opset_of(model) >= ATTENTION_SINCE else WITHOUT_ATTENTION
     # scales that are computed from the values they quantize magnify every rounding
     quantizes_by_values = any(node.op_type.startswith("DynamicQuantize") for node in nodes_of(model.graph))
     return found.sound(Soundness.EXACT) if quantizes_by_values else found

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 
 from eqsat.brief import one_line
 from eqsat.cost import CostFunction, OpCount
-from eqsat.cost.runtimes import NO_RUNTIME, RUNTIMES
+from eqsat.cost.runtimes import CONTRIB, NO_RUNTIME, RUNTIMES
 from eqsat.egraph.report import Limits
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError, LimitError
@@ -44,9 +44,11 @@ class Options:
         explain: Whether to find out how the result follows from the given graph; the run takes longer.
         runtime: The runtime whose kernels count; ``none``: each written node is a kernel.
         opset: Version of the ONNX operators that a model is written with; None for the model's own.
+        contrib: Whether a model may be written with the runtime's own operators too, those of com.microsoft. The rules
+            for that act beside those given; to a schedule, add ``eqsat.onnx.contrib_rules.contrib`` yourself.
 
     Raises:
-        ArgumentError: An option has the wrong type, or is none of its choices.
+        ArgumentError: An option has the wrong type, is none of its choices, or does not go with another.
         LimitError: A number of seconds is not positive.
     """
 
@@ -59,6 +61,7 @@ class Options:
     explain: bool = False
     runtime: str = NO_RUNTIME
     opset: int | None = None
+    contrib: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.rules, Iterator):
@@ -73,8 +76,14 @@ class Options:
                 raise ArgumentError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
         if not isinstance(self.seconds, (int, float)) or isinstance(self.seconds, bool) or not self.seconds > 0:
             raise LimitError(f"seconds={self.seconds!r}: give a number above 0")
-        if not isinstance(self.explain, bool):
-            raise ArgumentError(f"explain={self.explain!r}: give True or False")
+        for name in ("explain", "contrib"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentError(f"{name}={getattr(self, name)!r}: give True or False")
+        if self.contrib and self.runtime not in CONTRIB:
+            known = " or ".join(map(repr, CONTRIB))
+            raise ArgumentError(
+                f"the runtime {self.runtime!r} has no operators of com.microsoft: contrib needs the runtime {known}"
+            )
         if self.opset is not None and (not isinstance(self.opset, int) or isinstance(self.opset, bool)):
             raise ArgumentError(f"opset={self.opset!r}: give a number, or None for the model's own")
 
@@ -160,6 +169,7 @@ class ModelKeywords(OptimizeKeywords, total=False):
     """Options of an optimization of an ONNX model."""
 
     opset: int | None
+    contrib: bool
 
 
 def takes(keywords: Any) -> Callable[[Function], Function]:

@@ -237,13 +237,15 @@ def _group_query_attention(source: Source) -> Sequence[Expr | None]:
     plain = not any(part is not None for part in (*before, *more)) and None not in (*parts, last, count)
     source.require(plain, "it has a past or angles, or all in one tensor")
     source.require(heads > 0 < groups and all(source.rank(part) == 3 for part in parts), "its heads are not told")
-    source.require(source.float("softcap", 0.0) == 0 and source.int("local_window_size", -1) == -1, "its scores are cut")
+    source.require(
+        source.float("softcap", 0.0) == 0 and source.int("local_window_size", -1) == -1, "its scores are cut"
+    )
     rotary = source.int("do_rotary", 0) or source.int("smooth_softmax", 0)
     source.require(not rotary, "it turns queries and keys, or has another softmax")
     source.ignore("rotary_interleaved")
     places = source.type(query).shape[1]
     whole = isinstance(places, int) and source.type(key).shape[1] == places == source.scalar(count)
-    source.require(whole and all(each == places - 1 for each in source.integers(last)), "some places are not there")
+    source.require(whole and all(each + 1 == places for each in source.integers(last)), "some places are not there")
     width = source.type(query).shape[2]
     attrs = {"scale": _scale(source, width, heads), "query_heads": heads, "key_heads": groups, "causal": True}
     present = [
