@@ -160,7 +160,7 @@ def fastest(
     given = load(model)
     feed = dict(inputs[0]) if inputs else runnable_feed(given, dims=dims)
     with paused_gc(), forms(given, on_iteration, options) as found:
-        search = _Search(found, _priced(options.cost_model, setup).with_sizes(sizes_of(given, feed)))
+        search = _Search(found, _priced(options.cost_model, setup).with_sizes(sizes_of(given, feed)), options.contrib)
         # with rules that do nothing the model is what was given, as it is written here
         plain = run(given, options=replace(options, rules=[], contrib=False))
         pool = [search.form("the model as it was", replace(plain, after=given)), *search.by_models(options)]
@@ -233,13 +233,14 @@ class _Search:
     Args:
         forms: What they are chosen from.
         priced: What kernels take.
+        contrib: Whether the runtime's own operators may be written.
     """
 
-    def __init__(self, forms: Forms, priced: Calibrated):
+    def __init__(self, forms: Forms, priced: Calibrated, contrib: bool):
         self.forms = forms
         self.priced = priced
         self.tried = 0
-        self.runtime = NO_RUNTIME if priced.profile.setup.level == "off" else "onnxruntime"
+        self.runtime = NO_RUNTIME if priced.profile.setup.level == "off" and not contrib else "onnxruntime"
 
     def form(self, name: str, done: Optimization, without: frozenset[str] = frozenset()) -> _Form:
         """Return a candidate with the seconds that it takes by its kernels."""

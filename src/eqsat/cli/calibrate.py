@@ -29,6 +29,7 @@ from eqsat.extraction.costs import figure
 )
 @threads_option
 @dim_option
+@click.option("--contrib", is_flag=True, help="Also kernels of onnxruntime's own operators, as --contrib writes them.")
 @click.option("--show", is_flag=True, help="Print every kernel that is known.")
 @click.option("--prune", is_flag=True, help="Forget what was measured on other machines and with other versions.")
 @json_option
@@ -38,6 +39,7 @@ def calibrate(
     level: str,
     threads: int,
     dims: Mapping[str, int],
+    contrib: bool,
     show: bool,
     prune: bool,
     as_json: bool,
@@ -50,6 +52,7 @@ def calibrate(
     """
     from eqsat import calibration, onnx
 
+    runtime = NO_RUNTIME if level == "off" and not contrib else "onnxruntime"
     removed = calibration.prune() if prune else []
     cost = calibration.Calibrated.here(calibration.Setup(threads, level))
     known = len(cost.profile.entries)
@@ -59,7 +62,7 @@ def calibrate(
         names = {name for name in dims if _has(model, name)}
         used |= names
         given = onnx.with_sizes(model, {name: dims[name] for name in names})
-        onnx.run(given, cost_model=cost, runtime=NO_RUNTIME if level == "off" else "onnxruntime")
+        onnx.run(given, cost_model=cost, runtime=runtime, contrib=contrib)
     if not models and not show and not prune and out is None:
         calibration.calibrate(cost.profile, calibration.usual_kernels())
         calibration.remember(cost.profile)

@@ -13,7 +13,7 @@ import click
 from eqsat.cli.named import Named, load
 from eqsat.cli.terminal import read_standard_input
 from eqsat.cost import Bytes, CostFunction, Flops, OpCount, Roofline, Storage
-from eqsat.cost.runtimes import NO_RUNTIME, RUNTIMES
+from eqsat.cost.runtimes import LEVELS, NO_RUNTIME, RUNTIMES
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import flatten
 from eqsat.errors import ArgumentError
@@ -136,6 +136,7 @@ class Settings:
     extract_seconds: float
     on_error: str
     explain: bool
+    level: str | None
     runtime: str
     contrib: bool
     opset: int | None
@@ -160,10 +161,16 @@ class Settings:
 
     @property
     def setup(self) -> Any:
-        """How the runtime runs where something is measured: its optimizer is off if its kernels do not count."""
+        """How the runtime runs where something is measured: its optimizer is off if its kernels do not count.
+
+        Raises:
+            ArgumentError: Its optimizer is on, but its kernels do not count.
+        """
         from eqsat.calibration import Setup
 
-        return Setup(self.threads, "off" if self.runtime == NO_RUNTIME else "all")
+        if self.level not in (None, "off") and self.runtime == NO_RUNTIME:
+            raise ArgumentError(f"--level {self.level} is of a runtime: say which one, as in --runtime onnxruntime")
+        return Setup(self.threads, self.level or ("off" if self.runtime == NO_RUNTIME else "all"))
 
     @property
     def options(self) -> Options:
@@ -218,6 +225,12 @@ shared_options = _gathered(
     ),
     click.option("--foreign", is_flag=True, help="The file that --cost names may be of another machine or version."),
     threads_option,
+    click.option(
+        "--level",
+        type=click.Choice(LEVELS),
+        show_default="off for the runtime none, else all",
+        help="What the runtime's own optimizer does where kernels and models are measured.",
+    ),
     _option(
         "--runtime",
         type=click.Choice(list(RUNTIMES)),

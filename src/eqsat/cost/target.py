@@ -71,11 +71,14 @@ class TargetCost(CostModel):
         model: the cost of one node.
         target: the format; None where nodes are written as they are.
         kernels: the pattern table of what the runtime computes as one kernel; see :mod:`eqsat.cost.runtimes`.
+        counts: whether, of graphs that cost the same, the one of fewer written nodes is taken, whatever the runtime
+            makes of them.
     """
 
     model: CostFunction
     target: Target | None = None
     kernels: PatternTable = ()
+    counts: bool = False
 
     @staticmethod
     def of(model: CostFunction) -> TargetCost:
@@ -111,10 +114,19 @@ class TargetCost(CostModel):
         try:
             value = self.model(node)
             ties = self.ties
-            found = value if isinstance(value, tuple) else (value,) if ties is None else (value, ties(node))
+            cost = value if isinstance(value, tuple) else (value,)
+            found = [*cost, *[_written_count(node)] * self.counts]
+            found += [] if ties is None or isinstance(value, tuple) else [ties(node)]
             costs = tuple(map(float, found))
         except Exception as error:
             raise ExtractionError(f"the cost model, asked for {node.op}, failed: {error!r}") from error
         if not all(map(math.isfinite, costs)):
             raise ExtractionError(f"the cost model, asked for {node.op}, gives {value}: costs must be finite")
         return costs
+
+
+def _written_count(node: CostNode) -> int:
+    """As how many nodes something is written: what a runtime makes one kernel of has no operator of its own."""
+    if not node.runs:
+        return 0
+    return sum(part.runs for part in node.body) if node.body and Op.find(node.op) is None else 1

@@ -231,11 +231,9 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def _known_rules(read: _Read, rules: Rules | None) -> list[Rule]:
     """The rules by which steps may be: those given, those that are shipped, and what nodes are defined as."""
-    from eqsat.onnx.contrib_rules import contrib  # defines their operators
-
     given = [] if rules is None else flatten(rules)
     defined = [rule for each in (read.whole, *read.bodies.values()) for rule in definition_rules(each.function)]
-    return with_shipped(list({rule.name: rule for rule in [*contrib, *defined, *given]}.values()))
+    return with_shipped(list({rule.name: rule for rule in [*defined, *given]}.values()))
 
 
 # ---- making a certificate

@@ -119,7 +119,10 @@ def fused_product(product: str) -> Callable[..., OpaqueNode | Refusal]:
         alpha = 1.0 if by is None else number(by)
         if isinstance(alpha, Refusal):
             return alpha
-        return made("FusedMatMul", [a, b], [result], transA=int(turns[0]), transB=int(turns[1]), alpha=alpha)
+        turned_a, turned_b = [int(each) or None for each in turns]
+        return made(
+            "FusedMatMul", [a, b], [result], transA=turned_a, transB=turned_b, alpha=alpha if by is not None else None
+        )
 
     return fused
 

@@ -52,18 +52,20 @@ class OnnxTarget:
         return _spell(node, self.opset, index, inner).written
 
 
-def onnx_cost(model: CostFunction, opset: int, runtime: str = NO_RUNTIME) -> TargetCost:
+def onnx_cost(model: CostFunction, opset: int, runtime: str = NO_RUNTIME, contrib: bool = False) -> TargetCost:
     """Return the costs of graphs that are written to ONNX.
 
     Args:
         model: the cost of one node.
         opset: the version of the standard operators.
         runtime: the name of the runtime whose kernels count, see :mod:`eqsat.cost.runtimes`.
+        contrib: whether the runtime's own operators may be written: of equal cost, what is written as such is taken
+            before what the runtime's optimizer makes of other nodes, since that may be off.
 
     Raises:
         ArgumentError: there is no such runtime.
     """
-    return TargetCost(model, OnnxTarget(opset), kernels_of(runtime))
+    return TargetCost(model, OnnxTarget(opset), kernels_of(runtime), contrib)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -263,7 +263,7 @@ def _to_node(call: Call, target: Target) -> OnnxNode:
         domain=node.domain,
         overload=node.overload,
         outputs=len(node.outputs),
-        optional_outputs=(node.domain, node.op_type) in _OPTIONAL_OUTPUTS,
+        optional_outputs=len(node.outputs) > 1 and (node.domain, node.op_type) in _OPTIONAL_OUTPUTS,
         captured=arguments[count:],
     )
 

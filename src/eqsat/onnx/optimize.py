@@ -18,6 +18,7 @@ import onnx_ir as ir
 from eqsat.brief import one_line
 from eqsat.collector import paused_gc
 from eqsat.cost import CostFunction
+from eqsat.cost.runtimes import CONTRIB
 from eqsat.egraph.report import Report
 from eqsat.egraph.runner import OnIteration
 from eqsat.egraph.schedule import Schedule
@@ -251,7 +252,9 @@ class Forms:
         self._saturated = saturated(self.imported, has_inputs=True)
 
     def _by(self, cost_model: CostFunction, runtime: str) -> Options:
-        return replace(self.options, cost_model=onnx_cost(cost_model, self._opset, runtime), runtime=runtime)
+        contrib = self.options.contrib and runtime in CONTRIB
+        cost = onnx_cost(cost_model, self._opset, runtime, contrib)
+        return replace(self.options, cost_model=cost, runtime=runtime, contrib=contrib)
 
     @paused_gc()
     def choose(
