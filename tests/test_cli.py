@@ -573,10 +573,3 @@ def test_completion_scripts() -> None:
     environment = {**os.environ, "_EQSAT_COMPLETE": "bash_source"}
     script = subprocess.run([EQSAT], env=environment, capture_output=True, text=True, check=True).stdout
     assert "complete -o nosort" in script
-
-
-def test_start_up_does_not_load_the_frameworks() -> None:
-    """`eqsat --help` answers without the packages of the extra."""
-    program = "import sys, eqsat.cli; print([name for name in ('onnx', 'onnxruntime') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -1,79 +1,122 @@
-"""eqsat: equality saturation for tensor-compiler graphs, with Relay's pattern language."""
+"""eqsat: equality saturation for tensor-compiler graphs, with Relay's pattern language.
+
+What the package offers is loaded on first use, for all of it takes a while.
+"""
 
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from eqsat import _ffi as _ffi
-from eqsat import (
-    contrib,
-    cost,
-    error,
-    errors,
-    frontend,
-    ir,
-    nd,
-    parser,
-    relay,
-    runtime,
-    support,
-    target,
-    te,
-    tir,
-    transform,
-)
-from eqsat.composites.rules import composite_rules
-from eqsat.egraph.report import Limits
-from eqsat.errors import EqsatError
-from eqsat.ir import instrument
-from eqsat.layers.optimize import EqualitySaturation, optimize
-from eqsat.nd import cpu, device
-from eqsat.orders.compare import OrderComparison, compare_orders
-from eqsat.pipeline.extract import Extraction, extract
-from eqsat.pipeline.options import Options
-from eqsat.pipeline.saturate import Saturation, saturate
-from eqsat.registry import get_global_func, register_func
-from eqsat.relay import IRModule
+from eqsat import registry as _registry
+from eqsat.collector import paused_gc as _paused_gc
 
 if TYPE_CHECKING:
+    from eqsat import _ffi as _ffi
+    from eqsat import (
+        contrib,
+        cost,
+        error,
+        errors,
+        frontend,
+        ir,
+        nd,
+        parser,
+        relay,
+        runtime,
+        support,
+        target,
+        te,
+        tir,
+        transform,
+    )
     from eqsat import extraction as extraction
     from eqsat import onnx as onnx
     from eqsat import rules as rules
     from eqsat import torch as torch
     from eqsat.certificates.functions import certify, check
+    from eqsat.composites.rules import composite_rules
+    from eqsat.egraph.report import Limits
     from eqsat.equality.compare import equal
     from eqsat.equality.result import Equality
+    from eqsat.error import TVMError
+    from eqsat.errors import EqsatError
+    from eqsat.ir import instrument
+    from eqsat.layers.optimize import EqualitySaturation, optimize
+    from eqsat.nd import cpu, device
+    from eqsat.orders.compare import OrderComparison, compare_orders
+    from eqsat.pipeline.extract import Extraction, extract
+    from eqsat.pipeline.options import Options
+    from eqsat.pipeline.saturate import Saturation, saturate
+    from eqsat.registry import get_global_func, register_func
+    from eqsat.relay import IRModule
     from eqsat.spellings.walk import Variant, variants
 
     __version__: str
 
-TVMError = EqsatError
-"""The name that programs written for TVM catch."""
-
-_LOADED_LATER = ("extraction", "onnx", "rules", "torch")
-_NEEDS = {"onnx": "onnx_ir", "torch": "torch"}
-"""What packages of extras need, without which they are not listed: to get them is an error."""
-
-_IN_MODULES_LOADED_LATER = {
+_MODULE_OF = {
+    "EqsatError": "errors",
     "Equality": "equality.result",
+    "EqualitySaturation": "layers.optimize",
+    "Extraction": "pipeline.extract",
+    "IRModule": "relay",
+    "Limits": "egraph.report",
+    "Options": "pipeline.options",
+    "OrderComparison": "orders.compare",
+    "Saturation": "pipeline.saturate",
+    "TVMError": "error",
     "Variant": "spellings.walk",
     "certify": "certificates.functions",
     "check": "certificates.functions",
+    "compare_orders": "orders.compare",
+    "composite_rules": "composites.rules",
+    "cpu": "nd",
+    "device": "nd",
     "equal": "equality.compare",
+    "extract": "pipeline.extract",
+    "get_global_func": "registry",
+    "instrument": "ir",
+    "optimize": "layers.optimize",
+    "register_func": "registry",
+    "saturate": "pipeline.saturate",
     "variants": "spellings.walk",
 }
+"""Where the names are that are no modules."""
+
+_PACKAGES = ("extraction", "onnx", "rules", "torch")
+_NEEDS = {"onnx": "onnx_ir", "torch": "torch"}
+"""What packages of extras need, without which they are not listed: to get them is an error."""
+
+_registry.register_later("eqsat.frontend", "relay.frontend.from_onnx")
+_registry.register_later("eqsat.relay.std", "ir.Module_ImportFromStd")
+_registry.register_later(
+    "eqsat.relay.op.contrib.cmsisnn",
+    "relay.ext.cmsisnn.transform.CMSISNNFusePads",
+    "relay.ext.cmsisnn.transform.ExtractConstantsFromPartitionedFunction",
+    "relay.ext.cmsisnn.transform.GenerateCMSISNNConstants",
+    "relay.ext.cmsisnn.transform.GetEffectiveConv2DPadding",
+    "relay.ext.cmsisnn.transform.ScalarToTensorConstants",
+)
+
+
+def _load(module: str) -> Any:
+    with _paused_gc():  # what is loaded stays
+        return import_module(f"eqsat.{module}")
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded on first use: ``eqsat.onnx`` needs an extra, and all the rules take a while."""
-    if name in _LOADED_LATER:
-        return import_module(f"eqsat.{name}")
-    if name == "__version__":
-        return version("eqsat")
-    if name in _IN_MODULES_LOADED_LATER:
-        return getattr(import_module(f"eqsat.{_IN_MODULES_LOADED_LATER[name]}"), name)
-    raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
+    """What is not loaded yet: a module of the package, or what one defines."""
+    if name in _MODULE_OF:
+        value = getattr(_load(_MODULE_OF[name]), name)
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("eqsat")
+    elif name.startswith("__") or find_spec(f"eqsat.{name}") is None:
+        raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
+    else:
+        value = _load(name)
+    globals()[name] = value
+    return value
 
 
 __all__ = [
@@ -122,5 +165,5 @@ __all__ = [
 
 def __dir__() -> list[str]:
     """What is meant for users, loaded or not, and not every module of the package that happens to be loaded."""
-    loaded_later = [name for name in _LOADED_LATER if name not in _NEEDS or find_spec(_NEEDS[name])]
+    loaded_later = [name for name in _PACKAGES if name not in _NEEDS or find_spec(_NEEDS[name])]
     return sorted([*__all__, *loaded_later, "__version__"])

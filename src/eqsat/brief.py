@@ -1,7 +1,8 @@
-"""One line of bounded length for anything: what ``repr`` gives."""
+"""Text to show: one line of bounded length for anything, which ``repr`` gives, and no control characters."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,3 +38,10 @@ def call_text(head: str, operands: Sequence[Any], depth: int) -> str:
 def listed(names: Sequence[str], most: int = _WIDTH) -> str:
     """The first of some names."""
     return ", ".join([*names[:most], *[f"{len(names) - most} more"] * (len(names) > most)])
+
+
+def visible(text: str) -> str:
+    """``text`` with JSON's escapes for what does not print: on a terminal, control characters are commands."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -13,6 +15,7 @@ from eqsat_command.memory import end_out_of_memory, is_out_of_memory, watch
 def main() -> None:
     """Load the command line and run it."""
     watch()
+    atexit.register(gc.freeze)  # the process ends with all that it holds, which needs no search for what is garbage
     before = signal.signal(signal.SIGINT, _end)
     _open_streams()
     try:

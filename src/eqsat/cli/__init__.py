@@ -7,25 +7,32 @@ told in one line; 3 a comparison that was asked for proves nothing, or a certifi
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Any
 
 import click
 
-from eqsat.cli.calibrate import calibrate
-from eqsat.cli.check import check
-from eqsat.cli.compare import compare
-from eqsat.cli.equal import equal
+from eqsat.brief import visible
 from eqsat.cli.interrupt import Interrupted, ending_at_interrupts
-from eqsat.cli.optimize import optimize
-from eqsat.cli.optimize_all import optimize_all
-from eqsat.cli.partition import partition
-from eqsat.cli.rules import rules
-from eqsat.cli.show import show
 from eqsat.cli.terminal import buffer_output, keep_libraries_quiet, write_no_more
-from eqsat.cli.variants import variants
+from eqsat.collector import paused_gc
 from eqsat.errors import EqsatError
-from eqsat.extraction.__main__ import main as extract
-from eqsat.relay.literal import visible
 from eqsat_command.memory import end_out_of_memory, is_out_of_memory
+
+_COMMANDS = {
+    "calibrate": ("eqsat.cli.calibrate:calibrate", "Measure what kernels take in onnxruntime."),
+    "check": ("eqsat.cli.check:check", "Check the certificate of an optimized model."),
+    "compare": ("eqsat.cli.compare:compare", "Tell how much the order of rewriting matters for a model."),
+    "equal": ("eqsat.cli.equal:equal", "Tell whether two models are equal, and where they part."),
+    "extract": ("eqsat.extraction.__main__:main", "Solve files of the extraction-gym benchmark."),
+    "optimize": ("eqsat.cli.optimize:optimize", "Write a cheaper model that computes the same."),
+    "optimize-all": ("eqsat.cli.optimize_all:optimize_all", "Optimize every model of a folder."),
+    "partition": ("eqsat.cli.partition:partition", "Write a model cut for a target."),
+    "rules": ("eqsat.cli.rules:rules", "List the rules, or test or prove that they are sound."),
+    "show": ("eqsat.cli.show:show", "Print a graph as text or picture."),
+    "variants": ("eqsat.cli.variants:variants", "Write models that compute the same in other ways."),
+}
+"""Where each command is, and what the list of them says of it, for which it need not be loaded."""
 
 _LONGEST = 1000
 """Characters of an error that are told: names in models may be of any length."""
@@ -67,7 +74,19 @@ def _fail(message: str, code: int) -> None:
     sys.exit(code)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """A group whose commands are loaded when they are called."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command that the first argument names."""
+        if args[0] in _COMMANDS:
+            module, _, name = _COMMANDS[args[0]][0].partition(":")
+            with paused_gc():  # what is loaded stays
+                self.add_command(getattr(import_module(module), name), args[0])
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="eqsat")
 def cli() -> None:
     """Equality saturation for tensor-compiler graphs.
@@ -76,6 +95,5 @@ def cli() -> None:
     """
 
 
-for command in (optimize, optimize_all, calibrate, check, partition, compare, equal, variants, show, rules):
-    cli.add_command(command)
-cli.add_command(extract, "extract")
+for _name, (_, _help) in _COMMANDS.items():
+    cli.add_command(click.Command(_name, short_help=_help))

@@ -10,8 +10,8 @@ from typing import Any
 import click
 from rich.table import Table
 
+from eqsat.cli.console import Console, escape
 from eqsat.cli.options import PATH, dim_option, json_option, read_model, threads_option
-from eqsat.cli.terminal import Console, escape
 from eqsat.cost.runtimes import LEVELS, NO_RUNTIME
 from eqsat.errors import ArgumentError
 from eqsat.extraction.costs import figure

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from eqsat.cli.console import Console
 from eqsat.cli.optimize import show_certificate
 from eqsat.cli.options import PATH, json_option, read_model, rules_named, rules_option
-from eqsat.cli.terminal import Console
 from eqsat.cli.verified import UNPROVED
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from eqsat.cli.console import Console
 from eqsat.cli.optimize import Explained, show_explained, told_cost
 from eqsat.cli.options import PATH, Settings, json_option, keep_apart, page_option, read_model, shared_options
-from eqsat.cli.terminal import Console
 from eqsat.cost.models import unit_of
 from eqsat.egraph.rule import RuleSet, flatten
 from eqsat.errors import ModelError

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from eqsat.cli.arrays import read_arrays, write_arrays
+from eqsat.cli.console import Console, escape
 from eqsat.cli.options import PATH, STREAM, json_option, keep_apart, read_model, rules_named, rules_option, sizes_told
-from eqsat.cli.terminal import Console, escape
 from eqsat.egraph.report import Limits
 from eqsat.errors import ArgumentError
 

@@ -14,12 +14,13 @@ import click
 from rich.table import Table
 
 from eqsat.cli.batch import Outcome, default_workers, find_jobs, run_jobs
+from eqsat.cli.console import Console, escape
 from eqsat.cli.interrupt import Interrupted
 from eqsat.cli.named import digests
 from eqsat.cli.optimize import NODES, optimize_file, told_cost
 from eqsat.cli.options import PATH, Settings, Verification, json_option, shared_options, verify_options
 from eqsat.cli.progress import counted_progress
-from eqsat.cli.terminal import Console, escape, keep_libraries_quiet
+from eqsat.cli.terminal import keep_libraries_quiet
 from eqsat.cli.verified import exit_code
 from eqsat.extraction.costs import figure
 

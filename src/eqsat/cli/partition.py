@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from eqsat.cli.console import Console, escape
 from eqsat.cli.named import Named, load
 from eqsat.cli.optimize import (
     NODES,
@@ -31,7 +32,6 @@ from eqsat.cli.options import (
     verify_options,
 )
 from eqsat.cli.progress import saturation_progress
-from eqsat.cli.terminal import Console, escape
 from eqsat.cli.verified import exit_code, show_verified, to_blame, verified
 from eqsat.errors import ArgumentError
 from eqsat.relay.op.contrib.register import register_pattern_table

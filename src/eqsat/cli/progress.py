@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eqsat.cli.terminal import Console, escape
+from eqsat.cli.console import Console, escape
 from eqsat.egraph.report import Report
 
 

@@ -16,10 +16,10 @@ import click
 from rich.table import Table
 
 from eqsat.cli.batch import default_workers
+from eqsat.cli.console import Console
 from eqsat.cli.named import Named, load
 from eqsat.cli.options import json_option
 from eqsat.cli.progress import counted_progress
-from eqsat.cli.terminal import Console
 from eqsat.egraph.rule import Rule, flatten
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from eqsat.cli.console import Console, escape
 from eqsat.cli.options import (
     PATH,
     STREAM,
@@ -19,7 +20,6 @@ from eqsat.cli.options import (
     rules_option,
     verify_options,
 )
-from eqsat.cli.terminal import Console, escape
 from eqsat.cli.verified import exit_code, show_verified, verified
 from eqsat.errors import ModelError
 from eqsat.spellings.walk import COUNT, STEPS, Variant

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from eqsat.cli.arrays import read_arrays
+from eqsat.cli.console import Console, escape
 from eqsat.cli.options import Verification
-from eqsat.cli.terminal import Console, escape
 from eqsat.errors import ModelError
 from eqsat.extraction.costs import figure
 from eqsat.pipeline.options import Options

@@ -4,10 +4,12 @@ Needs the packages of the extra ``onnx``: ``pip install '.[onnx]'`` in a copy of
 """
 
 from eqsat.errors import ModelError
+from eqsat.onnx.without_sympy import load_without_sympy
 
 try:
     import onnx as _onnx  # noqa: F401 - for the error when it is missing
-    import onnx_ir as _onnx_ir  # noqa: F401
+
+    load_without_sympy()
 except ImportError as error:
     raise ModelError(f"{error.name} is not installed: pip install onnx onnx-ir onnxruntime") from None
 

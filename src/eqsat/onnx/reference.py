@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from eqsat.errors import EvaluationError
 from eqsat.onnx.types import DTYPES
@@ -32,6 +31,8 @@ def compute(node: ir.Node, arrays: Sequence[Any], opset: int) -> tuple[np.ndarra
     Raises:
         EvaluationError: it is too large, or the reference implementation cannot compute it, or gives what is no tensor.
     """
+    from onnx.reference import ReferenceEvaluator  # what few models need takes a while to load
+
     given = {f"i{index}": array for index, array in enumerate(arrays) if array is not None}
     if not given or sum(map(np.size, given.values())) > MOST_ELEMENTS:
         raise EvaluationError(f"{node.op_type} of no input, or more than {MOST_ELEMENTS} elements, is not computed")

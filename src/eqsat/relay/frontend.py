@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-_REGISTERED: dict[str, Callable[..., Any]] = {}
+from eqsat.registry import get_global_func, register_func
 
 Frontend = TypeVar("Frontend", bound=Callable[..., Any])
 
 
 def register_frontend(read: Frontend) -> Frontend:
     """Let a function that reads models be found as ``relay.frontend.<its name>``; a decorator."""
-    _REGISTERED[read.__name__] = read
+    register_func(f"relay.frontend.{read.__name__}", read, override=True)
     return read
 
 
 def __getattr__(name: str) -> Any:
     """A front end that a higher layer has registered."""
-    try:
-        return _REGISTERED[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    read = None if name.startswith("__") else get_global_func(f"relay.frontend.{name}", allow_missing=True)
+    if read is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return read

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.brief import visible
 from eqsat.nd import NDArray
 from eqsat.relay.ty import IntImm
 
@@ -48,13 +49,6 @@ def key_text(key: str) -> str:
 def string_text(value: str) -> str:
     """``value`` in double quotes, with JSON's escapes."""
     return visible(json.dumps(value, ensure_ascii=False))
-
-
-def visible(text: str) -> str:
-    """``text`` with JSON's escapes for what does not print: on a terminal, control characters are commands."""
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in text)
 
 
 def comment_text(text: str) -> str:

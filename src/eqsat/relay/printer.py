@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
 
+from eqsat.brief import visible
 from eqsat.collector import paused_gc
 from eqsat.errors import ArgumentError
 from eqsat.relay import printable
 from eqsat.relay.adt import Constructor, Match, TypeData
 from eqsat.relay.blocks import Block, Layout, Rope
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.literal import comment_text, name_text, scalar_text, visible
+from eqsat.relay.literal import comment_text, name_text, scalar_text
 from eqsat.relay.metadata import MetadataWriter, call_attributes
 from eqsat.relay.module import IRModule
 from eqsat.relay.references import RefCreate, RefRead, RefWrite

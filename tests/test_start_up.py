@@ -1,0 +1,100 @@
+"""What is loaded is what is used: counted in modules, for times depend on the machine."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+import eqsat
+from eqsat.cli import _COMMANDS, cli
+
+PROGRAM = """
+import sys
+{0}
+print(*sorted(sys.modules))
+{1}
+"""
+COMMAND = "sys.argv[0] = 'eqsat'\nfrom eqsat_command import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+THIRD_PARTY = {"click", "google", "highspy", "ml_dtypes", "numpy", "onnx", "onnx_ir", "onnxruntime", "ortools", "rich"}
+NEVER = {"IPython", "anywidget", "black", "egglog", "onnxruntime", "ortools", "sympy", "torch"}
+"""What optimizing a model without open sizes does not load; of egglog only the engine, without the Python package."""
+
+
+SIZES = """
+import onnx_ir
+assert "sympy" not in sys.modules
+assert str(onnx_ir.SymbolicDim("n") + 1) == "n + 1"
+import sympy
+assert onnx_ir.SymbolicDim(sympy.Symbol("n")) == onnx_ir.SymbolicDim("n")
+"""
+"""A program that has onnx_ir compute with sizes, which takes SymPy."""
+
+
+def loaded(program: str, *arguments: str, then: str = "") -> set[str]:
+    """The modules that are loaded when a program ends; another one goes on."""
+    command = [sys.executable, "-c", PROGRAM.format(program, then), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {*done.stdout.splitlines()[-1].split()}
+
+
+def test_importing_eqsat_loads_nothing_of_it_yet() -> None:
+    found = loaded("import eqsat")
+    assert {name for name in found if name.startswith("eqsat")} == {
+        "eqsat",
+        "eqsat.collector",
+        "eqsat.errors",
+        "eqsat.registry",
+    }
+    assert not found & (THIRD_PARTY | NEVER)
+
+
+def test_help_loads_no_command() -> None:
+    found = loaded(COMMAND, "--help")
+    assert {name for name in found if name.startswith("eqsat.cli.")} == {"eqsat.cli.interrupt", "eqsat.cli.terminal"}
+    assert found & (THIRD_PARTY | NEVER) == {"click"}
+
+
+def test_optimizing_loads_neither_sympy_before_it_is_used_nor_what_other_commands_need(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
+        "relus",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, "n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, "n"])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), tmp_path / "in.onnx")
+    found = loaded(COMMAND, "optimize", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), then=SIZES)
+    assert len(onnx.load(tmp_path / "out.onnx").graph.node) == 1
+    assert not found & NEVER
+    assert not {name for name in found if name.startswith(("eqsat.calibration", "eqsat.report_page", "onnx.reference"))}
+
+
+def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
+    for name, (place, told) in _COMMANDS.items():
+        module, _, attribute = place.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert command.get_short_help_str(100) == told
+        assert cli.commands[name].name == name
+
+
+def test_what_is_loaded_later_is_what_type_checkers_see() -> None:
+    (block,) = [node for node in ast.parse(inspect.getsource(eqsat)).body if isinstance(node, ast.If)]
+    seen = {
+        (alias.name, node.module)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    modules = {name for name, module in seen if module == "eqsat"}
+    assert {(name, module) for name, module in seen if module != "eqsat"} == {
+        (name, f"eqsat.{module}") for name, module in eqsat._MODULE_OF.items()
+    }
+    assert {*eqsat.__all__} <= modules | {*eqsat._MODULE_OF}
+    for name in dir(eqsat):
+        assert getattr(eqsat, name) is not None
