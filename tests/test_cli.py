@@ -217,7 +217,7 @@ def test_an_interrupt_ends_commands_of_many_saturations() -> None:
 
 
 def test_an_interrupt_while_the_program_loads() -> None:
-    with subprocess.Popen([sys.executable, "-v", EQSAT, "--help"], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, "-v", EQSAT, "show", "-h"], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert any("import 'eqsat.relay.expr'" in line for line in process.stderr)
         process.send_signal(signal.SIGINT)

@@ -19,8 +19,10 @@ def main() -> None:
     before = signal.signal(signal.SIGINT, _end)
     _open_streams()
     try:
+        from eqsat.cli import load_command
         from eqsat.cli import main as run
 
+        load_command(*sys.argv[1:2])
         signal.signal(signal.SIGINT, before)
         run()
     except BaseException as error:

@@ -79,11 +79,16 @@ class _Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command that the first argument names."""
-        if args[0] in _COMMANDS:
-            module, _, name = _COMMANDS[args[0]][0].partition(":")
-            with paused_gc():  # what is loaded stays
-                self.add_command(getattr(import_module(module), name), args[0])
+        load_command(args[0])
         return super().resolve_command(ctx, args)
+
+
+def load_command(name: str = "") -> None:
+    """Load a command, if there is one of that name."""
+    if name in _COMMANDS:
+        module, _, attribute = _COMMANDS[name][0].partition(":")
+        with paused_gc():  # what is loaded stays
+            cli.add_command(getattr(import_module(module), attribute), name)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from types import FunctionType
 from typing import Any
 
 from eqsat.egraph.rule import Compute, Ref, Rewrite
@@ -139,6 +140,8 @@ def _check_function(rule: str, what: str, function: Any, refs: Sequence[Ref]) ->
     """Raise RuleError unless a function can be called with what is referred to."""
     if not callable(function):
         raise RuleError(f"rule {rule}: {what} is made of a function and what it gets, not {function!r}")
+    if type(function) is FunctionType and _takes_so_many(function, len(refs)):
+        return
     try:
         signature = inspect.signature(function)
     except ValueError:  # some functions that are not written in Python do not tell
@@ -149,6 +152,13 @@ def _check_function(rule: str, what: str, function: Any, refs: Sequence[Ref]) ->
         raise RuleError(
             f"rule {rule}: {what} gets {len(refs)} values, which its function does not take: {error}"
         ) from None
+
+
+def _takes_so_many(function: FunctionType, count: int) -> bool:
+    """Whether a function takes so many values, as is seen without its signature, whose making takes a while."""
+    code = function.__code__
+    least = code.co_argcount - len(function.__defaults__ or ())
+    return least <= count <= code.co_argcount and not code.co_kwonlyargcount and not function.__dict__
 
 
 class _Checks:

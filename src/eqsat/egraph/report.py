@@ -135,6 +135,12 @@ class Report:
         if self.stop_reason in ("", "saturated"):
             self.stop_reason = other.stop_reason
 
+    def copy(self) -> Report:
+        """A report that says the same, to which more can be added."""
+        made = Report()
+        made.merge(self)
+        return made
+
     def to_json(self) -> dict[str, Any]:
         """The report as plain data."""
         return asdict(self)

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack, overload
 
@@ -272,7 +271,7 @@ class Forms:
         saturating = self._saturated.options
         left = replace(saturating, cost_model=options.cost_model, runtime=options.runtime)
         extraction = self._saturated.extract(left if seconds is None else replace(left, seconds=seconds))
-        extraction.report, report = deepcopy(self._report), extraction.report
+        extraction.report, report = self._report.copy(), extraction.report
         extraction.report.merge(report)
         function = self.constants.fold(extraction.expr)
         found = time.perf_counter()

@@ -6,7 +6,6 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Unpack
@@ -190,7 +189,7 @@ def extract(
         model = TargetCost(model, kernels=kernels_of(options.runtime))
     problems, results, exprs = [], [], []
     functions: dict[Expr, Function] = {}
-    report = deepcopy(saturation.report)
+    report = saturation.report.copy()
     left = options.seconds
     for waiting, region in zip(range(len(saturation.regions), 0, -1), saturation.regions, strict=True):
         start = time.perf_counter()
