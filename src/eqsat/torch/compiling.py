@@ -19,6 +19,7 @@ from torch._guards import detect_fake_mode
 
 from eqsat.errors import ArgumentError, EqsatError
 from eqsat.pipeline.options import Options
+from eqsat.torch.breaks import Break, graph_breaks
 from eqsat.torch.direct import with_direct_calls
 from eqsat.torch.graphs import CHECK, call_count, rewrite
 from eqsat.torch.importer import gives_size
@@ -57,6 +58,8 @@ def backend(module: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         raise ArgumentError(f"there is no option {unknown[0]!r}: options are {', '.join(sorted([*known, 'then']))}")
     if then not in THEN:
         raise ArgumentError(f"then is {' or '.join(map(repr, THEN))}, not {then!r}")
+    for each in graph_breaks(module):
+        _tell(each)
     asked = Options.of({_SHORT.get(name, name): value for name, value in given.items()})
     return _by_inductor(module, inputs, asked) if then == "inductor" else _in_eager_mode(module, inputs, asked)
 
@@ -196,6 +199,6 @@ _KNOWN = KnownGraphs()
 
 
 @functools.cache
-def _tell(text: str) -> None:
+def _tell(what: str | Break) -> None:
     """Warn once."""
-    warnings.warn(text, stacklevel=2)
+    warnings.warn(str(what), stacklevel=2)

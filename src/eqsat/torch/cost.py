@@ -62,7 +62,7 @@ def _written(node: CostNode, dialect: Dialect) -> Written | None:
     types: dict[Expr, Type] = {}
     arguments = stand_ins(node, types, 0)
     call = stand_in_call(node, arguments, types)
-    forms = _Forms(types, dialect)
+    forms = Forms(types, dialect)
     root = forms.resolve(call)
     if root is call:
         return as_it_is(node)
@@ -70,7 +70,7 @@ def _written(node: CostNode, dialect: Dialect) -> Written | None:
     return None if root is None else forms.nodes(root, places)
 
 
-class _Forms:
+class Forms:
     """The forms of expressions over stand-ins.
 
     Args:

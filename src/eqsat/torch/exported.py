@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Unpack
 
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
+from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, TensorArgument
 
 from eqsat.errors import ModelError
 from eqsat.pipeline.options import OptimizeKeywords, Options, Rules, takes
@@ -62,6 +63,7 @@ def run(program: ExportedProgram, rules: Rules | None = None, **keywords: Unpack
     given = program
     if any(mutates(node) for node in program.graph.nodes):
         program = program.run_decompositions({})  # writes to tensors become results, operators stay as they are
+        _name_outputs(program, given)
     found = rewrite(program.graph_module, Options.of(keywords, rules=rules))
     after = ExportedProgram(
         root=found.after,
@@ -77,6 +79,31 @@ def run(program: ExportedProgram, rules: Rules | None = None, **keywords: Unpack
     return Optimization(
         given.graph_module, found.after, found.imported, found.extractions, found.seconds, found.stored, after
     )
+
+
+def _name_outputs(program: ExportedProgram, given: ExportedProgram) -> None:
+    """Give the outputs of a program the names that they have in another one."""
+    outputs, wanted = (
+        [spec.arg for spec in each.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+        for each in (program, given)
+    )
+    nodes = {node.name: node for node in program.graph.nodes}
+    names = {
+        have.name: want.name
+        for have, want in zip(outputs, wanted, strict=True)
+        if isinstance(have, TensorArgument) and isinstance(want, TensorArgument)
+    }
+    names = {have: want for have, want in names.items() if have != want and nodes[have].op == "call_function"}
+    taken = {*nodes, *names.values()}
+    for want in list(names.values()):  # what has the name of an output now gets another
+        if want in nodes and want not in names:
+            names[want] = next(f"{want}_{count}" for count in itertools.count(1) if f"{want}_{count}" not in taken)
+    for have, want in names.items():  # in two steps, as names may change places
+        program.graph_signature.replace_all_uses(have, f"{want} of another")
+        nodes[have].name = want
+    for want in names.values():
+        program.graph_signature.replace_all_uses(f"{want} of another", want)
+    program.graph_module.recompile()
 
 
 def _lifted(found: Rewritten, signature: ExportGraphSignature) -> ExportGraphSignature:

@@ -27,7 +27,7 @@ from eqsat.torch.exporter import Rebuilt, storage, strides
 from eqsat.torch.importer import Imported, gives_size, import_nodes
 from eqsat.torch.opaque import mutates
 from eqsat.torch.rows import Dialect
-from eqsat.torch.types import Sizes
+from eqsat.torch.types import Sizes, is_unbacked
 from eqsat.torch.writing import FLASH_ATTENTION
 
 _log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ class _Rewriting:
                 inside.add(user)
         used = [node for node in part if any(user not in inside and user in self.kept for user in node.users)]
         used = [node for node in used if not isinstance(node.meta.get("val"), (tuple, list))]
-        imported = import_nodes(part, used, self.sizes)
+        imported = import_nodes(part, used, self.sizes, dialect=self.rebuilt.dialect)
         if imported is None:
             return
         extraction = optimize_with_report(
@@ -249,9 +249,9 @@ def _set(module: torch.nn.Module, name: str, value: Any) -> None:
 
 
 def _is_composite(node: fx.Node) -> bool:
-    """Whether PyTorch composes an operator of others."""
+    """Whether PyTorch composes an operator of tensors of others."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, torch._ops.OpOverload) or gives_size(node):
         return False
     return bool(
         target._can_decompose() and target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
@@ -291,9 +291,10 @@ def _is_barrier(node: fx.Node) -> bool:
 
 def _reads_values(node: fx.Node) -> bool:
     """Whether a node gives a number that depends on the elements of a tensor, or on a tensor that the graph makes."""
-    return any(
+    takes_tensor = any(
         isinstance(each.meta.get("val"), torch.Tensor) and each.op == "call_function" for each in node.all_input_nodes
-    ) and not _is_shape(node)
+    )
+    return takes_tensor and (not _is_shape(node) or is_unbacked(node.meta["val"]))
 
 
 def _is_shape(node: fx.Node) -> bool:

@@ -10,14 +10,16 @@ from typing import Any
 import torch
 from torch import fx
 
-import eqsat.torch.writing  # noqa: F401 - fills the table
 from eqsat.errors import EqsatError
-from eqsat.relay.expr import Call, Expr, Function, TupleGetItem, Var
+from eqsat.relay.expr import Call, Expr, Function, Op, TupleGetItem, Var
 from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.results import body_of
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import UNKNOWN, TensorType, TupleType, Type
+from eqsat.relay.visitor import post_order
+from eqsat.torch.cost import Forms
 from eqsat.torch.opaque import is_pure, opaque_call
-from eqsat.torch.rows import Declined, Source, reader_of, signature
+from eqsat.torch.rows import Declined, Dialect, Source, reader_of, signature
 from eqsat.torch.types import Sizes
 
 _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError, AttributeError)
@@ -64,25 +66,36 @@ def gives_size(node: fx.Node) -> bool:
     return isinstance(node.meta.get("val"), (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def import_nodes(nodes: Sequence[fx.Node], used: Iterable[fx.Node], sizes: Sizes) -> Imported | None:
+def import_nodes(
+    nodes: Sequence[fx.Node], used: Iterable[fx.Node], sizes: Sizes, dialect: Dialect | None = None
+) -> Imported | None:
     """What some nodes compute as a function; None if nothing that they give is needed.
 
     Args:
         nodes: Calls, each after what it takes.
         used: What others use of what they give.
         sizes: The sizes of the graph.
+        dialect: Which operators may be written; what could not be written with them again is not understood. None
+            where nothing is written.
     """
-    return _Importer(nodes, sizes).run(used)
+    return _Importer(nodes, sizes, dialect).run(used)
+
+
+def _is_foreign(expr: Expr) -> bool:
+    """Whether an expression is an operator that is not understood."""
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.has(Trait.FOREIGN)
 
 
 class _Importer:
-    def __init__(self, nodes: Sequence[fx.Node], sizes: Sizes):
+    def __init__(self, nodes: Sequence[fx.Node], sizes: Sizes, dialect: Dialect | None):
         self.nodes, self.sizes = nodes, sizes
         self.inside = set(nodes)
         self.inputs: dict[fx.Node, Var] = {}
         self.values: dict[fx.Node, Expr | Sequence[Expr | None]] = {}
         self.types: dict[Expr, Type] = {}
         self.typing = Inferencer(self.types)
+        self.forms = None if dialect is None else Forms(self.types, dialect)
+        self.checked: set[Expr] = set()  # those that can be written
         self.opaque: dict[str, dict[str, int]] = {}
         self.effects: list[fx.Node] = []
 
@@ -157,6 +170,20 @@ class _Importer:
                     below.span = Origin(node)
         if self.types[expr] != wanted or not isinstance(wanted, TensorType):
             raise Declined(f"it gives {wanted}, and the IR {self.types[expr]}")
+        self._check_forms(expr)
+
+    def _check_forms(self, expr: Expr) -> None:
+        """Decline where an operator could not be written again."""
+        if self.forms is None:
+            return
+        inside = (each for each in post_order(expr, children=self._unchecked) if isinstance(each, Call))
+        for each in inside:
+            if each not in self.checked and not _is_foreign(each) and self.forms.resolve(each) is None:
+                raise Declined(f"{each.op} cannot be written with the operators of the graph")
+            self.checked.add(each)
+
+    def _unchecked(self, expr: Expr) -> Sequence[Expr]:
+        return () if expr in self.checked or _is_foreign(expr) else list(expr.children())
 
     def _used(self, node: fx.Node) -> set[int]:
         users = [user for user in node.users if user.target is operator.getitem]

@@ -189,6 +189,7 @@ def _type_over(attrs: Any, args: Sequence[Type]) -> Type:
         return opaque.type
     tensors = [ty for ty in args if isinstance(ty, TensorType)]
     dims = [dim for ty in tensors for dim in ty.shape]
+    mapped((opaque.args, opaque.kwargs), lambda value: dims.append(value) if isinstance(value, AnyDim) else None)
     names = sorted({name for dim in dims if isinstance(dim, AnyDim) for name in _names(dim)})
     if len(tensors) < len(args) or any(isinstance(dim, AnyDim) and dim.name is None for dim in dims):
         raise TypeCheckError(f"{opaque.node.target}: the types of its operands are not known")
@@ -197,7 +198,8 @@ def _type_over(attrs: Any, args: Sequence[Type]) -> Type:
         values = dict(zip(names, primes, strict=False))
         if len(values) < len(names):
             raise TypeCheckError(f"{opaque.node.target}: its operands have too many open sizes")
-        result = _tried(opaque, [TensorType([_size(dim, values) for dim in ty.shape], ty.dtype) for ty in tensors])
+        given = [TensorType([_size(dim, values) for dim in ty.shape], ty.dtype) for ty in tensors]
+        result = _tried(opaque, given, values)
         found.append((result, {dim: _size(dim, values) for dim in dims}))
     return _with_names(*found)
 
@@ -219,12 +221,14 @@ def _size(dim: Dim, values: Mapping[str, int]) -> int:
     return sum(count * math.prod(values[name] for name in names) for names, count in terms.items())
 
 
-def _tried(opaque: OpaqueNode, types: Sequence[TensorType]) -> Type:
-    """The type of the result over operands of known sizes, by what PyTorch says of the operator."""
+def _tried(opaque: OpaqueNode, types: Sequence[TensorType], values: Mapping[str, int]) -> Type:
+    """The type of the result where open sizes have some values, by what PyTorch says of the operator."""
     with FakeTensorMode(), _quiet():
         tensors = [torch.empty(ty.concrete_shape, dtype=TORCH_DTYPES[ty.dtype]) for ty in types]
 
         def leaf(value: Any) -> Any:
+            if isinstance(value, AnyDim):
+                return _size(value, values)
             return tensors[value.index] if isinstance(value, Slot) else value
 
         target: Any = opaque.node.target

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
-from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Dim, TensorType, is_static
-from eqsat.torch.rows import Declined, Result, Source, build, reads
+from eqsat.torch.rows import Declined, Result, Source, build, is_named, reads, shape_codes
 from eqsat.torch.types import DTYPES
 
 FARTHEST = 2**31 - 1
@@ -43,7 +42,10 @@ def _dropout(source: Source) -> Expr:
     return _operand(source)
 
 
-@reads("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "prims.convert_element_type.default")
+@reads(
+    "aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default",
+    "prims.convert_element_type.default",
+)  # fmt: skip
 def _cast(source: Source) -> Expr:
     given, result = source.given(_first_name(source)), source.result()
     source.require(given.device == result.device, "it moves to another device")
@@ -72,9 +74,9 @@ def reshaped(operand: Expr, source: Source, ty: TensorType) -> Expr:
     have = source.type(operand)
     if have.shape == ty.shape:
         return operand
-    codes = reshape_codes(have.shape, ty.shape)
+    codes = shape_codes(have.shape, ty.shape)
     if codes is None or 0 in ty.shape:
-        raise Declined("more than one of its sizes is open")
+        raise Declined("it has no elements, or its sizes have no names")
     return build("reshape", operand, newshape=codes)
 
 
@@ -89,13 +91,24 @@ def _transpose(source: Source) -> Expr:
     return build("transpose", operand, axes=order)
 
 
+@reads("aten.squeeze.dim", "aten.squeeze.dims")
+def _squeeze(source: Source) -> Expr:
+    """Only axes of size one are taken away."""
+    operand, axes = _operand(source), source.values[1]
+    named = {source.axis(axis, operand) for axis in ([axes] if isinstance(axes, int) else axes)}
+    sizes = source.type(operand).shape
+    source.require(all(isinstance(sizes[axis], int) for axis in named if sizes), "its sizes are open")
+    taken = tuple(sorted(axis for axis in named if sizes and sizes[axis] == 1))
+    return build("squeeze", operand, axis=taken) if taken else operand
+
+
 @reads("aten.expand.default")
 def _expand(source: Source) -> Expr:
     operand, ty = _operand(source), source.result_type()
     if source.type(operand).shape == ty.shape:
         return operand
-    source.require(is_static(ty), "its sizes are open")
-    return build("broadcast_to", operand, shape=ty.concrete_shape)
+    source.require(is_named(ty.shape), "its sizes have no names")
+    return build("broadcast_to", operand, shape=ty.shape)
 
 
 @reads("aten.slice.Tensor")
@@ -157,17 +170,17 @@ def _unbind(source: Source) -> Sequence[Expr]:
     ]
 
 
-_FILLED = {
-    "full": 1, "scalar_tensor": 0, "full_like": 1, "new_full": 2,
-    "zeros": False, "zeros_like": False, "new_zeros": False, "ones": True, "ones_like": True, "new_ones": True,
-}  # fmt: skip
-"""Which argument is the number that fills the result, or whether the number is one."""
+_FILLED = {"full": 1, "scalar_tensor": 0, "full_like": 1, "new_full": 2}
+"""Which argument is the number that fills the result."""
+
+_FILLED_WITH = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1, "new_ones": 1}
+"""The number that fills the result."""
 
 
-@reads(*[f"aten.{name}.default" for name in _FILLED])
+@reads(*[f"aten.{name}.default" for name in (*_FILLED, *_FILLED_WITH)])
 def _full(source: Source) -> Expr:
-    what = _FILLED[str(source.node.target).split(".")[1]]
-    value = int(what) if isinstance(what, bool) else source.values[what]
+    name = str(source.node.target).split(".")[1]
+    value = source.values[_FILLED[name]] if name in _FILLED else _FILLED_WITH[name]
     ty = _small(source)
     number = source.number(value, source.result().dtype)
     return Constant(np.full(ty.concrete_shape, number.data.numpy()))
@@ -258,15 +271,50 @@ def _masked_fill(source: Source) -> Expr:
     return build("where", mask, value if isinstance(value, Expr) else source.number(value, source.result().dtype), data)
 
 
-@reads("aten.clamp.default", "aten.clamp_min.default", "aten.hardtanh.default", "aten.relu6.default")
+@reads(
+    "aten.clamp.default", "aten.clamp_min.default", "aten.clamp_max.default", "aten.hardtanh.default",
+    "aten.relu6.default",
+)  # fmt: skip
 def _clamp(source: Source) -> Expr:
     operand, low, high = [*source.values, *[None] * 2][:3]
-    if "relu6" in str(source.node.target):
+    name = str(source.node.target)
+    if "relu6" in name:
         low, high = 0, 6
+    elif "clamp_max" in name:
+        low, high = None, low
     bounds = [-math.inf if low is None else low, math.inf if high is None else high]
     is_float = source.type(operand).dtype.startswith("float")
     source.require(is_float and all(isinstance(each, (int, float)) for each in bounds), "its bounds are no floats")
     return build("clip", operand, a_min=float(bounds[0]), a_max=float(bounds[1]))
+
+
+@reads("aten.var.correction", "aten.std.correction", "aten.var.dim", "aten.std.dim", "aten.var_mean.correction")
+def _variance(source: Source) -> Result:
+    name = str(source.node.target)
+    operand, axes, correction, keepdims = source.values
+    correction = 1 if correction is None else int(correction)
+    rank, sizes = source.rank(operand), source.type(operand).shape
+    over = tuple(range(rank)) if not axes else tuple(source.axis(axis, operand) for axis in axes)
+    source.require(correction in (0, 1), f"its correction is {correction}")
+    counts = [size for axis in over if isinstance(size := sizes[axis], int)]
+    known = len(counts) == len(over) and math.prod(counts) > 1
+    source.require(not correction or known, "its sizes are open, or it is of one element")
+    mean = build("mean", operand, axis=over, keepdims=True)
+    found = build("variance", operand, mean, axis=over, keepdims=bool(keepdims), unbiased=bool(correction))
+    if "std" in name:
+        return build("sqrt", found)
+    return [found, build("mean", operand, axis=over, keepdims=bool(keepdims))] if "mean" in name else found
+
+
+@reads("aten.softmax.int", "aten.log_softmax.int")
+def _softmax(source: Source) -> Expr:
+    operand, axis = _operand(source), source.values[1]
+    dtype = source.result_type().dtype
+    axis = source.axis(axis, operand)
+    name = "nn.log_softmax" if "log" in str(source.node.target) else "nn.softmax"
+    if source.type(operand).dtype != dtype:
+        operand = build("cast", operand, dtype=dtype)
+    return build(name, operand, axis=axis)
 
 
 @reads("aten.reciprocal.default")
@@ -309,8 +357,8 @@ def _bmm(source: Source) -> Expr:
         return build("nn.batch_matmul", *source.values, transpose_b=False)
     result = source.result_type()
     product = build("nn.matmul", first[0], second[0])
-    codes = reshape_codes((*first[1], *result.shape[-2:]), result.shape)
-    source.require(codes is not None, "more than one of its sizes is open")
+    codes = shape_codes((*first[1], *result.shape[-2:]), result.shape)
+    source.require(codes is not None, "its sizes have no names")
     return build("reshape", product, newshape=codes)
 
 

@@ -19,6 +19,7 @@ from torch import fx
 
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.op.op import make_attrs
+from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.ty import Dim, TensorType, Type
 from eqsat.torch.types import DTYPES, TORCH_DTYPES, Sizes
 
@@ -31,6 +32,17 @@ def build(name: str, *args: Expr, **attrs: Any) -> Call:
     """Return a call of the operator ``name``."""
     op = Op.get(name)
     return Call(op, args, make_attrs(op, attrs))
+
+
+def is_named(shape: Sequence[Dim]) -> bool:
+    """Whether every size is known, or has a name, so that it can be written."""
+    return all(isinstance(dim, int) or dim.name is not None for dim in shape)
+
+
+def shape_codes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> Sequence[Dim] | None:
+    """How ``reshape`` makes a tensor of ``shape`` one of shape ``wanted``; None if it cannot be said."""
+    codes = reshape_codes(shape, wanted)
+    return wanted if codes is None and is_named(wanted) and 0 not in wanted else codes
 
 
 @cache
@@ -201,9 +213,7 @@ class Written:
     def shape(self, expr: Expr) -> tuple[Dim, ...] | None:
         """The dimensions, None unless each can be written."""
         ty = self.type(expr)
-        if ty is None or any(not isinstance(dim, int) and dim.name is None for dim in ty.shape):
-            return None
-        return ty.shape
+        return ty.shape if ty is not None and is_named(ty.shape) else None
 
 
 Writer: TypeAlias = Callable[[Call, Written], "Aten | Expr | None"]
@@ -273,11 +283,13 @@ class Attribute:
     Args:
         name: The attribute.
         read, write: Convert a value; the second argument is the rank of the first operand. None does not fit.
+        otherwise: The attribute whose value this one has where the argument is an empty list.
     """
 
     name: str
     read: Callable[[Any, int], Any] = lambda value, rank: value
     write: Callable[[Any, int], Any] = lambda value, rank: value
+    otherwise: str | None = None
 
 
 @dataclass(frozen=True)
@@ -330,7 +342,9 @@ class Row:
             elif isinstance(part, Fixed):
                 source.require(value == part.value, f"its {name} is {value}")
             else:
-                found = part.read(value, source.rank(args[0]))
+                found = (
+                    attrs[part.otherwise] if part.otherwise and value == [] else part.read(value, source.rank(args[0]))
+                )
                 source.require(found is not None, f"its {name} is {value}")
                 attrs[part.name] = found
         for value, (name, _, default) in list(zip(source.values, names, strict=True))[len(self.parts) :]:
@@ -438,8 +452,8 @@ def _axes(value: Any, rank: int) -> tuple[int, ...]:
     return tuple(each % max(rank, 1) for each in ((value,) if isinstance(value, int) else value))
 
 
-def numbers(name: str, count: int) -> Attribute:
-    """An argument that is a list of ``count`` numbers, or one for all of them."""
+def numbers(name: str, count: int, otherwise: str | None = None) -> Attribute:
+    """An argument that is a list of ``count`` numbers, one for all of them, or none for those of another attribute."""
 
     def read(value: Any, rank: int) -> Any:
         listed = [value] if isinstance(value, int) else list(value)
@@ -452,7 +466,16 @@ def numbers(name: str, count: int) -> Attribute:
             return listed[:count] if listed[:count] == listed[count:] else None
         return listed if len(listed) == count else None
 
-    return Attribute(name, read, write)
+    return Attribute(name, read, write, otherwise)
+
+
+def repeats(name: str) -> Attribute:
+    """An argument that says how often each axis is repeated, new ones before those of the tensor."""
+
+    def read(value: Any, rank: int) -> Any:
+        return tuple(value) if len(value) >= rank and all(isinstance(each, int) for each in value) else None
+
+    return Attribute(name, read, lambda value, rank: [*[1] * (rank - len(value)), *value])
 
 
 # ---- elementwise
@@ -573,6 +596,8 @@ for _op, _name in (
     row(f"aten.{_name}.default", _op, TENSOR, TENSOR)
 for _name in ("add", "mul", "sub", "div"):
     _READERS[f"aten.{_name}.Scalar"] = _READERS[f"aten.{_name}.Tensor"]
+for _name in ("max", "min"):
+    _READERS[f"aten.{_name}.other"] = _READERS[f"aten.{_name}imum.default"]
 _READERS["aten.__and__.Tensor"] = _READERS["aten.bitwise_and.Tensor"]
 _READERS["aten.__or__.Tensor"] = _READERS["aten.bitwise_or.Tensor"]
 
@@ -599,6 +624,7 @@ row("aten.permute.default", "transpose", TENSOR, axes("axes"))
 row("aten.unsqueeze.default", "expand_dims", TENSOR, Attribute("axis", lambda value, rank: value % (rank + 1)))
 row("aten.squeeze.dims", "squeeze", TENSOR, axes("axis"))
 row("aten.squeeze.dim", "squeeze", TENSOR, axes("axis"))
+row("aten.repeat.default", "tile", TENSOR, repeats("reps"))
 row("aten.gather.default", "gather", TENSOR, axis("axis"), TENSOR)
 row(
     "aten.embedding.default", "take", TENSOR, TENSOR, given={"axis": 0, "mode": "fast"},
@@ -626,7 +652,7 @@ row("aten.log_softmax.int", "nn.log_softmax", TENSOR, axis("axis"), composite=Tr
 # ---- windows
 
 row(
-    "aten.avg_pool2d.default", "nn.avg_pool2d", TENSOR, numbers("pool_size", 2), numbers("strides", 2),
+    "aten.avg_pool2d.default", "nn.avg_pool2d", TENSOR, numbers("pool_size", 2), numbers("strides", 2, "pool_size"),
     numbers("padding", 2), attribute("ceil_mode"), attribute("count_include_pad"),
 )  # fmt: skip
 for _name, _more in (
@@ -634,8 +660,8 @@ for _name, _more in (
     ("aten.max_pool2d_with_indices.default", {"output": 0}),
 ):
     row(
-        _name, "nn.max_pool2d", TENSOR, numbers("pool_size", 2), numbers("strides", 2), numbers("padding", 2),
-        numbers("dilation", 2), attribute("ceil_mode"), **_more,
+        _name, "nn.max_pool2d", TENSOR, numbers("pool_size", 2), numbers("strides", 2, "pool_size"),
+        numbers("padding", 2), numbers("dilation", 2), attribute("ceil_mode"), **_more,
     )  # fmt: skip
 row("aten.adaptive_avg_pool2d.default", "nn.adaptive_avg_pool2d", TENSOR, numbers("output_size", 2), composite=True)
 row("aten._adaptive_avg_pool2d.default", "nn.adaptive_avg_pool2d", TENSOR, numbers("output_size", 2))

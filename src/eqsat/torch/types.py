@@ -78,6 +78,11 @@ class Sizes:
         return sympy.Add(*[sympy.Mul(count, *map(self.atoms.__getitem__, names)) for names, count in terms.items()])
 
 
+def is_unbacked(value: Any) -> bool:
+    """Whether a size depends on the elements of a tensor."""
+    return isinstance(value, torch.SymInt) and any(str(each).startswith("u") for each in value.node.expr.free_symbols)
+
+
 def is_plain(value: Any) -> bool:
     """Whether a value is a dense tensor, and no subclass that computes in a way of its own."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.is_quantized:

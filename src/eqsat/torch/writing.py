@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple
-from eqsat.relay.op.shape import reshape_codes
-from eqsat.relay.ty import Dim, TensorType, is_static
+from eqsat.relay.ty import Dim, TensorType
 from eqsat.torch.reading import FARTHEST
-from eqsat.torch.rows import Aten, Written, aten, build, number_of, overload, writes
+from eqsat.torch.rows import Aten, Written, aten, build, is_named, number_of, overload, shape_codes, writes
 from eqsat.torch.types import TORCH_DTYPES
 
 
@@ -56,7 +57,7 @@ def _reshape(call: Call, written: Written) -> Expr | None:
 def _reshaped(operand: Expr, like: Expr, written: Written) -> Expr | None:
     """``operand`` in the shape of another expression."""
     have, want = written.type(operand), written.type(like)
-    codes = None if have is None or want is None else reshape_codes(have.shape, want.shape)
+    codes = None if have is None or want is None else shape_codes(have.shape, want.shape)
     return None if codes is None else build("reshape", operand, newshape=codes)
 
 
@@ -171,6 +172,17 @@ def _clamp(call: Call, written: Written) -> Aten | None:
     return None if bounds == [None, None] else aten("aten.clamp.default", call.args[0], *bounds)
 
 
+@writes("clip")
+def _clamp_apart(call: Call, written: Written) -> Aten | Expr | None:
+    """As Inductor spells it, one bound at a time."""
+    low, high = call.attrs.a_min, call.attrs.a_max  # type: ignore[union-attr]
+    if math.isinf(low):
+        return None if math.isinf(high) else aten("aten.clamp_max.default", call.args[0], high)
+    if math.isinf(high):
+        return aten("aten.clamp_min.default", call.args[0], low)
+    return build("clip", build("clip", call.args[0], a_min=low, a_max=math.inf), a_min=-math.inf, a_max=high)
+
+
 @writes("nn.bias_add")
 def _bias_add(call: Call, written: Written) -> Expr | None:
     data, bias = call.args
@@ -207,9 +219,9 @@ def _keeps_dtype(call: Call, written: Written) -> bool:
 def _reshaped_like(rows: Expr, like: Expr, written: Written) -> Expr | None:
     """Rows of a product in the shape of another expression: all axes but the last are one before."""
     want = written.type(like)
-    if want is None or not is_static(want):
+    if want is None or not is_named(want.shape):
         return None
-    return build("reshape", rows, newshape=want.concrete_shape)
+    return build("reshape", rows, newshape=want.shape)
 
 
 @writes("nn.matmul", "nn.batch_matmul")
@@ -226,10 +238,10 @@ def _turned(call: Call, written: Written) -> Expr | None:
         name = call.op.name if isinstance(call.op, Op) else ""
         more = {"transpose_b": False} if name == "nn.batch_matmul" else {}
         return build(name, left, right, **more)
-    types = [written.type(each) for each in (first, second, call)]
-    if not all(is_static(ty) for ty in types):
+    found = [written.shape(each) for each in (first, second, call)]
+    shapes = [shape for shape in found if shape is not None]
+    if len(shapes) < len(found):
         return None
-    shapes = [ty.concrete_shape for ty in types if ty is not None]
     batches = [shape[:-2] for shape in shapes]
     if min(map(len, shapes)) < 3 or len(shapes[0]) == 3 or batches[0] != batches[1]:
         return None
@@ -309,6 +321,47 @@ def _convolution(call: Call, bias: Expr | None, written: Written) -> Aten | None
 
 
 # ---- normalizations and attention
+
+
+@writes("variance")
+def _var(call: Call, written: Written) -> Aten | None:
+    """One node where the mean beside it is that of the same axes."""
+    attrs, (data, mean) = call.attrs, call.args
+    over = _axes_of(call, written)
+    if attrs is None or over is None or not isinstance(mean, Call) or mean.op != Op.get("mean"):
+        return None
+    if mean.args[0] is not data or _axes_of(mean, written) != over:
+        return None
+    return Aten(_VAR, [data, list(over)], {"correction": int(attrs.unbiased), "keepdim": bool(attrs.keepdims)})
+
+
+@writes("variance")
+def _squares(call: Call, written: Written) -> Expr | None:
+    """As the mean of squares."""
+    attrs, (data, mean), over = call.attrs, call.args, _axes_of(call, written)
+    ty = written.type(data)
+    if attrs is None or over is None or ty is None:
+        return None
+    difference = build("subtract", data, mean)
+    squares = build("multiply", difference, difference)
+    if not attrs.unbiased:
+        return build("mean", squares, axis=over, keepdims=attrs.keepdims)
+    counts = [size for axis in over if isinstance(size := ty.shape[axis], int)]
+    if len(counts) < len(over):
+        return None
+    count = Constant(np.asarray(math.prod(counts) - 1).astype(ty.dtype))
+    return build("divide", build("sum", squares, axis=over, keepdims=attrs.keepdims), count)
+
+
+_VAR = overload("aten.var.correction")
+
+
+def _axes_of(call: Call, written: Written) -> tuple[int, ...] | None:
+    """The axes that a reduction goes over."""
+    attrs, rank = call.attrs, written.rank(call.args[0])
+    if attrs is None or attrs.exclude or rank < 0:
+        return None
+    return tuple(range(rank)) if attrs.axis is None else tuple(sorted(axis % max(rank, 1) for axis in attrs.axis))
 
 
 @writes("nn.layer_norm", "nn.rms_norm")
