@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eqsat import cli, relay
-from eqsat.onnx import blame
+from eqsat.errors import ArgumentError
+from eqsat.onnx import bisect, blame
 from eqsat.onnx.blame import smallest
 from eqsat.onnx.files import from_proto
+from eqsat.relay.dataflow_pattern import is_op
 from eqsat.rules import RuleSet, Soundness, default, rewrite, sets, variables
 
 from .models import parsed
@@ -88,3 +92,67 @@ def test_the_command_line_names_it(
     assert ended.value.code == 2
     assert capsys.readouterr().err.endswith("nothing is written; rule 'forget-tanh' is to blame\n")
     assert not target.exists()
+
+
+# ---- checks of one's own
+
+NAMES = ("Tanh", "Exp", "Sigmoid", "Softplus", "Erf", "Sin", "Cos", "Floor", "Ceil", "Sqrt")
+OPERATORS = ("tanh", "exp", "sigmoid", "nn.softplus", "erf", "sin", "cos", "floor", "ceil", "sqrt")
+CHAIN = (
+    "(float[4] x) => (float[4] y) { a0 = Neg(x) "
+    + " ".join([f"a{at + 1} = {name}(a{at})" for at, name in enumerate(NAMES)])
+    + f" y = Neg(a{len(NAMES)}) }}"
+)
+
+
+@pytest.mark.parametrize(("name", "operator"), list(zip(NAMES, OPERATORS, strict=True)))
+def test_the_bad_rule_is_found_by_a_check_of_ones_own(name: str, operator: str) -> None:
+    bad = rewrite(f"forget-{operator}", is_op(operator)(x), x)
+    good = [
+        rewrite(f"twice-{each}", is_op(each)(is_op("negative")(is_op("negative")(x))), is_op(each)(x))
+        for each in OPERATORS
+    ]
+
+    def passes(model: Any) -> bool:
+        return name in [node.op_type for node in model.graph]
+
+    assert bisect(from_proto(parsed(CHAIN)), passes, [*good, default.only("negate-twice"), bad]) == [bad.name]
+
+
+def test_a_check_that_passes_blames_nobody() -> None:
+    assert bisect(from_proto(parsed(GRAPH)), lambda _: True) is None
+
+
+def test_a_check_that_fails_before_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="the check fails on the model as it was"):
+        bisect(from_proto(parsed(GRAPH)), lambda _: False)
+
+
+def test_a_check_that_fails_on_what_is_written_without_rules_blames_none() -> None:
+    given = from_proto(parsed(GRAPH))
+    assert bisect(given, lambda model: model is given) == []
+
+
+def test_bisect_runs_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, check = tmp_path / "in.onnx", tmp_path / "check.py"
+    onnx.save(parsed(GRAPH), model)
+    check.write_text("import onnx, sys\nsys.exit('Relu' not in [n.op_type for n in onnx.load(sys.argv[1]).graph.node])")
+    (tmp_path / "forgetful.py").write_text(
+        "from eqsat import relay, rules\n"
+        "(x,) = rules.variables('x')\n"
+        "forgetful = rules.RuleSet('forgetful', [rules.rewrite('forget-relu', relay.nn.relu(x), x)])\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    command = ["bisect", str(model), "--check", f"{sys.executable} {check}", "--rules", "forgetful:forgetful"]
+    told = CliRunner().invoke(cli.cli, command)
+    assert told.exit_code == 0, told.output
+    assert told.output.startswith("forget-relu: with it the check fails (")
+    assert "x forget-relu: nn.relu -> nothing" in told.output
+
+
+def test_a_command_that_cannot_be_run_is_told(tmp_path: Path) -> None:
+    model = tmp_path / "in.onnx"
+    onnx.save(parsed(GRAPH), model)
+    told = CliRunner().invoke(cli.cli, ["bisect", str(model), "--check", "no-such-command-here"])
+    assert isinstance(told.exception, ArgumentError)
+    assert "cannot run --check" in str(told.exception)

@@ -20,6 +20,7 @@ from eqsat.errors import EqsatError
 from eqsat_command.memory import end_out_of_memory, is_out_of_memory
 
 _COMMANDS = {
+    "bisect": ("eqsat.cli.bisect:bisect", "Find the rule after which a check of your own fails."),
     "calibrate": ("eqsat.cli.calibrate:calibrate", "Measure what kernels take in onnxruntime."),
     "check": ("eqsat.cli.check:check", "Check the certificate of an optimized model."),
     "compare": ("eqsat.cli.compare:compare", "Tell how much the order of rewriting matters for a model."),
@@ -31,6 +32,7 @@ _COMMANDS = {
     "rules": ("eqsat.cli.rules:rules", "List the rules, or test or prove that they are sound."),
     "show": ("eqsat.cli.show:show", "Print a graph as text or picture."),
     "variants": ("eqsat.cli.variants:variants", "Write models that compute the same in other ways."),
+    "why-not": ("eqsat.cli.why_not:why_not", "Tell why a rule does not act, or its result is not chosen."),
 }
 """Where each command is, and what the list of them says of it, for which it need not be loaded."""
 

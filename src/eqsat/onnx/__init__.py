@@ -13,7 +13,7 @@ try:
 except ImportError as error:
     raise ModelError(f"{error.name} is not installed: pip install onnx onnx-ir onnxruntime") from None
 
-from eqsat.onnx.blame import blame
+from eqsat.onnx.blame import bisect, blame
 from eqsat.onnx.certificates import Models, Proved, certified, certify, check, proved
 from eqsat.onnx.equal import equal
 from eqsat.onnx.exporter import export_model
@@ -28,6 +28,7 @@ from eqsat.onnx.partition import Partitioning, merge, partition
 from eqsat.onnx.upgrade import at_opset
 from eqsat.onnx.variants import variants
 from eqsat.onnx.verify import Difference, Sensitivity, Verified, differing, verify
+from eqsat.onnx.why_not import why_not
 
 __all__ = [
     "Difference",
@@ -42,6 +43,7 @@ __all__ = [
     "Verified",
     "at_opset",
     "bench",
+    "bisect",
     "blame",
     "certified",
     "certify",
@@ -62,5 +64,6 @@ __all__ = [
     "to_bytes",
     "variants",
     "verify",
+    "why_not",
     "with_sizes",
 ]

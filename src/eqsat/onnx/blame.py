@@ -1,16 +1,17 @@
-"""Which rule is to blame when an optimized or partitioned model differs: do it again with ever fewer rules."""
+"""Which rule is to blame when an optimized or partitioned model is wrong: do it again with ever fewer rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar, Unpack
 
 import onnx_ir as ir
 
 from eqsat.egraph.schedule import Schedule
-from eqsat.errors import EqsatError
+from eqsat.errors import ArgumentError, EqsatError
 from eqsat.onnx.files import Given
 from eqsat.onnx.optimize import acting_rules, run
 from eqsat.onnx.partition import partition
@@ -51,30 +52,72 @@ def blame(
     """
     options = Options.of(keywords, rules=rules)
     given = at_opset(model, options.opset)
+
+    def made(options: Options) -> tuple[ir.Model, Extraction | None]:
+        if target is None:
+            return _optimized(given, options)
+        parts = partition(given, target, options=options)
+        return parts.after, parts.extraction
+
+    def differs(after: ir.Model) -> bool:
+        return bool(differing(verify(given, after, runs, dims=dims, inputs=inputs, mistakes=0), tolerance))
+
     acting = acting_rules(given, options) if target is None or options.rules is not None else default
-    every, options = Schedule.of(acting).rules, replace(options, contrib=False)
+    return _culprits(replace(options, rules=acting, contrib=False), made, differs)
 
-    def made(names: Sequence[str]) -> tuple[ir.Model, Extraction | None]:
+
+@takes(ModelKeywords)
+def bisect(
+    model: Given, passes: Callable[[ir.Model], bool], rules: Rules | None = None, **keywords: Unpack[ModelKeywords]
+) -> list[str] | None:
+    """Names of the rules without any one of which the optimized model would pass a check.
+
+    Args:
+        model: The model as it was, in any form that :func:`eqsat.onnx.load` takes.
+        passes: The check: whether a model is as it should be.
+        rules, keywords: How it is optimized, as for :func:`eqsat.onnx.run`.
+
+    Returns:
+        As :func:`blame`: empty where the check also fails on what no rule changed, and None where it passes.
+
+    Raises:
+        ArgumentError: The check fails on the model as it was.
+        EqsatError: As for :func:`eqsat.onnx.run`.
+    """
+    options = Options.of(keywords, rules=rules)
+    given = at_opset(model, options.opset)
+    if not passes(given):
+        raise ArgumentError("the check fails on the model as it was: no rule is to blame")
+    options = replace(options, rules=acting_rules(given, options), contrib=False)
+    return _culprits(options, partial(_optimized, given), lambda after: not passes(after))
+
+
+def _optimized(given: ir.Model, options: Options) -> tuple[ir.Model, Extraction | None]:
+    done = run(given, options=options)
+    return done.after, done.extraction
+
+
+def _culprits(
+    options: Options,
+    made: Callable[[Options], tuple[ir.Model, Extraction | None]],
+    fails: Callable[[ir.Model], bool],
+) -> list[str] | None:
+    """The smallest set found of rules with which alone a model fails; as :func:`blame` returns it."""
+    every = Schedule.of(options.rules).rules
+    _, extraction = made(options)
+    suspects = [] if extraction is None else [each.name for each in extraction.report.rules.values() if each.updates]
+
+    def guilty(names: Sequence[str]) -> bool:
         chosen = replace(options, rules=[rule for rule in every if rule.name in names])
-        if target is not None:
-            parts = partition(given, target, options=chosen)
-            return parts.after, parts.extraction
-        done = run(given, options=chosen)
-        return done.after, done.extraction
-
-    def differs(names: Sequence[str]) -> bool:
         try:
-            return bool(differing(verify(given, made(names)[0], runs, dims=dims, inputs=inputs, mistakes=0), tolerance))
+            return fails(made(chosen)[0])
         except EqsatError:  # another way to go wrong than the one looked for
             return False
 
-    known = [rule.name for rule in every]
-    _, extraction = made(known)
-    acted = [] if extraction is None else extraction.report.rules.values()
-    suspects = [rule.name for rule in acted if rule.updates and rule.name in known]
-    if differs([]):
+    if guilty([]):
         return []
-    return smallest(suspects, differs) if differs(suspects) else None
+    known = [name for name in suspects if name in {rule.name for rule in every}]
+    return smallest(known, guilty) if guilty(known) else None
 
 
 def smallest(suspects: Sequence[Suspect], guilty: Callable[[Sequence[Suspect]], bool]) -> list[Suspect]:

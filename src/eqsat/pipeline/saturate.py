@@ -8,11 +8,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
+from importlib import import_module
 from typing import Any, Unpack
 
 from eqsat.brief import one_line
 from eqsat.collector import paused_gc
 from eqsat.composites.rules import composites_among
+from eqsat.cost import CostFunction
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, is_opaque, region_children
@@ -27,6 +29,7 @@ from eqsat.immutable import Immutable
 from eqsat.markup import Markup
 from eqsat.notebook import preview, table
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
+from eqsat.pipeline.outcome import WhyNot
 from eqsat.relay.expr import Expr, Function, expression_hint
 from eqsat.relay.infer import infer_module_types, infer_types, unknown_sizes
 from eqsat.relay.module import IRModule
@@ -132,6 +135,11 @@ class Saturation:
     def class_count(self) -> int:
         """Number of e-classes of all regions."""
         return sum(region.snapshot.class_count for region in self.regions)
+
+    def why_not(self, rule: str | Rule, node: Expr | None = None, cost_model: CostFunction | None = None) -> WhyNot:
+        """What became of a rule: see :func:`eqsat.pipeline.why_not.why_not`."""
+        found: WhyNot = import_module("eqsat.pipeline.why_not").why_not(self, rule, node, cost_model)
+        return found  # it saturates and extracts itself, so that its module is above this one
 
     def __repr__(self) -> str:
         sizes = f"{self.node_count} e-nodes in {self.class_count} e-classes"

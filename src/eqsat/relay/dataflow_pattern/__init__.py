@@ -1,5 +1,6 @@
 """Relay's dataflow pattern language: describe sub-graphs, match, rewrite and partition them."""
 
+from eqsat.relay.dataflow_pattern.explanation import Mismatch, PatternExplanation, Place
 from eqsat.relay.dataflow_pattern.language import (
     AltPattern,
     AttrPattern,
@@ -37,6 +38,7 @@ from eqsat.relay.dataflow_pattern.language import (
     wildcard,
 )
 from eqsat.relay.dataflow_pattern.matcher import match
+from eqsat.relay.dataflow_pattern.mismatches import explain
 from eqsat.relay.dataflow_pattern.partitioner import partition
 from eqsat.relay.dataflow_pattern.rewriter import DFPatternCallback, rewrite
 from eqsat.relay.op.op import OpPattern
@@ -54,8 +56,9 @@ is_elemwise = wildcard().has_attr({"TOpPattern": K_ELEMWISE})(wildcard())
 __all__ = [
     "K_BROADCAST", "K_COMM_REDUCE", "K_ELEMWISE", "K_INJECTIVE", "K_OPAQUE", "K_OUT_ELEMWISE_FUSABLE", "AltPattern",
     "AttrPattern", "CallPattern", "ConstantPattern", "DFPattern", "DFPatternCallback", "DataTypePattern",
-    "DominatorPattern", "ExprPattern", "FunctionPattern", "IfPattern", "LetPattern", "ManyPattern", "ShapePattern",
-    "TupleGetItemPattern", "TuplePattern", "TypePattern", "TypedPattern", "VarPattern", "WildcardPattern", "dominates",
-    "has_attr", "has_dtype", "has_shape", "has_type", "is_constant", "is_elemwise", "is_expr", "is_if", "is_let",
-    "is_op", "is_tuple", "is_tuple_get_item", "is_var", "many", "match", "partition", "rewrite", "wildcard",
+    "DominatorPattern", "ExprPattern", "FunctionPattern", "IfPattern", "LetPattern", "ManyPattern", "Mismatch",
+    "PatternExplanation", "Place", "ShapePattern", "TupleGetItemPattern", "TuplePattern", "TypePattern",
+    "TypedPattern", "VarPattern", "WildcardPattern", "dominates", "explain", "has_attr", "has_dtype", "has_shape",
+    "has_type", "is_constant", "is_elemwise", "is_expr", "is_if", "is_let", "is_op", "is_tuple", "is_tuple_get_item",
+    "is_var", "many", "match", "partition", "rewrite", "wildcard",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from eqsat.brief import DEPTH, MORE, call_text, one_line
 from eqsat.errors import PatternError
 from eqsat.relay.attrs import Attrs, normalize
+from eqsat.relay.dataflow_pattern.explanation import PatternExplanation
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import type_of
 from eqsat.relay.op.op import convert_attribute
@@ -133,6 +134,11 @@ class DFPattern:
     def match(self, expr: Expr) -> bool:
         """Whether this matches ``expr``; users of nodes outside of ``expr`` do not count."""
         return bool(_implementations["match"](self, expr))
+
+    def explain(self, expr: Expr) -> PatternExplanation:
+        """Why this does not match ``expr``, and where in it it nearly does; see :func:`mismatches.explain`."""
+        found: PatternExplanation = _implementations["explain"](self, expr)
+        return found
 
     def partition(
         self, expr: Expr, attrs: Mapping[str, Any] | None = None, check: Callable[[Expr], Any] = lambda _: True

@@ -1,0 +1,34 @@
+"""`eqsat why-not`: what becomes of a rule where a model is optimized."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from eqsat.cli.options import PATH, Settings, json_option, read_model, shared_options
+
+
+@click.command("why-not", short_help="Tell why a rule does not act on a model, or its result is not chosen.")
+@click.argument("source", metavar="IN", type=PATH)
+@click.argument("rule", metavar="RULE")
+@click.argument("node", metavar="[NODE]", required=False)
+@shared_options
+@json_option
+def why_not(source: Path, rule: str, node: str | None, settings: Settings, as_json: bool) -> None:
+    """Tell what becomes of RULE where the ONNX model IN is optimized.
+
+    Where it does not match, the nearest places are told, with the operator, attribute, shape, dtype or constant that is
+    wanted and what is there; where it matches, the condition that does not hold; where it acted, how much more the
+    graph with its result costs. NODE, the name of a node or of a value that it makes, restricts the answer to what
+    matches there.
+    """
+    from eqsat import onnx
+
+    found = onnx.why_not(read_model(source), rule, node, options=settings.options)
+    if as_json:
+        facts = {"rule": found.rule, "outcome": found.outcome, "reasons": list(found.reasons)}
+        click.echo(json.dumps(facts, indent=1))
+    else:
+        click.echo(str(found))

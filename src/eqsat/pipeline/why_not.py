@@ -1,0 +1,307 @@
+"""Why a rule did nothing to a graph, or why what it made was not chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+
+from eqsat import extraction
+from eqsat.brief import listed, one_line
+from eqsat.cost import CostFunction
+from eqsat.egraph.number_levels import ABOVE_LEAST, MODEST, REAL
+from eqsat.egraph.report import Limits, RuleReport
+from eqsat.egraph.rule import PythonRule, Ref, Refusal, Rewrite, Rule, flatten
+from eqsat.errors import ExtractionError, RuleError
+from eqsat.extraction.costs import as_tuple, figure
+from eqsat.pipeline.explain import Explanation
+from eqsat.pipeline.extract import Extraction, extract
+from eqsat.pipeline.outcome import ACTED, CHOSEN, CUT, DECLINED, OUTCOMES, REFUSED, UNMATCHED, WhyNot
+from eqsat.pipeline.problem import RegionProblem
+from eqsat.pipeline.saturate import Region, Saturation, saturate
+from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.dataflow_pattern.explanation import Place, where
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.mismatches import NEAREST, Laid
+from eqsat.relay.expr import Call, Constant, Expr, Op, TupleGetItem
+from eqsat.relay.visitor import children_first
+
+_LEVELS = {REAL: "real numbers", ABOVE_LEAST: "real numbers above the least of their dtype", MODEST: "modest numbers"}
+
+
+def why_not(
+    saturation: Saturation, rule: str | Rule, node: Expr | None = None, cost_model: CostFunction | None = None
+) -> WhyNot:
+    """Tell what became of a rule in a saturation, and why it did not act or its result was not chosen.
+
+    Args:
+        saturation: The run; with ``explain=True`` it can be told what the rule's results would cost.
+        rule: A rule, or the name of one that acted.
+        node: A node of the given graph to which the answer is restricted: what the left side matches has it in it.
+        cost_model: By what is chosen, by default ``OpCount()``.
+
+    Raises:
+        RuleError: There is no such rule in the run, or it is of a kind that matches no pattern.
+        ExtractionError: The cost model fails.
+    """
+    found = [
+        _Inquiry(saturation, region, _rule_of(rule, region)).answer(node, cost_model)
+        for region in reversed(saturation.regions)
+        if node is None or node in region.children
+    ]
+    if not found:
+        raise RuleError("the node is no node of the given graph")
+    return min(found, key=lambda each: list(OUTCOMES).index(each.outcome))
+
+
+def _rule_of(rule: str | Rule, region: Region) -> Rewrite | PythonRule:
+    if isinstance(rule, str):
+        known = {each.name: each for each in region.rules}
+        if rule not in known:
+            near = [name for name in known if rule in name or name in rule]
+            hint = f"; like it are called {listed(near)}" if near else ""
+            raise RuleError(f"the run had no rule {rule!r}: give the rule itself to try it on the given graph{hint}")
+        rule = known[rule]
+    if not isinstance(rule, (Rewrite, PythonRule)):
+        (rule,) = flatten([rule])
+    if not isinstance(rule, (Rewrite, PythonRule)):
+        raise RuleError(f"{rule.name} is no rule of a pattern: {rule.equation}")
+    return rule
+
+
+class _Inquiry:
+    """A rule and a region that it had or had not acted on."""
+
+    def __init__(self, saturation: Saturation, region: Region, rule: Rewrite | PythonRule):
+        self.saturation = saturation
+        self.region = region
+        self.rule = rule
+        self.uses = Counter([child for children in region.children.values() for child in children] + [region.expr])
+
+    def answer(self, node: Expr | None, cost_model: CostFunction | None) -> WhyNot:
+        acted = self._acted(node, cost_model)
+        return acted if acted is not None else self._refusal(node)
+
+    # ---- what it made
+
+    def _acted(self, node: Expr | None, cost_model: CostFunction | None) -> WhyNot | None:
+        name, journal = self.rule.name, self.region.journal
+        told = self.saturation.report.rules.get(name, RuleReport(name))
+        if journal is None:
+            if node is not None or not told.updates:
+                return None
+            reason = f"it matched {told.matches} times; saturate with explain=True to learn what its results would cost"
+            return WhyNot(name, ACTED, (reason,))
+        if not any(equation.rule == name for equation in journal.equations):
+            return None
+        extraction = extract(self.saturation, cost_model)
+        index = self.saturation.regions.index(self.region)
+        made = _Made(extraction, index, name, node)
+        return made.answer()
+
+    # ---- why it did not act
+
+    def _refusal(self, node: Expr | None) -> WhyNot:
+        sides = self.rule.lhs if isinstance(self.rule, Rewrite) else (self.rule.lhs,)
+        exprs = list(self.region.children)
+        graph = DataflowGraph(self.region.expr)
+        worst: list[Place] = []
+        for side in sides:
+            laid = Laid(side, graph, self.region.types.__getitem__)
+            near = [laid.place(expr) for expr in exprs if not isinstance(expr, (Op, Constant))]
+            near = [each for each in near if each.fitting and (node is None or node in laid.bound(each.expr).values())]
+            near.sort(key=lambda each: (each.missing, -each.fitting))
+            matching = [each for each in near if each.matches]
+            if not matching:
+                if not worst or not near or near[0].missing > worst[0].missing:
+                    worst = near[:NEAREST]
+                if not near:
+                    wanted = side.brief(2)
+                    return WhyNot(self.rule.name, UNMATCHED, (f"nothing in the graph is like {wanted}",))
+        if worst:
+            return WhyNot(self.rule.name, UNMATCHED, tuple(map(str, worst)), tuple(worst))
+        if len(sides) > 1:
+            return self._by_engine((), "each left side matches, but not all of them together")
+        laid = Laid(sides[0], graph, self.region.types.__getitem__)
+        reasons = [
+            f"at {one_line(place.expr.brief(2), 80)}{where(place.expr)}: {reason}"
+            for place in matching
+            for reason in self._conditions(place.expr, laid.bound(place.expr))
+        ]
+        return self._by_engine(tuple(dict.fromkeys(reasons)), "")
+
+    def _by_engine(self, reasons: tuple[str, ...], otherwise: str) -> WhyNot:
+        """What the engine says of the rule alone on the given graph."""
+        name = self.rule.name
+        if reasons:
+            return WhyNot(name, REFUSED, reasons[:NEAREST])
+        function = self.region.function
+        alone = saturate(self.region.expr if function is None else function, [self.rule], Limits(iterations=1))
+        found = alone.report.rules.get(name, RuleReport(name))
+        refusals = {**self.saturation.report.rules.get(name, RuleReport(name)).refusals, **found.refusals}
+        if refusals:
+            told = [f"refused {count} times: {reason}" for reason, count in refusals.items()]
+            return WhyNot(name, REFUSED, tuple(told[:NEAREST]))
+        stopped = self.saturation.stop_reason
+        if found.matches and stopped != "saturated":
+            return WhyNot(name, CUT, (f"the run stopped at its limit of {stopped}: give it more",))
+        if found.matches:
+            return WhyNot(name, ACTED, ("by itself it matches the given graph; the run had what it says already",))
+        numbers = self.rule.numbers if isinstance(self.rule, Rewrite) else ()
+        unknown = [f"{_name(each.pattern)} is not known to hold {_LEVELS[each.level]} only" for each in numbers]
+        if isinstance(self.rule, Rewrite) and not unknown:
+            unknown = [f"{_name(each.pattern)} has a scalar {each.place} that leaves it" for each in self.rule.settled]
+        return WhyNot(name, REFUSED if unknown else UNMATCHED, tuple(unknown) or (otherwise or "it does not apply",))
+
+    def _conditions(self, root: Expr, bound: Mapping[DFPattern, Expr]) -> Iterator[str]:
+        """The conditions that do not hold of a match."""
+        rule = self.rule
+        if isinstance(rule, PythonRule):
+            found = rule.result(root, {pattern: [expr] for pattern, expr in bound.items()})
+            if isinstance(found, Refusal):
+                yield found.reason
+            return
+        for guard in rule.when:
+            try:
+                held = guard.holds(*[self._value(ref, bound) for ref in guard.refs])
+            except _Unknown as why:
+                yield str(why)
+                continue
+            except Exception as error:  # whatever the guard raises: it is the rule's error
+                held = Refusal(f"its condition fails: {type(error).__name__}: {error}")
+            if isinstance(held, Refusal):
+                yield held.reason
+            elif not held:
+                given = ", ".join([self._told(ref, bound) for ref in guard.refs])
+                called = getattr(guard.holds, "__name__", "<lambda>")
+                yield f"the condition{'' if '<' in called else f' {called}'} does not hold: {given}"
+        for distinct in rule.distinct:
+            for one, other in combinations([each for each in distinct.patterns if each in bound], 2):
+                if bound[one] is bound[other]:
+                    yield f"{_name(one)} and {_name(other)} are the same value"
+        for pattern in rule.varying:
+            if isinstance(bound.get(pattern), Constant):
+                yield f"{_name(pattern)} is a constant, and the rule is for what is none"
+        for each in rule.bases:
+            expr = bound.get(each.pattern)
+            if isinstance(expr, Call) and any(isinstance(arg, Constant) for arg in expr.args) and _is_sum(expr):
+                yield f"{_name(each.pattern)} is a sum or product with a constant, and the rule is for what is none"
+
+    def _value(self, ref: Ref, bound: Mapping[DFPattern, Expr]) -> Any:
+        expr = bound.get(ref.pattern)
+        if expr is None:
+            raise _Unknown(f"{_name(ref.pattern)} is on a side that was not taken")
+        if ref.kind == "type":
+            return self.region.types[expr]
+        if ref.kind == "attrs":
+            return getattr(expr, "attrs", None)
+        if ref.kind == "index" and isinstance(expr, TupleGetItem):
+            return expr.index
+        if ref.kind == "uses":
+            return self.uses[expr]
+        if ref.kind == "place":
+            return list(self.region.children).index(expr)
+        if isinstance(expr, Constant):
+            return expr.data.numpy()
+        raise _Unknown(f"{_name(ref.pattern)} is no constant")
+
+    def _told(self, ref: Ref, bound: Mapping[DFPattern, Expr]) -> str:
+        value = self._value(ref, bound)
+        name = _name(ref.pattern)
+        if ref.kind == "uses":
+            return f"{name} is used {value} times"
+        text = ", ".join([f"{key}={each!r}" for key, each in value.items()]) if ref.kind == "attrs" and value else value
+        kind = {"type": "is of type", "attrs": "has", "value": "has the value", "index": "is field"}.get(ref.kind, "is")
+        return f"{name} {kind} {one_line(str(text), 100)}"
+
+
+class _Unknown(Exception):
+    """What a condition asks for is not known of the given graph; the argument says so."""
+
+
+def _is_sum(call: Call) -> bool:
+    return isinstance(call.op, Op) and call.op.name in ("add", "subtract", "multiply", "divide")
+
+
+def _name(pattern: DFPattern) -> str:
+    return pattern.label or pattern.brief(1)
+
+
+class _Made:
+    """What a rule made in a region, and what choosing it would cost."""
+
+    def __init__(self, extraction: Extraction, index: int, rule: str, node: Expr | None):
+        self.rule = rule
+        self.node = node
+        self.posed: RegionProblem = extraction.problems[index]
+        self.result = extraction.results[index]
+        self.explanation: Explanation = extraction.explanations[index]
+        self.region = extraction.regions[index]
+
+    def answer(self) -> WhyNot | None:
+        """What became of the rule's results; None where it had none at the node."""
+        choice, reached = self.result.choice, self._reached(self.result.choice)
+        results = self._results()
+        if not results:
+            return None
+        if any(choice[of] == made and of in reached for made, of in results):
+            return WhyNot(self.rule, CHOSEN, ())
+        extra = [found for made, of in results[:_MOST_TRIED] if (found := self._extra(made, of)) is not None]
+        if not extra and all(self.posed.problem.excluded[made] for made, _ in results):
+            return WhyNot(self.rule, DECLINED, ("the target has no operator for its result",))
+        if not extra:
+            return WhyNot(self.rule, DECLINED, ("the cheapest graph does without the value that it computes",))
+        least = min(extra)
+        reason = f"the result costs {figure(least)} more" if least > 0 else "another graph costs the same"
+        return WhyNot(self.rule, DECLINED, (f"the cheapest graph with its result: {reason}",))
+
+    def _results(self) -> list[tuple[int, int]]:
+        """The e-nodes that the rule made, or equated, and their classes."""
+        snapshot, journal = self.region.snapshot, self.explanation.journal
+        starts, children = snapshot.child_offsets.tolist(), snapshot.child.tolist()
+        below = [children[start:end] for start, end in pairwise(starts)]
+        heads = zip(snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), below, strict=False)
+        node_of: dict[tuple[int, ...], int] = {}
+        for number, (symbol, atom, under) in enumerate(heads):
+            node_of.setdefault((symbol, atom, *under), number)
+        equations = [equation for equation in journal.equations if equation.rule == self.rule]
+        known: dict[int, tuple[int, int] | None] = {}
+        roots = [term for equation in equations for term in (equation.left, equation.right)]
+        for term in children_first(roots, lambda term: journal.terms[term][2:]):
+            symbol, atom, *under = journal.terms[term]
+            places = [known[child] for child in under]
+            made = node_of.get((symbol, atom, *[each[1] for each in places if each is not None]))
+            known[term] = None if made is None or None in places else (made, int(snapshot.node_class[made]))
+        at = None
+        if self.node is not None:
+            at = int(snapshot.handle_class[self.region.lowered.handles[self.node]])
+        found = [known[equation.right] for equation in equations]
+        return list(dict.fromkeys([each for each in found if each is not None and at in (None, each[1])]))
+
+    def _reached(self, choice: Any) -> set[int]:
+        """The classes that a choice computes."""
+        snapshot = self.region.snapshot
+        return set(children_first([self.region.root], lambda of: snapshot.children(int(choice[of]))))
+
+    def _extra(self, made: int, of: int) -> float | None:
+        """How much more the cheapest graph costs in which a class is computed by one of its e-nodes."""
+        problem = self.posed.problem
+        barred = problem.excluded | ((problem.node_class == of) & (np.arange(problem.num_nodes) != made))
+        try:
+            found = extraction.extract(replace(problem, subsumed=barred), "auto", seconds=_SECONDS)
+        except ExtractionError:  # there is no other way to compute what it needs
+            return None
+        if of not in self._reached(found.choice):
+            return None
+        return as_tuple(found.cost)[0] - as_tuple(self.result.cost)[0]
+
+
+_MOST_TRIED = 8
+"""Results of a rule whose costs are compared."""
+
+_SECONDS = 2.0
+"""Time that each of these comparisons may take."""
