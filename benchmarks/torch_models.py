@@ -161,18 +161,19 @@ def measure(name: str, model: torch.nn.Module, inputs: tuple[Any, ...], latency:
     return difference < 1e-3, share
 
 
-def quartiles(works: Sequence[Callable[[], Any]], rounds: int = 15, calls: int = 5) -> list[float]:
-    """What one call of each takes, in seconds: the lowest quartile of runs taken in turns."""
+def quartiles(works: Sequence[Callable[[], Any]], calls: int = 5, seconds: float = 10.0) -> list[float]:
+    """What one call of each takes, in seconds: the lowest quartile of runs taken in turns, 15 or more of each."""
     found: list[list[float]] = [[] for _ in works]
     for work in works:
         for _ in range(3):
             work()
-    for _ in range(rounds):
+    start = time.perf_counter()
+    while len(found[0]) < 15 or (time.perf_counter() - start < seconds and len(found[0]) < 200):
         for times, work in zip(found, works, strict=True):
-            start = time.perf_counter()
+            began = time.perf_counter()
             for _ in range(calls):
                 work()
-            times.append((time.perf_counter() - start) / calls)
+            times.append((time.perf_counter() - began) / calls)
     return [statistics.quantiles(times, n=4)[0] for times in found]
 
 

@@ -174,6 +174,17 @@ def test_programs_that_cannot_be_optimized_are_refused_as_graphs_are() -> None:
     assert str(traced.graph) == before
 
 
+def test_training_is_told_of_once() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    function = lambda x: torch.sigmoid(x * weight)  # noqa: E731
+    compiled = torch.compile(function, backend="eqsat", options={"then": "eager"})
+    results, told = warned(lambda: [compiled(torch.ones(size, 3)) for size in (1, 2, 3)])
+    sum(each.sum() for each in results).backward()
+    assert weight.grad is not None
+    (text,) = told
+    assert text.startswith("eqsat leaves graphs of training as they are")
+
+
 def fails(*given: Any) -> Any:
     raise ValueError("no")
 

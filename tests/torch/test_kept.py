@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import io
 import operator
+import re
 from typing import Any
 
 import pytest
@@ -235,7 +236,9 @@ def test_what_a_graph_has_may_be_written_again(without: list[str]) -> None:
     torch.testing.assert_close(found.after(x), clamped(x))
 
 
-def test_equal_graphs_of_passes_are_optimized_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_graphs_of_passes_are_optimized_once_and_the_time_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     compiling._KNOWN.clear()
     count = [0]
 
@@ -248,5 +251,10 @@ def test_equal_graphs_of_passes_are_optimized_once(monkeypatch: pytest.MonkeyPat
     for width in (3, 3, 4):
         x = torch.randn(2, width)
         traced = torch.fx.experimental.proxy_tensor.make_fx(lambda x: x * torch.sigmoid(x), tracing_mode="fake")(x)
-        torch.testing.assert_close(run(traced)(x), torch.nn.functional.silu(x))
+        with caplog.at_level("INFO", "eqsat.torch"):
+            run(traced)
+        torch.testing.assert_close(traced(x), torch.nn.functional.silu(x))
     assert count == [2]
+    told = [re.sub(r"[0-9]+\.[0-9]+", "T", each.getMessage()) for each in caplog.records if "eqsat.torch" in each.name]
+    made = "made 1 calls of 2 in T s; not understood: {}"
+    assert told == [made, "an equal graph is known; T s", made]

@@ -1,6 +1,6 @@
 """PyTorch: optimize exported programs, compile models, rewrite fx graphs.
 
-Needs the packages of the extra ``torch``: ``pip install '.[torch]'`` in a copy of the repository.
+Needs the packages of the extra ``torch``: ``pip install 'eqsat[torch]'``, where eqsat is installed already.
 """
 
 from eqsat.errors import ModelError
