@@ -39,7 +39,7 @@ from eqsat.cost.kernels import cost_nodes, kernel_node
 from eqsat.cost.models import CostModel
 from eqsat.errors import ArgumentError, ProfileError
 from eqsat.onnx.cost import OnnxTarget
-from eqsat.relay.dims import multiply_dims
+from eqsat.relay.dims import add_dims, floor_divide_dims, least_dim, multiply_dims, size_by, subtract_dims, truncated
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import Any, TensorType
@@ -357,6 +357,21 @@ def test_open_sizes_may_be_told() -> None:
     open_tanh = seen(relay.tanh(relay.var("x", TensorType((n, 8)))))
     assert told(open_tanh) == 3e-6
     assert told.key_of(open_tanh) == "tanh(x1 float32[4, 8]){}"
+
+
+def test_sizes_that_are_computed_from_others_are_known() -> None:
+    n, odd = Any("n"), Any("a.1")
+    halved = floor_divide_dims(add_dims(n, 1), 2)
+    several = subtract_dims(multiply_dims(floor_divide_dims(add_dims(halved, odd), 3), odd), 1)
+    least = least_dim(halved, odd)
+    for first, second in ((8, 5), (31, 2)):
+        half = (first + 1) // 2
+        known = [half, (half + second) // 3 * second - 1, min(half, second), max(half - 3, 0) // 2]
+        dims = [halved, several, least, truncated(subtract_dims(halved, 3), 2)]
+        assert [size_by(dim, {"n": first, "a.1": second, "a": 7}) for dim in dims] == known
+    assert [size_by(dim, {"a.1": 5}) for dim in (halved, several, least)] == [None, None, None]
+    assert size_by(Any("(batch size)//2"), {"size": 3, "(batch size)": 4}) == 2
+    assert size_by(Any(), {"n": 3}) is None
 
 
 # ---- the command line

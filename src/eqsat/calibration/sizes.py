@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 from eqsat.cost import CostNode
 from eqsat.onnx.opaque import OpaqueNode
+from eqsat.relay.dims import size_by
 from eqsat.relay.expr import Expr, Op, Var
 from eqsat.relay.op.op import make_attrs
-from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, TupleType, Type
 from eqsat.relay.visitor import post_order, substitute
 
@@ -48,9 +47,5 @@ def bound_type(ty: Type | None, sizes: Sizes) -> Type | None:
 
 
 def _bound(dim: Dim, sizes: Sizes) -> Dim:
-    if not isinstance(dim, AnyDim) or dim.name is None:
-        return dim
-    terms = dim.terms or {(dim.name,): 1}
-    if not all(name in sizes for names in terms for name in names):
-        return dim
-    return sum(count * math.prod(sizes[name] for name in names) for names, count in terms.items())
+    size = size_by(dim, sizes)
+    return dim if size is None or size < 0 else size

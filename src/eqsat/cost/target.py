@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from eqsat.cost.models import CostFunction, CostModel, CostNode, ties_of
+from eqsat.cost.models import NOTHING, CostFunction, CostModel, CostNode, ties_of
 from eqsat.errors import ExtractionError
 from eqsat.relay.expr import Op
 from eqsat.relay.traits import Trait
@@ -72,7 +72,7 @@ class TargetCost(CostModel):
         target: the format; None where nodes are written as they are.
         kernels: the pattern table of what the runtime computes as one kernel; see :mod:`eqsat.cost.runtimes`.
         counts: whether, of graphs that cost the same, the one of fewer written nodes is taken, whatever the runtime
-            makes of them.
+            makes of them; where costs are tuples, these alone decide.
     """
 
     model: CostFunction
@@ -88,6 +88,11 @@ class TargetCost(CostModel):
     @property
     def ties(self) -> CostFunction | None:
         return ties_of(self.model)
+
+    @property
+    def breaks_ties(self) -> bool:
+        """Whether only the first objective counts, and the others decide between graphs of equal cost."""
+        return self.ties is not None or (self.counts and not isinstance(self.model(NOTHING), tuple))
 
     def __call__(self, node: CostNode) -> float:
         """Return the cost of all that ``node`` is written as; its own where it cannot be written."""
@@ -114,8 +119,7 @@ class TargetCost(CostModel):
         try:
             value = self.model(node)
             ties = self.ties
-            cost = value if isinstance(value, tuple) else (value,)
-            found = [*cost, *[_written_count(node)] * self.counts]
+            found = [*value] if isinstance(value, tuple) else [value, *[_written_count(node)] * self.counts]
             found += [] if ties is None or isinstance(value, tuple) else [ties(node)]
             costs = tuple(map(float, found))
         except Exception as error:

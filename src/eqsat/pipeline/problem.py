@@ -54,7 +54,7 @@ class RegionProblem:
     @property
     def breaks_ties(self) -> bool:
         """Whether the last objective only decides between graphs of equal cost: results leave it out."""
-        return self.composed.model.ties is not None
+        return self.composed.model.breaks_ties
 
     @property
     def input_cost(self) -> Cost:

@@ -6,8 +6,10 @@ nothing is known, and what is computed from it is unnamed, except where the resu
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, Terms
@@ -93,6 +95,68 @@ def quotient(over: Sequence[Dim], under: Sequence[Dim]) -> Dim | None:
             return AnyDim()
         found[left] = times // count
     return _named(found)
+
+
+def size_by(dim: Dim, sizes: Mapping[str, int]) -> int | None:
+    """The number that a dimension is where names have these sizes; None where it depends on another."""
+    if isinstance(dim, int):
+        return dim
+    terms = _terms(dim)
+    if terms is None:
+        return None
+    total = 0
+    for names, count in terms.items():
+        for name in names:
+            size = sizes.get(name) if name in sizes else _computed(name, sizes)
+            if size is None:
+                return None
+            count *= size
+        total += count
+    return total
+
+
+_INNERMOST = re.compile(rf"(min|{_TRUNCATED}|)\(([^()]*)\)")
+_FLAT = re.compile(r" \+ | - ")
+_MOST_PARTS = 1000
+"""Parentheses in a name that is computed."""
+
+
+def _computed(name: str, sizes: Mapping[str, int]) -> int | None:
+    """What a name says that is made of others: quotients, smaller ones and truncated ones, one in another."""
+    known = sorted(sizes, key=lambda each: (-len(each), each))
+    if not known:
+        return None
+    text = re.sub(
+        rf"(?<![\w.])(?:{'|'.join(map(re.escape, known))})(?![\w.])", lambda found: str(sizes[found[0]]), name
+    )
+    try:
+        for _ in range(_MOST_PARTS):
+            inner = _INNERMOST.search(text)
+            if inner is None:
+                return _flat(text)
+            text = f"{text[: inner.start()]}{_call(*inner.groups())}{text[inner.end() :]}"
+    except (ValueError, ArithmeticError):  # another name is in it
+        pass
+    return None
+
+
+def _call(function: str, text: str) -> int:
+    parts = [_flat(part) for part in text.split(", ")]
+    if function == "min":
+        return min(parts)
+    if function == _TRUNCATED:
+        return truncated(*parts)  # type: ignore[return-value]
+    (whole,) = parts
+    return whole
+
+
+def _flat(text: str) -> int:
+    """A sum of products or a quotient, of numbers."""
+    if "//" in text:
+        over, under = map(_flat, text.split("//"))
+        return over // under
+    signs = [1, *[-1 if sign == " - " else 1 for sign in _FLAT.findall(text)]]
+    return sum(sign * prod(map(int, each.split("*"))) for sign, each in zip(signs, _FLAT.split(text), strict=True))
 
 
 def is_natural(dim: Dim) -> bool:
