@@ -18,7 +18,7 @@ from statistics import fmean
 import click
 
 from eqsat import onnx
-from eqsat.calibration import LEVELS, Calibrated, Machine, Profile, Setup
+from eqsat.calibration import LEVELS, AsItRuns, Calibrated, Machine, Profile, Setup
 from eqsat.calibration.candidates import sizes_of
 from eqsat.calibration.race import Run, race
 from eqsat.cost import CostFunction, Roofline
@@ -60,7 +60,7 @@ def _rows(path: Path, profile: Profile) -> list[tuple[float, float, float]]:
     forms = [onnx.run(given, rules=[]).after, onnx.run(given, runtime=runtime).after]
 
     def cost(model: onnx.Given, by: CostFunction) -> float:
-        return as_tuple(onnx.run(model, rules=[], cost_model=by, runtime=runtime).input_cost)[0]
+        return as_tuple(onnx.run(model, rules=[], cost_model=AsItRuns(by), runtime=runtime).input_cost)[0]
 
     by = Calibrated(profile, sizes=sizes_of(given, feed))
     for model in forms:

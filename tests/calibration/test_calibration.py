@@ -16,6 +16,7 @@ import eqsat
 import eqsat.onnx
 from eqsat import cli, relay
 from eqsat.calibration import (
+    AsItRuns,
     Calibrated,
     Entry,
     Machine,
@@ -38,7 +39,7 @@ from eqsat.cost import CostNode
 from eqsat.cost.kernels import cost_nodes, kernel_node
 from eqsat.cost.models import CostModel
 from eqsat.errors import ArgumentError, ProfileError
-from eqsat.onnx.cost import OnnxTarget
+from eqsat.onnx.cost import OnnxTarget, onnx_cost
 from eqsat.relay.dims import add_dims, floor_divide_dims, least_dim, multiply_dims, size_by, subtract_dims, truncated
 from eqsat.relay.expr import Call, Expr
 from eqsat.relay.infer import infer_types
@@ -46,6 +47,7 @@ from eqsat.relay.ty import Any, TensorType
 
 SETUP = Setup(threads=1, level="off")
 X = relay.var("x", shape=(4, 8))
+X3 = relay.var("x", shape=(1, 4, 8))
 
 
 def ones(*shape: int) -> Expr:
@@ -119,7 +121,15 @@ def test_copies_have_weights_of_their_own_and_give_the_same() -> None:
     session = onnxruntime.InferenceSession(model.SerializeToString())
     found = session.run(names, {"x0": np.ones((4, 8), np.float32), "given": np.ones(1, np.float32)})
     assert all((y == 8).all() for y in found)
-    assert len(kernel_model(made, 4, most=100).graph.initializer) == 1
+
+
+def test_large_weights_are_in_few_copies_but_never_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = kernel(relay.nn.dense(X, ones(3, 8)))
+    for most, copies in ((500, 5), (50, 1), (1 << 20, 32)):
+        monkeypatch.setattr(measuring, "_COPY_BYTES", most)
+        model, found = measuring.model_of_copies(made)
+        assert found == copies
+        assert len(model.graph.initializer) == copies
 
 
 def test_squares_stand_for_powers_of_constants() -> None:
@@ -443,3 +453,16 @@ def test_a_profile_that_changes_is_noticed(tmp_path: Path) -> None:
     assert digests(["opcount", str(file)]) == before
     profile_of(relu=2e-6).save(file)
     assert digests(["opcount", str(file)]) != before
+
+
+def test_what_the_runtime_fuses_is_priced_as_fused_where_it_takes_longer() -> None:
+    graph = relay.nn.layer_norm(relay.add(X3, relay.var("y", TensorType((1, 4, 8)))), ones(8), ones(8), epsilon=1e-5)
+
+    def cost(node: CostNode) -> float:
+        return 0.0 if not node.runs else 5.0 if "Skip" in node.op else 1.0
+
+    priced = {
+        model: eqsat.extract(eqsat.saturate(graph, []), cost_model=onnx_cost(model, 17, "onnxruntime")).input_cost
+        for model in (cost, AsItRuns(cost))
+    }
+    assert [*priced.values()] == [2.0, 5.0]

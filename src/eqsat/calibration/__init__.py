@@ -3,7 +3,7 @@
 from eqsat.calibration.candidates import Candidate, Fastest, fastest
 from eqsat.calibration.kernels import Kernel, kernel_of
 from eqsat.calibration.measuring import Setup, Timing, measure
-from eqsat.calibration.model import Calibrated
+from eqsat.calibration.model import AsItRuns, Calibrated
 from eqsat.calibration.profile import Entry, Machine, Profile, calibrate, prune, remember
 from eqsat.calibration.usual import usual_kernels
 from eqsat.cost.runtimes import LEVELS
@@ -11,6 +11,7 @@ from eqsat.files import cache_folder
 
 __all__ = [
     "LEVELS",
+    "AsItRuns",
     "Calibrated",
     "Candidate",
     "Entry",

@@ -311,6 +311,8 @@ class _Search:
 class _Asked(CostModel):
     """Remembers what each kernel takes that it is asked for."""
 
+    as_it_runs = True
+
     def __init__(self, priced: Calibrated):
         self.priced = priced
         self.kernels: dict[str, float] = {}

@@ -141,11 +141,17 @@ def _described(graph: Expr, seen: CostNode, told: bool) -> Kernel | None:
 # ---- as models
 
 
-def kernel_model(kernel: Kernel, copies: int = 1, most: int = MOST_BYTES) -> onnx.ModelProto:
+def constant_bytes(kernel: Kernel) -> float:
+    """Return the bytes of the constants that a kernel takes."""
+    data = [node.data for node in post_order(kernel.graph) if isinstance(node, Constant)]
+    return sum(nbytes(TensorType(each.shape, each.dtype)) for each in data)
+
+
+def kernel_model(kernel: Kernel, copies: int = 1) -> onnx.ModelProto:
     """Return an ONNX model that computes a kernel several times.
 
-    All copies take the same inputs, and each has weights of its own, as the nodes of a model have, if these are of no
-    more than ``most`` bytes together. What they compute is no output, which would be copied: the output is an input.
+    All copies take the same inputs, and each has weights of its own, as the nodes of a model have. What they compute is
+    no output, which would be copied: the output is an input.
 
     Raises:
         ModelError: It cannot be written.
@@ -158,8 +164,7 @@ def kernel_model(kernel: Kernel, copies: int = 1, most: int = MOST_BYTES) -> onn
         raise ModelError(f"{kernel.family} cannot be written: {error}") from None
     graph = single.graph
     made = {name for node in graph.node for name in node.output if name}
-    own = weight_bytes(single) * copies <= most
-    nodes, initializers = list(graph.node), list(graph.initializer) if own else []
+    nodes, initializers = list(graph.node), list(graph.initializer)
     weights = {value.name for value in initializers}
     for copy in range(1, copies):
         new = {name: f"{name}/{copy}" for name in (*made, *weights)}

@@ -22,7 +22,15 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from eqsat.calibration.kernels import DOMAINS, IR_VERSION, Kernel, kernel_model, weight_bytes, with_output
+from eqsat.calibration.kernels import (
+    DOMAINS,
+    IR_VERSION,
+    Kernel,
+    constant_bytes,
+    kernel_model,
+    weight_bytes,
+    with_output,
+)
 from eqsat.cost import CostNode
 from eqsat.cost.models import byte_count, flops
 from eqsat.errors import EqsatError, ModelError
@@ -50,7 +58,10 @@ _COPIES = 32
 """Most copies of a kernel in one model."""
 
 _COPY_BYTES = 1 << 26
-"""Bytes of the weights of all copies; larger ones are shared."""
+"""Most bytes of the weights of all copies, unless there is but one: more than caches hold.
+
+Copies that shared their weights would find them at hand, as nodes of a large network do not.
+"""
 
 _WORTH = 2e-4
 """Seconds that a model should run, so that the call of the runtime does not show."""
@@ -149,8 +160,9 @@ def model_of_copies(kernel: Kernel) -> tuple[onnx.ModelProto, int]:
     Raises:
         ModelError: It cannot be written.
     """
-    copies = max(1, min(math.ceil(_WORTH / _least_seconds(kernel.seen)), _COPIES))
-    return kernel_model(kernel, copies, _COPY_BYTES), copies
+    most = min(_COPIES, _COPY_BYTES // max(constant_bytes(kernel), 1.0))
+    copies = int(max(1, min(math.ceil(_WORTH / _least_seconds(kernel.seen)), most)))
+    return kernel_model(kernel, copies), copies
 
 
 def _least_seconds(node: CostNode) -> float:

@@ -9,7 +9,7 @@ from eqsat.calibration.kernels import Kernel, kernel_of
 from eqsat.calibration.measuring import Setup
 from eqsat.calibration.profile import NOISE, Profile, cached, calibrate, remember
 from eqsat.calibration.sizes import Sizes, bound_node
-from eqsat.cost import CostModel, CostNode, Roofline
+from eqsat.cost import CostFunction, CostModel, CostNode, Roofline
 from eqsat.cost.models import flops, moved_bytes
 
 _log = logging.getLogger(__name__)
@@ -37,6 +37,21 @@ class Known:
         said += [f"{self.estimated} estimated"] if self.estimated else []
         said += [f"{self.unknown} nodes of unknown sizes or operators"] if self.unknown else []
         return ", ".join(said)
+
+
+@dataclass(frozen=True)
+class AsItRuns(CostModel):
+    """What a whole model takes by a cost model, with all kernels that the runtime makes of it.
+
+    Args:
+        priced: Prices of kernels.
+    """
+
+    priced: CostFunction
+    as_it_runs = True
+
+    def __call__(self, node: CostNode) -> float:
+        return self.priced(node)
 
 
 class Calibrated(CostModel):

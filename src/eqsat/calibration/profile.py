@@ -21,7 +21,7 @@ from eqsat.cost.runtimes import LEVELS
 from eqsat.errors import FileError, ModelError, ProfileError
 from eqsat.files import cache_folder, replacing
 
-FORMAT = 4
+FORMAT = 5
 """Changes when profiles of before cannot be read, or would not be measured like that any more."""
 
 NOISE = 0.25

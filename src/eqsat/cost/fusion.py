@@ -65,6 +65,8 @@ def find_kernels(
 ) -> list[Kernel]:
     """Return the kernels that cost less than their e-nodes one by one.
 
+    Of a given graph that is priced as it runs also the others that a runtime makes.
+
     Args:
         rows, class_count: The e-nodes, and the number of their classes.
         prices: Prices of e-nodes.
@@ -166,7 +168,7 @@ class _Fusions:
             return None
         known.add(inputs)
         price = self.prices.kernel(kernel_node(name, root))
-        if _total(price) >= _apart(parts):
+        if _total(price) >= _apart(parts) and (self.uses is None or not self.prices.model.fuses_all):
             return None
         return Kernel(numbers, tuple(children), (), price, fused=True)
 

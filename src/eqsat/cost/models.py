@@ -70,6 +70,10 @@ class CostModel:
     unit: ClassVar[str] = ""
     """What a cost of 1 is, in the plural."""
 
+    as_it_runs: ClassVar[bool] = False
+    """Whether a given graph is priced with all kernels that the runtime makes of it, those too that cost more than
+    their nodes one by one; else with those that cost least."""
+
     @property
     def ties(self) -> CostFunction | None:
         """What decides between graphs that cost the same."""

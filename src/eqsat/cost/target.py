@@ -90,6 +90,11 @@ class TargetCost(CostModel):
         return ties_of(self.model)
 
     @property
+    def fuses_all(self) -> bool:
+        """Whether a given graph is priced with all kernels that the runtime makes of it."""
+        return isinstance(self.model, CostModel) and self.model.as_it_runs
+
+    @property
     def breaks_ties(self) -> bool:
         """Whether only the first objective counts, and the others decide between graphs of equal cost."""
         return self.ties is not None or (self.counts and not isinstance(self.model(NOTHING), tuple))

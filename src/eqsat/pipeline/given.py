@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from eqsat.cost.prices import Prices, Row
 from eqsat.cost.target import Objectives
 from eqsat.egraph.build import input_nodes
 from eqsat.egraph.snapshot import Snapshot
+from eqsat.extraction import Problem
 from eqsat.extraction.costs import as_tuple, total
 from eqsat.pipeline.problem_builder import PlacedKernel, ProblemBuilder
 from eqsat.pipeline.saturate import Region
@@ -52,8 +54,15 @@ class GivenGraph:
         self.placed, self.class_count, self.problem = posed.kernels, posed.class_count, posed.problem(self.root)
         self.chosen: list[int] = list(range(len(self.rows)))
         if self.placed:
-            self.chosen = extraction.extract(self.problem, "auto").choice.tolist()
+            self.chosen = extraction.extract(self._as_it_runs(prices), "auto").choice.tolist()
         self.costs = dict(zip(self.handles, self._costs(), strict=True))
+
+    def _as_it_runs(self, prices: Prices) -> Problem:
+        """Return the problem, in which the fewest kernels come first where those of the runtime are not a choice."""
+        if not prices.model.fuses_all:
+            return self.problem
+        cost = self.problem.cost.reshape(self.problem.num_nodes, -1)
+        return replace(self.problem, cost=np.column_stack([np.any(cost > 0, axis=1), cost]))
 
     def _uses(self) -> list[int]:
         """Return how often each node is used; the result counts as used once."""
