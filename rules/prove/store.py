@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import platform
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from eqsat.egraph.rule import Rule, Soundness
+import numpy as np
+
+from eqsat import nd
+from eqsat.egraph.rule import PythonRule, Rewrite, Rule, Soundness
+from eqsat.egraph.rule_version import digest_of, version_of
 from eqsat.files import cache_folder, replacing
 from eqsat.rules.prove.proof import Proof, Status
-from eqsat.rules.prove.texts import text_of, version
+from eqsat.rules.verify.examples import examples_of
 
 FORMAT = 1
+
+
+_SOURCES = ("egraph", "relay", "rules/prove", "rules/verify", "nd.py")
+"""What decides of a proof, beside the rule."""
 
 
 class Store:
@@ -49,7 +59,21 @@ class Store:
 
 
 def _key(rule: Rule, how: tuple[Any, ...]) -> str:
-    return hashlib.sha256(repr((FORMAT, version(), text_of(rule), how)).encode()).hexdigest()
+    drawn = digest_of(examples_of(rule)) if isinstance(rule, (Rewrite, PythonRule)) else ""
+    return hashlib.sha256(repr((FORMAT, _version(), version_of(rule), drawn, how)).encode()).hexdigest()
+
+
+@functools.cache
+def _version() -> str:
+    """What tells this version of the operators, the engine and the prover from others."""
+    digest = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
+    top = Path(nd.__file__).parent
+    for source in _SOURCES:
+        files = sorted((top / source).rglob("*.py")) if (top / source).is_dir() else [top / source]
+        for file in files:
+            if "examples" not in file.parts:
+                digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def told(proof: Proof) -> dict[str, Any]:

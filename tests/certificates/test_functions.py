@@ -16,7 +16,7 @@ from eqsat.certificates.certificate import Certificate, Step
 from eqsat.certificates.checker import Pair
 from eqsat.certificates.checker import check as check_steps
 from eqsat.certificates.terms import Terms
-from eqsat.certificates.versions import version_of
+from eqsat.egraph.rule_version import version_of
 from eqsat.errors import CertificateError
 from eqsat.relay import nn
 from eqsat.relay.ty import TensorType

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from eqsat.certificates.certificate import COMMUTE, FIELD, FOLD, Certificate, Step
 from eqsat.certificates.decoder import Decoder
+from eqsat.certificates.digest import graph_digest
 from eqsat.certificates.folding import Values
 from eqsat.certificates.instances import Instances, NoInstance
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.terms import Calls, Terms
-from eqsat.certificates.versions import graph_digest, version_of
 from eqsat.egraph.rule import Injectivity, PythonRule, Rewrite, Rule, Soundness
+from eqsat.egraph.rule_version import version_of
 from eqsat.errors import CertificateError, EqsatError
 from eqsat.relay.dataflow_pattern.analysis import SWAPPED
 from eqsat.relay.expr import Expr, Function

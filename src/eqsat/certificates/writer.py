@@ -11,10 +11,10 @@ from eqsat.certificates.checker import Pair, Replay
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.literals import NotPlain, literal_of
 from eqsat.certificates.terms import Terms
-from eqsat.certificates.versions import version_of
 from eqsat.egraph.derivation import Congruence
 from eqsat.egraph.journal import Equation, Journal
 from eqsat.egraph.rule import FoldConstants, Injectivity, Rewrite, Rule, Soundness
+from eqsat.egraph.rule_version import version_of
 from eqsat.errors import EqsatError
 from eqsat.pipeline.explain import Explanation
 from eqsat.relay.dataflow_pattern import DFPattern

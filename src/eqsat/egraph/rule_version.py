@@ -1,8 +1,7 @@
-"""Versions of rules and digests of graphs, by which a certificate tells what it is of.
+"""Versions of rules, by which certificates and proofs that are kept tell what they are of.
 
 A version is a digest of all that a rule says, of its patterns and of the source of its Python parts. It depends neither
-on the version of Python nor on where the source is. No proof rests on these: what is checked are the graphs and rules
-that are here.
+on the version of Python nor on where the source is.
 """
 
 from __future__ import annotations
@@ -19,14 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.certificates.terms import Terms, told_of
 from eqsat.egraph.rule import Rule
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, ManyPattern
-from eqsat.relay.expr import Constant, Expr, Function, Op, Var
+from eqsat.relay.expr import Constant, Expr, Op, Var
 from eqsat.relay.printer import astext
 from eqsat.relay.ty import Type
-from eqsat.relay.visitor import children_first
 
 _NOT_SAID = ("examples", "label")
 """What the author of a rule says beside what it does."""
@@ -35,34 +32,22 @@ _FOLLOWED = ("eqsat.rules", "eqsat.egraph.author")
 """Packages whose functions count as parts of the rules that call them."""
 
 
+_FOLLOWED_VALUES = (FunctionType, str, int, float, tuple, list, frozenset, dict, np.ndarray)
+"""Kinds of values of a module that count as parts of the functions that read them."""
+
+
 @lru_cache(maxsize=1 << 10)
 def version_of(rule: Rule) -> str:
     """The version of a rule: equal for rules that do the same by the same source."""
+    return digest_of(rule)
+
+
+def digest_of(value: Any) -> str:
+    """The same for anything that rules consist of, functions among it."""
     state = hashlib.blake2b(digest_size=12)
-    for part in _Description().describe(rule):
+    for part in _Description().describe(value):
         state.update(f"{len(part)}:{part}".encode())
     return state.hexdigest()
-
-
-def graph_digest(terms: Terms, function: Function, numbers: Mapping[Expr, int]) -> str:
-    """What is equal for functions that compute the same by the same operators, whatever their nodes are called.
-
-    Args:
-        terms: Holds the terms of the function's body.
-        function: The function.
-        numbers: The number of each node.
-    """
-    digests: dict[int, bytes] = {}
-    for term in children_first([numbers[function.body]], terms.children.__getitem__):
-        head = terms.heads[term]
-        name = "" if head.op is None else head.op.name
-        key = told_of(head.value.data) if head.kind == "constant" else head.key
-        state = hashlib.blake2b(repr((head.kind, name, key)).encode(), digest_size=16)
-        for child in terms.children[term]:
-            state.update(digests[child])
-        digests[term] = state.digest()
-    params = [(param.name_hint, str(param.type_annotation)) for param in function.params]
-    return hashlib.blake2b(repr(params).encode() + digests[numbers[function.body]], digest_size=16).hexdigest()
 
 
 class _Description:
@@ -136,7 +121,7 @@ class _Description:
             return f"{function.__module__}.{function.__qualname__}", []
         cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
         called = [function.__globals__[name] for name in _names(function.__code__) if name in function.__globals__]
-        values = [each for each in called if isinstance(each, (FunctionType, str, int, float, tuple, frozenset))]
+        values = [each for each in called if isinstance(each, _FOLLOWED_VALUES)]
         return source_of(function.__code__), [function.__defaults__, cells, values]
 
 
