@@ -236,6 +236,27 @@ def test_what_a_graph_has_may_be_written_again(without: list[str]) -> None:
     torch.testing.assert_close(found.after(x), clamped(x))
 
 
+def test_layers_whose_operators_are_written_as_several_are_repeated() -> None:
+    class Mixing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale, self.shift, self.weight = (torch.nn.Parameter(torch.rand(8)) for _ in range(3))
+            widths = (5, 5), (8, 16), (16, 8)
+            self.tokens, self.up, self.down = (torch.nn.Linear(*width, bias=False) for width in widths)
+
+        def forward(self, x: Any) -> Any:
+            mixed = torch.addcmul(self.shift, self.weight, x).transpose(1, 2)
+            x = x + self.scale * self.tokens(mixed).transpose(1, 2)
+            hidden = torch.nn.functional.gelu(self.up(torch.addcmul(self.shift, self.weight, x)))
+            return x + self.scale * self.down(hidden)
+
+    module = torch.nn.Sequential(*[Mixing() for _ in range(12)]).eval()
+    program = export(module, x := torch.randn(2, 5, 8)).run_decompositions()
+    found = rewrite(program.graph_module, Options(), Dialect(composite=False, without=frozenset()))
+    weights = [program.state_dict[name] for name in program.graph_signature.parameters]
+    torch.testing.assert_close(found.after(*weights, x)[0], module(x), rtol=1e-4, atol=1e-4)
+
+
 def test_equal_graphs_of_passes_are_optimized_once_and_the_time_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

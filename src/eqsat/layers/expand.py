@@ -188,6 +188,8 @@ class _Expansion:
             nodes = unit.chain.nodes[number]
             made = {**beside, unit.bottom: value}
             for of in layer.classes:
+                if of >= self.snapshot.class_count:
+                    continue  # a helper, which is written with what needs it
                 span = nodes[unit.places[of]].span if of in unit.places else None
                 below = [made[child] for child in self.snapshot.children(self.choice[of])]
                 made[of] = self._node(of, atoms, below, span)
