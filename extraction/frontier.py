@@ -1,7 +1,8 @@
 """The cheapest extraction by dynamic programming, if few classes at a time are needed and not yet decided.
 
 Classes are decided from the roots down, all users of a class before it, so that what is left depends on nothing but
-the set of classes that are needed from there on. Graphs that are long and narrow, or fall into parts that share
+the set of classes that are needed from there on. What these need whatever is chosen counts as needed too, so that sets
+which differ by nothing else are one. Graphs that are long and narrow, or fall into parts that share
 nothing, have few such sets at each step if the order opens few classes at a time.
 """
 
@@ -12,22 +13,31 @@ from heapq import heapify, heappop, heappush
 
 from .components import components, members
 from .deadline import NEVER, Deadline
-from .fronts import Front, Rivals, Trail, entering, nodes_of
+from .fronts import Front, Rivals, Trail, entering, no_dearer, nodes_of
 from .necessary import bits
 from .problem import Problem
 from .rings import Way, ways
 
 _STEPS, _SPARE = 128, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
+_WINDOW = 256  # places ahead up to which what is needed in any case is told
+_COMPARED = 64  # ways, or classes of a ring, up to which each is compared with each
 _SHARE = 0.25  # of the time left, which finding it may take
-_RIVALS = 10  # of the cheapest sets, which no other one that needs more and costs as much can beat
 
 
-def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
-    """The cheapest extraction as the node of each class (-1 for none); None where finding it takes too long."""
+def decide(problem: Problem, deadline: Deadline = NEVER, rivals: int = 10) -> list[int] | None:
+    """The cheapest extraction as the node of each class (-1 for none); None where finding it takes too long.
+
+    Args:
+        problem: The problem.
+        deadline: A quarter of the time until then may be taken.
+        rivals: How many of the cheapest sets are remembered, which no other one that needs more and costs as much can
+            beat.
+    """
     roots = dict.fromkeys(problem.roots.tolist())
     rings = _order(problem, components(problem, roots))
     deadline = deadline.within(_SHARE * deadline.left())
     place = {index: number for number, index in enumerate([index for ring in rings for index in ring])}
+    musts = _musts(problem, rings, place)
     enter = entering(problem)
     states: dict[int, Front] = {0: [(problem.zero, None)]}  # by needed classes, the next to decide as lowest bit
     end, room = 0, _SPARE
@@ -45,7 +55,9 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
                 tried = _ways_of_one(problem, ring[0], place, end) if one else ways(problem, ring, here, place, end)
                 if tried is None:
                     return None
-                known[here] = tried
+                known[here] = _worthwhile(
+                    problem, [(cost, _closed(below, musts, end), ns) for cost, below, ns in tried]
+                )
             room -= len(known[here]) * len(front)
             if room < 0:
                 return None
@@ -59,8 +71,8 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
         if deadline.passed():
             return None
         room += _STEPS * sum([len(problem.class_nodes[index]) for index in ring])
-        is_short = problem.signed or len(later) <= _RIVALS
-        states = later if is_short else Rivals(problem.tolerances, _RIVALS).without_beaten(later)
+        is_short = problem.signed or len(later) <= rivals
+        states = later if is_short else Rivals(problem.tolerances, rivals).without_beaten(later)
     return _choice(problem, _best(problem, states[0]))
 
 
@@ -104,6 +116,60 @@ def _order(problem: Problem, component: list[int]) -> list[list[int]]:
             for each in fresh:
                 heappush(heap, (opens[each], opened[each], ready[each], each))
     return [rings[number] for number in order]
+
+
+def _musts(problem: Problem, rings: list[list[int]], place: Mapping[int, int]) -> list[int]:
+    """The classes that every derivation of a class contains, itself included, by its place.
+
+    The lowest bit is its own. As far as they are among the next `_WINDOW` classes: the sets would else be as long as
+    the graph.
+    """
+    found = [1] * len(place)
+    window = (1 << _WINDOW) - 1
+    for ring in reversed(rings):
+        if len(ring) > _COMPARED:
+            continue  # it would take long to find, and such a ring is hardly decided
+        first = place[ring[0]]
+        inside = dict.fromkeys(ring, -1)  # all classes, until something else is known
+        is_stale = True
+        while is_stale:
+            is_stale = False
+            for index in ring:
+                common = -1
+                for node in problem.class_nodes[index]:
+                    below = 0
+                    for child in problem.children[node]:
+                        far = place[child] - first
+                        below |= inside[child] if child in inside else found[place[child]] << far
+                    common &= below
+                common |= 1 << place[index] - first
+                is_stale |= common != inside[index]
+                inside[index] = common
+        for index in ring:
+            if inside[index] >= 0:  # else nothing can be chosen for it
+                found[place[index]] = inside[index] >> place[index] - first & window
+    return found
+
+
+def _closed(needed: int, musts: list[int], end: int) -> int:
+    """Needed classes, as bits from the place `end` on, and what they need whatever is chosen."""
+    found = 0
+    while needed:
+        lowest = (needed & -needed).bit_length() - 1
+        found |= musts[end + lowest] << lowest
+        needed &= needed - 1
+    return found
+
+
+def _worthwhile(problem: Problem, ways: list[Way]) -> list[Way]:
+    """The ways without those that need what another one needs, and cost no less."""
+    if problem.signed or len(ways) > _COMPARED:
+        return ways
+    kept: dict[int, Way] = {}
+    for number, way in sorted(enumerate(ways), key=lambda each: each[1][1].bit_count()):
+        if not any(not one[1] & ~way[1] and no_dearer(problem.tolerances, one[0], way[0]) for one in kept.values()):
+            kept[number] = way
+    return [kept[number] for number in sorted(kept)]
 
 
 def _best(problem: Problem, front: Front) -> Trail:

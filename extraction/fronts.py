@@ -64,14 +64,14 @@ class Rivals:
     def _beat(self, state: int, front: Front) -> bool:
         outside = ~state
         return any(
-            not less & outside and all(self._is_no_dearer(least, cost) for cost, _ in front)
+            not less & outside and all(no_dearer(self.tolerances, least, cost) for cost, _ in front)
             for less, least in self._known
         )
 
-    def _is_no_dearer(self, least: Term, cost: Term) -> bool:
-        if len(self.tolerances) == 1:
-            return bool(least <= cost)
-        return bool(least.covers(cost, self.tolerances))
+
+def no_dearer(tolerances: Sequence[float], least: Term, cost: Term) -> bool:
+    """Whether what costs `cost` cannot be needed for an optimum where the same costs `least`."""
+    return bool(least <= cost if len(tolerances) == 1 else least.covers(cost, tolerances))
 
 
 def nodes_of(trail: Trail) -> list[int]:

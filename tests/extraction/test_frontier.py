@@ -83,3 +83,15 @@ def test_rings_with_rewards_are_decided() -> None:
 
 def test_it_gives_up_on_rings_that_are_left_in_too_many_ways() -> None:
     assert decide(Problem.from_lists(views(13), list(range(13)))) is None
+
+
+def test_sets_that_differ_by_what_is_needed_in_any_case_are_one() -> None:
+    # every link may share one of the parts that the last link needs all of
+    count = 40
+    classes: Classes = [[(1.0, [])] for _ in range(count)]
+    classes.append([(0.0, list(range(count)))])
+    classes += [[(1.0, [count + k]), (0.5, [count + k, k])] for k in range(count)]
+    problem = Problem.from_lists(classes, [2 * count])
+    choice = decide(problem)
+    assert choice is not None
+    assert dag_cost(problem, choice) == count * 1.5
