@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper
 
+from eqsat import calibration
 from eqsat.calibration import measuring
 from eqsat.cli import cli
 from eqsat.egraph.rule import PythonRule, Rewrite
@@ -68,6 +69,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, few in (("ROUNDS", (1, 1)), ("MOST_WHOLE", 3), ("_COPIES", 1)):  # how long kernels take is no matter here
         monkeypatch.setattr(measuring, name, few)
+    kernels = calibration.usual_kernels()[::10]
+    monkeypatch.setattr(calibration, "usual_kernels", lambda: kernels)
     monkeypatch.setattr(Op, "_registry", dict(Op._registry))  # programs add operators
     return tmp_path
 
