@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: optimize test test-torch lint clean
+.PHONY: optimize test test-torch prove lint clean
 
 optimize: $(INSTALLED)  ## optimize real ONNX models end to end and print what changed
 	$(BIN)/python benchmarks/real_models.py
@@ -14,6 +14,9 @@ test: $(INSTALLED)  ## the whole suite
 test-torch: $(INSTALLED)  ## installs PyTorch into .venv, too, and runs the tests that need it
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pytest tests/torch
+
+prove: $(INSTALLED)  ## prove all rules; one that was proved must still be
+	$(BIN)/eqsat rules prove --no-cache --expect rules/prove/proved.json
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -115,7 +115,7 @@ functions = RuleSet(
         rewrite("abs-of-sqrt", abs(sqrt(x)), sqrt(x), floats(x), soundness=ROUNDING),
         rewrite("abs-of-sigmoid", abs(sigmoid(x)), sigmoid(x)),
         rewrite("square-of-abs", abs(x) * abs(x), x * x),
-        rewrite("cos-of-negative", cos(negative(x)), cos(x)),
+        rewrite("cos-of-negative", cos(negative(x)), cos(x), floats(x)),
         rewrite("cos-of-opposite", cos(opposite), cos(x), keeps_floats(opposite, x)),
         rewrite(
             "reciprocal-of-root", reciprocal_of_root, rsqrt(x), keeps_floats(reciprocal_of_root, x), soundness=ROUNDING

@@ -554,8 +554,9 @@ def test_counts_say_what_they_count_and_have_all_their_digits(eqsat: Any, tmp_pa
 
 def test_rules_are_listed(eqsat: Any) -> None:
     listed = json.loads(eqsat("rules", "list", "--json").out)
-    assert listed["default"]["fold-constants"] == "exact"
-    assert "finite" not in set(listed["default"].values())
+    assert listed["default"]["fold-constants"] == {"keeps": "exact", "proved": ""}
+    assert listed["default"]["add-zero"]["proved"] == "any rank"
+    assert "finite" not in {rule["keeps"] for rule in listed["default"].values()}
     assert "fold-constants" in eqsat("rules", "list").out
 
 

@@ -3,8 +3,8 @@
 No rule imports it: optimizing a graph loads nothing of what is here.
 """
 
-from eqsat.rules.prove.proof import Proof, Status, summary, table
+from eqsat.rules.prove.proof import PROVED_BEFORE, Proof, Status, less, summary, table
 from eqsat.rules.prove.prover import prove
 from eqsat.rules.prove.store import Store, told
 
-__all__ = ["Proof", "Status", "Store", "prove", "summary", "table", "told"]
+__all__ = ["PROVED_BEFORE", "Proof", "Status", "Store", "less", "prove", "summary", "table", "told"]

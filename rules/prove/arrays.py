@@ -38,6 +38,10 @@ class TermArray(np.ndarray[Any, Any]):
             return self
         return mapped(self.terms, lambda a: self.terms.convert(a, wanted), wanted, self)
 
+    def mapped(self, function: Callable[..., Term]) -> TermArray:
+        """A function of each element."""
+        return mapped(self.terms, function, self.dtype, self)
+
     def tolist(self) -> Any:
         """The numbers, where all are constants."""
         return concrete(self).tolist()
@@ -51,7 +55,7 @@ class TermArray(np.ndarray[Any, Any]):
             dtype = common(a, b)
             product = np.matmul(lifted(terms, a, dtype).objects, lifted(terms, b, dtype).objects)
             return wrapped(terms, np.asarray(product, object), dtype)
-        if ufunc not in _UFUNCS:
+        if ufunc not in UFUNCS:
             raise NoTermError(f"no term is known for {ufunc.__name__}")
         if method == "reduce":
             return _reduced(terms, ufunc, inputs[0], **keywords)
@@ -62,10 +66,14 @@ class TermArray(np.ndarray[Any, Any]):
         given = [
             lifted(terms, each, want if dtype is None else dtype) for each, want in zip(inputs, types, strict=False)
         ]
-        function = _UFUNCS[ufunc]
+        function = UFUNCS[ufunc]
         return mapped(terms, lambda *args: function(terms, *args), types[-1] if dtype is None else dtype, *given)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func is np.asarray:
+            return _as_array(self, *args, **kwargs)
+        if func in (np.ones, np.tri):
+            return func(*args, **kwargs)
         own = _FUNCTIONS.get(func)
         if own is not None:
             return own(*args, **kwargs)
@@ -211,7 +219,7 @@ def _reduced(
     kept = [each for each in range(rank) if each not in axes]
     shape = [objects.shape[each] for each in kept]
     rows = objects.transpose([*kept, *axes]).reshape(math.prod(shape), -1 if objects.size else 0)
-    function, sort = _UFUNCS[ufunc], sort_of(wanted)
+    function, sort = UFUNCS[ufunc], sort_of(wanted)
     made = np.empty(len(rows), object)
     if initial is None and ufunc in _STARTS and not rows.shape[1]:
         initial = _STARTS[ufunc]
@@ -291,7 +299,7 @@ def _truth(function: Callable[..., Term]) -> Callable[..., Term]:
     return lambda terms, *args: function(terms, *[terms.convert(each, bool) for each in args])
 
 
-_UFUNCS: dict[Any, Callable[..., Term]] = {
+UFUNCS: dict[Any, Callable[..., Term]] = {
     np.add: Terms.add,
     np.subtract: Terms.sub,
     np.multiply: Terms.mul,
@@ -331,10 +339,10 @@ _UFUNCS: dict[Any, Callable[..., Term]] = {
     },
 }  # fmt: skip
 for _name in ("and", "or", "xor"):
-    _UFUNCS[getattr(np, f"bitwise_{_name}")] = lambda terms, a, b, _name=_name: (
+    UFUNCS[getattr(np, f"bitwise_{_name}")] = lambda terms, a, b, _name=_name: (
         terms.logic(_name, a, b) if a.sort == BOOL else terms.make(f"bitwise_{_name}", (a, b), None, a.sort)
     )
-_UFUNCS[np.invert] = lambda terms, a: terms.not_(a) if a.sort == BOOL else terms.function("invert", a, sort=a.sort)
+UFUNCS[np.invert] = lambda terms, a: terms.not_(a) if a.sort == BOOL else terms.function("invert", a, sort=a.sort)
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
@@ -376,6 +384,14 @@ def _like(value: Any) -> Callable[..., Any]:
 
 def _contiguous(data: Any, dtype: Any = None, **_: Any) -> Any:
     return data.copy() if dtype is None else data.astype(dtype)
+
+
+def _as_array(like: TermArray, value: Any, dtype: Any = None, **_: Any) -> Any:
+    if isinstance(value, TermArray):
+        return value if dtype is None else value.astype(dtype)
+    if isinstance(value, Term):
+        return wrapped(value.terms, np.array(value, object), like.dtype if dtype is None else dtype)
+    return np.asarray(value, dtype)
 
 
 def _einsum(equation: Any, *arrays: Any, **_: Any) -> Any:

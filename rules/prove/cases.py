@@ -11,10 +11,11 @@ from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 
 from eqsat.rules.prove.field import ONE, PRIME, ZERO, BadPointError, Pair, Polynomial, Round, _plus, _scaled
+from eqsat.rules.prove.folds import ranges
 from eqsat.rules.prove.linear import Form, infeasible
 from eqsat.rules.prove.terms import BOOL, REAL, Term
 
-ROUNDS, WITH_ROOTS, ATTEMPTS = 2, 12, 60
+ROUNDS, WITH_ROOTS, ATTEMPTS = 2, 12, 400
 """Rounds that must agree; as many for terms with roots, whose signs differ from point to point; rounds in all."""
 MOST_CASES = 200
 
@@ -71,9 +72,9 @@ def _have_roots(pairs: Sequence[tuple[Term, Term]]) -> bool:
 class _UndecidedError(Exception):
     """A comparison that the case does not decide."""
 
-    def __init__(self, condition: Hashable):
+    def __init__(self, condition: Hashable, form: Callable[[], Polynomial] | None):
         super().__init__()
-        self.condition = condition
+        self.condition, self.form = condition, form
 
 
 class _Case(Round):
@@ -82,6 +83,7 @@ class _Case(Round):
     def __init__(self, seed: Hashable, decided: dict[Hashable, bool]):
         super().__init__(seed)
         self.decided = decided
+        self._plain: Round | None = None
         self.forms: list[tuple[str, Polynomial, bool]] = []
         self.asked: set[Hashable] = set()
 
@@ -89,7 +91,13 @@ class _Case(Round):
         if term.head == "choose" and term.args[0] in self.values:
             condition, one, other = term.args
             return (condition, one if self.values[condition] == ONE else other)
-        return term.args[:1] if term.head == "choose" else term.args
+        return term.args[:1] if term.head == "choose" else super().needed(term)
+
+    def plain(self) -> Round:
+        if self._plain is None:
+            self._plain = Round(None)
+            self._plain.share(self)
+        return self._plain
 
     def _compute(self, term: Term) -> Pair:
         if term.head == "choose":
@@ -124,7 +132,7 @@ class _Case(Round):
     def decide(self, kind: str, key: Hashable, form: Callable[[], Polynomial] | None) -> Pair:
         condition = (kind, key)
         if condition not in self.decided:
-            raise _UndecidedError(condition)
+            raise _UndecidedError(condition, form)
         truth = self.decided[condition]
         if form is not None and condition not in self.asked:
             self.asked.add(condition)
@@ -133,13 +141,7 @@ class _Case(Round):
 
     def constraints(self) -> list[tuple[Form, bool]]:
         """What the decisions say, as far as linear constraints can."""
-        found: list[tuple[Form, bool]] = []
-        for kind, form, truth in self.forms:
-            if kind in ("positive", "before"):
-                found.append((form, True) if truth else (_scaled(form, Fraction(-1)), False))
-            elif truth:
-                found += [(form, False), (_scaled(form, Fraction(-1)), False)]
-        return found
+        return [each for kind, form, truth in self.forms for each in _told(kind, form, truth)]
 
 
 def _equal_by_cases(pair: tuple[Term, Term], rooted: bool) -> bool:
@@ -168,7 +170,9 @@ def _at_points(seed: Hashable, pair: tuple[Term, Term]) -> bool | None:
         except BadPointError:
             return None
         except _UndecidedError as error:
-            waiting += [{**decided, error.condition: False}, {**decided, error.condition: True}]
+            waiting += [
+                {**decided, error.condition: truth} for truth in (False, True) if _can_be(points, pair, error, truth)
+            ]
             continue
         if any(term in points.rooted for term in pair):
             return None
@@ -177,10 +181,28 @@ def _at_points(seed: Hashable, pair: tuple[Term, Term]) -> bool | None:
     return False
 
 
+def _can_be(points: _Case, pair: tuple[Term, Term], error: _UndecidedError, truth: bool) -> bool:
+    """Whether a condition may hold, or fail, in a case: not where the comparisons before it exclude that."""
+    if error.form is None or not points.forms:
+        return True
+    try:
+        told = _told(str(error.condition[0]), error.form(), truth)  # type: ignore[index]
+        return not infeasible([*points.constraints(), *ranges(points, pair), *told])
+    except BadPointError:
+        return True
+
+
+def _told(kind: str, form: Polynomial, truth: bool) -> list[tuple[Form, bool]]:
+    """What a decision says, as far as linear constraints can."""
+    if kind in ("positive", "before"):
+        return [(form, True) if truth else (_scaled(form, Fraction(-1)), False)]
+    return [(form, False), (_scaled(form, Fraction(-1)), False)] if truth else []
+
+
 def _excluded(points: _Case, pair: tuple[Term, Term]) -> bool:
     """Whether the case, or that the terms differ in it, cannot be."""
     try:
-        constraints = points.constraints()
+        constraints = [*points.constraints(), *ranges(points, pair)]
         if infeasible([*constraints, *_known_signs(points, constraints)]):
             return True
         difference = _plus(points.polynomial(pair[0]), points.polynomial(pair[1]), -1)

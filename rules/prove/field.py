@@ -15,10 +15,10 @@ round takes two random points. Other functions are random functions that obey so
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import isinf
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from eqsat.rules.prove.terms import BOOL, REAL, Term, range_of
 
@@ -93,6 +93,8 @@ class Round:
         self._drawn: dict[Hashable, Pair] = {}
         self._scales: dict[int, list[tuple[int, Pair]]] = {}
         self._integers: dict[Pair, tuple[int, int]] = {}
+        self._logarithms: dict[Pair, Pair] = {}
+        self._origins: dict[Pair, tuple[str, Pair]] = {}
         self._polynomials: dict[Term, Polynomial] = {}
 
     def value(self, root: Term) -> Pair:
@@ -119,13 +121,29 @@ class Round:
 
     def needed(self, term: Term) -> Sequence[Term]:
         """The terms of which the values decide that of ``term``."""
-        return term.args
+        return () if term.head in HEADS else term.args
+
+    def plain(self) -> Round:
+        """The same points, where no comparison is decided."""
+        return self
+
+    def share(self, other: Round) -> None:
+        """Have the random values of another round."""
+        self.random, self.positive = other.random, other.positive
+        self._drawn, self._scales, self._integers = other._drawn, other._scales, other._integers
+        self._logarithms, self._origins = other._logarithms, other._origins
 
     def drawn(self, *key: Hashable) -> Pair:
         """A random value for each key."""
         if key not in self._drawn:
             self._drawn[key] = self.random.randrange(1, PRIME), self.random.randrange(1, PRIME)
         return self._drawn[key]
+
+    def index(self, name: str) -> Pair:
+        """The values of an index or a size."""
+        value = self.drawn("index", name)
+        self.positive.add(value)
+        return value
 
     def decide(self, kind: str, key: Hashable, form: Callable[[], Polynomial] | None) -> Pair:
         """The truth of a condition: here a random value, from which it follows for 0 and 1.
@@ -156,12 +174,28 @@ class Round:
             return ZERO
         if value[0] == value[1] and form().keys() <= {()}:
             return ONE if form().get((), 0) > 0 else ZERO
+        if not strict:
+            sign = self._known_sign(form())
+            if sign:
+                return ONE if sign > 0 else ZERO
         key, sign = self._oriented(value)
         if sign > 0:
             return self.decide("positive", (key, 1), form)
         if strict:
             return self.decide("positive", (key, -1), form)
         return _sub(ONE, self.decide("positive", (key, 1), lambda: _scaled(form(), Fraction(-1))))
+
+    def _known_sign(self, form: Polynomial) -> int:
+        """1 if a number is never below 0, -1 if it is never above, 0 if neither is known."""
+        if all(power % 2 == 0 or base in self.positive for monomial in form for base, power in monomial):
+            signs = {factor > 0 for factor in form.values()}
+            if len(signs) == 1:
+                return 1 if signs.pop() else -1
+        bases = [monomial for monomial in form if monomial]
+        if len(bases) == 1 and len(bases[0]) == 1 and bases[0][0][1] == 1 and bases[0][0][0] in self._integers:
+            ends = [form[bases[0]] * end + form.get((), 0) for end in self._integers[bases[0][0][0]]]
+            return 1 if min(ends) >= 0 else -1 if max(ends) <= 0 else 0
+        return 0
 
     def _less(self, term: Term) -> Pair:
         a, b = term.args
@@ -217,13 +251,22 @@ class Round:
             return members[first], _sub(self.drawn(term.head, term.sort, frozenset(members)), first)
         if len(members) == 2:
             return self._greater_of_two(members, up)
-        sign = 1 if up else -1
-        best, base = min(
-            (tuple(sorted(tuple(sign * each % PRIME for each in _sub(other, one)) for other in members)), one)
-            for one in members
-        )
-        rest = self.drawn("max", best)
+        best, base, scale = min(self._spreads(members, 1 if up else -1))
+        rest = _mul(self.drawn("max", best), scale)
         return members[base], rest if up else _neg(rest)
+
+    def _spreads(self, members: Iterable[Pair], sign: int) -> Iterator[tuple[Hashable, Pair, Pair]]:
+        """How numbers lie, told from each of them in units of each distance; that number and that distance.
+
+        Positive multiples of the numbers lie in the same way.
+        """
+        for one in members:
+            away = [_sub(other, one) if sign > 0 else _sub(one, other) for other in members]
+            for unit in away:
+                if unit[0] and unit[1]:
+                    inverse = _inverse(unit)
+                    key = tuple(sorted(_mul(each, inverse) for each in away))
+                    yield (self._oriented(unit)[1], key), one, unit
 
     def _greater_of_two(self, members: dict[Pair, Term], up: bool) -> tuple[Term, Pair]:
         first, second = sorted(members)
@@ -262,6 +305,8 @@ class Round:
                 return self._converted(term)
         if term.head.startswith("f:"):
             return self._function(term)
+        if term.head in HEADS:
+            return HEADS[term.head](self, term)
         raise BadPointError
 
     def _constant(self, term: Term) -> Pair:
@@ -275,21 +320,26 @@ class Round:
         value, source, target = self.values[arg], arg.sort, term.sort
         if source == REAL:
             low, high = range_of(target)
+            if value in self._origins and self._origins[value][0] == target:
+                return self._origins[value][1]
             known = self._integers.get(value)
             return value if known and low <= known[0] and known[1] <= high else self.drawn("truncated", target, value)
         low, high = range_of(source)
         if target != REAL and not (range_of(target)[0] <= low and high <= range_of(target)[1]):
             return value  # modulo less
-        known = self._integers.get(value)
+        known = self._integers.get(value) or _ends(arg)
         if known is None or not (low <= known[0] and known[1] <= high):
-            value = self.drawn("integer", source, value)
-            self._integers[value] = (low, high)
+            origin, value = value, self.drawn("integer", source, value)
+            known, self._origins[value] = (low, high), (source, origin)
+        self._integers[value] = known
         return value
 
     def _function(self, term: Term) -> Pair:
         name, values = term.head[2:], [self.values[arg] for arg in term.args]
         if term.sort != REAL:
             return self.drawn(name, term.sort, *[arg.sort for arg in term.args], *values)
+        if name in ("rint", "floor", "ceil", "trunc") and values[0] in self._integers:
+            return values[0]
         own = _FUNCTIONS.get(name)
         if own is not None:
             return own(self, term, *values)
@@ -305,6 +355,10 @@ class Round:
 
     def _root(self, value: Pair, term: Term) -> Pair:
         if any(each and pow(each, (PRIME - 1) // 2, PRIME) != 1 for each in value):
+            if value[0] == value[1]:  # a number: it is no square at any point
+                result = self.drawn("root", value)
+                self.positive.add(result)
+                return result
             self.rooted.add(term)
         result = _power(value, (PRIME + 1) // 4)
         self.positive.add(result)
@@ -316,7 +370,9 @@ class Round:
         for monomial, factor in polynomial.items():
             value = self.monomial_value(monomial)
             times = factor * ROOTS
-            if times.denominator == 1:
+            if factor.denominator == 1 and value in self._logarithms:
+                result = _mul(result, _power(self._logarithms[value], int(factor)))
+            elif times.denominator == 1:
                 result = _mul(result, _power(self.drawn("exp", value), int(times)))
             else:
                 base = self.drawn("exp", value, abs(factor))
@@ -374,22 +430,58 @@ class Round:
                 return _times(parts[0], parts[1])
             case "div":
                 return self._quotient(term, *parts)
+            case "index":
+                return self._index_polynomial(term)
+            case "fold:add":
+                return POLYNOMIALS[term.head](self, term)
             case "max" | "min" if parts:
                 rest = self.extreme(term)[1]
                 return parts[0] if rest == ZERO else _plus(parts[0], {((rest, 1),): Fraction(1)})
         return self._unknown(term)
+
+    def _index_polynomial(self, term: Term) -> Polynomial:
+        """An index, a sum of products of names, as one of what the names stand for."""
+        found: Polynomial = {}
+        for names, factor in term.data.terms.items():
+            powers: dict[Pair, int] = {}
+            for name in names:
+                value = self.index(name)
+                powers[value] = powers.get(value, 0) + 1
+            _add_monomial(found, tuple(sorted(powers.items())), Fraction(factor))
+        return found
 
     def _quotient(self, term: Term, above: Polynomial, below: Polynomial) -> Polynomial:
         if len(below) == 1:
             ((monomial, factor),) = below.items()
             inverse = {tuple((base, -power) for base, power in monomial): 1 / factor}
         else:
-            inverse = {((_inverse(self.values[term.args[1]]), 1),): Fraction(1)}
+            value = _inverse(self.values[term.args[1]])
+            inverse = {((value, 1),): Fraction(1)}
+            if self._known_sign(below) > 0:
+                self.positive.add(value)
         return _times(above, inverse)
 
     def _unknown(self, term: Term) -> Polynomial:
         value = self.values[term]
         return {} if value == ZERO else {((value, 1),): Fraction(1)}
+
+
+def _ends(term: Term, depth: int = 8) -> tuple[int, int] | None:
+    """The least and the greatest value of an integer that is computed of narrower ones, if it does not wrap around."""
+    low, high = range_of(term.sort) if term.sort != REAL else (0, 0)
+    if term.head == "const" and term.sort != REAL:
+        return int(term.data), int(term.data)
+    if term.head == "convert" and term.args[0].sort != REAL and term.sort != REAL:
+        ends = range_of(term.args[0].sort)
+        return ends if low <= ends[0] and ends[1] <= high else None
+    if term.head not in ("add", "neg") or term.sort == REAL or not depth:
+        return None
+    parts = [_ends(arg, depth - 1) for arg in term.args]
+    if any(part is None for part in parts):
+        return None
+    known = [part for part in parts if part is not None]
+    found = (-known[0][1], -known[0][0]) if term.head == "neg" else (sum(e[0] for e in known), sum(e[1] for e in known))
+    return found if low <= found[0] and found[1] <= high else None
 
 
 def _sign_of_ratio(one: int, other: int, most: int = 1 << 20) -> int:
@@ -473,7 +565,9 @@ def _logarithm(points: Round, value: Pair) -> Pair:
     if value == ONE:
         return ZERO
     inverse = _inverse(value)
-    return points.drawn("log", value) if value < inverse else _neg(points.drawn("log", inverse))
+    result = points.drawn("log", value) if value < inverse else _neg(points.drawn("log", inverse))
+    points._logarithms[result] = value
+    return result
 
 
 def _log(points: Round, term: Term, value: Pair) -> Pair:
@@ -502,6 +596,9 @@ def _power_of(points: Round, term: Term, base: Pair, exponent: Pair) -> Pair:
 
 
 def _absolute(points: Round, term: Term, value: Pair) -> Pair:
+    arg = term.args[0]
+    if arg.head == "mul" and arg.args[0] is arg.args[1]:
+        return value
     positive = points.is_positive(value, lambda: points.polynomial(term.args[0]), strict=False)
     return _mul(value, _sub(_add(positive, positive), ONE))
 
@@ -532,12 +629,8 @@ _FUNCTIONS: dict[str, Callable[..., Pair]] = {
 }
 
 
-def values_of(seed: Hashable, terms: Iterable[Term]) -> Any:
-    """One round with the values of all ``terms`` that have any."""
-    points = Round(seed)
-    for term in terms:
-        try:
-            points.value(term)
-        except BadPointError:
-            points.rooted.add(term)
-    return points
+POLYNOMIALS: dict[str, Callable[[Round, Term], Polynomial]] = {}
+"""The same: head -> the term as a polynomial."""
+
+HEADS: dict[str, Callable[[Round, Term], Pair]] = {}
+"""What other modules know of terms: head -> value."""

@@ -7,16 +7,15 @@ import time
 from itertools import islice
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, flatten
-from eqsat.errors import EqsatError
-from eqsat.relay.expr import Expr
-from eqsat.relay.op.draw import Draw
-from eqsat.relay.ty import TensorType
+from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, Soundness, flatten
+from eqsat.errors import EqsatError, EvaluationError
+from eqsat.relay.expr import Expr, Tuple
+from eqsat.relay.interpreter import evaluate
+from eqsat.rules.prove.bits import all_values
 from eqsat.rules.prove.cases import unequal
+from eqsat.rules.prove.drawing import SmallDraw
 from eqsat.rules.prove.evaluate import elements, evaluate_terms, inputs_of, shapes
+from eqsat.rules.prove.general import by_element, prove_generally
 from eqsat.rules.prove.proof import Proof, Status
 from eqsat.rules.prove.store import Store
 from eqsat.rules.prove.terms import NoTermError, Terms
@@ -55,23 +54,6 @@ def _known(rule: Rule, instances: int, seed: int, store: Store | None) -> Proof 
     return None if store is None else store.find(rule, instances, seed)
 
 
-class _SmallDraw(Draw):
-    """Draws small tensors; floats are powers of two, with which constants are computed without rounding."""
-
-    def __init__(self, rng: random.Random):
-        super().__init__(rng, finite=True)
-        self.dims = rng.choices((1, 2, 3), k=3)
-
-    def array(self, ty: TensorType, special: bool = False) -> NDArray[Any]:
-        if np.dtype(ty.dtype).kind in "biu":
-            return super().array(ty)
-        source = np.random.default_rng(self.rng.getrandbits(63))
-        values = source.choice((0.25, 0.5, 1.0, 2.0, 4.0), ty.concrete_shape)
-        if not self.positive:
-            values = values * source.choice((-1.0, 1.0), ty.concrete_shape)
-        return np.asarray(values, ty.dtype)
-
-
 def _prove(rule: Rule, instances: int, seed: int, store: Store | None) -> Proof:
     proof = _proof(rule, instances, seed)
     if store is not None:
@@ -91,17 +73,45 @@ def _proof(rule: Rule, wanted: int, seed: int) -> Proof:
         found.reason = "the rule is no equation of two sides"
     elif isinstance(rule, (Rewrite, PythonRule)):
         _prove_instances(rule, wanted, seed, found)
-    proved = not found.reason and found.proved > 0
+    if found.reason or not found.proved:
+        why = found.reason or "no instance is small enough"
+        seconds = time.perf_counter() - start
+        return Proof(rule.name, rule.soundness, Status.TESTED, False, verdict.instances, detail=why, seconds=seconds)
+    assert isinstance(rule, (Rewrite, PythonRule))
+    assumed, bits = by_element(rule), list[str]()
+    if isinstance(rule, Rewrite) and assumed is not None and rule.soundness is Soundness.EXACT:
+        bits, told = all_values(rule, seed)
+        if told:
+            seconds = time.perf_counter() - start
+            return Proof(rule.name, rule.soundness, Status.REFUTED, detail=told, seconds=seconds)
+    general, why = _generally(rule, max(wanted // 2, 1), seed, found)
+    status = Status.SIZES if general else Status.VALUES
+    if assumed is not None and (general or not assumed):
+        status, why = Status.RANKS, ""
+        found.assumes |= assumed
     return Proof(
         rule.name,
         rule.soundness,
-        Status.VALUES if proved else Status.TESTED,
-        proved and found.exact,
-        found.proved if proved else verdict.instances,
-        tuple(sorted(found.assumes)) if proved else (),
-        "" if proved else found.reason or "no instance is small enough",
+        status,
+        found.exact,
+        found.proved,
+        general,
+        tuple(bits),
+        tuple(sorted(found.assumes)),
+        why,
         time.perf_counter() - start,
     )
+
+
+def _generally(rule: Rewrite | PythonRule, wanted: int, seed: int, found: _Found) -> tuple[int, str]:
+    """Of how many instances the rule is proved for all sizes; if of none, why."""
+    try:
+        general, assumed, why = prove_generally(rule, wanted, seed)
+    except EqsatError as error:
+        return 0, f"not for all sizes: {error}"
+    if general:
+        found.assumes |= assumed
+    return general, f"not for all sizes: {why}" if why else ""
 
 
 class _Found:
@@ -116,7 +126,7 @@ class _Found:
 
 def _prove_instances(rule: Rewrite | PythonRule, wanted: int, seed: int, found: _Found) -> None:
     rng = random.Random(f"prove {seed} {rule.name}")
-    stream = draw_instances(rule, lambda: _SmallDraw(rng), wanted * ATTEMPTS)
+    stream = draw_instances(rule, lambda: SmallDraw(rng), wanted * ATTEMPTS)
     for _ in range(8):
         batch = list(islice(stream, wanted))
         small = [instance for instance in batch if _is_small(instance)]
@@ -128,6 +138,8 @@ def _prove_instances(rule: Rewrite | PythonRule, wanted: int, seed: int, found: 
             found.reason = str(error)
             return
         for instance, others in zip(small, sides, strict=True):
+            if not _has_value(instance):
+                continue
             for other in others:
                 _prove_instance(instance, other, found)
                 if found.reason:
@@ -135,6 +147,15 @@ def _prove_instances(rule: Rewrite | PythonRule, wanted: int, seed: int, found: 
             found.proved += bool(others)
             if found.proved >= wanted:
                 return
+
+
+def _has_value(instance: Instance) -> bool:
+    """Whether the left side can be computed: not every operator takes every dtype."""
+    try:
+        evaluate(Tuple(instance.roots), instance.values, instance.module)
+    except EvaluationError:
+        return False
+    return True
 
 
 def _is_small(instance: Instance) -> bool:

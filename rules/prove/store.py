@@ -83,4 +83,4 @@ def told(proof: Proof) -> dict[str, Any]:
 
 def _proof(record: dict[str, Any]) -> Proof:
     values = {"soundness": Soundness(record["soundness"]), "status": Status(record["status"])}
-    return Proof(**record | values | {"assumes": tuple(record["assumes"])})
+    return Proof(**record | values | {name: tuple(record[name]) for name in ("assumes", "bits")})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from fractions import Fraction
-from math import copysign, inf, isinf, isnan
+from math import ceil, copysign, floor, inf, isinf, isnan, trunc
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,20 @@ COMMUTE = {"add", "mul", "and", "or", "xor", "eq", "bitwise_and", "bitwise_or", 
 """Functions of which the arguments are kept in ascending order."""
 
 
+_WHOLE = ("floor", "ceil", "rint", "trunc")
+"""Functions that give whole numbers, and leave them."""
+
+
+_FOLDED: dict[str, Callable[[Fraction], int]] = {"floor": floor, "ceil": ceil, "rint": round, "trunc": trunc}
+"""How they are computed of constants."""
+
+
 class NoTermError(EqsatError):
     """There is no term for something that a kernel asks."""
+
+
+class UnsuitedError(NoTermError):
+    """An instance of which nothing is shown, though others may be: it has no value, or sizes do not divide evenly."""
 
 
 def sort_of(dtype: Any) -> str:
@@ -59,7 +71,7 @@ class Term:
         self.terms, self.number, self.head, self.args, self.data, self.sort = terms, number, head, args, data, sort
 
     def __repr__(self) -> str:
-        if self.head in ("const", "var"):
+        if not self.args:
             return str(self.data)
         return f"{self.head}({', '.join(map(repr, self.args))})"
 
@@ -129,12 +141,14 @@ class Terms:
     Attributes:
         made: all of them.
         assumed: what must hold besides for the terms to say what floating-point kernels compute.
+        normal: brings terms with indices to a normal form, where there are such.
     """
 
     def __init__(self, most: int = 200_000) -> None:
         self.made: list[Term] = []
         self.assumed: set[str] = set()
         self.most = most
+        self.normal: Any = None
         self._known: dict[Hashable, Term] = {}
 
     def make(self, head: str, args: tuple[Term, ...] = (), data: Any = None, sort: str = REAL) -> Term:
@@ -155,6 +169,8 @@ class Terms:
         if sort == BOOL:
             return self.make("const", (), bool(value), sort)
         if sort != REAL:
+            if isinstance(value, float) and not value.is_integer():
+                raise UnsuitedError("a number is no integer")
             info = np.iinfo(sort)
             size = int(info.max) - int(info.min) + 1
             return self.make("const", (), (int(value) - int(info.min)) % size + int(info.min), sort)
@@ -338,6 +354,12 @@ class Terms:
 
     def function(self, name: str, *args: Term, sort: str = REAL) -> Term:
         """A function that the real numbers have no term for, or not one that keeps every bit."""
+        if name in _WHOLE and args[0].head[2:] in _WHOLE:
+            return args[0]
+        if name in _FOLDED and args[0].head == "const" and isinstance(args[0].data, Fraction):
+            return self.const(Fraction(_FOLDED[name](args[0].data)), sort)
+        if name == "sign" and args[0].head == "f:sign":
+            return args[0]
         return self.make(f"f:{name}", args, None, sort)
 
     def convert(self, a: Term, dtype: Any) -> Term:

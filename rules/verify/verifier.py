@@ -231,6 +231,14 @@ def _compare(soundness: Soundness, instance: Instance, other: tuple[Expr, ...]) 
     return True
 
 
+def difference(instance: Instance, other: tuple[Expr, ...]) -> str:
+    """How another side differs from an instance's in some bit, nothing if it does not."""
+    found = _compare(Soundness.EXACT, instance, other)
+    if found is None:
+        raise EvaluationError("the sides cannot be compared")
+    return found.text() if isinstance(found, _Difference) else ""
+
+
 def _keeps_types(instance: Instance, values: tuple[Value, ...]) -> bool:
     """Whether the values of the roots are of the dtypes that their types say."""
     types = [root._checked_type for root in instance.roots]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -124,6 +125,11 @@ def verify_rules(
     show_default=True,
     help="Keep proofs, and use those that are kept.",
 )
+@click.option(
+    "--expect",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="JSON of rules and what was proved of them: to prove less of one is an error.",
+)
 @_progress_option
 @json_option
 def prove_rules(
@@ -132,18 +138,19 @@ def prove_rules(
     seed: int,
     workers: int | None,
     cache: bool,
+    expect: Path | None,
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Prove that rules keep values, for all values of their inputs at shapes that are drawn.
+    """Prove that rules keep values, for all values of their inputs, of any rank and size as far as that is possible.
 
     A NAME is that of a shipped set, or of a rule, or MODULE:NAME for your own; by default all rules are taken. What
-    cannot be proved is only tested. The exit code is 1 when a rule is refuted, with a counterexample, or when no
-    instance of it is found. Proofs are kept in the folder `proofs` of eqsat's caches (EQSAT_CACHE) until the rule, the
-    operators or the prover change.
+    cannot be proved is only tested. The exit code is 1 when a rule is refuted, with a counterexample, when no
+    instance of it is found, or when less is proved of it than --expect says. Proofs are kept in the folder `proofs` of
+    eqsat's caches (EQSAT_CACHE) until the rule, the operators or the prover change.
     """
     from eqsat.rules import sets
-    from eqsat.rules.prove import Proof, Store, summary, table, told
+    from eqsat.rules.prove import Proof, Store, less, summary, table, told
 
     chosen = _chosen(names or tuple(sets))
     store = Store() if cache else None
@@ -159,7 +166,10 @@ def prove_rules(
                 click.echo(table(proofs[-1:]))
             steps.end()
     click.echo(json.dumps([told(proof) for proof in proofs], indent=1) if as_json else summary(proofs))
-    if not all(proof.ok for proof in proofs):
+    fallen = () if expect is None else less(proofs, json.loads(expect.read_text(encoding="utf-8")))
+    for line in fallen:
+        click.echo(line, err=True)
+    if fallen or not all(proof.ok for proof in proofs):
         raise SystemExit(1)
 
 
@@ -198,15 +208,21 @@ def _named(name: str) -> Any:
 @rules.command(name="list")
 @json_option
 def list_rules(as_json: bool) -> None:
-    """Print the rule sets and their rules, with what each rule keeps of the values it rewrites."""
+    """Print the rule sets and their rules, with what each rule keeps of the values it rewrites, and what is proved."""
     from eqsat.rules import sets
+    from eqsat.rules.prove import PROVED_BEFORE
 
+    proved = json.loads(PROVED_BEFORE.read_text(encoding="utf-8"))
     listed = {name: {rule.name: rule.soundness.value for rule in flatten(each)} for name, each in sets.items()}
     if as_json:
-        click.echo(json.dumps(listed, indent=1))
+        told = {
+            name: {rule: {"keeps": keeps, "proved": proved.get(rule, "")} for rule, keeps in entries.items()}
+            for name, entries in listed.items()
+        }
+        click.echo(json.dumps(told, indent=1))
         return
-    table = Table("set", "rule", "keeps", box=None)
+    table = Table("set", "rule", "keeps", "proved for", box=None)
     for name, entries in listed.items():
         for index, (rule, soundness) in enumerate(entries.items()):
-            table.add_row("" if index else name, rule, soundness)
+            table.add_row("" if index else name, rule, soundness, proved.get(rule, ""))
     Console().print(table)

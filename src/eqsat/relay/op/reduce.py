@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod as prod_of
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,8 +31,9 @@ def accumulator(dtype: Any) -> Any:
 def mean_over(data: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     """The mean over ``axes`` in the data's dtype; of no elements NaN."""
     total = np.sum(data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype))
-    count = np.prod([data.shape[axis] for axis in axes], dtype=np.int64).astype(total.dtype)
-    return truncated_divide(np.asarray(total), count).astype(data.dtype)
+    total = np.asarray(total, like=data)
+    count = np.asarray(prod_of([data.shape[axis] for axis in axes]), total.dtype, like=data)
+    return truncated_divide(total, count).astype(data.dtype)
 
 
 def lowest(dtype: Any) -> Any:
@@ -150,7 +152,7 @@ argmin = _arg_reduction("argmin", np.argmin)
 def _variance_kernel(attrs: Any, data: Any, mean: Any) -> Any:
     axes = axes_indices(attrs.axis, data.ndim, attrs.exclude)
     deviation = data.astype(accumulator(data.dtype), copy=False) - mean
-    count = np.prod([data.shape[axis] for axis in axes], dtype=np.int64) - int(attrs.unbiased)
+    count = np.asarray(prod_of([data.shape[axis] for axis in axes]) - int(attrs.unbiased), like=data)
     total = np.sum(deviation * deviation, axis=axes, keepdims=attrs.keepdims)
     return np.divide(total, count).astype(data.dtype)
 

@@ -75,9 +75,9 @@ def _attention(attrs: Any, query: Any, key: Any, value: Any, mask: Any = None) -
     if attrs.softcap:
         cap = scores.dtype.type(attrs.softcap)
         scores = np.tanh(scores / cap) * cap
-    shown = np.ones(scores.shape, bool)
+    shown = np.ones(scores.shape, bool, like=scores)
     if attrs.causal:
-        shown = np.tri(*scores.shape[2:]) > 0
+        shown = np.tri(*scores.shape[2:], like=scores) > 0
     if mask is not None:
         shown = shown & (mask if mask.dtype == bool else mask != -np.inf)
         scores = scores if mask.dtype == bool else scores + mask

@@ -61,4 +61,4 @@ def to_integer(real: Any, scale: Any, zero_point: Any, dtype: str, axis: int = -
 def clamp(values: Any, dtype: str) -> Any:
     """Whole ``values`` (float64 or integers) limited to the range of ``dtype``."""
     info = np.iinfo(dtype)
-    return clip_to(np.asarray(values, np.float64), info.min, info.max).astype(dtype)
+    return clip_to(values.astype(np.float64), info.min, info.max).astype(dtype)
