@@ -14,7 +14,7 @@ from eqsat.relay.op.nn.conv import Geometry
 from eqsat.relay.op.nn.window import channels_first, taps
 from eqsat.relay.op.reduce import accumulator
 from eqsat.rules.prove.arrays import TermArray, lifted, wrapped
-from eqsat.rules.prove.terms import REAL, NoTermError, sort_of
+from eqsat.rules.prove.terms import REAL, NoTermError, UnsuitedError, sort_of
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -22,7 +22,7 @@ def _function(name: str) -> Callable[..., Any]:
 
     def of(attrs: Any, data: Any) -> Any:
         if sort_of(data.dtype) != REAL:
-            raise NoTermError(f"{name} of integers")
+            raise UnsuitedError(f"{name} of integers")
         return data.mapped(lambda a: data.terms.function(name, a))
 
     return of

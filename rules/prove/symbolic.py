@@ -574,7 +574,7 @@ def _tiled(data: SymbolicArray, reps: Any) -> SymbolicArray:
 
 def _padded(data: SymbolicArray, widths: Any, mode: str = "constant", constant_values: Any = 0, **_: Any) -> Any:
     if mode != "constant":
-        raise NoTermError("an edge is padded by itself")
+        raise UnsuitedError("an edge is padded by itself")
     value = data.lifted(constant_values, data.dtype).at(())
     sides = [tuple(each) for each in widths]
     terms, scope = data.terms, data.scope
@@ -643,15 +643,15 @@ def _ones(like: SymbolicArray, shape: Any, dtype: Any = float, **_: Any) -> Symb
     return one.made(shape, lambda indices: one.at(()))
 
 
-def _lower(like: SymbolicArray, rows: Any, columns: Any, dtype: Any = float, **_: Any) -> SymbolicArray:
+def _lower(like: SymbolicArray, rows: Any, M: Any = None, k: int = 0, dtype: Any = float) -> SymbolicArray:
     terms, sort = like.terms, sort_of(dtype)
 
     def read(indices: tuple[Poly, ...]) -> Term:
         row, column = indices
-        above = below(terms, like.scope, row, column)
+        above = below(terms, like.scope, row + Poly.of(k), column)
         return terms.choose(above, terms.const(0, sort), terms.const(1, sort))
 
-    return like.made((rows, columns), read, dtype)
+    return like.made((rows, rows if M is None else M), read, dtype)
 
 
 def _einsum(equation: str, *arrays: Any, **_: Any) -> SymbolicArray:
