@@ -492,6 +492,15 @@ steep = x * a
 above, below = less(zero, x) | less_equal(zero, x), less(x, zero) | less_equal(x, zero)
 by_choice = where(above, x, steep) | where(below, steep, x)
 by_maximum = maximum(x, steep) | maximum(steep, x)
+leaky_once = nn.leaky_relu(x)
+leaky_twice = nn.leaky_relu(leaky_once)
+two_leaky = leaky_once, leaky_twice
+
+
+def keeps_signs(attrs: Attrs) -> bool:
+    """Guard: the slope of a leaky ramp is not below 0."""
+    return bool(0 <= attrs.alpha < math.inf)
+
 
 leaky = RuleSet(
     "leaky",
@@ -511,6 +520,24 @@ leaky = RuleSet(
             when(is_slope, value_of(a)),
             *beside(a),
             keeps_floats(by_maximum, x),
+            soundness=ROUNDING,
+        ),
+        # one ramp after another, of which the first keeps signs
+        rewrite(
+            "leaky-relu-twice",
+            leaky_twice,
+            nn.leaky_relu(x, alpha=compute(lambda first, then: first.alpha * then.alpha, *map(attrs_of, two_leaky))),
+            when(keeps_signs, attrs_of(leaky_once)),
+            floats(x),
+            soundness=ROUNDING,
+            contracts=True,
+        ),
+        rewrite(
+            "relu-of-leaky-relu",
+            nn.relu(leaky_once),
+            nn.relu(x),
+            when(keeps_signs, attrs_of(leaky_once)),
+            floats(x),
             soundness=ROUNDING,
         ),
     ],

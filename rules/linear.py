@@ -10,17 +10,22 @@ from collections.abc import Callable
 from math import prod
 
 import numpy as np
+from ml_dtypes import finfo
 
 from eqsat.egraph.author import (
     attrs_of,
+    base,
     compute,
     constants,
     distinct,
+    factor,
     like,
+    plain,
     rewrite,
     type_of,
     value_of,
     variables,
+    weighted,
     when,
 )
 from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
@@ -36,6 +41,7 @@ from eqsat.rules.products import (
     Product,
     as_bias,
     as_parameter,
+    bias_shape,
     channel_count,
     every_channel,
     scaled_weight,
@@ -86,7 +92,6 @@ def absorbing(product: Product) -> list[Rewrite]:
 shifted = nn.bias_add(y, b)
 shifted_again = nn.bias_add(shifted, c)
 
-
 biases = RuleSet(
     "biases",
     [
@@ -98,7 +103,9 @@ biases = RuleSet(
             shifted + c,
             like(shifted, y, b + as_parameter(c, y, shifted)),
             distinct(shifted, y),
+            weighted(y),
             soundness=ROUNDING,
+            contracts=True,
         ),
         rewrite(
             "bias-bias",
@@ -106,11 +113,24 @@ biases = RuleSet(
             like(shifted, y, b + c),
             when(lambda inner, outer: inner == outer, attrs_of(shifted), attrs_of(shifted_again)),
             distinct(shifted, y),
+            weighted(y),
             soundness=ROUNDING,
+            contracts=True,
+        ),
+        # a bias of what no weight makes is a constant like others, that meets them
+        rewrite(
+            "bias-is-sum",
+            shifted,
+            y + reshape(b, newshape=compute(bias_shape, attrs_of(shifted), type_of(shifted), type_of(b))),
+            plain(y),
         ),
         # (y + b) s = y s + b s
         rewrite(
-            "scale-of-bias", shifted * s, like(shifted, y * s, b * as_parameter(s, y, shifted)), soundness=ROUNDING
+            "scale-of-bias",
+            shifted * s,
+            like(shifted, y * s, b * as_parameter(s, y, shifted)),
+            weighted(y),
+            soundness=ROUNDING,
         ),
     ],
 )
@@ -219,23 +239,55 @@ def scales_positively(value: Array) -> bool:
     return all_positive(value) and is_finite(value)
 
 
+def is_moderate(scale: Array) -> bool:
+    """Guard: one positive number, with half of the exponents of its dtype left on either side."""
+    if scale.size != 1 or (scale.dtype.kind != "f" and scale.dtype.name != "bfloat16"):
+        return False
+    limits = finfo(scale.dtype)
+    return bool(float(limits.tiny) ** 0.5 < float(scale.flat[0]) < float(limits.max) ** 0.5)
+
+
 ACTIVATIONS = {"relu": nn.relu, "leaky-relu": nn.leaky_relu}
 
+scaled = x * c
+affine = scaled + b
 
-def through_activation(name: str, activation: Callable[[DFPattern], DFPattern]) -> Rewrite:
+
+def through_activation(name: str, activation: Callable[[DFPattern], DFPattern]) -> list[Rewrite]:
     """relu(x) s = relu(x s), s > 0
 
-    There is no rule for the other direction: scales that met would be parted again in every possible way.
+    A scale goes inward where a weight absorbs it. Elsewhere scalars go outward, where they meet: were they to go inward
+    along a chain, each link would have a form for every product of scales behind it.
     """
-    plain = activation(x)
-    return rewrite(
-        f"scale-through-{name}",
-        plain * s,
-        like(plain, x * s),
-        when(scales_positively, value_of(s)),
-        floats_alike(x, s),
-        soundness=ROUNDING,
-    )
+    active = activation(x)
+    return [
+        rewrite(
+            f"scale-through-{name}",
+            active * s,
+            like(active, x * s),
+            when(scales_positively, value_of(s)),
+            floats_alike(x, s),
+            weighted(x),
+            soundness=ROUNDING,
+        ),
+        *[
+            rewrite(
+                f"scalar-out-of-{form}{name}",
+                whole,
+                like(whole, inside) * c,
+                when(is_moderate, value_of(c)),
+                floats_alike(x, c),
+                *more,
+                base(x),
+                factor(x),
+                soundness=ROUNDING,
+            )
+            for form, whole, inside, more in (
+                ("", activation(scaled), x, [distinct(scaled, x)]),
+                ("affine-", activation(affine), x + b / c, [distinct(affine, scaled, x)]),
+            )
+        ],
+    ]
 
 
 def forward(product: Product, name: str, activation: Callable[[DFPattern], DFPattern]) -> Rewrite:
@@ -267,7 +319,7 @@ through = RuleSet(
             floats_alike(x, s),
             contracts=True,
         ),
-        *[through_activation(name, activation) for name, activation in ACTIVATIONS.items()],
+        *[rule for name, activation in ACTIVATIONS.items() for rule in through_activation(name, activation)],
         *[
             forward(product, name, activation)
             for product in (*CONVOLUTIONS[1:], *MATRIX[:2])

@@ -11,6 +11,7 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import broadcast_to, reshape
 from eqsat.relay.op.nn.window import SPATIAL, channels_first
+from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, Type, is_static
 from eqsat.rules.types import Shape, rank_of
 
@@ -120,6 +121,13 @@ def channel_vector(constant: Type, of: Type, axis: int) -> Shape | Refusal:
     """The shape of a constant that varies along the channels of ``of`` only, without its other axes."""
     count = channel_count(constant, of, axis)
     return (count,) if isinstance(count, int) else count
+
+
+def bias_shape(attrs: Attrs, data: TensorType, bias: TensorType) -> Shape | Refusal:
+    """The shape in which a bias broadcasts against the data."""
+    if rank_of(bias) != 1 or not is_static(bias):
+        return refuse("the bias is no vector of known length")
+    return (*bias.concrete_shape, *[1] * (rank_of(data) - 1 - axis_index(attrs.axis, rank_of(data))))
 
 
 def every_channel(of: TensorType, axis: int) -> Shape | Refusal:

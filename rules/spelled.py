@@ -18,14 +18,14 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import concatenate, reshape, stack, strided_slice, transpose, where
 from eqsat.relay.op.types import axes_indices, axis_index
-from eqsat.relay.ty import TensorType, TupleType, Type, is_static
+from eqsat.relay.ty import TensorType, TupleType, Type
 from eqsat.rules.axes import permutation, reduced_axes
 from eqsat.rules.operators import any_reduction, binary, one_of, view
-from eqsat.rules.products import has_channels_first
+from eqsat.rules.products import bias_shape, has_channels_first
 from eqsat.rules.rows import is_of_rows, rows_of
 from eqsat.rules.shape import codes, reshaped
 from eqsat.rules.slices import Ranges, cut, ranges
-from eqsat.rules.types import Shape, rank_of
+from eqsat.rules.types import rank_of
 from eqsat.rules.written import written
 
 x, y, z, m, u, v = variables("x y z m u v")
@@ -158,13 +158,6 @@ viewed = view(x)
 view_as_reshape = rewrite("view-is-reshape", viewed, reshaped(x, viewed))
 
 # ---- biases are sums
-
-
-def bias_shape(attrs: Attrs, data: TensorType, bias: TensorType) -> Shape | Refusal:
-    """The shape in which a bias broadcasts against the data."""
-    if rank_of(bias) != 1 or not is_static(bias):
-        return refuse("the bias is no vector of known length")
-    return (*bias.concrete_shape, *[1] * (rank_of(data) - 1 - axis_index(attrs.axis, rank_of(data))))
 
 
 biased = nn.bias_add(x, b)

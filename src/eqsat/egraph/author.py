@@ -120,6 +120,16 @@ def term(pattern: DFPattern) -> Settled:
     return Settled(pattern, "term")
 
 
+def weighted(pattern: DFPattern) -> Settled:
+    """A condition: a scale of what ``pattern`` matched may go into a weight inside (:mod:`eqsat.egraph.bases`)."""
+    return Settled(pattern, "weighted")
+
+
+def plain(pattern: DFPattern) -> Settled:
+    """A condition: ``pattern`` matched no constant, nor, as far as is known yet, what is :func:`weighted`."""
+    return Settled(pattern, "plain")
+
+
 def real(pattern: DFPattern) -> Numbers:
     """A condition: every element that ``pattern`` matched is a real number, see :mod:`eqsat.egraph.number_levels`."""
     return Numbers(pattern, REAL)

@@ -4,7 +4,7 @@ Where ``y`` is ``x * a + b`` and ``z`` is ``y * c + d``, rules by which constant
 ``x`` and not at ``y``, so that a chain of ``n`` links has ``n`` forms and not as many as it has parts. Of several
 bases, one of which may be a sum or product with a constant in another form, they take the earliest. A product of what
 is itself scaled, ``(x * a) * y``, comes after all others: where ``a`` moves outward, ``x * y`` is the base. So do sums
-of what is itself shifted.
+of what is itself shifted, and ramps of what is scaled.
 
     level(class)      of a base: its smallest handle, a large number if it has none; more for what comes after all
                       others
@@ -14,6 +14,9 @@ of what is itself shifted.
     factor(class)     the class is a base, a sum with a constant, or a product of such a sum or with a constant that
                       is no scalar: as a factor of a product it stays what it is while scalars move outward. Bases that
                       come after all others are factors once no scalar moves any more: they may become products of them
+    weighted(class)   the class is a product with a constant weight, or such a product with a bias, scaled, pooled or
+                      moved: a scale behind it may go into the weight
+    plain(class)      the class is none of these
     term(class)       the class is a base, a product of one with a constant, or a sum with a constant that is no scalar:
                       as a term of a sum it stays what it is
 """
@@ -25,15 +28,30 @@ from collections.abc import Sequence
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.vocabulary import Test
+from eqsat.relay.expr import Op
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, Type
 
 _SUMS = ("add", "subtract")
 _PRODUCTS = ("multiply", "divide")
 AFFINE = (*_SUMS, *_PRODUCTS, "negative")
 """Operators that, with one operand that is no constant, scale or shift it; see :func:`linear`."""
+_WEIGHING = frozenset(
+    [
+        "nn.dense",
+        "nn.matmul",
+        "nn.batch_matmul",
+        *[f"nn.conv{rank}d{form}" for rank in (1, 2, 3) for form in ("", "_transpose")],
+    ]
+)
+"""Operators that multiply data by a weight."""
+
+RAMPS = ("nn.relu", "nn.leaky_relu", "clip")
+"""Operators that positive scales pass, or that are written in place of such."""
 
 _LAST = 1 << 40
 _AFTER_ALL = 1 << 41
+_AFTER_OTHERS = f"(set (level e) {_AFTER_ALL + _LAST}) "
 _BASE = f"(set (level e) {_LAST}) {put('(unscaled e)')} {put('(unshifted e)')}"
 """What is said of a class that no sum or product with a constant makes."""
 
@@ -89,8 +107,13 @@ class Bases:
             node = f"(= e (n{index} a {' '.join(children)}))"
             if kind == "call" and op is not None and op.name in AFFINE:
                 self._affine(op.name, node, children)
+            elif kind == "call" and op is not None and op.name in RAMPS:
+                self.egraph.engine.rule("bases", f"{node} (varies e)", _AFTER_OTHERS + put("(unshifted e)"))
+                self.egraph.engine.rule("bases", f"{node} (varies e) (unscaled c0)", _BASE)
             elif kind != "constant":
                 self.egraph.engine.rule("origins", f"{node} (varies e)", _BASE)
+            if kind == "call" and op is not None and arity:
+                self._weighted(op, node, children)
         self._seen = len(symbols)
 
     def _declare(self) -> None:
@@ -100,6 +123,8 @@ class Bases:
         engine.declare("(ruleset bases)")
         engine.declare("(ruleset origins)")
         engine.declare("(ruleset remaining)")
+        engine.rule("origins", "(varies e)", put("(plain e)"))
+        engine.rule("origins", "(plain e) (weighted e)", "(delete (plain e))")
         engine.relation("shifted", "Expr")
         base, stays = "(= l (level e)) (= o (origin e)) (>= o l)", f"{put('(factor e)')} {put('(term e)')}"
         engine.rule("settled", f"{base} (<= l {_LAST})", stays)
@@ -107,6 +132,18 @@ class Bases:
         engine.rule("origins", f"(= l (level e)) (<= l {_LAST}) (= e (N h))", "(set (level e) h)")
         engine.rule("origins", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
         engine.rule("origins", "(= l (level e))", "(set (origin e) l)")
+
+    def _weighted(self, op: Op, node: str, children: Sequence[str]) -> None:
+        """Tell what has a weight that takes in scales."""
+        data, others = children[0], "".join(f" (isc {each})" for each in children[1:])
+        if op.name in _WEIGHING:
+            self.egraph.engine.rule("origins", f"{node} (varies {data}){others}", put("(weighted e)"))
+        elif op.name in AFFINE:
+            for child in linear(op.name, children):
+                constants = "".join(f" (isc {each})" for each in children if each != child)
+                self.egraph.engine.rule("origins", f"{node} (weighted {child}){constants}", put("(weighted e)"))
+        elif op.name == "nn.bias_add" or "pool" in op.name or op.has(Trait.MOVES):
+            self.egraph.engine.rule("origins", f"{node} (weighted {data}){others}", put("(weighted e)"))
 
     def _affine(self, name: str, node: str, children: Sequence[str]) -> None:
         rule = self.egraph.engine.rule
@@ -132,7 +169,7 @@ class Bases:
         if len(children) > 1:
             both = node + "".join(f" (varies {child})" for child in children)
             clean = both + "".join(f" ({same} {child})" for child in linear(name, children))
-            rule("bases", both, f"(set (level e) {_AFTER_ALL + _LAST}) {put(f'({other} e)')}")
+            rule("bases", both, _AFTER_OTHERS + put(f"({other} e)"))
             rule("bases", clean, f"(set (level e) {_LAST}) {put(f'({same} e)')}")
         if name == "divide":
             rule("bases", f"{node} (isc c0) (varies c1)", _BASE)

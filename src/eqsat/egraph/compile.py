@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from eqsat.egraph.action import Action, Fail, Refuse
@@ -119,14 +119,15 @@ class RewriteCompiler(RuleRunner):
         log = self._log(f"{name}_log", query, action)
         needed = _needed([*query.premises, *action.premises])
         actions = " ".join(action.actions)
+        hidings = list(self._hidings(rule, query, action))
+        used = " ".join([actions, *action.keys, *chain.from_iterable(hidings)])
         if len(rule.lhs) > 1 and rule.when and not rule.contracts:
             roots = [query.classes[root] for root in rule.lhs]
-            needed = by_root(self.egraph, query, roots, needed, f"{actions} {' '.join(action.keys)}")
+            needed = by_root(self.egraph, query, roots, needed, used)
         elif len(rule.lhs) == 1 and (rule.bases or rule.settled):
             root = query.classes[rule.lhs[0]]
-            needed = by_operand(self.egraph, query, root, needed, f"{actions} {' '.join(action.keys)}")
+            needed = by_operand(self.egraph, query, root, needed, used)
         premises = " ".join(needed)
-        hidings = list(self._hidings(rule, query, action))
         declare = self.egraph.engine.rule
         self.growth = max(self.growth, len(action.made))
         if not action.asks:

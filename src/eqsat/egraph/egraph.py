@@ -112,7 +112,7 @@ class EGraph:
             self.engine.declare("(ruleset settled)")
             for table in ("level", "origin"):
                 self.engine.declare(f"(function {table} (Expr) i64 :merge (min old new))")
-            for relation in ("factor", "term"):
+            for relation in ("factor", "term", "weighted", "plain"):
                 self.engine.relation(relation, "Expr")
 
     def ask_numbers(self) -> None:

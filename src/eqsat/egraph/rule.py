@@ -97,11 +97,12 @@ class Base:
 
 @dataclass(frozen=True)
 class Settled:
-    """A condition: no scalar leaves what the pattern matched (:mod:`eqsat.egraph.bases`).
+    """A condition on where scalars go that meet what the pattern matched (:mod:`eqsat.egraph.bases`).
 
     Args:
         pattern: the pattern.
-        place: where it stays: ``factor`` of a product or quotient, or ``term`` of a sum.
+        place: ``factor`` or ``term`` where no scalar leaves it as a factor of a product or quotient, or as a term of a
+            sum; ``weighted`` where a weight inside takes a scale in, ``plain`` where none does.
     """
 
     pattern: DFPattern
@@ -187,7 +188,7 @@ class Rewrite(_AnyRule):
         distinct: patterns that matched different values.
         non_constant: patterns that matched no constants.
         bases: patterns that matched no sums or products with constants either.
-        settled: which patterns matched what no scalar leaves.
+        settled: where scalars go that meet what patterns matched.
         numbers: which patterns matched real numbers.
         soundness: what it keeps.
         examples: ``examples(draw)`` draws an expression that the left side matches (a tuple of them for several
