@@ -119,7 +119,7 @@ biases = RuleSet(
         ),
         # a bias of what no weight makes is a constant like others, that meets them
         rewrite(
-            "bias-is-sum",
+            "bias-of-plain-is-sum",
             shifted,
             y + reshape(b, newshape=compute(bias_shape, attrs_of(shifted), type_of(shifted), type_of(b))),
             plain(y),

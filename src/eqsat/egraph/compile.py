@@ -219,8 +219,8 @@ class RewriteCompiler(RuleRunner):
         """Actions that hide what a rule contracts, each with a premise under which it does, if there is one.
 
         What is hidden is not the very e-node that it is equated to, nor may it become that: if ``clip(clip(x, 1), 2)``
-        is ``clip(x, 2)``, it may be found later that ``clip(x, 1)`` is ``x``. So where the rule computes attributes,
-        they must differ.
+        is ``clip(x, 2)``, it may be found later that ``clip(x, 1)`` is ``x``. So where the rule computes attributes that
+        turn out the same, it is hidden until then.
         """
         if not rule.contracts:
             return
@@ -233,10 +233,14 @@ class RewriteCompiler(RuleRunner):
             if other is None or other.symbol != node.symbol or not made.keys().isdisjoint(other.children):
                 yield hide, ""
                 continue
-            others = other.atom, *other.children
-            for mine, theirs in [*zip(columns, others, strict=True)][: 1 if other.atom in action.sites else None]:
-                if mine != theirs:
-                    yield hide, f"(!= {mine} {theirs})"
+            pairs = [*zip(node.children, other.children, strict=True)]
+            differing = [f"(!= {mine} {theirs})" for mine, theirs in pairs if mine != theirs]
+            if other.atom != node.atom:
+                yield hide, f"(!= {node.atom} {other.atom})"
+            if other.atom in action.sites:
+                hide = self.egraph.hide_unless(node.symbol, node.atom, node.children, other.children, root)
+                differing = [] if node.swapped else [f"(= {node.atom} {other.atom}) {each}" for each in differing]
+            yield from ((hide, each) for each in differing)
 
     def _declare_hidings(self, hidings: Sequence[tuple[str, str]], premises: str, name: str) -> None:
         """Hide what a rule matched, in a ruleset of its own: it runs when what the rule made has its class."""

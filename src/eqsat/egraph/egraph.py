@@ -139,6 +139,28 @@ class EGraph:
                 self.engine.rule("facts", f"{row} (= e {node})", actions)
         return put(f"({table} {columns} {variable})")
 
+    def hide_unless(self, symbol: int, atom: str, children: Sequence[str], others: Sequence[str], variable: str) -> str:
+        """The action that hides an e-node until its children equal others, of which it then is an e-node, too.
+
+        Args:
+            symbol: The e-node's symbol, which is not commutative.
+            atom: Its atom.
+            children: Its children.
+            others: What is to be equal to them.
+            variable: Its class.
+        """
+        table, again, arity = f"until_{symbol}", f"again_{symbol}", len(children)
+        if self.engine.relation(table, "i64", *["Expr"] * (2 * arity + 1)):
+            self.engine.relation(again, "i64", *["Expr"] * (arity + 1))
+            columns = " ".join(["a", *[f"c{i}" for i in range(arity)]])
+            node, seen = f"(n{symbol} {columns})", f"({again} {columns} e)"
+            equal = f"({table} {columns} {columns.partition(' ')[2]} e)"
+            # a row that was hidden stays hidden, so it is another one that is seen again
+            self.engine.rule("facts", equal, f"(delete {node}) (delete {equal}) {put(seen)}")
+            self.engine.rule("facts", seen, f"(union e {node}) (delete {seen})")
+        row = " ".join([table, atom, *children, *others, variable])
+        return f"(subsume (n{symbol} {atom} {' '.join(children)})) {put(f'({row})')}"
+
     def predicate(self, test: Test) -> str:
         """What, with an id behind it, is the fact that the id satisfies a test (after :meth:`flush`)."""
         predicate = self.vocabulary.predicates.find(test)
