@@ -86,11 +86,11 @@ neutral = RuleSet(
     "neutral",
     [
         # x + 0 may turn -0.0 into 0.0
-        rewrite("add-zero", x + zero, x, soundness=ROUNDING),
-        rewrite("subtract-zero", x - zero, x),
-        rewrite("multiply-one", x * one, x),
-        rewrite("divide-one", x / one, x),
-        rewrite("power-one", power(x, one), x),
+        rewrite("add-zero", x + zero, x, soundness=ROUNDING, early=True),
+        rewrite("subtract-zero", x - zero, x, early=True),
+        rewrite("multiply-one", x * one, x, early=True),
+        rewrite("divide-one", x / one, x, early=True),
+        rewrite("power-one", power(x, one), x, early=True),
         rewrite("negate-twice", negative(negative(x)), x, when(is_number, type_of(x))),
         rewrite("abs-twice", abs(abs(x)), abs(x)),
         rewrite("abs-of-negative", abs(negative(x)), abs(x), floats(x)),

@@ -79,6 +79,26 @@ def square(x: Any, link: int) -> Any:
     return x * x * number(0.5)
 
 
+def bounded_by_more(x: Any, link: int) -> Any:
+    return relay.maximum(x, number(link))
+
+
+def leaky_by_choice(x: Any, link: int) -> Any:
+    return relay.where(relay.greater(x, number(0)), x, x * number(0.5 + link / 100))
+
+
+def scaled_leaky(x: Any, link: int) -> Any:
+    return relay.nn.leaky_relu(x * number(1.1), alpha=0.1)
+
+
+def affine_relu(x: Any, link: int) -> Any:
+    return relay.nn.relu(x * number(1.1) + number(0.1))
+
+
+def biased_relu(x: Any, link: int) -> Any:
+    return relay.nn.relu(relay.nn.bias_add(x, relay.const(ARRAYS[link]))) * relay.const(abs(ARRAYS[link + 1]))
+
+
 def chain(link: Callable[[Any, int], Any], length: int) -> Any:
     x = relay.var("x", shape=(4, 8))
     for place in range(length):
@@ -100,6 +120,11 @@ OPTIMUM = {
     doubled_activation: 2,
     square: 31,
     gelu: 30,  # each an operator
+    bounded_by_more: 1,
+    leaky_by_choice: 1,
+    scaled_leaky: 2,
+    affine_relu: 2 * 30 + 1,
+    biased_relu: 3 * 30,
 }
 
 
@@ -144,6 +169,19 @@ def test_products_and_sums_of_what_has_constants_have_linearly_many_forms(
     assert saturation.stop_reason == "saturated"
     assert saturation.node_count <= 20 * 24
     assert eqsat.extract(saturation).cost <= cost
+
+
+def test_what_was_hidden_is_seen_again_once_it_is_the_e_node_that_took_its_place() -> None:
+    x = relay.var("x", shape=(4, 8))
+    positive = relay.exp(x)
+    clipped = relay.clip(
+        relay.clip(positive, 0.0, np.inf), 0.0, 6.0
+    )  # the inner clip is nothing, as a later rule finds
+    saturation = eqsat.saturate(clipped)
+    (region,) = saturation.regions
+    (root,) = np.flatnonzero(region.snapshot.node_class == region.root)
+    assert not region.snapshot.hidden[root]
+    assert eqsat.extract(saturation).cost == 2
 
 
 def test_slices_that_are_written_in_two_ways_are_joined_in_one() -> None:

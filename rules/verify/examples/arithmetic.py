@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.rule import Examples
+from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import add, cast, clip, cumsum, mean, multiply, rsqrt, sum
 from eqsat.relay.op.draw import FLOATS, Draw
@@ -73,6 +74,18 @@ def scaled_weighted_sum(draw: Draw) -> Any:
     return (data[0] * factors[0] + data[1] * factors[1]) * number(draw.rng.choice((0.5, -2.0, 0.125)), ty)
 
 
+def behind_weight(draw: Draw, between: Callable[[Expr, Expr], Expr], behind: Callable[[Expr, Expr], Expr]) -> Any:
+    """What a weight makes, with a function of it and a vector, and one of that and a number or a vector."""
+    dtype, units = draw.rng.choice(FLOATS), draw.rng.randint(2, 4)
+    product = nn.dense(Var("x", TensorType((2, 3), dtype)), draw.constant((units, 3), dtype))
+    vector, last = draw.constant((units,), dtype), draw.constant(draw.rng.choice(((units,), (), (1,))), dtype)
+    if behind is nn.bias_add:
+        last = draw.constant((units,), dtype)
+    elif behind is multiply and draw.chance(0.7):
+        last = number(draw.rng.choice((0.5, 2.0, 0.125)), TensorType((), dtype))
+    return behind(between(product, vector), last)
+
+
 def batch_norm(draw: Draw) -> Any:
     """Batch normalization written out, in any association."""
     data, ty = floats(draw, draw.rng.choice((2, 3, 4)))
@@ -100,6 +113,11 @@ EXAMPLES: dict[str, Examples] = {
     "clip-real-numbers": wide_clip,
     "mean": written_out_mean,
     "scale-into-weighted-sum": scaled_weighted_sum,
+    "scale-through-relu": partial(behind_weight, between=lambda x, b: nn.relu(x), behind=multiply),
+    "scale-through-leaky-relu": partial(behind_weight, between=lambda x, b: nn.leaky_relu(x), behind=multiply),
+    "scale-of-bias": partial(behind_weight, between=nn.bias_add, behind=multiply),
+    "shift-of-bias": partial(behind_weight, between=nn.bias_add, behind=add),
+    "bias-bias": partial(behind_weight, between=nn.bias_add, behind=nn.bias_add),
     "batch-norm": batch_norm,
     "instance-norm": instance_norm,
 }

@@ -219,8 +219,8 @@ class RewriteCompiler(RuleRunner):
         """Actions that hide what a rule contracts, each with a premise under which it does, if there is one.
 
         What is hidden is not the very e-node that it is equated to, nor may it become that: if ``clip(clip(x, 1), 2)``
-        is ``clip(x, 2)``, it may be found later that ``clip(x, 1)`` is ``x``. So where the rule computes attributes that
-        turn out the same, it is hidden until then.
+        is ``clip(x, 2)``, it may be found later that ``clip(x, 1)`` is ``x``. So where the rule computes attributes
+        that turn out the same, it is hidden until then.
         """
         if not rule.contracts:
             return
