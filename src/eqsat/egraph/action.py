@@ -13,7 +13,7 @@ from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Made
 from eqsat.egraph.query import MatchedNode, Query
 from eqsat.egraph.rule import Compute, Ref, Refusal, Rewrite
-from eqsat.egraph.symbols import Symbol
+from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.egraph.templates import TemplateBuilder
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import EqsatError, RuleError
@@ -28,9 +28,21 @@ Fail = Callable[[str, RuleError], None]
 """Told of each failure of a rule's Python part: rule name and error. It raises the error, or the run goes on."""
 
 
+Fold = Callable[..., Sequence[int] | None]
+"""The atom of the value of an e-node over constants, from its symbol, its atom and theirs; None where there is none."""
+
+
+class _Unfolded(Exception):
+    """What a rule makes of constants has no value."""
+
+
 @dataclass
 class Action:
-    """The right side of a rule for one query: engine actions, and what must be asked first."""
+    """The right side of a rule for one query: engine actions, and what must be asked first.
+
+    Calls of constants whose values the rule asks for are folded when the question is answered, with ``fold``: of each
+    the engine would else make an e-node, ask for its value and delete it. Where one has no value, ``otherwise`` acts.
+    """
 
     vocabulary: Vocabulary
     rule: Rewrite
@@ -45,6 +57,16 @@ class Action:
     untyped: dict[str, Made] = field(default_factory=dict)
     """Of what is made, by its variable, that whose type is not known from what it equals."""
     pairs: list[tuple[str, str]] = field(default_factory=list)
+    fold: Fold | None = None
+    otherwise: Action | None = None
+    _atoms: dict[str, str] = field(default_factory=dict)
+    """The variable of a constant that is made -> its atom: a number, or a site."""
+    _variables: int = 0
+
+    @property
+    def folds(self) -> bool:
+        """Whether it folds a call."""
+        return any(isinstance(site, _Folded) for site in self.sites.values())
 
     @property
     def asks(self) -> bool:
@@ -57,7 +79,7 @@ class Action:
             for guard in self.rule.when:
                 if not self.ask(guard.holds, guard.refs, values):
                     raise RuleError("guard")
-            return [make(values) for make in self.sites.values()]
+            return self.atoms(values)
         except EqsatError as error:
             self.refuse(self.rule.name, str(error))
         except Exception as error:
@@ -66,6 +88,18 @@ class Action:
             failure.__cause__ = error
             self.fail(self.rule.name, failure)
         return None
+
+    def atoms(self, values: Mapping[str, int]) -> Sequence[int]:
+        """The atoms that a match computes; ``values`` are the ids of keys."""
+        known = dict(values)
+        try:
+            for name, make in self.sites.items():
+                known[name] = make(known)
+        except _Unfolded:
+            if self.otherwise is None:
+                raise
+            return self.otherwise.atoms(values)
+        return [known[name] for name in self.sites]
 
     def ask(self, function: Callable[..., Any], refs: Sequence[Ref], values: dict[str, int]) -> Any:
         """What a Python part of the rule says of a match; a refusal is raised."""
@@ -84,7 +118,7 @@ class Action:
         if len(results) < len(roots):
             (whole,) = results
             results = [self.field_of(whole, index) for index in range(len(roots))]
-        for root, result in zip(roots, results, strict=True):
+        for root, result in zip(roots, map(self.there, results), strict=True):
             self.equate(root, result)
         for made in self.untyped.values():
             columns = " ".join([str(made.symbol), made.atom, *made.children, made.variable])
@@ -114,7 +148,12 @@ class Action:
         return self._constant(self.site(compute, template.refs))
 
     def call(self, op: Op, args: Sequence[str], attrs: Mapping[str, Any]) -> str:
-        return self.make("call", op, self.attributes(op, attrs), args)
+        atom, symbol = self.attributes(op, attrs), Symbol("call", op, len(args))
+        constants = [self._atoms.get(each, f"val_{each}") for each in args]
+        known = all(name in self.keys or name in self.sites or name.isdigit() for name in constants)
+        if self.fold is None or not known or not is_foldable(symbol):
+            return self.make("call", op, atom, args)
+        return self._constant(self._site(_Folded(self.fold, self.vocabulary.symbol(symbol), [atom, *constants])))
 
     def like(self, pattern: DFPattern, operands: Sequence[str], changes: Mapping[str, Any]) -> str:
         node = self.node(pattern)
@@ -154,21 +193,41 @@ class Action:
     def site(self, compute: Callable[[dict[str, int]], int], refs: Sequence[Ref]) -> str:
         for ref in refs:
             self.key(ref)
+        return self._site(compute)
+
+    def _site(self, compute: Callable[[dict[str, int]], int]) -> str:
         variable = f"s{len(self.sites)}"
         self.sites[variable] = compute
         return variable
 
     def make(self, kind: str, op: Op | None, atom: str, children: Sequence[str]) -> str:
+        for child in children:
+            self.there(child)
+        return self._made(self._variable(), kind, op, atom, children)
+
+    def _variable(self) -> str:
+        self._variables += 1
+        return f"r{self._variables - 1}"
+
+    def _made(self, variable: str, kind: str, op: Op | None, atom: str, children: Sequence[str]) -> str:
         index = self.vocabulary.symbol(Symbol(kind, op, len(children)))
-        variable = f"r{len(self.made)}"
         self.actions.append(f"(let {variable} (n{index} {' '.join((atom, *children))}))")
         self.made.append(Made(variable, index, atom, tuple(children)))
         self.untyped[variable] = self.made[-1]
         return variable
 
     def _constant(self, atom: str) -> str:
-        variable = self.make("constant", None, atom, [])
-        self.actions += [f"(set (val {variable}) {atom})", put(f"(isc {variable})")]
+        """The variable of a constant, which is made once something needs it: what is folded does not."""
+        variable = self._variable()
+        self._atoms[variable] = atom
+        return variable
+
+    def there(self, variable: str) -> str:
+        """See to it that a variable's e-node is made."""
+        if variable in self._atoms and all(each.variable != variable for each in self.made):
+            atom = self._atoms[variable]
+            self._made(variable, "constant", None, atom, [])
+            self.actions += [f"(set (val {variable}) {atom})", put(f"(isc {variable})")]
         return variable
 
     def node(self, pattern: DFPattern) -> MatchedNode:
@@ -210,6 +269,28 @@ class Action:
         """Those of ``variables`` that the actions mention, in order."""
         mentioned = set(re.findall(r"[^\s()]+", " ".join(self.actions)))
         return [variable for variable in variables if variable in mentioned]
+
+
+@dataclass
+class _Folded:
+    """Computes the atom of the value of a call of constants.
+
+    Args:
+        fold: finds it.
+        symbol: of the call.
+        names: of its atom and those of its arguments: keys, sites and numbers.
+    """
+
+    fold: Fold
+    symbol: int
+    names: Sequence[str]
+
+    def __call__(self, values: Mapping[str, int]) -> int:
+        found = self.fold(self.symbol, *[int(name) if name.isdigit() else values[name] for name in self.names])
+        if found is None:
+            raise _Unfolded
+        (atom,) = found
+        return atom
 
 
 def of_one_type(one: str, other: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
 from eqsat.egraph.action import Action, Fail, Refuse
@@ -113,14 +113,14 @@ class RewriteCompiler(RuleRunner):
 
     def _add(self, rule: Rewrite, query: Query, name: str) -> None:
         query = query.where(*self._conditions(rule, query))
-        action = Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail)
-        action.build()
+        action = self._action(rule, query)
+        every = [action] if action.otherwise is None else [action, action.otherwise]
         self.egraph.declare_symbols()
         log = self._log(f"{name}_log", query, action)
         needed = _needed([*query.premises, *action.premises])
-        actions = " ".join(action.actions)
-        hidings = list(self._hidings(rule, query, action))
-        used = " ".join([actions, *action.keys, *chain.from_iterable(hidings)])
+        hidings = [list(self._hidings(rule, query, each)) for each in every]
+        told = [*[line for each in every for line in each.actions], *action.keys]
+        used = " ".join([*told, *[text for each in hidings for hiding in each for text in hiding]])
         if len(rule.lhs) > 1 and rule.when and not rule.contracts:
             roots = [query.classes[root] for root in rule.lhs]
             needed = by_root(self.egraph, query, roots, needed, used)
@@ -129,37 +129,50 @@ class RewriteCompiler(RuleRunner):
             needed = by_operand(self.egraph, query, root, needed, used)
         premises = " ".join(needed)
         declare = self.egraph.engine.rule
-        self.growth = max(self.growth, len(action.made))
+        self.growth = max(self.growth, *[len(each.made) for each in every])
         if not action.asks:
             self._tell_made(action)
             premises = " ".join([premises, *self._levels(rule, query)])
-            declare(self.ruleset, premises, actions, name)
-            self._declare_hidings(hidings, premises, name)
+            declare(self.ruleset, premises, " ".join(action.actions), name)
+            self._declare_hidings(hidings[0], premises, name)
             return
         self.asks = True
         log_columns = [] if log is None else [name for name in log.columns if name not in action.sites]
         keys = " ".join(action.keys)
         kinds = [_KEYS[kind] for kind in action.keys.values()]
 
-        def compile_half(*answer: Any) -> None:
+        def compile_half(asked: Sequence[int], found: Sequence[int]) -> None:
             """Compile what is done with answers when the first has come: most questions have none."""
             if not self.apply_ruleset:
                 self.apply_ruleset = f"apply_{self.ruleset}"
                 self.egraph.engine.declare(f"(ruleset {self.apply_ruleset})")
-            self._tell_made(action)
-            answered = " ".join([match, f"({question.answered} {answers})", *self._levels(rule, query)])
-            declare(self.apply_ruleset, answered, actions, f"{name} apply")
-            self._declare_hidings(hidings, f"{premises} {answered}", name)
+            number = [len(each.sites) for each in every].index(len(found))
+            act, answer = every[number], [question.answered, question.otherwise][number]
+            self._tell_made(act)
+            row = " ".join([answer, *act.keys, *act.sites])
+            answered = " ".join([match, f"({row})", *self._levels(rule, query)])
+            declare(self.apply_ruleset, answered, " ".join(act.actions), f"{name} apply {number}")
+            self._declare_hidings(hidings[number], f"{premises} {answered}", f"{name} {number}")
 
-        question = self.egraph.question(kinds, len(action.sites), "atom", action.answer, compile_half)
-        columns = dict.fromkeys(action.used(query.class_variables), "Expr")
+        other = None if action.otherwise is None else len(action.otherwise.sites)
+        question = self.egraph.question(kinds, len(action.sites), "atom", action.answer, compile_half, other)
+        columns = dict.fromkeys([each for act in every for each in act.used(query.class_variables)], "Expr")
         columns |= dict.fromkeys([query.classes[each.pattern] for each in rule.numbers], "Expr")
-        columns |= dict.fromkeys(action.used(query.atom_variables), "i64")
+        columns |= dict.fromkeys([each for act in every for each in act.used(query.atom_variables)], "i64")
         columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
         self.egraph.engine.relation(f"{name}_match", *columns.values())
         match = f"({name}_match {' '.join(columns)})"
-        answers = " ".join([*action.keys, *action.sites])
         declare(self.ruleset, premises, f"{put(match)} {put(f'({question.ask} {keys})')}", f"{name} ask")
+
+    def _action(self, rule: Rewrite, query: Query) -> Action:
+        """What is done with a match; where what it makes of constants has no value, otherwise as without folding."""
+        fold = self.egraph.fold if rule.when and not rule.numbers else None
+        action = Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail, fold=fold)
+        action.build()
+        if action.folds:
+            action.otherwise = Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail)
+            action.otherwise.build()
+        return action
 
     def _log(self, table: str, query: Query, action: Action) -> Log | None:
         """Have matches put down, when the run is to be explained."""

@@ -23,10 +23,12 @@ class Question(NamedTuple):
     Args:
         ask: to put the row ``(<ask> keys...)`` is to ask.
         answered: ``(<answered> keys... answers...)`` is the fact that it is answered.
+        otherwise: The same for an answer of another number of parts.
     """
 
     ask: str
     answered: str
+    otherwise: str = ""
 
 
 class EGraph:
@@ -40,6 +42,7 @@ class EGraph:
         commutative: Names of the operators whose operands a rule of the run swaps: queries need not.
         has_bases: Whether a rule asks for bases, see :mod:`eqsat.egraph.bases`.
         has_numbers: Whether a rule asks which classes hold real numbers, see :mod:`eqsat.egraph.numbers`.
+        fold: Finds the value of an e-node over constants, where nobody asks what was computed.
         on_constness: Called when :meth:`ask_constness` is called for the first time.
     """
 
@@ -49,6 +52,7 @@ class EGraph:
         self.commutative: frozenset[str] = frozenset()
         self.has_bases = False
         self.has_numbers = False
+        self.fold: Callable[..., Sequence[int] | None] | None = None
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
         self._told_types: list[NDArray[np.int64]] = []
@@ -285,7 +289,13 @@ class EGraph:
     # ---- questions that Python answers, each distinct one once
 
     def question(
-        self, keys: Sequence[str], parts: int, kind: str, answer: Answer, on_answer: OnAnswer = lambda keys, found: None
+        self,
+        keys: Sequence[str],
+        parts: int,
+        kind: str,
+        answer: Answer,
+        on_answer: OnAnswer = lambda keys, found: None,
+        otherwise: int | None = None,
     ) -> Question:
         """A question whose answer has so many parts; all keys and parts are i64.
 
@@ -298,6 +308,7 @@ class EGraph:
             kind: what they are.
             answer: answers, from nothing but the keys and the vocabulary.
             on_answer: told of the keys and parts of every answer before rules see it.
+            otherwise: another number of parts that answers may have.
         """
         width = max(len(keys), _FEW_KEYS)
         ask, answered = f"ask_{width}", f"is_{width}_{parts}"
@@ -311,7 +322,11 @@ class EGraph:
         self.vocabulary.inquiries.append(Inquiry(keys, kind, answer))
         self._on_answer.append(on_answer)
         row = f"{number}{' 0' * (width - len(keys))}"
-        return Question(f"{ask} {row}", f"{answered} {row}")
+        if otherwise is None:
+            return Question(f"{ask} {row}", f"{answered} {row}")
+        other = f"is_{width}_{otherwise}"
+        self.engine.inbox(other, 1 + width + otherwise)
+        return Question(f"{ask} {row}", f"{answered} {row}", f"{other} {row}")
 
     def settle_questions(self) -> bool:
         """Answer every open question; whether there was a new one."""

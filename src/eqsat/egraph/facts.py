@@ -118,6 +118,7 @@ class ConstantFacts:
         self.limit = limit
         self._folding = _Folding(egraph.vocabulary, limit)
         self.on_fold = on_fold
+        egraph.fold = self._folding.result if limit and on_fold is None else None
         self._covered: set[int] = set()
         self._constness: list[str] = []  # premises that it follows from, once a rule asks for it
         egraph.on_constness = self._derive_constness
@@ -194,12 +195,19 @@ class _Folding:
         self.limit = limit
         self._exact = ExactConstants(vocabulary)
         self._large = LargeConstants(self._exact.nearest)
+        self._found: dict[tuple[int, ...], Sequence[int] | None] = {}
 
-    def result(self, index: int, atom: int, *ids: int) -> Sequence[int] | None:
+    def result(self, *node: int) -> Sequence[int] | None:
         """The atom of the value of an e-node, None if it is too large or cannot be computed.
 
-        ``index`` and ``atom`` are the e-node's symbol and atom, ``ids`` the atoms of its children's values.
+        Args:
+            node: its symbol and its atom, and the atoms of its children's values.
         """
+        if node not in self._found:
+            self._found[node] = self._result(*node)
+        return self._found[node]
+
+    def _result(self, index: int, atom: int, *ids: int) -> Sequence[int] | None:
         vocabulary = self.vocabulary
         symbol = vocabulary.symbols[index]
         value, arguments = vocabulary.atoms[atom].value, [vocabulary.atoms[index] for index in ids]

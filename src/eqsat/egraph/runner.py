@@ -310,14 +310,21 @@ class Runner:
         native = [(turn, runner) for turn, runner in live if not isinstance(runner, PythonRuleRunner)]
         matched, updated = self._run_together({turn: runner.ruleset for turn, runner in native})
         asking = {turn: runner for turn, runner in native if runner.asks}
-        changed = self._count({turn: count for turn, count in matched.items() if turn not in asking}, updated)
+        acted = {turn: count for turn, count in matched.items() if turn not in asking}
+        changed = self._count(acted, updated)
         if any(matched.get(turn) for turn in asking):
-            self._settle()
+            if changed:
+                self._settle()
+            else:  # nothing new that facts would follow from
+                self.egraph.settle_questions()
             applied = {turn: r.apply_ruleset for turn, r in asking.items() if r.apply_ruleset and matched.get(turn)}
-            changed |= self._act(applied)[1]
+            found, updated = self._act(applied)
+            changed |= updated
+            acted |= found
         if changed:
             self._settle()
-            self._run_together({turn: runner.hide_ruleset for turn, runner in native if runner.hide_ruleset})
+            hiding = {turn: runner.hide_ruleset for turn, runner in native if runner.hide_ruleset and acted.get(turn)}
+            self._run_together(hiding)
         return changed
 
     def _live(self) -> list[_Turn]:
