@@ -52,6 +52,20 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "maximum(x, array)": ((4, 8), lambda x, i: relay.maximum(x, normal(8))),
     "maximum(x, x * a)": ((4, 8), lambda x, i: relay.maximum(x, x * number(0.5))),
     "minimum(maximum(x))": ((4, 8), lambda x, i: relay.minimum(relay.maximum(x, number(-i)), number(i + 1))),
+    "maximum(x, i)": ((4, 8), lambda x, i: relay.maximum(x, number(i))),
+    "where(x > 0, x, a x)": ((4, 8), lambda x, i: relay.where(relay.greater(x, number(0)), x, number(i / 100) * x)),
+    "leaky_relu(x * a)": ((4, 8), lambda x, i: nn.leaky_relu(x * number(1.1), alpha=0.1)),
+    "relu(x * a + b)": ((4, 8), lambda x, i: nn.relu(x * number(1.1) + number(0.1))),
+    "relu(bias) * array": (
+        (4, 8),
+        lambda x, i: nn.relu(nn.bias_add(x, normal(8))) * relay.const(abs(RNG.normal(size=8)).astype("float32")),
+    ),
+    "batch normalization": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.batch_norm(
+            x, normal(4), normal(4), normal(4), relay.const(abs(RNG.normal(size=4)).astype("float32"))
+        )[0],
+    ),
     "clip(x)": ((4, 8), lambda x, i: relay.clip(x, -1.0 - i, 1.0 + i)),
     "casts": ((4, 8), lambda x, i: relay.cast(x, "float32" if i % 2 else "float64")),
     "sqrt(x * x)": ((4, 8), lambda x, i: relay.sqrt(x * x)),
