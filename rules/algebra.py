@@ -80,6 +80,7 @@ opposite = x * minus_one
 by_root = x / sqrt(y)
 scaled_twice = x * a + x * b
 scaled_and_itself = x + x * a
+doubled = x + x
 common_product = x * z + y * z
 
 neutral = RuleSet(
@@ -288,6 +289,7 @@ meeting = RuleSet(
             either_order=True,
             contracts=True,
         ),
+        # zeros of unknown sizes are twice and thrice themselves: there is nothing to be won
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only
         rewrite(
             "common-factor",
@@ -295,6 +297,7 @@ meeting = RuleSet(
             x * (a + b),
             when(are_of_one_sign, value_of(a), value_of(b)),
             non_constant(x),
+            distinct(scaled_twice, x),
             factor(x),
             soundness=ROUNDING,
             contracts=True,
@@ -305,16 +308,18 @@ meeting = RuleSet(
             x * (a + scalar(1, x)),
             when(all_positive, value_of(a)),
             non_constant(x),
+            distinct(scaled_and_itself, x),
             factor(x),
             soundness=ROUNDING,
             contracts=True,
         ),
         rewrite(
             "add-itself",
-            x + x,
+            doubled,
             x * scalar(2, x),
             when(is_number, type_of(x)),
             non_constant(x),
+            distinct(doubled, x),
             factor(x),
             contracts=True,
         ),
