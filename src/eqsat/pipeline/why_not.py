@@ -30,6 +30,14 @@ from eqsat.relay.dataflow_pattern.mismatches import NEAREST, Laid
 from eqsat.relay.expr import Call, Constant, Expr, Op, TupleGetItem
 from eqsat.relay.visitor import children_first
 
+_UNSETTLED = {
+    "factor": "has a scalar factor that leaves it",
+    "term": "has a scalar term that leaves it",
+    "weighted": "has no weight inside that takes a scale in",
+    "plain": "has a weight inside that takes a scale in",
+}
+"""What is said where a pattern does not match what scalars that meet it are to find."""
+
 _LEVELS = {REAL: "real numbers", ABOVE_LEAST: "real numbers above the least of their dtype", MODEST: "modest numbers"}
 
 
@@ -154,7 +162,7 @@ class _Inquiry:
         numbers = self.rule.numbers if isinstance(self.rule, Rewrite) else ()
         unknown = [f"{_name(each.pattern)} is not known to hold {_LEVELS[each.level]} only" for each in numbers]
         if isinstance(self.rule, Rewrite) and not unknown:
-            unknown = [f"{_name(each.pattern)} has a scalar {each.place} that leaves it" for each in self.rule.settled]
+            unknown = [f"{_name(each.pattern)} {_UNSETTLED[each.place]}" for each in self.rule.settled]
         return WhyNot(name, REFUSED if unknown else UNMATCHED, tuple(unknown) or (otherwise or "it does not apply",))
 
     def _conditions(self, root: Expr, bound: Mapping[DFPattern, Expr]) -> Iterator[str]:
