@@ -56,6 +56,7 @@ def checked(model: Any) -> bool:
 USES: dict[str, tuple[Callable[[Any], object], object]] = {
     "at_opset": (lambda model: eqsat.onnx.at_opset(model, 18).opset_imports[""], 18),
     "bench": (lambda model: len(eqsat.onnx.bench(model, model, seconds=0)), 2),
+    "bisect": (lambda model: eqsat.onnx.bisect(model, lambda _: True, activations), None),
     "blame": (lambda model: eqsat.onnx.blame(model, activations), None),
     "check": (checked, True),
     "equal": (lambda model: eqsat.onnx.equal(model, model).answer, "equal"),
@@ -69,6 +70,7 @@ USES: dict[str, tuple[Callable[[Any], object], object]] = {
     "to_bytes": (lambda model: operators(onnx.load_from_string(eqsat.onnx.to_bytes(model)).graph), {"Relu": 2}),
     "variants": (lambda model: len(eqsat.onnx.variants(model, count=1, rules=activations)), 1),
     "verify": (lambda model: eqsat.onnx.verify(model, model, runs=1)[0].absolute, 0.0),
+    "why_not": (lambda model: eqsat.onnx.why_not(model, "relu-twice").outcome, "chosen"),
     "with_sizes": (lambda model: operators(eqsat.onnx.with_sizes(model, {}).graph), {"Relu": 2}),
     "from_onnx": (lambda model: str(relay.frontend.from_onnx(model)[0]).count("nn.relu"), 2),
 }
