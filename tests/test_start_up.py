@@ -80,7 +80,7 @@ def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
         module, _, attribute = place.partition(":")
         command = getattr(import_module(module), attribute)
         assert command.get_short_help_str(100) == told
-        assert cli.commands[name].name == name
+        assert name in cli.commands
 
 
 def test_what_is_loaded_later_is_what_type_checkers_see() -> None:

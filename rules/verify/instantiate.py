@@ -28,7 +28,7 @@ from eqsat.relay.expr import Call, Constant, Expr, If, Op, Tuple, TupleGetItem, 
 from eqsat.relay.infer import extend_types
 from eqsat.relay.op.draw import Draw, can_complete, complete
 from eqsat.relay.op.op import make_attrs, operators
-from eqsat.relay.ty import TensorType, TupleType, Type
+from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 
 _LEAVES = (WildcardPattern, VarPattern, ConstantPattern)
 
@@ -136,7 +136,7 @@ class Instantiator:
             raise Mismatch
         if isinstance(pattern, ConstantPattern):
             return self.put(pattern, self.constant(pattern, ty))
-        if isinstance(pattern, WildcardPattern) and self.draw.chance(0.05):
+        if isinstance(pattern, WildcardPattern) and self.draw.chance(0.05) and is_static(ty):
             return self.put(pattern, Constant(self.draw.array(ty)))
         return self.put(pattern, self.variable(ty, getattr(pattern, "name", "")))
 

@@ -180,7 +180,8 @@ class Instances:
         equal = self.terms.constant_of(term)
         if equal is not None:
             return self._node(equal, known)
-        is_made = head.op is not None and is_folded(head.op) and all(isinstance(known[one], Constant) for one in below)
+        parts = [part for one in below for part in (known[one], *known[one].children()) if not isinstance(part, Tuple)]
+        is_made = head.op is not None and is_folded(head.op) and all(isinstance(part, Constant) for part in parts)
         if not is_made or not below or not isinstance(ty, TensorType) or not is_static(ty):
             return None
         found = Constant(
