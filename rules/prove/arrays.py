@@ -403,17 +403,22 @@ def _einsum(equation: Any, *arrays: Any, **_: Any) -> Any:
     return wrapped(terms, result, dtype)
 
 
+REDUCTIONS: dict[Any, Any] = {
+    np.sum: np.add,
+    np.prod: np.multiply,
+    np.max: np.maximum,
+    np.min: np.minimum,
+    np.amax: np.maximum,
+    np.amin: np.minimum,
+    np.all: np.logical_and,
+    np.any: np.logical_or,
+}
+"""Functions that reduce arrays, and by what."""
+
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: _where,
     np.clip: _clipped,
-    np.sum: _reducing(np.add),
-    np.prod: _reducing(np.multiply),
-    np.max: _reducing(np.maximum),
-    np.min: _reducing(np.minimum),
-    np.amax: _reducing(np.maximum),
-    np.amin: _reducing(np.minimum),
-    np.all: _reducing(np.logical_and),
-    np.any: _reducing(np.logical_or),
+    **{function: _reducing(ufunc) for function, ufunc in REDUCTIONS.items()},
     np.copy: _copied,
     np.zeros_like: _like(0),
     np.ones_like: _like(1),

@@ -18,7 +18,7 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import isinf
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from eqsat.rules.prove.terms import BOOL, REAL, Term, range_of
 
@@ -33,6 +33,7 @@ Pair: TypeAlias = tuple[int, int]
 Monomial: TypeAlias = tuple[tuple[Pair, int], ...]
 """A product of powers; bases are told from each other by their values."""
 Polynomial: TypeAlias = dict[Monomial, Fraction]
+Key = TypeVar("Key", bound=Hashable)
 
 ZERO, ONE = (0, 0), (1, 1)
 
@@ -496,14 +497,14 @@ def _sign_of_ratio(one: int, other: int, most: int = 1 << 20) -> int:
     return 1 if factors[1] > 0 else -1
 
 
-def _plus(one: Polynomial, other: Polynomial, sign: int = 1) -> Polynomial:
+def _plus(one: dict[Key, Fraction], other: dict[Key, Fraction], sign: int = 1) -> dict[Key, Fraction]:
     result = dict(one)
     for monomial, factor in other.items():
         _add_monomial(result, monomial, sign * factor)
     return result
 
 
-def _add_monomial(to: Polynomial, monomial: Monomial, factor: Fraction) -> None:
+def _add_monomial(to: dict[Key, Fraction], monomial: Key, factor: Fraction) -> None:
     """Add a monomial; one without a factor is left out."""
     total = to.get(monomial, Fraction(0)) + factor
     if total:

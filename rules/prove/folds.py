@@ -15,6 +15,7 @@ from itertools import permutations
 from itertools import product as combinations
 from typing import Any, TypeAlias
 
+from eqsat.relay.order import children_first
 from eqsat.rules.prove.field import (
     HEADS,
     MOST_MONOMIALS,
@@ -26,9 +27,11 @@ from eqsat.rules.prove.field import (
     Polynomial,
     Round,
     _add,
+    _add_monomial,
     _mul,
     _neg,
     _number,
+    _plus,
     _sub,
 )
 from eqsat.rules.prove.sizes import LEAST, Poly, Scope
@@ -57,14 +60,8 @@ class Normal:
 
     def free(self, root: Term) -> frozenset[str]:
         """The names of indices and sizes that a term depends on."""
-        known, stack = self._free, [root]
-        while stack:
-            term = stack[-1]
-            missing = [arg for arg in term.args if arg not in known]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
+        known = self._free
+        for term in _unknown(root, known):
             found = {name for arg in term.args for name in known[arg]} - self.bound(term)
             known[term] = frozenset(found.union(*[self.scope.free(poly) for poly in _polys(term)]))
         return known[root]
@@ -77,34 +74,18 @@ class Normal:
 
     def height(self, root: Term) -> int:
         """How many folds are one in another."""
-        known, stack = self._heights, [root]
-        while stack:
-            term = stack[-1]
-            missing = [arg for arg in term.args if arg not in known]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
+        known = self._heights
+        for term in _unknown(root, known):
             known[term] = max([known[arg] for arg in term.args], default=0) + bool(self.bound(term))
         return known[root]
 
     def put(self, root: Term, values: Mapping[str, Poly]) -> Term:
         """A term at other indices."""
         known: dict[Term, Term] = {}
-        stack = [root]
-        while stack:
-            term = stack[-1]
-            if term in known:
-                stack.pop()
-                continue
+        for term in children_first([root], lambda term: () if self.free(term).isdisjoint(values) else term.args):
             if self.free(term).isdisjoint(values):
                 known[term] = term
                 continue
-            missing = [arg for arg in term.args if arg not in known]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
             data = term.data
             if term.head == "read":
                 data = (data[0], tuple(self.scope.put(poly, values) for poly in data[1]))
@@ -137,7 +118,7 @@ class Normal:
         if term.head in ("add", "neg", "cast", "mul"):
             parts = [self.expanded(arg) for arg in args]
             if term.head == "add":
-                return _plus(*parts)
+                return _plus(parts[0], parts[1])
             if term.head == "mul":
                 return _times(*parts) if len(parts[0]) * len(parts[1]) <= MOST_MONOMIALS else itself
             return parts[0] if term.head == "cast" else {each: -factor for each, factor in parts[0].items()}
@@ -267,6 +248,15 @@ def _polys(term: Term) -> Iterable[Poly]:
     return (term.data[1],) if term.head.startswith("fold:") else ()
 
 
+def _unknown(root: Term, known: Mapping[Term, Any]) -> list[Term]:
+    """The terms below one, itself included, of which something is not known yet, each after its arguments."""
+    if root in known:
+        return []
+    return [
+        each for each in children_first([root], lambda term: () if term in known else term.args) if each not in known
+    ]
+
+
 def _order(term: Term) -> int:
     return term.number
 
@@ -278,19 +268,7 @@ def _inverse(terms: Any, one: Term, term: Term) -> Term:
 
 
 def _note(to: Sum, factors: Iterable[Term], number: Fraction) -> None:
-    key = tuple(sorted(factors, key=_order))
-    total = to.get(key, Fraction(0)) + number
-    if total:
-        to[key] = total
-    else:
-        to.pop(key, None)
-
-
-def _plus(one: Sum, other: Sum) -> Sum:
-    result = dict(one)
-    for factors, number in other.items():
-        _note(result, factors, number)
-    return result
+    _add_monomial(to, tuple(sorted(factors, key=_order)), number)
 
 
 def _times(one: Sum, other: Sum) -> Sum:

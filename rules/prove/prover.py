@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -55,19 +56,19 @@ def _known(rule: Rule, instances: int, seed: int, store: Store | None) -> Proof 
 
 
 def _prove(rule: Rule, instances: int, seed: int, store: Store | None) -> Proof:
+    start = time.perf_counter()
     proof = _proof(rule, instances, seed)
+    proof = replace(proof, seconds=time.perf_counter() - start)
     if store is not None:
         store.keep(proof, rule, instances, seed)
     return proof
 
 
 def _proof(rule: Rule, wanted: int, seed: int) -> Proof:
-    start = time.perf_counter()
     (verdict,) = verify(rule, TESTED, seed)
     failed = {"unsound": Status.REFUTED, "unmatched": Status.UNKNOWN, "failed": Status.UNKNOWN}.get(verdict.status)
     if failed is not None:
-        seconds = time.perf_counter() - start
-        return Proof(rule.name, rule.soundness, failed, detail=verdict.detail, seconds=seconds)
+        return Proof(rule.name, rule.soundness, failed, detail=verdict.detail)
     found = _Found()
     if isinstance(rule, (FoldConstants, Injectivity)):
         found.reason = "the rule is no equation of two sides"
@@ -75,15 +76,13 @@ def _proof(rule: Rule, wanted: int, seed: int) -> Proof:
         _prove_instances(rule, wanted, seed, found)
     if found.reason or not found.proved:
         why = found.reason or "no instance is small enough"
-        seconds = time.perf_counter() - start
-        return Proof(rule.name, rule.soundness, Status.TESTED, False, verdict.instances, detail=why, seconds=seconds)
+        return Proof(rule.name, rule.soundness, Status.TESTED, False, verdict.instances, detail=why)
     assert isinstance(rule, (Rewrite, PythonRule))
     assumed, bits = by_element(rule), list[str]()
     if isinstance(rule, Rewrite) and assumed is not None and rule.soundness is Soundness.EXACT:
         bits, told = all_values(rule, seed)
         if told:
-            seconds = time.perf_counter() - start
-            return Proof(rule.name, rule.soundness, Status.REFUTED, detail=told, seconds=seconds)
+            return Proof(rule.name, rule.soundness, Status.REFUTED, detail=told)
     general, why = _generally(rule, max(wanted // 2, 1), seed, found)
     status = Status.SIZES if general else Status.VALUES
     if assumed is not None and (general or not assumed):
@@ -99,7 +98,6 @@ def _proof(rule: Rule, wanted: int, seed: int) -> Proof:
         tuple(bits),
         tuple(sorted(found.assumes)),
         why,
-        time.perf_counter() - start,
     )
 
 

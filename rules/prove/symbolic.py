@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.rules.prove.arrays import UFUNCS, simplest
+from eqsat.rules.prove.arrays import REDUCTIONS, UFUNCS, simplest
 from eqsat.rules.prove.sizes import ONE, ZERO, Poly, Scope, Size, product
 from eqsat.rules.prove.terms import BOOL, REAL, NoTermError, Term, Terms, UnsuitedError, sort_of
 
@@ -702,14 +702,7 @@ CREATING: dict[Any, Callable[..., Any]] = {np.asarray: _as_array, np.ones: _ones
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: _where,
     np.clip: _clipped,
-    np.sum: _reducing(np.add),
-    np.prod: _reducing(np.multiply),
-    np.max: _reducing(np.maximum),
-    np.min: _reducing(np.minimum),
-    np.amax: _reducing(np.maximum),
-    np.amin: _reducing(np.minimum),
-    np.all: _reducing(np.logical_and),
-    np.any: _reducing(np.logical_or),
+    **{function: _reducing(ufunc) for function, ufunc in REDUCTIONS.items()},
     np.copy: _itself,
     np.ascontiguousarray: _itself,
     np.zeros_like: lambda data, *args, **keywords: _full_like(data, 0, **keywords),
