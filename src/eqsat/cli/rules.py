@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.table import Table
@@ -22,8 +21,6 @@ from eqsat.cli.named import Named, load
 from eqsat.cli.options import json_option
 from eqsat.cli.progress import counted_progress
 from eqsat.egraph.rule import Rule, flatten
-
-T = TypeVar("T")
 
 JOBS = 10
 """Rules to prove for which it is worth to start a process."""
@@ -50,23 +47,6 @@ _progress_option = click.option(
 )
 
 
-def _of_each(
-    names: tuple[str, ...], verb: str, progress: bool | None, found_of: Callable[[Rule], T], told: Callable[[T], str]
-) -> list[T]:
-    """What is found of each rule, by default of all that are shipped; what is to be told of it is printed at once."""
-    from eqsat.rules import sets
-
-    chosen, found = flatten([_named(name) for name in names or sets]), []
-    with counted_progress(verb, len(chosen), progress) as steps:
-        for rule in chosen:
-            steps.begin(rule.name)
-            found.append(found_of(rule))
-            if text := told(found[-1]):
-                click.echo(text)
-            steps.end()
-    return found
-
-
 @rules.command(name="verify")
 @_names_argument
 @click.option(
@@ -88,12 +68,16 @@ def verify_rules(
     A NAME is that of a shipped set, or of a rule, or MODULE:NAME for your own; by default all rules are tested. The
     exit code is 1 when a rule is not sound, with the smallest counterexample found.
     """
-    from eqsat.rules.verify import Verdict, table, verify
+    from eqsat.rules.verify import table, verify
 
-    def told(verdict: Verdict) -> str:
-        return table([verdict]) if not as_json and (show_all or not verdict.ok) else ""
-
-    verdicts = _of_each(names, "verifying", progress, lambda rule: verify(rule, instances, seed)[0], told)
+    chosen, verdicts = _chosen(names), []
+    with counted_progress("verifying", len(chosen), progress) as steps:
+        for rule in chosen:
+            steps.begin(rule.name)
+            verdicts += verify(rule, instances, seed)
+            if not as_json and (show_all or not verdicts[-1].ok):
+                click.echo(table(verdicts[-1:]))
+            steps.end()
     failed = [verdict for verdict in verdicts if not verdict.ok]
     if as_json:
         click.echo(
@@ -149,16 +133,15 @@ def prove_rules(
     instance of it is found, or when less is proved of it than --expect says. Proofs are kept in the folder `proofs` of
     eqsat's caches (EQSAT_CACHE) until the rule, the operators or the prover change.
     """
-    from eqsat.rules import sets
     from eqsat.rules.prove import Proof, Store, less, summary, table, told
 
-    chosen = _chosen(names or tuple(sets))
+    chosen = _chosen(names)
     store = Store() if cache else None
     kept = {place: proof for place, rule in enumerate(chosen) if store and (proof := store.find(rule, instances, seed))}
     rest = [place for place in range(len(chosen)) if place not in kept]
     proofs: list[Proof] = []
     with counted_progress("proving", len(chosen), progress) as steps, _processes(workers, len(rest)) as mapped:
-        made = iter(mapped(partial(_proved, names or tuple(sets), instances, seed, cache), rest))
+        made = iter(mapped(partial(_proved, names, instances, seed, cache), rest))
         for place, rule in enumerate(chosen):
             steps.begin(rule.name)
             proofs.append(kept[place] if place in kept else next(made))
@@ -173,9 +156,12 @@ def prove_rules(
         raise SystemExit(1)
 
 
-@functools.cache
+@cache
 def _chosen(names: tuple[str, ...]) -> list[Rule]:
-    return flatten([_named(name) for name in names])
+    """The rules that are named, by default all that are shipped."""
+    from eqsat.rules import sets
+
+    return flatten([_named(name) for name in names or sets])
 
 
 def _proved(names: tuple[str, ...], instances: int, seed: int, cache: bool, place: int) -> Any:
