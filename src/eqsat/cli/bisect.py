@@ -65,7 +65,7 @@ def bisect(source: Path, command: str, settings: Settings, as_json: bool) -> Non
     if found:
         every = Schedule.of(acting_rules(onnx.at_opset(model, options.opset), options)).rules
         guilty = [rule for rule in every if rule.name in found]
-        done = onnx.run(model, options=replace(options, rules=guilty, explain=True))
+        done = onnx.run(model, options=replace(options, rules=guilty, explain=True, contrib=False))
         changes = [str(change) for change in done.extraction.explanation.changes() if change.rule in found]
     if as_json:
         click.echo(json.dumps({"rules": found, "runs": runs, "changes": changes}, indent=1))

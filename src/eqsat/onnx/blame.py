@@ -116,7 +116,8 @@ def _culprits(
 
     if guilty([]):
         return []
-    known = [name for name in suspects if name in {rule.name for rule in every}]
+    names = {rule.name for rule in every}
+    known = [name for name in suspects if name in names]
     return smallest(known, guilty) if guilty(known) else None
 
 
