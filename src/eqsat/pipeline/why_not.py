@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations, pairwise
+from functools import cache, cached_property
+from itertools import chain, combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,9 @@ def why_not(
         RuleError: There is no such rule in the run, or it is of a kind that matches no pattern.
         ExtractionError: The cost model fails.
     """
+    extracted = cache(lambda: extract(saturation, cost_model))
     found = [
-        _Inquiry(saturation, region, _rule_of(rule, region)).answer(node, cost_model)
+        _Inquiry(saturation, region, _rule_of(rule, region), extracted).answer(node)
         for region in reversed(saturation.regions)
         if node is None or node in region.children
     ]
@@ -84,19 +86,30 @@ def _rule_of(rule: str | Rule, region: Region) -> Rewrite | PythonRule:
 class _Inquiry:
     """A rule and a region that it had or had not acted on."""
 
-    def __init__(self, saturation: Saturation, region: Region, rule: Rewrite | PythonRule):
+    def __init__(
+        self,
+        saturation: Saturation,
+        region: Region,
+        rule: Rewrite | PythonRule,
+        extracted: Callable[[], Extraction],
+    ):
         self.saturation = saturation
         self.region = region
         self.rule = rule
-        self.uses = Counter([child for children in region.children.values() for child in children] + [region.expr])
+        self.extracted = extracted
 
-    def answer(self, node: Expr | None, cost_model: CostFunction | None) -> WhyNot:
-        acted = self._acted(node, cost_model)
+    @cached_property
+    def uses(self) -> Counter[Expr]:
+        """How many operators read each node; the result counts as one."""
+        return Counter([*chain.from_iterable(self.region.children.values()), self.region.expr])
+
+    def answer(self, node: Expr | None) -> WhyNot:
+        acted = self._acted(node)
         return acted if acted is not None else self._refusal(node)
 
     # ---- what it made
 
-    def _acted(self, node: Expr | None, cost_model: CostFunction | None) -> WhyNot | None:
+    def _acted(self, node: Expr | None) -> WhyNot | None:
         name, journal = self.rule.name, self.region.journal
         told = self.saturation.report.rules.get(name, RuleReport(name))
         if journal is None:
@@ -106,23 +119,19 @@ class _Inquiry:
             return WhyNot(name, ACTED, (reason,))
         if not any(equation.rule == name for equation in journal.equations):
             return None
-        extraction = extract(self.saturation, cost_model)
-        index = self.saturation.regions.index(self.region)
-        made = _Made(extraction, index, name, node)
-        return made.answer()
+        return _Made(self.extracted(), self.saturation.regions.index(self.region), name, node).answer()
 
     # ---- why it did not act
 
     def _refusal(self, node: Expr | None) -> WhyNot:
         sides = self.rule.lhs if isinstance(self.rule, Rewrite) else (self.rule.lhs,)
-        exprs = list(self.region.children)
         graph = DataflowGraph(self.region.expr)
         worst: list[Place] = []
         for side in sides:
             laid = Laid(side, graph, self.region.types.__getitem__)
-            near = [laid.place(expr) for expr in exprs if not isinstance(expr, (Op, Constant))]
-            near = [each for each in near if each.fitting and (node is None or node in laid.bound(each.expr).values())]
-            near.sort(key=lambda each: (each.missing, -each.fitting))
+            near = laid.places(self.region.children)
+            if node is not None:
+                near = [each for each in near if node in laid.bound(each.expr).values()]
             matching = [each for each in near if each.matches]
             if not matching:
                 if not worst or not near or near[0].missing > worst[0].missing:
@@ -134,7 +143,6 @@ class _Inquiry:
             return WhyNot(self.rule.name, UNMATCHED, tuple(map(str, worst)), tuple(worst))
         if len(sides) > 1:
             return self._by_engine((), "each left side matches, but not all of them together")
-        laid = Laid(sides[0], graph, self.region.types.__getitem__)
         reasons = [
             f"at {one_line(place.expr.brief(2), 80)}{where(place.expr)}: {reason}"
             for place in matching

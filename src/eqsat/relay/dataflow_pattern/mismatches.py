@@ -6,7 +6,7 @@ it is compared all the same: the nearest place is the one at which the fewest su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -66,8 +66,8 @@ def explain(pattern: DFPattern, expr: Expr) -> PatternExplanation:
         raise PatternError(f"a pattern matches expressions, not {expr!r}{expression_hint(expr)}")
     laid = Laid(pattern_of(pattern), DataflowGraph(expr))
     root = laid.place(expr)
-    nearer = [place for place in laid.nearest(post_order(expr)) if place.missing < root.missing]
-    return PatternExplanation(root, tuple(nearer))
+    nearer = [place for place in laid.places(post_order(expr)) if place.missing < root.missing]
+    return PatternExplanation(root, tuple(nearer[:NEAREST]))
 
 
 _Pair: TypeAlias = tuple[DFPattern, Expr]
@@ -103,11 +103,10 @@ class Laid:
         self._fits: dict[_Pair, _Fit] = {}
         self._sizes: dict[DFPattern, int] = {}
 
-    def nearest(self, exprs: Sequence[Expr]) -> list[Place]:
+    def places(self, exprs: Iterable[Expr]) -> list[Place]:
         """The places of some nodes at which anything of the pattern fits, the nearest first."""
-        calls = [expr for expr in exprs if not isinstance(expr, (Op, Var, Constant))]
-        ranked = sorted(calls, key=lambda expr: self._fit(expr).rank)
-        return [self.place(expr) for expr in ranked[:NEAREST] if self._fit(expr).fitting]
+        found = [self.place(expr) for expr in exprs if not isinstance(expr, (Op, Constant))]
+        return sorted([each for each in found if each.fitting], key=lambda each: (each.missing, -each.fitting))
 
     def place(self, expr: Expr) -> Place:
         """The pattern laid over one node."""
