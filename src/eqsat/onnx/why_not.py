@@ -54,7 +54,8 @@ def why_not(
     acting = acting_rules(raised, options)
     asked = rule if not isinstance(rule, str) else _named(rule, acting)
     saturation = saturate(imported.function, options=replace(options, rules=acting, explain=True))
-    return saturation.why_not(asked, at, onnx_cost(options.cost_model, opset_of(raised), options.runtime))
+    cost = onnx_cost(options.cost_model, opset_of(raised), options.runtime, options.contrib)
+    return saturation.why_not(asked, at, cost)
 
 
 def _named(name: str, acting: Rules) -> Rule:
