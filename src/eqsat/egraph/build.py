@@ -76,11 +76,10 @@ def input_nodes(snapshot: Snapshot, lowered: Lowered) -> dict[int, int]:
 
     Where a constant was computed, it takes the place of what it was computed from.
     """
-    starts, child = snapshot.child_offsets.tolist(), snapshot.child.tolist()
     heads = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
     nodes: dict[tuple[int, ...], int] = {}
-    for node, head in enumerate(heads):  # of equal ones the first: the others are parts of kernels
-        nodes.setdefault((*head, *child[starts[node] : starts[node + 1]]), node)
+    for node, (head, children) in enumerate(zip(heads, snapshot.child_lists(), strict=True)):
+        nodes.setdefault((*head, *children), node)  # of equal ones the first: the others are parts of kernels
     class_of = snapshot.handle_class.tolist()
     constants = np.flatnonzero(snapshot.is_leaf).tolist()
     constant_of = {int(snapshot.node_class[node]): node for node in constants}

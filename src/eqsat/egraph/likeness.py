@@ -16,8 +16,7 @@ class ClassGraph:
         self.symbol = snapshot.node_symbol.tolist()
         self.atom = snapshot.node_atom.tolist()
         self.type = snapshot.class_type_index.tolist()
-        starts, child = snapshot.child_offsets.tolist(), snapshot.child.tolist()
-        self.children = [child[starts[node] : starts[node + 1]] for node in range(snapshot.node_count)]
+        self.children = snapshot.child_lists()
 
     @cached_property
     def nodes(self) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,11 @@ class Snapshot:
     @property
     def node_count(self) -> int:
         return len(self.node_class)
+
+    def child_lists(self) -> list[list[int]]:
+        """The classes of children of each e-node."""
+        offsets, child = self.child_offsets.tolist(), self.child.tolist()
+        return [child[start:end] for start, end in pairwise(offsets)]
 
     def children(self, node: int) -> list[int]:
         """The child classes of an e-node."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,10 +115,8 @@ def region_problem(region: Region, model: CostFunction) -> RegionProblem:
 
 
 def _rows(snapshot: Snapshot, prices: Prices) -> list[Row]:
-    starts, child = snapshot.child_offsets.tolist(), snapshot.child.tolist()
-    children = [child[start:end] for start, end in pairwise(starts)]
     heads = (snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), snapshot.node_class.tolist())
-    return [*map(prices.views.row, *heads, children)]
+    return [*map(prices.views.row, *heads, snapshot.child_lists())]
 
 
 def _completed(snapshot: Snapshot, choice: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:

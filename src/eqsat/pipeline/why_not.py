@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property
-from itertools import chain, combinations, pairwise
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -278,9 +278,7 @@ class _Made:
     def _results(self) -> list[tuple[int, int]]:
         """The e-nodes that the rule made, or equated, and their classes."""
         snapshot, journal = self.region.snapshot, self.explanation.journal
-        starts, children = snapshot.child_offsets.tolist(), snapshot.child.tolist()
-        below = [children[start:end] for start, end in pairwise(starts)]
-        heads = zip(snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), below, strict=False)
+        heads = zip(snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), snapshot.child_lists(), strict=True)
         node_of: dict[tuple[int, ...], int] = {}
         for number, (symbol, atom, under) in enumerate(heads):
             node_of.setdefault((symbol, atom, *under), number)
