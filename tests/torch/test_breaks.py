@@ -17,15 +17,6 @@ from eqsat.torch import compiling  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    compiling._KNOWN.clear()
-    compiling._tell.cache_clear()
-    yield
-    torch._dynamo.reset()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def operators() -> Iterator[None]:
     """Operators of others: one that PyTorch knows the type of, one that it does not, and one that writes."""
@@ -105,6 +96,54 @@ def test_one_warning_names_what_breaks_a_graph(function: Any, named: str) -> Non
     )
     assert named in text
     assert "test_breaks.py:" in text
+
+
+def breaking_in_a_loop(x: Any) -> Any:
+    for _ in range(2):
+        x = x * torch.sigmoid(x)
+        torch._dynamo.graph_break()
+    return x
+
+
+def branching_in_a_loop(x: Any) -> Any:
+    for _ in range(2):
+        if x.sum() > 0:
+            x = x * torch.sigmoid(x)
+    return x
+
+
+def with_sparse_tensors(x: Any) -> Any:
+    return x.to_sparse().to_dense() * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [
+        (breaking_in_a_loop, "Call to `torch._dynamo.graph_break()`"),
+        (branching_in_a_loop, "Data-dependent branching"),
+        (with_sparse_tensors, "Attempted to wrap sparse Tensor"),
+    ],
+)
+def test_one_warning_tells_of_a_function_that_is_not_compiled_at_all(function: Any, named: str) -> None:
+    x = torch.rand(4, 4)
+    compiled = torch.compile(function, backend="eqsat", options={"then": "eager"})
+    with torch.no_grad():
+        (first, second), told = warned(lambda: (compiled(x), compiled(x)))
+    torch.testing.assert_close(first, function(x))
+    torch.testing.assert_close(second, first)
+    (text,) = told
+    assert text.startswith("eqsat leaves a function as it is, which PyTorch does not compile: ")
+    assert named in text
+    assert "test_breaks.py:" in text
+
+
+def test_functions_of_other_backends_and_errors_that_are_raised_are_not_told_of() -> None:
+    x = torch.rand(4, 4)
+    with torch.no_grad():
+        _, told = warned(lambda: torch.compile(breaking_in_a_loop, backend="aot_eager")(x))
+        assert told == []
+        with warnings.catch_warnings(action="error"), pytest.raises(torch._dynamo.exc.Unsupported):
+            torch.compile(branching_in_a_loop, backend="eqsat", fullgraph=True)(x)
 
 
 def spectrum(x: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,14 +16,6 @@ from eqsat.rules import default  # noqa: E402
 from eqsat.torch import compiling  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    compiling._KNOWN.clear()
-    yield
-    torch._dynamo.reset()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from torch._guards import detect_fake_mode
 
 from eqsat.errors import ArgumentError, EqsatError
 from eqsat.pipeline.options import Options
-from eqsat.torch.breaks import Break, graph_breaks
+from eqsat.torch.breaks import Break, graph_breaks, tell_of_skipped_functions
 from eqsat.torch.direct import with_direct_calls
 from eqsat.torch.graphs import CHECK, call_count, rewrite
 from eqsat.torch.importer import gives_size
@@ -58,6 +58,7 @@ def backend(module: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[s
         raise ArgumentError(f"there is no option {unknown[0]!r}: options are {', '.join(sorted([*known, 'then']))}")
     if then not in THEN:
         raise ArgumentError(f"then is {' or '.join(map(repr, THEN))}, not {then!r}")
+    tell_of_skipped_functions(backend, _tell)  # once more, for PyTorch forgets it when it is reset
     for each in graph_breaks(module):
         _tell(each)
     asked = Options.of({_SHORT.get(name, name): value for name, value in given.items()})
@@ -202,3 +203,6 @@ _KNOWN = KnownGraphs()
 def _tell(what: str | Break) -> None:
     """Warn once."""
     warnings.warn(str(what), stacklevel=2)
+
+
+tell_of_skipped_functions(backend, _tell)
