@@ -17,6 +17,7 @@ import numpy as np
 
 from eqsat.errors import ExtractionError
 
+from .highs import QuietHighs
 from .problem import Floats, Ints, Problem
 from .solution import walk
 
@@ -55,8 +56,8 @@ class Relaxation:
         self.y: Floats = np.zeros(problem.num_classes)
         self.reduced: Floats = np.zeros(problem.num_nodes)
         self._levels: list[dict[int, int]] = []  # columns of the levels, for each cyclic component
-        self._highs = highspy.Highs()
-        for option, value in (("output_flag", False), ("threads", 1), ("random_seed", seed & 0x7FFFFFFF)):
+        self._highs = QuietHighs()
+        for option, value in (("threads", 1), ("random_seed", seed & 0x7FFFFFFF)):
             self._highs.setOptionValue(option, value)
         self._highs.HandleUserInterrupt = True
         self._pass_model()

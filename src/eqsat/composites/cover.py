@@ -18,6 +18,7 @@ import numpy as np
 
 from eqsat.composites.rules import CompositeRule
 from eqsat.cost.kernels import KernelPrices, cost_nodes, is_composite, operands
+from eqsat.extraction.highs import QuietHighs
 from eqsat.relay.dataflow_pattern.analysis import analyse
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.groups import Group, all_groups
@@ -122,7 +123,7 @@ class _Choice:
         self.candidates = [candidate for candidate in candidates if not self._is_barred(candidate)]
         columns: list[Column] = [*self.nodes, *self.candidates]
         self.column = {column: index for index, column in enumerate(columns)}
-        self.highs = highspy.Highs()
+        self.highs = QuietHighs()
         self.rooted: dict[Expr, list[Candidate]] = {}
         self.taking: dict[Expr, list[Candidate]] = {}
         self.holding: dict[Expr, list[Candidate]] = {}
@@ -137,7 +138,7 @@ class _Choice:
         """The candidates of the cheapest cover; of equal ones, that which leaves fewest operators outside."""
         if not self.candidates:
             return []
-        options = {"output_flag": False, "threads": 1, "random_seed": 0, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0}
+        options = {"threads": 1, "random_seed": 0, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0}
         for name, value in options.items():
             self.highs.setOptionValue(name, value)
         count = len(self.column)
