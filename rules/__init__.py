@@ -31,7 +31,17 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, RuleSet, Soundness, refer_by_name
+from eqsat.egraph.rule import (
+    ComposeChains,
+    FoldConstants,
+    Injectivity,
+    PythonRule,
+    Rewrite,
+    Rule,
+    RuleSet,
+    Soundness,
+    refer_by_name,
+)
 from eqsat.rules.activations import activations, gates
 from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
@@ -137,6 +147,7 @@ def _rule(name: str) -> Rule:
 refer_by_name(_rules.values(), _rule)
 
 __all__ = [
+    "ComposeChains",
     "FoldConstants",
     "Injectivity",
     "PythonRule",

@@ -25,7 +25,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Distinct, Guard, Rewrite, RuleSet, Settled, Soundness
+from eqsat.egraph.rule import Array, ComposeChains, Distinct, Guard, Rewrite, RuleSet, Settled, Soundness
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, exp, log, maximum, minimum, negative, power, rsqrt, sqrt
 from eqsat.relay.ty import TensorType, Type, is_static
@@ -191,6 +191,7 @@ def both_outward(
 meeting = RuleSet(
     "meeting",
     [
+        ComposeChains(),
         meet("add-add-constant", shifted, shifted + b, x + (a + b), (a, b)),
         meet("multiply-multiply-constant", scaled, scaled * b, x * (a * b), (a, b)),
         # (x + a) b = x b + a b

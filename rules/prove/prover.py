@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, Soundness, flatten
+from eqsat.egraph.rule import ComposeChains, FoldConstants, Injectivity, PythonRule, Rewrite, Rule, Soundness, flatten
 from eqsat.errors import EqsatError, EvaluationError
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.interpreter import evaluate
@@ -70,7 +70,7 @@ def _proof(rule: Rule, wanted: int, seed: int) -> Proof:
     if failed is not None:
         return Proof(rule.name, rule.soundness, failed, detail=verdict.detail)
     found = _Found()
-    if isinstance(rule, (FoldConstants, Injectivity)):
+    if isinstance(rule, (ComposeChains, FoldConstants, Injectivity)):
         found.reason = "the rule is no equation of two sides"
     elif isinstance(rule, (Rewrite, PythonRule)):
         _prove_instances(rule, wanted, seed, found)

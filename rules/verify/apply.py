@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eqsat.egraph.build import build_expr, input_choice, input_nodes
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.report import Limits
-from eqsat.egraph.rule import Rule
+from eqsat.egraph.rule import ComposeChains, FoldConstants, Rule
 from eqsat.egraph.runner import Runner
 from eqsat.egraph.schedule import Schedule
 from eqsat.egraph.snapshot import Snapshot
@@ -39,7 +39,8 @@ def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Ex
     extend_types(types, whole)
     limits = Limits(iterations=1, nodes=1_000_000, seconds=60.0)
     with closing(EGraph()) as egraph:
-        runner = Runner(egraph, whole, types, Schedule.of([rule]), limits)
+        computing = [FoldConstants()] if isinstance(rule, ComposeChains) else []
+        runner = Runner(egraph, whole, types, Schedule.of([rule, *computing]), limits)
         runner.run()
         snapshot = runner.snapshot()
     choice = _complete(snapshot, input_choice(snapshot, runner.lowered))

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.rule import Array, FoldConstants, Injectivity, Rewrite, Rule, Soundness, flatten
+from eqsat.egraph.rule import Array, ComposeChains, FoldConstants, Injectivity, Rewrite, Rule, Soundness, flatten
 from eqsat.errors import EqsatError, EvaluationError, TypeCheckError
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, Op, Tuple
 from eqsat.relay.infer import infer_type, infer_types
@@ -31,6 +31,7 @@ from eqsat.relay.op.op import REQUIRED, make_attrs, operators
 from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 from eqsat.rules.verify.apply import right_sides
+from eqsat.rules.verify.chained import chains
 from eqsat.rules.verify.injective import comparisons
 from eqsat.rules.verify.instances import Instance, Value, arrays_of, draw_instances, draw_values
 
@@ -154,7 +155,10 @@ def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[tuple[Instance
         pairs = comparisons(lambda: Draw(rng), wanted * ATTEMPTS)
         yield [(instance, [(other,)]) for instance, other in islice(pairs, wanted)]
         return
-    if isinstance(rule, FoldConstants):
+    stream: Iterator[Instance]
+    if isinstance(rule, ComposeChains):
+        stream = chains(rng, wanted)
+    elif isinstance(rule, FoldConstants):
         stream = _constant_calls(rng, wanted)
     else:
         stream = draw_instances(rule, lambda: Draw(rng, finite), wanted * ATTEMPTS)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqsat
-from eqsat import relay
+from eqsat import relay, rules
 from eqsat.egraph.exact_constants import ExactConstants
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.relay.interpreter import evaluate
@@ -169,6 +169,68 @@ def test_products_and_sums_of_what_has_constants_have_linearly_many_forms(
     assert saturation.stop_reason == "saturated"
     assert saturation.node_count <= 20 * 24
     assert eqsat.extract(saturation).cost <= cost
+
+
+def halves(x: Any, link: int) -> Any:
+    return (x + number(0.3)) * number(0.5) + (x + number(link / 10)) * number(0.5)
+
+
+def twice_and_once(x: Any, link: int) -> Any:
+    return (x + number(0.3)) * number(0.75) + x * number(0.5)
+
+
+def normalized(x: Any, link: int) -> Any:
+    return relay.nn.batch_norm(x, *map(relay.const, [*ARRAYS[link : link + 3], abs(ARRAYS[link + 3])]))[0]
+
+
+def turned(x: Any, link: int) -> Any:
+    return relay.transpose(x * number(1.1) + number(0.3), axes=(1, 0)) * number(0.9)
+
+
+LONG_CHAINS = [(halves, 1), (twice_and_once, 2), (normalized, 1), (turned, 2)]
+
+
+@pytest.mark.parametrize(("link", "cost"), LONG_CHAINS, ids=lambda given: getattr(given, "__name__", None))
+def test_a_long_chain_is_composed_in_one_walk(link: Callable[[Any, int], Any], cost: int) -> None:
+    saturation = eqsat.saturate(chain(link, 100))
+    assert saturation.report.rule("compose-chains").matches == 1
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count <= 9 * 100
+    best = eqsat.extract(saturation)
+    assert best.cost == cost
+    data = RNG.normal(size=(4, 8)).astype("float32")
+    np.testing.assert_allclose(evaluate(best.expr, {"x": data}), evaluate(chain(link, 100), {"x": data}), rtol=1e-4)
+
+
+@pytest.mark.parametrize("link", [shifted_sum, twice_and_once, scaled_and_shifted], ids=lambda link: link.__name__)
+def test_rules_find_step_by_step_what_is_composed(link: Callable[[Any, int], Any]) -> None:
+    """An explained run has single steps to tell."""
+    explained = eqsat.saturate(chain(link, 12), explain=True)
+    assert explained.report.rule("compose-chains").matches == 0
+    assert eqsat.extract(explained).cost == eqsat.extract(eqsat.saturate(chain(link, 12))).cost
+
+
+def test_what_else_is_read_of_a_chain_is_composed_for_itself() -> None:
+    middle = chain(twice_and_once, 10)
+    end = middle
+    for place in range(10):
+        end = twice_and_once(end, place)
+    (x,) = relay.analysis.free_vars(end)
+    again = chain(twice_and_once, 10)  # the same e-nodes as the middle, written once more
+    graph = relay.Tuple([relay.exp(middle), end, relay.bind(relay.log(again), {relay.analysis.free_vars(again)[0]: x})])
+    saturation = eqsat.saturate(graph)
+    assert saturation.report.rule("compose-chains").matches == 2
+    assert eqsat.extract(saturation).cost == 2 + 2 + 2
+
+
+def test_a_chain_ends_where_its_constants_overflow() -> None:
+    def tripled(x: Any, link: int) -> Any:
+        return x * number(3)
+
+    saturation = eqsat.saturate(chain(tripled, 100), [rules.ComposeChains(), rules.FoldConstants()])
+    best = eqsat.extract(saturation)
+    assert best.cost == 2
+    np.testing.assert_array_equal(evaluate(best.expr, {"x": np.zeros((4, 8), "float32")}), 0)
 
 
 def test_what_was_hidden_is_seen_again_once_it_is_the_e_node_that_took_its_place() -> None:

@@ -143,6 +143,17 @@ class EGraph:
                 self.engine.rule("facts", f"{row} (= e {node})", actions)
         return put(f"({table} {columns} {variable})")
 
+    def hide_nodes(self, nodes: Iterable[tuple[int, int, int, Sequence[int]]]) -> None:
+        """Hide e-nodes from all rules, before any has run: handle, symbol, atom and children's handles of each."""
+        for _, symbol, atom, children in nodes:
+            table, columns = f"seen_no_more_{symbol}", [f"c{i}" for i in range(len(children))]
+            if self.engine.inbox(table, 1 + len(children)):
+                row = f"({table} a {' '.join(columns)})"
+                node = f"(n{symbol} a{''.join(f' (N {child})' for child in columns)})"
+                self.engine.rule("load", row, f"(subsume {node}) (delete {row})")
+            self._rows.setdefault(table, []).append((atom, *children))
+        self.flush()
+
     def hide_unless(self, symbol: int, atom: str, children: Sequence[str], others: Sequence[str], variable: str) -> str:
         """The action that hides an e-node until its children equal others, of which it then is an e-node, too.
 

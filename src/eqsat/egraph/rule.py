@@ -313,13 +313,33 @@ class Injectivity(_AnyRule):
         return "x = y where an injective operator makes the same of both"
 
 
+@dataclass(frozen=True)
+class ComposeChains(_AnyRule):
+    """A long chain of sums and products with constants is one product and one sum over what it begins with.
+
+    It acts once, before all others, and not where a run is to be explained: rules by which constants meet, one after
+    the other, find the same.
+
+    Args:
+        name: unique in a run.
+    """
+
+    name: str = "compose-chains"
+    soundness: Soundness = Soundness.ROUNDING
+
+    @property
+    def equation(self) -> str:
+        """What it says, in words."""
+        return "a long chain of sums and products with constants = x * a + b"
+
+
 def rules_html(title: str, rules: Sequence[_AnyRule]) -> str:
     """What notebooks show of rules: an equation for each, and what it keeps."""
     rows = [(each.name, each.soundness.value, each.equation) for each in rules]
     return preview(title, table(("rule", "keeps", "equation"), rows))
 
 
-Rule: TypeAlias = Rewrite | PythonRule | FoldConstants | Injectivity
+Rule: TypeAlias = Rewrite | PythonRule | FoldConstants | Injectivity | ComposeChains
 
 
 def picklable(rules: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -415,7 +435,7 @@ def flatten(rules: Any) -> list[Rule]:
     known: dict[Hashable, Rule] = {}
     names: set[str] = set()
     for item in rules if _are_several(rules) else (rules,):
-        if isinstance(item, (Rewrite, PythonRule, FoldConstants, Injectivity)):
+        if isinstance(item, (Rewrite, PythonRule, FoldConstants, Injectivity, ComposeChains)):
             found: list[Rule] = [item]
         elif isinstance(item, DFPatternCallback):
             found = [from_callback(item)]

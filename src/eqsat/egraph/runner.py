@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from eqsat.egraph.bases import AFFINE, Bases
+from eqsat.egraph.chains import compose
 from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts
@@ -21,7 +22,17 @@ from eqsat.egraph.numbers import Numbers
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.python_rules import ClassExpressions, PythonRuleRunner
 from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
-from eqsat.egraph.rule import FoldConstants, Injectivity, PythonRule, Rewrite, Rule, identity, refs_of, swapped_operator
+from eqsat.egraph.rule import (
+    ComposeChains,
+    FoldConstants,
+    Injectivity,
+    PythonRule,
+    Rewrite,
+    Rule,
+    identity,
+    refs_of,
+    swapped_operator,
+)
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.egraph.symbols import SymbolHead
@@ -149,8 +160,16 @@ class Runner:
             self.egraph.number_places(lowered.handles.values())
         if self.names is not None:
             self.names.add(lowered)
+        self._compose(lowered)
         self.report.add_seconds("lower", time.perf_counter() - start)
         return lowered
+
+    def _compose(self, lowered: Lowered) -> None:
+        """Compose chains of sums and products with constants, where a rule says so and nobody asks for single steps."""
+        composing = [rule for rule in self.schedule.rules if isinstance(rule, ComposeChains)]
+        if composing and self.egraph.fold is not None:
+            found = compose(self.egraph, lowered.nodes, lowered.root, self.egraph.fold)
+            self.report.rule(composing[0].name).matches += found
 
     def _turn(self, rule: Rule, index: int) -> _Turn | None:
         runner: RewriteCompiler | PythonRuleRunner | InjectivityRunner

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
 from eqsat.collector import paused_gc
-from eqsat.egraph.rule import FoldConstants, Injectivity, Rewrite, Rule, refs_of
+from eqsat.egraph.rule import ComposeChains, FoldConstants, Injectivity, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
 from eqsat.layers.expand import expand
 from eqsat.layers.find import LayeredGraph
@@ -161,7 +161,7 @@ def _truncated(bodies: Sequence[Body], options: Options) -> Truncated | None:
 
 def _sees_near(rule: Rule) -> bool:
     """Whether a rule looks at nothing outside the e-graph or far from what it matches."""
-    if isinstance(rule, (FoldConstants, Injectivity)):
+    if isinstance(rule, (ComposeChains, FoldConstants, Injectivity)):
         return True
     return (
         isinstance(rule, Rewrite)

@@ -1,0 +1,60 @@
+"""Random long chains of sums and products with constants, for the rule that composes them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from eqsat import relay
+from eqsat.egraph.chains import LONG
+from eqsat.relay.expr import Expr
+from eqsat.relay.op import transpose
+from eqsat.rules.verify.instances import Instance
+
+SHAPE = (3, 3, 3)
+"""That of all links, so that they may be transposed."""
+
+
+def chains(rng: random.Random, count: int) -> Iterator[Instance]:
+    """As many chains that are just long, or longer."""
+    for _ in range(count):
+        dtype = rng.choice(["float32", "float64"])
+        numbers = np.random.default_rng(rng.randrange(1 << 30))
+        x = relay.var("x", shape=SHAPE, dtype=dtype)
+        chain: Expr = x
+        for _ in range(LONG + rng.randrange(LONG)):
+            chain = _link(chain, rng, numbers, dtype)
+        data = numbers.normal(size=SHAPE)
+        data.flat[rng.sample(range(data.size), 2)] = np.inf, -np.inf
+        yield Instance((chain,), {x: data.astype(dtype)})
+
+
+def _link(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
+    def constant(shape: tuple[int, ...]) -> Expr:
+        return relay.const(numbers.uniform(0.5, 2.0, shape), dtype)
+
+    def vector() -> Expr:
+        return constant(SHAPE[:1])
+
+    c, d = (constant(SHAPE[rng.randrange(len(SHAPE) + 1) :]) for _ in range(2))
+    links: list[Callable[[], Any]] = [
+        lambda: x + c,
+        lambda: c - x,
+        lambda: x - c,
+        lambda: x * c,
+        lambda: c * x,
+        lambda: x / c,
+        lambda: relay.negative(x),
+        lambda: transpose(x, axes=rng.sample(range(len(SHAPE)), len(SHAPE))),
+        lambda: relay.nn.bias_add(x, vector(), axis=rng.randrange(len(SHAPE))),
+        lambda: relay.nn.batch_norm(x, vector(), vector(), vector(), vector(), axis=rng.randrange(len(SHAPE)))[0],
+        lambda: x * c + x * d,
+        lambda: (x + c) + (x + d),
+        lambda: x * c - (d - x),
+        lambda: transpose(x + c) + transpose(x * d),
+    ]
+    link: Expr = rng.choice(links)()
+    return link
