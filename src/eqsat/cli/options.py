@@ -140,6 +140,7 @@ class Settings:
     runtime: str
     contrib: bool
     opset: int | None
+    provenance: bool
 
     @property
     def cost_model(self) -> CostFunction:
@@ -186,6 +187,7 @@ class Settings:
             runtime=self.runtime,
             opset=self.opset,
             contrib=self.contrib,
+            provenance=self.provenance,
         )
 
 
@@ -265,6 +267,11 @@ shared_options = _gathered(
     ),
     click.option("--explain", is_flag=True, help="Tell which rule made each node, and the steps to the result."),
     click.option("--opset", type=int, metavar="N", help="Write operators of opset N; by default the model's own."),
+    _option(
+        "--provenance/--no-provenance",
+        default=DEFAULTS.provenance,
+        help="Write into each node which nodes of IN it comes from, and by which rules: see `eqsat why`.",
+    ),
 )
 
 

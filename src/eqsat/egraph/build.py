@@ -76,9 +76,8 @@ def input_nodes(snapshot: Snapshot, lowered: Lowered) -> dict[int, int]:
 
     Where a constant was computed, it takes the place of what it was computed from.
     """
-    heads = zip(snapshot.node_class.tolist(), snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), strict=True)
     nodes: dict[tuple[int, ...], int] = {}
-    for node, (head, children) in enumerate(zip(heads, snapshot.child_lists(), strict=True)):
+    for node, (*head, children) in enumerate(snapshot.nodes()):
         nodes.setdefault((*head, *children), node)  # of equal ones the first: the others are parts of kernels
     class_of = snapshot.handle_class.tolist()
     constants = np.flatnonzero(snapshot.is_leaf).tolist()

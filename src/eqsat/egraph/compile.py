@@ -19,12 +19,12 @@ from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
 from eqsat.egraph.forms import needed_heads
 from eqsat.egraph.join import by_operand, by_root
-from eqsat.egraph.journal import Journal, Log
 from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Dependencies, Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
 from eqsat.egraph.rule import PythonRule, Rewrite
 from eqsat.egraph.symbols import Symbol
+from eqsat.egraph.trace import Watcher
 from eqsat.egraph.variadic import expanded, widest_tuple
 from eqsat.egraph.vocabulary import WIDEST_TUPLE
 from eqsat.relay.dataflow_pattern import DFPattern
@@ -91,15 +91,15 @@ class RuleRunner:
 
 
 class RewriteCompiler(RuleRunner):
-    """Keeps the engine rules of one rewrite up to date; the journal, if there is one, is told of each match."""
+    """Keeps the engine rules of one rewrite up to date; the watchers are told of each match."""
 
     rule: Rewrite
 
     def __init__(
-        self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, fail: Fail, journal: Journal | None = None
+        self, egraph: EGraph, rule: Rewrite, index: int, refuse: Refuse, fail: Fail, watchers: Sequence[Watcher] = ()
     ):
         super().__init__(egraph, rule, index, refuse, fail)
-        self.journal = journal
+        self.watchers = watchers
         self.apply_ruleset = ""  # declared when a question has an answer
         self.hide_ruleset = ""  # declared when a match could be hidden
         self.asks = bool(rule.when)  # whether its engine rules come in two halves
@@ -116,7 +116,9 @@ class RewriteCompiler(RuleRunner):
         action = self._action(rule, query)
         every = [action] if action.otherwise is None else [action, action.otherwise]
         self.egraph.declare_symbols()
-        log = self._log(f"{name}_log", query, action)
+        logged = {}
+        for number, each in enumerate(every):
+            logged |= self._log(f"{name}_{number}", query, each)
         needed = _needed([*query.premises, *action.premises])
         hidings = [list(self._hidings(rule, query, each)) for each in every]
         told = [*[line for each in every for line in each.actions], *action.keys]
@@ -137,7 +139,6 @@ class RewriteCompiler(RuleRunner):
             self._declare_hidings(hidings[0], premises, name)
             return
         self.asks = True
-        log_columns = [] if log is None else [name for name in log.columns if name not in action.sites]
         keys = " ".join(action.keys)
         kinds = [_KEYS[kind] for kind in action.keys.values()]
 
@@ -154,12 +155,14 @@ class RewriteCompiler(RuleRunner):
             declare(self.apply_ruleset, answered, " ".join(act.actions), f"{name} apply {number}")
             self._declare_hidings(hidings[number], f"{premises} {answered}", f"{name} {number}")
 
+        computed = {name for act in every for name in (*act.sites, *[each.variable for each in act.made])}
         other = None if action.otherwise is None else len(action.otherwise.sites)
         question = self.egraph.question(kinds, len(action.sites), "atom", action.answer, compile_half, other)
         columns = dict.fromkeys([each for act in every for each in act.used(query.class_variables)], "Expr")
         columns |= dict.fromkeys([query.classes[each.pattern] for each in rule.numbers], "Expr")
         columns |= dict.fromkeys([each for act in every for each in act.used(query.atom_variables)], "i64")
-        columns |= dict.fromkeys([*action.keys, *log_columns], "i64")
+        columns |= dict.fromkeys(action.keys, "i64")
+        columns |= {column: kind for column, kind in logged.items() if column not in computed}
         self.egraph.engine.relation(f"{name}_match", *columns.values())
         match = f"({name}_match {' '.join(columns)})"
         declare(self.ruleset, premises, f"{put(match)} {put(f'({question.ask} {keys})')}", f"{name} ask")
@@ -174,15 +177,15 @@ class RewriteCompiler(RuleRunner):
             action.otherwise.build()
         return action
 
-    def _log(self, table: str, query: Query, action: Action) -> Log | None:
-        """Have matches put down, when the run is to be explained."""
-        if self.journal is None:
-            return None
-        log = Log(self.rule.name, table, query, action.made, action.pairs)
-        self.journal.watch(self.egraph.engine, log)
-        action.premises += log.premises
-        action.actions.append(log.action)
-        return log
+    def _log(self, name: str, query: Query, action: Action) -> dict[str, str]:
+        """Have matches put down for those who watch; the variables that they need, and their sorts."""
+        needed: dict[str, str] = {}
+        for watcher in self.watchers:
+            log = watcher.watch(self.egraph.engine, self.rule.name, name, query, action.made, action.pairs)
+            action.premises += log.premises
+            action.actions.append(log.action)
+            needed |= log.columns
+        return needed
 
     def _conditions(self, rule: Rewrite, query: Query) -> Iterator[str]:
         """Premises that roots, and what the rule says is distinct, are different classes, and some no constants."""

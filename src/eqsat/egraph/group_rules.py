@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from eqsat.egraph.python_rules import Alternative, PythonRuleRunner
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
+from eqsat.egraph.trace import Key
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Expr
@@ -49,6 +50,7 @@ class _Sibling:
     key: Hashable
     root: Expr
     node_map: NodeMap
+    matched: Sequence[Key]
 
 
 class GroupRuleRunner(PythonRuleRunner):
@@ -94,7 +96,8 @@ class GroupRuleRunner(PythonRuleRunner):
             self.refuse(self.rule.name, key.reason)
             return None
         shared = tuple([values[classes[pattern]] for pattern in self.rule.shared])
-        return _Sibling(values[classes[self.rule.lhs]], shared, key, root, node_map)
+        root_handle, matched = values[classes[self.rule.lhs]], self._matched(alternative.query, values)
+        return _Sibling(root_handle, shared, key, root, node_map, matched)
 
     def _groups(self) -> list[list[_Sibling]]:
         """Matches that go together; of one class the first only."""
@@ -115,7 +118,8 @@ class GroupRuleRunner(PythonRuleRunner):
         for match, result in zip(group, results, strict=True):
             if not isinstance(result, Expr):
                 raise RuleError(f"rule {self.rule.name} returned {result!r}: return an expression for each match")
-            self._add(match.handle, match.root, result)
+            matched = [match.matched, *[other.matched for other in group if other is not match]]
+            self._add(match.handle, match.root, result, matched)
         return True
 
     def _guarded(self, function: Callable[[Any], Any], argument: Any) -> Any:

@@ -6,12 +6,14 @@ write another value, before what comes of them is found to be equal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eqsat.egraph.action import of_one_type
 from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.journal import Journal, Log
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import Query
 from eqsat.egraph.rule import Injectivity
+from eqsat.egraph.trace import Watcher
 from eqsat.relay.dataflow_pattern import DFPattern, wildcard
 from eqsat.relay.traits import Trait
 
@@ -28,10 +30,10 @@ class InjectivityRunner:
     apply_ruleset = ""
     hide_ruleset = ""
 
-    def __init__(self, egraph: EGraph, rule: Injectivity, index: int, journal: Journal | None):
+    def __init__(self, egraph: EGraph, rule: Injectivity, index: int, watchers: Sequence[Watcher] = ()):
         self.egraph = egraph
         self.rule = rule
-        self.journal = journal
+        self.watchers = watchers
         self.ruleset = f"rule{index}"
         self._seen = 0  # symbols of the vocabulary
         self._compiled = 0
@@ -61,10 +63,8 @@ class InjectivityRunner:
         one_result = f"(= e (n{symbol} {atoms[0]} x)) (= e (n{symbol} {atoms[1]} y)) (!= x y)"
         premises = " ".join([one_result, *of_one_type("x", "y")])
         actions = "(union x y)"
-        if self.journal is not None:
-            log = Log(
-                self.rule.name, f"{name}_log", Query(classes={wildcard(): "x", wildcard(): "y"}), (), [("x", "y")]
-            )
-            self.journal.watch(self.egraph.engine, log)
+        both = Query(classes={wildcard(): "x", wildcard(): "y"})
+        for watcher in self.watchers:
+            log = watcher.watch(self.egraph.engine, self.rule.name, name, both, (), [("x", "y")])
             premises, actions = " ".join([premises, *log.premises]), f"{actions} {log.action}"
         self.egraph.engine.rule(self.ruleset, premises, actions, name)

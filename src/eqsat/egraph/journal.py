@@ -40,10 +40,15 @@ class Made(NamedTuple):
     atom: str
     children: tuple[str, ...]
 
+    @property
+    def has_known_atom(self) -> bool:
+        """Whether the atom is an id."""
+        return self.atom.lstrip("-").isdigit()
+
 
 @dataclass(frozen=True)
 class Log:
-    """The matches of one alternative of a rule.
+    """The matches of one alternative of a rule, for :class:`Journal`: rows of handles and atoms.
 
     Args:
         rule: its name.
@@ -70,11 +75,15 @@ class Log:
         return [variable for variable in self.query.class_variables if variable not in self.heads]
 
     @cached_property
-    def columns(self) -> list[str]:
-        """Variables of the leaves' handles, and of atoms: of matched e-nodes, then of those made."""
+    def columns(self) -> dict[str, str]:
+        """Variables and their sorts: the leaves' handles, then atoms of matched e-nodes, then atoms of those made."""
         handles = [f"h_{leaf}" for leaf in self.leaves]
-        made = [made.atom for made in self.made if not made.atom.lstrip("-").isdigit()]
-        return list(dict.fromkeys([*handles, *self.query.atom_variables, *made]))
+        return dict.fromkeys([*handles, *self.atoms], "i64")
+
+    @property
+    def atoms(self) -> list[str]:
+        """Variables of atoms: of matched e-nodes, then of those made."""
+        return [*self.query.atom_variables, *[each.atom for each in self.made if not each.has_known_atom]]
 
     @property
     def premises(self) -> list[str]:
@@ -130,10 +139,14 @@ class Journal:
         self.equate(rule, left, right)
         self.folded.append((left, right))
 
-    def watch(self, engine: Engine, log: Log) -> None:
-        """Read the matches that the engine puts into the table of a log."""
-        engine.relation(log.table, *["i64"] * len(log.columns))
+    def watch(
+        self, engine: Engine, rule: str, name: str, query: Query, made: Sequence[Made], pairs: Sequence[tuple[str, str]]
+    ) -> Log:
+        """Read the matches of a rule that the engine puts into a table, whose name begins with ``name``."""
+        log = Log(rule, f"{name}_log", query, made, pairs)
+        engine.relation(log.table, *log.columns.values())
         self.logs.append(log)
+        return log
 
     def collect(self, engine: Engine) -> None:
         """Read the matches that are new."""

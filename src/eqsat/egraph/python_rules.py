@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from eqsat.egraph.query import MatchedNode, Query
 from eqsat.egraph.rule import PythonRule, Refusal
 from eqsat.egraph.snapshot import take_snapshot
 from eqsat.egraph.symbols import Atom, Symbol
+from eqsat.egraph.trace import Key, Noted, Trace, matched_keys
 from eqsat.egraph.variadic import is_variadic
 from eqsat.errors import EqsatError, RuleError, TypeCheckError
 from eqsat.relay.dataflow_pattern import CallPattern, ConstantPattern, DFPattern
@@ -38,12 +39,20 @@ class ClassExpressions:
     Args:
         types: type of every expression here; grows with them.
         journal: told of the e-node of each handle, when the run is to be explained.
+        trace: told of what rules match and make, when that is to be noted.
     """
 
-    def __init__(self, egraph: EGraph, types: dict[Expr, Type], journal: Journal | None = None):
+    def __init__(
+        self,
+        egraph: EGraph,
+        types: dict[Expr, Type],
+        journal: Journal | None = None,
+        trace: Trace | None = None,
+    ):
         self.egraph = egraph
         self.types = types
         self.journal = journal
+        self.trace = trace
         self.exprs: dict[int, Expr] = {}
         self.handles: dict[Expr, int] = {}
         self._constants: dict[int, Constant] = {}
@@ -233,8 +242,12 @@ class PythonRuleRunner(RuleRunner):
             return False
         if result is root:
             return False
-        self._add(values[query.classes[self.rule.lhs]], root, result)
+        self._add(values[query.classes[self.rule.lhs]], root, result, [self._matched(query, values)])
         return True
+
+    def _matched(self, query: Query, values: Mapping[str, int]) -> Sequence[Key]:
+        """The e-nodes of a match, where they are to be noted."""
+        return () if self.names.trace is None else matched_keys(query, query.classes[self.rule.lhs], values)
 
     def _is_bound_so(self, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> bool:
         """Whether Relay's matcher binds no pattern in ``root`` to something else.
@@ -248,7 +261,7 @@ class PythonRuleRunner(RuleRunner):
             return True
         return all(nodes[0] is node_map[pattern][0] for pattern, nodes in bound.items() if pattern in node_map)
 
-    def _add(self, handle: int, root: Expr, result: Expr) -> None:
+    def _add(self, handle: int, root: Expr, result: Expr, matched: Sequence[Sequence[Key]]) -> None:
         types = self.names.types
         try:
             extend_types(types, result)
@@ -263,6 +276,8 @@ class PythonRuleRunner(RuleRunner):
         lowered = lower(self.egraph, result, types, self.names.handles)
         self.names.add(lowered)
         self.egraph.union(handle, lowered.root)
+        if self.names.trace is not None:
+            self.names.trace.note(Noted(self.rule.name, handle, lowered.root, matched, lowered.nodes))
         journal = self.names.journal
         if journal is not None:
             matched = lower(self.egraph, root, types, self.names.handles)

@@ -36,6 +36,7 @@ from eqsat.egraph.rule import (
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.egraph.symbols import SymbolHead
+from eqsat.egraph.trace import Trace, Traced, read_trace
 from eqsat.egraph.variadic import is_variadic
 from eqsat.errors import RuleError
 from eqsat.relay.expr import Expr
@@ -85,6 +86,7 @@ class Runner:
         on_error: whether a rule's failing Python part ends the run (``raise``) or is reported (``skip``).
         has_inputs: whether variables are inputs of a program, and not what another graph computes.
         goal: two nodes of the graph: once they are known to be equal, the run is over.
+        traces: whether to note by which matches e-nodes came about; see :meth:`traced`.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Runner:
         on_error: str = "raise",
         has_inputs: bool = True,
         goal: tuple[Expr, Expr] | None = None,
+        traces: bool = False,
     ):
         self.schedule = schedule
         self.limits = limits
@@ -112,13 +115,15 @@ class Runner:
         rules = schedule.rules
         folding = max((rule for rule in rules if isinstance(rule, FoldConstants)), key=lambda r: r.limit, default=None)
         self.journal = Journal(self.egraph.vocabulary) if explain else None
+        self.trace = Trace(self.egraph.engine) if traces else None
+        self._watchers = [each for each in (self.journal, self.trace) if each is not None]
         self.egraph.commutative = frozenset(filter(None, map(swapped_operator, schedule.rules)))
         limit, told = 0, None
         if folding is not None:
             limit, told = folding.limit, None if self.journal is None else partial(self.journal.fold, folding.name)
         self.constants = ConstantFacts(self.egraph, limit, told)
         named = explain or any(isinstance(rule, PythonRule) for rule in rules)
-        self.names = ClassExpressions(self.egraph, types, self.journal) if named else None
+        self.names = ClassExpressions(self.egraph, types, self.journal, self.trace) if named else None
         self.turns = {identity(rule): turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
         self.lowered = self._lower()
         self._goal = None if goal is None else [self.lowered.handles[node] for node in goal]
@@ -149,6 +154,10 @@ class Runner:
         """The e-graph as it is now."""
         return take_snapshot(self.egraph) if self._snapshot is None else self._snapshot
 
+    def traced(self) -> tuple[Snapshot, Traced | None]:
+        """The e-graph as it is now, and by which matches e-nodes came about if that was noted."""
+        return (self.snapshot(), None) if self.trace is None else read_trace(self.egraph, self.trace)
+
     def _lower(self) -> Lowered:
         start = time.perf_counter()
         lowered = lower(self.egraph, self.root, self.types)
@@ -175,9 +184,9 @@ class Runner:
         runner: RewriteCompiler | PythonRuleRunner | InjectivityRunner
         if isinstance(rule, Rewrite):
             compile_rule = VariadicCompiler if any(map(is_variadic, rule.lhs)) else RewriteCompiler
-            runner = compile_rule(self.egraph, rule, index, self.report.refuse, self.fail, self.journal)
+            runner = compile_rule(self.egraph, rule, index, self.report.refuse, self.fail, self._watchers)
         elif isinstance(rule, Injectivity):
-            runner = InjectivityRunner(self.egraph, rule, index, self.journal)
+            runner = InjectivityRunner(self.egraph, rule, index, self._watchers)
         elif isinstance(rule, PythonRule) and rule.saturates and self.names is not None:
             make = GroupRuleRunner if isinstance(rule, GroupRule) else PythonRuleRunner
             runner = make(self.egraph, rule, index, self.names, self.report.refuse, self.fail)
@@ -394,6 +403,7 @@ class Runner:
         if not rulesets:
             return {}, False
         run = self.egraph.engine.run(*rulesets.values())
+        self._tick(run.updated)
         turn_of = {turn.runner.ruleset: turn for turn in rulesets}
         found: dict[_Turn, int] = {}
         for name, matches in run.matches.items():
@@ -401,6 +411,10 @@ class Runner:
             found[turn] = found.get(turn, 0) + matches
             self.report.rule(turn.name).seconds += run.seconds.get(name, 0.0)
         return found, run.updated
+
+    def _tick(self, updated: bool) -> None:
+        if self.trace is not None and updated:
+            self.trace.tick()
 
     def _hold_back(self, turn: _Turn, matches: int, iteration: int) -> None:
         backoff = self.schedule.backoff
@@ -436,6 +450,7 @@ class Runner:
             start = time.perf_counter()
             before = live[turn].matches
             applied = live[turn].apply()
+            self._tick(applied)
             changed |= applied
             entry = self.report.rule(turn.name)
             entry.seconds += time.perf_counter() - start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from eqsat.collector import paused_gc
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.engine import Rows
 from eqsat.egraph.nodes import NO_TYPE
 from eqsat.egraph.symbols import Atom, Symbol, is_foldable
 from eqsat.relay.ty import Type
@@ -77,19 +79,32 @@ class Snapshot:
         offsets, child = self.child_offsets.tolist(), self.child.tolist()
         return [child[start:end] for start, end in pairwise(offsets)]
 
+    def nodes(self) -> Iterator[tuple[int, int, int, list[int]]]:
+        """Class, symbol, atom and classes of children of each e-node."""
+        symbols, atoms = self.node_symbol.tolist(), self.node_atom.tolist()
+        return zip(self.node_class.tolist(), symbols, atoms, self.child_lists(), strict=True)
+
     def children(self, node: int) -> list[int]:
         """The child classes of an e-node."""
         children: list[int] = self.child[self.child_offsets[node] : self.child_offsets[node + 1]].tolist()
         return children
 
 
-@paused_gc()
 def take_snapshot(egraph: EGraph) -> Snapshot:
     """Everything in ``egraph`` now."""
+    return read_tables(egraph)[0]
+
+
+@paused_gc()
+def read_tables(egraph: EGraph, *others: str) -> tuple[Snapshot, list[Rows], NDArray[np.int64]]:
+    """Everything in ``egraph`` now, the rows of other tables, and the number of each class that occurs in these.
+
+    That number is -1 for a class without e-nodes. More classes may occur than there are numbers: none of these has one.
+    """
     symbols = list(egraph.vocabulary.symbols)
     tables = [f"n{index}" for index in range(len(symbols))]
-    (_, handle, named, _), (_, found, *_), (counts, cells, classes, hidden) = egraph.engine.rows(
-        ["N"], ["found"], tables
+    (_, handle, named, _), (_, found, *_), (counts, cells, classes, hidden), *more = egraph.engine.rows(
+        ["N"], ["found"], tables, *[[table] for table in others]
     )
     found_class, found_type = found.reshape(-1, 2).T
     order = np.argsort(handle)
@@ -125,7 +140,7 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
         np.zeros(len(type_id), dtype=bool),
         handle_class,
     )
-    return replace(snapshot, constant=_constant_classes(snapshot))
+    return replace(snapshot, constant=_constant_classes(snapshot)), more, number
 
 
 def _numbers(found: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,20 +12,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat import extraction
-from eqsat.egraph.build import input_spans
 from eqsat.egraph.python_rules import build_node
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Problem
 from eqsat.extraction.costs import Cost, as_tuple, total
+from eqsat.layers.find import Layers
 from eqsat.layers.truncate import KEPT, Truncated, Unit
 from eqsat.pipeline.extract import Extraction
 from eqsat.pipeline.options import Options
+from eqsat.pipeline.problem import RegionProblem
+from eqsat.pipeline.provenance import Derived, derived_spans, owners
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.fold import fold_constants
@@ -52,7 +55,7 @@ def expand(
     seconds = options.limits.seconds / 2 / len(layers)
     if not all(layer.is_cheapest(seconds) for layer in layers):
         return None
-    body = _Expansion(short, posed.region, result.choice, layers).body()
+    body = _Expansion(short, posed, result.choice, layers).body()
     if body is None:
         return None
     handles = region.lowered.handles
@@ -139,17 +142,21 @@ class _Layer:
 
 
 class _Expansion:
-    """Builds the graph of a choice, with copies of layers in it; ``region`` is the shortened graph with kernels.
+    """Builds the graph of a choice, with copies of layers in it; ``posed`` is the problem of the shortened graph.
 
     Attributes:
+        spans: E-class -> span of what is built for it.
         built: E-class -> its expression, below the missing layers.
         above: E-class of the value of a layer -> the expression that the last missing layer computes.
         results: Result of the whole function -> its expression.
     """
 
-    def __init__(self, short: Truncated, region: Region, choice: NDArray[np.int64], layers: Sequence[_Layer]):
+    def __init__(
+        self, short: Truncated, posed: RegionProblem, choice: NDArray[np.int64], layers: Sequence[_Layer]
+    ):
         self.short = short
-        self.region = region
+        self.region = region = posed.region
+        self.spans = derived_spans(posed, choice)
         self.snapshot = region.snapshot
         self.atoms = region.vocabulary.atoms  # those of the missing layers among them
         self.choice: list[int] = choice.tolist()
@@ -160,7 +167,6 @@ class _Expansion:
 
     def body(self) -> Expr | None:
         """The graph; None if a layer needs a value from above it, or if a result was not chosen."""
-        spans = input_spans(self.snapshot, self.region.lowered)
         tops = {layer.unit.top: layer for layer in self.layers}
         beside = [of for layer in self.layers for of in layer.beside]
         wanted = [self.short.class_of(result, self.region) for result in self.short.results]
@@ -168,7 +174,7 @@ class _Expansion:
             return None
         for of in children_first([*beside, *wanted], lambda of: self.snapshot.children(self.choice[of])):
             below = [self._value(child) for child in self.snapshot.children(self.choice[of])]
-            self.built[of] = self._node(of, {}, below, spans.get(of))
+            self.built[of] = self._node(of, {}, below, self._span(of))
             if of in tops and not self._copy(tops[of]):
                 return None
         return fold_constants(self._whole(wanted))
@@ -190,13 +196,41 @@ class _Expansion:
             for of in layer.classes:
                 if of >= self.snapshot.class_count:
                     continue  # a helper, which is written with what needs it
-                span = nodes[unit.places[of]].span if of in unit.places else None
+                span = self._copied_span(of, unit, number)
                 below = [made[child] for child in self.snapshot.children(self.choice[of])]
                 made[of] = self._node(of, atoms, below, span)
             value = made[unit.top]
             self.results |= zip(unit.chain.results(nodes), [made[of] for of in unit.results], strict=True)
         self.above[unit.top] = value
         return True
+
+    def _span(self, of: int) -> Any:
+        """The span of what is built for an e-class; what is from the last layer too is from the missing one below it."""
+        span = self.spans.get(of)
+        for layer in self.layers if isinstance(span, Derived) else ():
+            last = {self._owners.get(node) for node in layer.unit.chain.nodes[-1]}
+            if not last.isdisjoint(span.origins):
+                span = self._moved(span, layer.unit.chain, len(layer.unit.chain.nodes) - 2)
+        return span
+
+    def _copied_span(self, of: int, unit: Unit, number: int) -> Any:
+        """The span of what is built for an e-class of the third layer in the copy of it that is layer ``number``."""
+        span = unit.chain.nodes[number][unit.places[of]].span if of in unit.places else None
+        model = self.spans.get(of)
+        return replace(self._moved(model, unit.chain, number), span=span) if isinstance(model, Derived) else span
+
+    def _moved(self, span: Derived, chain: Layers, number: int) -> Derived:
+        """The span of what comes from layer ``number``, given that of what comes from the third in the same way."""
+        new: dict[Any, Any] = {}
+        for source, target in ((2, number), (1, number - 1), (-1, number + 1), (0, number - 2)):
+            for node, other in zip(chain.nodes[source], chain.nodes[target], strict=True):
+                new.setdefault(self._owners.get(node), self._owners.get(other))
+        return replace(span, origins=tuple(new.get(origin, origin) for origin in span.origins))
+
+    @cached_property
+    def _owners(self) -> dict[Expr, Any]:
+        """Node of the whole function -> span of the node that it belongs to."""
+        return owners([*self.short.whole.children])
 
     def _node(self, of: int, atoms: Mapping[int, int], below: list[Expr], span: Any) -> Expr:
         """The expression of the e-node that was chosen for an e-class, with other atoms in the place of its own."""

@@ -99,6 +99,7 @@ class Saturated:
     Args:
         source, on_iteration, has_inputs: As for :func:`optimize_with_report`.
         options: How to saturate.
+        traces: Whether the spans of what is chosen tell how it came about: :class:`eqsat.pipeline.provenance.Derived`.
     """
 
     def __init__(
@@ -107,13 +108,14 @@ class Saturated:
         options: Options,
         on_iteration: OnIteration | None = None,
         has_inputs: bool = True,
+        traces: bool = False,
     ):
         start = time.perf_counter()
         self.source, self.options = source, options
-        self._on_iteration, self._has_inputs = on_iteration, has_inputs
+        self._on_iteration, self._has_inputs, self._traces = on_iteration, has_inputs, traces
         self._bodies = bodies_of(source)
         short = _truncated(self._bodies, options)
-        self._few = None if short is None else _saturated(short, options, on_iteration, start, has_inputs)
+        self._few = None if short is None else _saturated(short, options, on_iteration, start, has_inputs, traces)
         self._whole: Saturation | None = None
         self._seconds = time.perf_counter() - start
 
@@ -135,7 +137,13 @@ class Saturated:
         if whole is None:
             if self._whole is None:
                 self._whole = saturate_bodies(
-                    self.source, self._bodies, self.options, self._on_iteration, start, self._has_inputs
+                    self.source,
+                    self._bodies,
+                    self.options,
+                    self._on_iteration,
+                    start,
+                    self._has_inputs,
+                    traces=self._traces,
                 )
             whole = extract(self._whole, options=options.after(0.0, choosing))
         else:
@@ -171,7 +179,12 @@ def _sees_near(rule: Rule) -> bool:
 
 
 def _saturated(
-    short: Truncated, options: Options, on_iteration: OnIteration | None, start: float, has_inputs: bool
+    short: Truncated,
+    options: Options,
+    on_iteration: OnIteration | None,
+    start: float,
+    has_inputs: bool,
+    traces: bool,
 ) -> tuple[Truncated, Saturation, Sequence[Unit]] | None:
     """A shortened function, saturated, and the layers that are missing in it; None where that tells nothing.
 
@@ -179,7 +192,7 @@ def _saturated(
     """
     now = time.perf_counter()
     few = replace(options, limits=short.limits(options.after(now - start).limits))
-    saturation = saturate_bodies(short.body.expr, [short.body], few, on_iteration, now, has_inputs)
+    saturation = saturate_bodies(short.body.expr, [short.body], few, on_iteration, now, has_inputs, traces=traces)
     (region,) = saturation.regions
     units = find_units(short, region) if saturation.stop_reason == "saturated" else None
     return None if units is None else (short, saturation, units)

@@ -15,8 +15,10 @@ from eqsat.onnx.converters import OnnxNode, Target, exporter_of
 from eqsat.onnx.converters.source import input_names
 from eqsat.onnx.converters.target import as_attribute, expressions, op_name
 from eqsat.onnx.graphs import copy_value, nodes_of
-from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers
+from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, origin_of
 from eqsat.onnx.initializers import Initializers, Names
+from eqsat.onnx.provenance import Provenance
+from eqsat.pipeline.provenance import owners
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
 from eqsat.relay.results import results_of
@@ -24,7 +26,10 @@ from eqsat.relay.visitor import post_order
 
 
 def export_model(
-    function: Function, imported: Imported, composite: Callable[[Call], OnnxNode] | None = None
+    function: Function,
+    imported: Imported,
+    composite: Callable[[Call], OnnxNode] | None = None,
+    provenance: Provenance | None = None,
 ) -> ir.Model:
     """``function`` as a model that takes the place of the one that was imported.
 
@@ -35,13 +40,14 @@ def export_model(
         function: takes the parameters of ``imported.function``, in order, and gives as many results.
         imported: the model it comes from.
         composite: how calls of function literals are written; without it they cannot be.
+        provenance: writes into nodes where they are from; without it they do not say.
 
     Raises:
         ModelError: an operator has no ONNX form in the model's opset.
     """
     with paused_gc():
         names = imported.names.copy()
-        return _model_like(imported, _Exporter(function, imported, names, composite).graph())
+        return _model_like(imported, _Exporter(function, imported, names, composite, provenance).graph())
 
 
 def export_with_values(function: Function, imported: Imported) -> tuple[ir.Model, dict[Expr, list[str]]]:
@@ -52,14 +58,16 @@ def export_with_values(function: Function, imported: Imported) -> tuple[ir.Model
     return model, exporter.value_names()
 
 
-def export_body(function: Function, body: Imported) -> tuple[ir.Graph, dict[Expr, list[str]]]:
+def export_body(
+    function: Function, body: Imported, provenance: Provenance | None = None
+) -> tuple[ir.Graph, dict[Expr, list[str]]]:
     """``function`` as a graph that takes the place of a subgraph, over the same values from outside.
 
     Beside it the names of the values that each expression is written as.
 
     Args and errors: as :func:`export_model`.
     """
-    exporter = _Exporter(function, body, body.names)
+    exporter = _Exporter(function, body, body.names, provenance=provenance)
     return exporter.graph(), exporter.value_names()
 
 
@@ -70,7 +78,9 @@ class _Exporter:
         imported: Imported,
         names: Counter[str],
         composite: Callable[[Call], OnnxNode] | None = None,
+        provenance: Provenance | None = None,
     ):
+        self.imported, self.provenance = imported, provenance
         self.source = imported.graph
         self.opset_imports = dict(imported.graph.opset_imports)
         if "" in self.opset_imports:
@@ -85,6 +95,9 @@ class _Exporter:
         self.results = results_of(function.body, types[function.body])
         for result in self.results:
             extend_types(types, result)
+        self.owners = {} if provenance is None else owners(post_order(*self.results))
+        self.parts: list[Expr] = []  # what the node that is being written is for
+        self.written_for: dict[ir.Node, list[Expr]] = {}
         uses = Counter(self.results)
         for expr in post_order(*self.results):
             uses.update(expr.children())
@@ -118,10 +131,12 @@ class _Exporter:
         for expr in order:
             if isinstance(expr, Call):
                 self._write_call(expr, used)
+        self.parts = []
         written: dict[ir.Value, ir.Value] = {}  # one value may be several outputs
         for root, output, value in zip(roots, outputs, source.outputs, strict=True):
             if value not in written:
                 written[value] = self._finish(root, output, value)
+        self._tell_provenance()
         return ir.Graph(
             self._all_inputs(inputs),
             [written[value] for value in source.outputs],
@@ -170,10 +185,11 @@ class _Exporter:
         for root, output in zip(roots, outputs, strict=True):
             if output is None or not isinstance(root, Constant) or root in self.initializers:
                 continue
-            if isinstance(root.span, Origin) and root.span.node is None:  # a weight
+            origin = origin_of(root)
+            if origin is not None and origin.node is None:  # a weight
                 continue
             tensor = ir.AttrTensor("value", self.initializers.tensor(root))
-            self._add_node(OnnxNode("Constant", []), [], [tensor], [output], root.span)
+            self._add_node(OnnxNode("Constant", []), [], [tensor], [output], origin_of(root))
             self.initializers.stand_in(root, output)
 
     def _finish(self, root: Expr, output: ir.Value | None, source: ir.Value) -> ir.Value:
@@ -241,11 +257,12 @@ class _Exporter:
     def _find_origins(self, order: Sequence[Expr]) -> None:
         """Where each output of each call is from: a projection knows better than the call it projects."""
         for expr in order:
-            if isinstance(expr, TupleGetItem) and isinstance(expr.span, Origin):
-                self.origins.setdefault(_place(expr), expr.span)
-            elif isinstance(expr, Call) and isinstance(expr.span, Origin):
-                for index, value in enumerate(expr.span.values):
-                    self.origins[expr, index] = Origin(expr.span.node, (value,))
+            origin = origin_of(expr)
+            if isinstance(expr, TupleGetItem) and origin is not None:
+                self.origins.setdefault(_place(expr), origin)
+            elif isinstance(expr, Call) and origin is not None:
+                for index, value in enumerate(origin.values):
+                    self.origins[expr, index] = Origin(origin.node, (value,))
 
     # ---- writing
 
@@ -260,8 +277,37 @@ class _Exporter:
             self._output(call, index, node) if written else ir.Value(name="")
             for index, written in enumerate(is_written)
         ]
+        self.parts = self._parts_of(call)
         self.values[call] = outputs
         self._write(node, outputs, self.origins.get((call, 0)))
+
+    def _parts_of(self, call: Call) -> list[Expr]:
+        """What a call is written for: itself and what it takes that is not written as nodes of their own."""
+        parts, todo = [call], list[Expr](call.args) if self.provenance is not None else []
+        seen = set[Expr]()
+        while todo:
+            expr = todo.pop()
+            if expr not in self.values and expr not in seen and not isinstance(expr, (Var, Constant)):
+                seen.add(expr)
+                parts.append(expr)
+                todo += expr.children()
+        return parts
+
+    def _tell_provenance(self) -> None:
+        """Have the nodes say where they are from."""
+        if self.provenance is None:
+            return
+        for node, exprs in self.written_for.items():
+            maker = None if exprs else self._maker(node)
+            spans = [self.owners.get(expr) for expr in exprs]
+            told = self.provenance.told(self.imported, spans, [] if maker is None else [maker])
+            if told.origins:
+                node.metadata_props.update(told.properties)
+
+    def _maker(self, node: ir.Node) -> ir.Node | None:
+        """What makes, in the given graph, the output for which a node is written that is no call."""
+        names = {value.name for value in node.outputs}
+        return next((value.producer() for value in self.source.outputs if value.name in names), None)
 
     def _output(self, call: Call, index: int, node: OnnxNode) -> ir.Value:
         if (call, index) in self.output_of:
@@ -295,6 +341,8 @@ class _Exporter:
         if key not in self.helpers:
             value = self.helpers[key] = ir.Value(name=self.names.fresh(base))
             self._add_node(node, inputs, [as_attribute(*each) for each in node.plain_attributes.items()], [value])
+        else:
+            self.written_for[self.helpers[key].producer()] += self.parts
         return self.helpers[key]
 
     def _operand(self, node: OnnxNode, index: int, base: str) -> ir.Value | None:
@@ -337,6 +385,7 @@ class _Exporter:
             device_configurations=source.device_configurations if source is not None else (),
         )
         self.nodes.append(written)
+        self.written_for[written] = list(self.parts)
 
     # ---- values
 

@@ -12,6 +12,7 @@ from onnx.helper import find_min_ir_version_for, make_operatorsetid
 
 from eqsat.brief import listed, one_line
 from eqsat.nd import NDArray
+from eqsat.pipeline.provenance import Derived
 from eqsat.relay.expr import Expr, Function
 
 INITIALIZERS_ARE_INPUTS = 3
@@ -35,6 +36,12 @@ class Origin:
 
     def __reduce__(self) -> Any:
         return str, (str(self),)  # a node refers to all of its graph, which pickle would go through node by node
+
+
+def origin_of(expr: Expr) -> Origin | None:
+    """Where an expression is from, None where that is not known."""
+    span = expr.span.span if isinstance(expr.span, Derived) else expr.span
+    return span if isinstance(span, Origin) else None
 
 
 @dataclass

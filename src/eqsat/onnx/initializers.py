@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from eqsat.nd import NDArray
 from eqsat.onnx.graphs import copy_value, graphs_of
-from eqsat.onnx.imported import Origin
+from eqsat.onnx.imported import origin_of
 from eqsat.onnx.weights import read_later
 from eqsat.relay.expr import Constant
 
@@ -77,9 +77,9 @@ class Initializers:
 
     def constant(self, constant: Constant, hint: str) -> ir.Value:
         """The initializer of a constant, under its old name or, for a new one, ``hint``."""
-        data, origin = constant.data, constant.span
+        data, origin = constant.data, origin_of(constant)
         if data not in self._known:
-            source = origin.values[0] if isinstance(origin, Origin) and origin.values else None
+            source = origin.values[0] if origin is not None and origin.values else None
             name = "" if source is None else source.name
             if not self._names.claim(name):
                 name = self._names.fresh(name or hint)

@@ -32,6 +32,7 @@ from eqsat.onnx.files import Given, PickledModel, load, to_proto
 from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
+from eqsat.onnx.provenance import Provenance, without_provenance
 from eqsat.onnx.upgrade import at_opset
 from eqsat.pipeline.extract import Extraction, Extractions
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
@@ -221,8 +222,9 @@ class Forms:
         start: float,
         constants: ConstantNodes,
     ):
-        model = at_opset(given, options.opset, constants)
+        model = at_opset(given, options.opset, constants, options.provenance)
         constants.take(model)
+        self._provenance = Provenance(model) if options.provenance else None
         defines = options.rules is None
         acting = acting_rules(model, options)
         self.given, self.constants, self._opset = given, constants, opset_of(model)
@@ -233,14 +235,14 @@ class Forms:
         def saturated(imported: Imported, has_inputs: bool) -> Saturated:
             left = bodies_options.after(time.perf_counter() - start, self._report.phases.get("extract", 0.0))
             left = replace(left, rules=with_definitions(left.rules, imported)) if defines else left
-            return Saturated(imported.function, left, on_iteration, has_inputs)
+            return Saturated(imported.function, left, on_iteration, has_inputs, options.provenance)
 
         def improved(imported: Imported) -> ir.Graph:
             found = saturated(imported, has_inputs=False)
             extraction = found.extract(found.options)
             self._report.merge(extraction.report)
             function = constants.fold(extraction.expr)
-            graph, names = export_body(function, imported)
+            graph, names = export_body(function, imported, self._provenance)
             self._bodies.append(Body(imported, extraction, function, graph, names))
             return graph
 
@@ -275,7 +277,11 @@ class Forms:
         extraction.report.merge(report)
         function = self.constants.fold(extraction.expr)
         found = time.perf_counter()
-        after = export_model(function, self.imported)
+        after = export_model(function, self.imported, provenance=self._provenance)
+        if self._provenance is None:
+            without_provenance(after)
+        else:
+            self._provenance.complete(after)
         phases = {"import": self._read, **extraction.report.phases, "export": time.perf_counter() - found}
         _log.info("made a model of %d nodes in %.2f s", len(after.graph), sum(phases.values()))
         extractions, folded = [extraction, *[body.extraction for body in self._bodies]], self.constants.folded

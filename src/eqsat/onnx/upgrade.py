@@ -15,18 +15,22 @@ from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import NEWEST_OPSET, import_model
+from eqsat.onnx.provenance import Provenance
 from eqsat.onnx.opaque import OpaqueNode
 from eqsat.relay.expr import Call
 from eqsat.relay.visitor import post_order
 
 
-def at_opset(model: Given, opset: int | None, constants: ConstantNodes | None = None) -> ir.Model:
+def at_opset(
+    model: Given, opset: int | None, constants: ConstantNodes | None = None, provenance: bool = False
+) -> ir.Model:
     """``model`` over version ``opset`` of the standard operators; the same model if that is its version.
 
     Args:
         model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
         opset: The version, not below the model's own; None for the model's own.
         constants: Computes nodes over constants that are not understood, if it is given.
+        provenance: Whether the nodes of a model that is made say where they are from.
 
     Raises:
         ModelError: The version is older or not known, or a node that is not understood is of another version of its
@@ -49,7 +53,8 @@ def at_opset(model: Given, opset: int | None, constants: ConstantNodes | None = 
                         f"{name} node {node.name!r} is not understood, and {name} is another version of itself in "
                         f"opset {opset}: keep opset {old}, or convert the model before"
                     )
-    return export_model(imported.function, replace(imported, opset=opset))
+    told = Provenance(model) if provenance else None
+    return export_model(imported.function, replace(imported, opset=opset), provenance=told)
 
 
 def _version(op_type: str, opset: int) -> int | None:

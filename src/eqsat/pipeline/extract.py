@@ -20,7 +20,7 @@ from eqsat.composites.rules import composites_among
 from eqsat.cost import CostFunction
 from eqsat.cost.runtimes import kernels_of
 from eqsat.cost.target import TargetCost
-from eqsat.egraph.build import build_expr, input_spans
+from eqsat.egraph.build import build_expr
 from eqsat.egraph.report import Report
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Result
@@ -29,6 +29,7 @@ from eqsat.notebook import lines, preview
 from eqsat.pipeline.explain import Explanation
 from eqsat.pipeline.options import LEAST_SECONDS, ExtractKeywords, Options, takes
 from eqsat.pipeline.problem import RegionProblem, region_problem
+from eqsat.pipeline.provenance import derived_spans
 from eqsat.pipeline.saturate import Region, Saturation
 from eqsat.relay.expr import Call, Expr, Function
 from eqsat.relay.fold import fold_constants
@@ -230,10 +231,11 @@ def _built(
     was given are each covered anew by composites that do not, and the cheaper one is taken.
     """
     region, choices = posed.region, [result.choice, posed.incumbent]
-    spans = input_spans(region.snapshot, region.lowered)
 
     def graph(choice: NDArray[np.int64]) -> Expr:
-        return fold_constants(build_expr(region.snapshot, choice, region.root, functions, spans))
+        return fold_constants(
+            build_expr(region.snapshot, choice, region.root, functions, derived_spans(posed, choice))
+        )
 
     rules = composites_among(region.rules)
     if not rules:

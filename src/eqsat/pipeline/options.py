@@ -46,6 +46,7 @@ class Options:
         opset: Version of the ONNX operators that a model is written with; None for the model's own.
         contrib: Whether a model may be written with the runtime's own operators too, those of com.microsoft. The rules
             for that act beside those given; to a schedule, add ``eqsat.onnx.contrib_rules.contrib`` yourself.
+        provenance: Whether the nodes of a written model say where they are from.
 
     Raises:
         ArgumentError: An option has the wrong type, is none of its choices, or does not go with another.
@@ -62,6 +63,7 @@ class Options:
     runtime: str = NO_RUNTIME
     opset: int | None = None
     contrib: bool = False
+    provenance: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.rules, Iterator):
@@ -76,7 +78,7 @@ class Options:
                 raise ArgumentError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
         if not isinstance(self.seconds, (int, float)) or isinstance(self.seconds, bool) or not self.seconds > 0:
             raise LimitError(f"seconds={self.seconds!r}: give a number above 0")
-        for name in ("explain", "contrib"):
+        for name in ("explain", "contrib", "provenance"):
             if not isinstance(getattr(self, name), bool):
                 raise ArgumentError(f"{name}={getattr(self, name)!r}: give True or False")
         if self.contrib and self.runtime not in CONTRIB:
@@ -170,6 +172,7 @@ class ModelKeywords(OptimizeKeywords, total=False):
 
     opset: int | None
     contrib: bool
+    provenance: bool
 
 
 def takes(keywords: Any) -> Callable[[Function], Function]:

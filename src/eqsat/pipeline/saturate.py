@@ -22,6 +22,7 @@ from eqsat.egraph.report import Limits, Report
 from eqsat.egraph.rule import Rule, picklable
 from eqsat.egraph.runner import OnIteration, Runner
 from eqsat.egraph.snapshot import Snapshot
+from eqsat.egraph.trace import Traced
 from eqsat.egraph.typecheck import check_types
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
@@ -84,6 +85,7 @@ class Region(Body, Immutable):
         rules: The rules that acted.
         vocabulary: What the integers in the snapshot stand for, and what the rules asked of them.
         journal: What the rules equated; None unless the run is to be explained.
+        traced: What the rules matched and made; None unless that was to be noted.
     """
 
     snapshot: Snapshot
@@ -91,12 +93,13 @@ class Region(Body, Immutable):
     rules: tuple[Rule, ...]
     vocabulary: Vocabulary
     journal: Journal | None
+    traced: Traced | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: no rules with functions that pickle does not take, which an extraction does without."""
+        """What is pickled: no rules with functions that pickle does not take, and no trace. Extractions do without."""
         composites = composites_among(self.rules)
         others = [rule for rule in self.rules if rule not in composites]
-        return {**vars(self), "rules": (*picklable(others), *composites)}
+        return {**vars(self), "rules": (*picklable(others), *composites), "traced": None}
 
     def __repr__(self) -> str:
         return one_line(f"Region({self.title}: {self.snapshot!r})")
@@ -190,6 +193,7 @@ def saturate_bodies(
     start: float,
     has_inputs: bool = True,
     goal: tuple[Expr, Expr] | None = None,
+    traces: bool = False,
 ) -> Saturation:
     """Do :func:`saturate` with what :func:`bodies_of` found.
 
@@ -197,6 +201,7 @@ def saturate_bodies(
         start: When the time of the call started, by ``time.perf_counter()``.
         has_inputs: Whether the variables of ``source`` are inputs of a program, and not what another graph computes.
         goal: Two nodes: once they are known to be equal, a saturation is over.
+        traces: Whether it is noted by which matches of rules e-nodes came about.
     """
     report = Report()
     regions = []
@@ -213,13 +218,14 @@ def saturate_bodies(
                 on_error=options.on_error,
                 has_inputs=is_program,
                 goal=goal,
+                traces=traces,
             )
             runner.run()
             ended = time.perf_counter()
-            snapshot = runner.snapshot()
+            snapshot, traced = runner.traced()
         check_types(snapshot, again)
         runner.report.add_seconds("snapshot", time.perf_counter() - ended)
-        known = (snapshot, runner.lowered, schedule.rules, runner.egraph.vocabulary, runner.journal)
+        known = (snapshot, runner.lowered, schedule.rules, runner.egraph.vocabulary, runner.journal, traced)
         regions.append(Region(body.name, body.function, body.nested, body.expr, body.types, *known))
         report.merge(runner.report)
         _log.info(

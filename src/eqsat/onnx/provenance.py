@@ -1,0 +1,132 @@
+"""What the nodes of a written model say of where they are from: names of nodes of the given model, and of rules."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from eqsat.onnx.graphs import nodes_of
+from eqsat.onnx.imported import Imported, Origin
+from eqsat.pipeline.provenance import Derived, Step
+from eqsat.relay.expr import Constant, Expr
+
+ORIGINS = "eqsat.origins"
+"""The key in ``metadata_props`` of the nodes that a node comes from, as a JSON list of names."""
+
+RULES = "eqsat.rules"
+"""The key of the rules that led from these to it, in order, as a JSON list of names."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a node says of where it is from.
+
+    Attributes:
+        origins: Nodes of the given model, in their order there: by name, or by their first output where they have no
+            name of their own.
+        rules: The rules that led to it, in order; none where it stands as it was.
+    """
+
+    origins: tuple[str, ...]
+    rules: tuple[str, ...]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The entries in ``metadata_props``."""
+        return {key: json.dumps(list(names), ensure_ascii=False) for key, names in zip((ORIGINS, RULES), (self.origins, self.rules), strict=True)}
+
+    @staticmethod
+    def of(properties: Mapping[str, str]) -> Told | None:
+        """What entries in ``metadata_props`` say; None where there are none, or they are not of this form."""
+        try:
+            origins, rules = (json.loads(properties[key]) for key in (ORIGINS, RULES))
+        except (KeyError, ValueError):
+            return None
+        if not all(isinstance(names, list) and all(isinstance(each, str) for each in names) for names in (origins, rules)):
+            return None
+        return Told(tuple(origins), tuple(rules))
+
+
+class Provenance:
+    """Writes into nodes where they are from; there is one for each model that is optimized.
+
+    Args:
+        model: The model that was given.
+    """
+
+    def __init__(self, model: ir.Model):
+        nodes = [*nodes_of(model.graph), *[node for each in model.functions.values() for node in nodes_of(each.graph)]]
+        self._names = Counter(node.name for node in nodes)
+        self._place = {node: place for place, node in enumerate(nodes)}
+
+    def of(self, node: ir.Node) -> Told:
+        """What a node of the given model is as an origin: itself, or what it says that it comes from."""
+        return Told.of(node.metadata_props) or Told((self._name(node),), ())
+
+    def _name(self, node: ir.Node) -> str:
+        if node.name and self._names[node.name] == 1:
+            return str(node.name)
+        return next((str(value.name) for value in node.outputs if value.name), node.name or node.op_type)
+
+    def told(self, imported: Imported, spans: Iterable[Any], others: Iterable[ir.Node] = ()) -> Told:
+        """What a node says that is written for expressions.
+
+        Args:
+            imported: The graph that they are of.
+            spans: The expressions' spans.
+            others: Further nodes that it comes from.
+        """
+        origins = dict.fromkeys(others)
+        steps = dict[Step, None]()
+        for span in spans:
+            if isinstance(span, Derived):
+                steps |= dict.fromkeys(span.steps)
+            for each in span.origins or (span.span,) if isinstance(span, Derived) else (span,):
+                if isinstance(each, Origin) and each.node is not None:
+                    origins[each.node] = None
+        every = sorted({*origins, *_dropped(imported, origins)}, key=lambda node: self._place.get(node, len(self._place)))
+        earlier = [self.of(node) for node in every]
+        rules = [*[rule for each in earlier for rule in each.rules], *[rule for _, rule in sorted(steps)]]
+        names = [name for each in earlier for name in each.origins]
+        return Told(tuple(dict.fromkeys(names)), tuple(dict.fromkeys(rules)))
+
+    def complete(self, model: ir.Model) -> None:
+        """Have the nodes of a written model say that they come from themselves that were taken as they are."""
+        functions = [node for each in model.functions.values() for node in nodes_of(each.graph)]
+        for node in (*nodes_of(model.graph), *functions):
+            if Told.of(node.metadata_props) is None:
+                node.metadata_props.update(Told((self._name(node),), ()).properties)
+
+
+def without_provenance(model: ir.Model) -> None:
+    """Take out of the nodes of a model what they say of where they are from."""
+    functions = [node for each in model.functions.values() for node in nodes_of(each.graph)]
+    for node in (*nodes_of(model.graph), *functions):
+        for key in (ORIGINS, RULES):
+            node.metadata_props.pop(key, None)
+
+
+def _dropped(imported: Imported, nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """The nodes between some nodes and what they are read as taking: dropped or computed while the model was read."""
+    todo, seen = list(nodes), set[ir.Node]()
+    while todo:
+        for value in todo.pop().inputs:
+            maker = None if value is None else value.producer()
+            if maker is None or maker in seen or maker.op_type == "Constant" or not _is_dropped(imported, value, maker):
+                continue
+            seen.add(maker)
+            todo.append(maker)
+            yield maker
+
+
+def _is_dropped(imported: Imported, value: ir.Value, maker: ir.Node) -> bool:
+    """Whether what makes a value was read as a constant, or as nothing but what it takes."""
+    expr = imported.values.get(value.name or "")
+    if expr is None or isinstance(expr, Constant):
+        return expr is not None
+    return isinstance(expr.span, Origin) and expr.span.node is not None and expr.span.node is not maker
