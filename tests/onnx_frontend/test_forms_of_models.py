@@ -70,6 +70,7 @@ USES: dict[str, tuple[Callable[[Any], object], object]] = {
     "to_bytes": (lambda model: operators(onnx.load_from_string(eqsat.onnx.to_bytes(model)).graph), {"Relu": 2}),
     "variants": (lambda model: len(eqsat.onnx.variants(model, count=1, rules=activations)), 1),
     "verify": (lambda model: eqsat.onnx.verify(model, model, runs=1)[0].absolute, 0.0),
+    "why": (lambda model: eqsat.onnx.why(eqsat.onnx.optimize(model, activations), "y").origins[0].name, "a"),
     "why_not": (lambda model: eqsat.onnx.why_not(model, "relu-twice").outcome, "chosen"),
     "with_sizes": (lambda model: operators(eqsat.onnx.with_sizes(model, {}).graph), {"Relu": 2}),
     "from_onnx": (lambda model: str(relay.frontend.from_onnx(model)[0]).count("nn.relu"), 2),
@@ -85,7 +86,7 @@ def test_every_form_gives_the_same(name: str, tmp_path: Path) -> None:
 
 def test_no_function_that_takes_a_model_is_left_out() -> None:
     given = {"Difference", "Imported", "Latency", "Offer", "Optimization", "Partitioning"}  # what comes back
-    given |= {"Models", "Proved", "Sensitivity", "Verified"}
+    given |= {"Models", "Proved", "Sensitivity", "Verified", "Why"}
     others = {"certified", "certify", "differing", "export_model", "from_bytes", "proved", "save"}
     assert set(eqsat.onnx.__all__) == (set(USES) - {"from_onnx"}) | given | others
 

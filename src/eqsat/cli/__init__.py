@@ -32,6 +32,7 @@ _COMMANDS = {
     "rules": ("eqsat.cli.rules:rules", "List the rules, or test or prove that they are sound."),
     "show": ("eqsat.cli.show:show", "Print a graph as text or picture."),
     "variants": ("eqsat.cli.variants:variants", "Write models that compute the same in other ways."),
+    "why": ("eqsat.cli.why:why", "Tell where a node of an optimized model is from, and by which rules."),
     "why-not": ("eqsat.cli.why_not:why_not", "Tell why a rule does not act on a model, or its result is not chosen."),
 }
 """Where each command is, and what the list of them says of it, for which it need not be loaded."""

@@ -116,7 +116,7 @@ class RewriteCompiler(RuleRunner):
         action = self._action(rule, query)
         every = [action] if action.otherwise is None else [action, action.otherwise]
         self.egraph.declare_symbols()
-        logged = {}
+        logged: dict[str, str] = {}
         for number, each in enumerate(every):
             logged |= self._log(f"{name}_{number}", query, each)
         needed = _needed([*query.premises, *action.premises])

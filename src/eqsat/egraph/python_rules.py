@@ -280,9 +280,9 @@ class PythonRuleRunner(RuleRunner):
             self.names.trace.note(Noted(self.rule.name, handle, lowered.root, matched, lowered.nodes))
         journal = self.names.journal
         if journal is not None:
-            matched = lower(self.egraph, root, types, self.names.handles)
-            self.names.add(matched)
-            journal.equate(self.rule.name, journal.of_handle[matched.root], journal.of_handle[lowered.root])
+            given = lower(self.egraph, root, types, self.names.handles)
+            self.names.add(given)
+            journal.equate(self.rule.name, journal.of_handle[given.root], journal.of_handle[lowered.root])
 
     def _rebuild(self, query: Query, values: dict[str, int]) -> tuple[Expr, dict[DFPattern, list[Expr]]]:
         """The matched expression and what each pattern matched in it."""

@@ -1,15 +1,15 @@
 """What rules matched and made, noted by the engine itself: enough to tell by which rules an e-node came about.
 
-A journal (:mod:`eqsat.egraph.journal`) keeps terms, so that equality can be proved; for that Python reads all matches in
-every iteration. A trace keeps one row of classes for each match, which the engine keeps up to date as classes become one,
-and is read once, when the run is over. A *stamp* tells when the match was found: a class of a sort of its own that is made
-anew for each run of rules, so that of two stamps the later one is larger.
+A journal (:mod:`eqsat.egraph.journal`) keeps terms, so that equality can be proved; for that Python reads all matches
+in every iteration. A trace keeps one row of classes for each match, which the engine keeps up to date as classes become
+one, and is read once, when the run is over. A *stamp* tells when the match was found: a class of a sort of its own that
+is made anew for each run of rules, so that of two stamps the later one is larger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -52,6 +52,11 @@ class TracedLog(Log):
     def action(self) -> str:
         """The action that puts a row aside, with the stamp of now."""
         return f"(set ({self.table} {' '.join(self.columns)}) (now))"
+
+    @property
+    def sorts(self) -> tuple[str, ...]:
+        """The sorts of the columns."""
+        return tuple(self.columns.values())
 
 
 class Node(NamedTuple):
@@ -204,6 +209,7 @@ class Trace:
         self.logs: list[TracedLog] = []
         self.notes: list[Noted] = []
         self._stamped = 0  # notes that have a stamp
+        self._tables: dict[tuple[str, ...], str] = {}  # of logs, by the sorts of their columns: many tables take time
         engine.declare("(sort Stamp)")
         engine.declare("(constructor now () Stamp :unextractable)")
         engine.declare(f"(ruleset {_TICK})")
@@ -213,8 +219,12 @@ class Trace:
         self, engine: Engine, rule: str, name: str, query: Query, made: Sequence[Made], pairs: Sequence[tuple[str, str]]
     ) -> Log:
         """Have the engine put the matches of a rule into a table, whose name begins with ``name``."""
-        log = TracedLog(rule, f"{name}_trace", query, made, pairs)
-        engine.declare(f"(function {log.table} ({' '.join(log.columns.values())}) Stamp :merge old)")
+        number = len(self.logs)
+        log = TracedLog(rule, "", query, made, pairs)
+        if log.sorts not in self._tables:
+            table = self._tables[log.sorts] = f"trace{len(self._tables)}"
+            engine.declare(f"(function {table} (i64 {' '.join(log.sorts)}) Stamp :merge old)")
+        log = replace(log, table=f"{self._tables[log.sorts]} {number}")
         self.logs.append(log)
         return log
 
@@ -236,32 +246,36 @@ class Trace:
 
     @property
     def tables(self) -> list[str]:
-        """The tables that are read when the run is over."""
-        return [*[log.table for log in self.logs], *(["noted"] if self._stamped else [])]
+        """The tables that are read when the run is over; the first column of a log's tells its place in ``logs``."""
+        return [*self._tables.values(), *(["noted"] if self._stamped else [])]
 
 
 def read_trace(egraph: EGraph, trace: Trace) -> tuple[Snapshot, Traced]:
     """The e-graph now, and what rules matched and made."""
     snapshot, rows, number = read_tables(egraph, *trace.tables)
     number = np.append(number, UNKNOWN)
-    matches = []
-    for log, (_, cells, stamps, _) in zip(trace.logs, rows, strict=False):
-        if len(stamps):
-            cells = cells.reshape(len(stamps), -1)
-            classes = [index for index, kind in enumerate(log.columns.values()) if kind == "Expr"]
-            cells[:, classes] = number[np.minimum(cells[:, classes], len(number) - 1)]
-            matches.append(Matches(log, cells, stamps))
+    found: dict[int, Matches] = {}
+    for _, cells, stamps, _ in rows[: len(rows) - bool(trace.notes)]:
+        cells = cells.reshape(len(stamps), -1 if len(stamps) else 1)
+        for index in np.unique(cells[:, 0]).tolist():
+            log, of = trace.logs[index], cells[:, 0] == index
+            own = cells[of, 1:]
+            classes = [place for place, sort in enumerate(log.sorts) if sort == "Expr"]
+            own[:, classes] = number[np.minimum(own[:, classes], len(number) - 1)]
+            found[index] = Matches(log, own, stamps[of])
     stamp_of = dict(zip(rows[-1].inputs.tolist(), rows[-1].outputs.tolist(), strict=True)) if trace.notes else {}
     node_at = {(symbol, atom, *below): of for of, symbol, atom, below in snapshot.nodes()} if trace.notes else {}
     class_of = snapshot.handle_class.tolist()
     noted = [_match(each, stamp_of[index], class_of, node_at) for index, each in enumerate(trace.notes)]
-    return snapshot, Traced(matches, noted)
+    return snapshot, Traced([found[index] for index in sorted(found)], noted)
 
 
 def _match(noted: Noted, stamp: int, class_of: Sequence[int], node_at: Mapping[Key, int]) -> Match:
     root, result = class_of[noted.root], class_of[noted.result]
-    made = [Node(class_of[handle], (symbol, atom, *[class_of[child] for child in below]))
-            for handle, symbol, atom, below in noted.made]
+    made = [
+        Node(class_of[handle], (symbol, atom, *[class_of[child] for child in below]))
+        for handle, symbol, atom, below in noted.made
+    ]
     matched: list[Node] = []
     heads, leaves = list[Key](), list[int]()
     for nodes in noted.matched:

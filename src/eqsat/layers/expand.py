@@ -151,9 +151,7 @@ class _Expansion:
         results: Result of the whole function -> its expression.
     """
 
-    def __init__(
-        self, short: Truncated, posed: RegionProblem, choice: NDArray[np.int64], layers: Sequence[_Layer]
-    ):
+    def __init__(self, short: Truncated, posed: RegionProblem, choice: NDArray[np.int64], layers: Sequence[_Layer]):
         self.short = short
         self.region = region = posed.region
         self.spans = derived_spans(posed, choice)
@@ -205,11 +203,11 @@ class _Expansion:
         return True
 
     def _span(self, of: int) -> Any:
-        """The span of what is built for an e-class; what is from the last layer too is from the missing one below it."""
+        """The span of what is built for an e-class; what is from the last layer too is from the one below that."""
         span = self.spans.get(of)
-        for layer in self.layers if isinstance(span, Derived) else ():
+        for layer in self.layers:
             last = {self._owners.get(node) for node in layer.unit.chain.nodes[-1]}
-            if not last.isdisjoint(span.origins):
+            if isinstance(span, Derived) and not last.isdisjoint(span.origins):
                 span = self._moved(span, layer.unit.chain, len(layer.unit.chain.nodes) - 2)
         return span
 

@@ -28,6 +28,7 @@ from eqsat.onnx.partition import Partitioning, merge, partition
 from eqsat.onnx.upgrade import at_opset
 from eqsat.onnx.variants import variants
 from eqsat.onnx.verify import Difference, Sensitivity, Verified, differing, verify
+from eqsat.onnx.why import Why, why
 from eqsat.onnx.why_not import why_not
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Proved",
     "Sensitivity",
     "Verified",
+    "Why",
     "at_opset",
     "bench",
     "bisect",
@@ -64,6 +66,7 @@ __all__ = [
     "to_bytes",
     "variants",
     "verify",
+    "why",
     "why_not",
     "with_sizes",
 ]

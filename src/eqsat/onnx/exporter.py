@@ -283,8 +283,8 @@ class _Exporter:
 
     def _parts_of(self, call: Call) -> list[Expr]:
         """What a call is written for: itself and what it takes that is not written as nodes of their own."""
-        parts, todo = [call], list[Expr](call.args) if self.provenance is not None else []
-        seen = set[Expr]()
+        parts: list[Expr] = [call]
+        todo, seen = list[Expr](call.args if self.provenance is not None else ()), set[Expr]()
         while todo:
             expr = todo.pop()
             if expr not in self.values and expr not in seen and not isinstance(expr, (Var, Constant)):

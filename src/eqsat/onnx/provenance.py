@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import onnx_ir as ir
 from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.imported import Imported, Origin
 from eqsat.pipeline.provenance import Derived, Step
-from eqsat.relay.expr import Constant, Expr
+from eqsat.relay.expr import Constant
 
 ORIGINS = "eqsat.origins"
 """The key in ``metadata_props`` of the nodes that a node comes from, as a JSON list of names."""
@@ -38,7 +38,10 @@ class Told:
     @property
     def properties(self) -> dict[str, str]:
         """The entries in ``metadata_props``."""
-        return {key: json.dumps(list(names), ensure_ascii=False) for key, names in zip((ORIGINS, RULES), (self.origins, self.rules), strict=True)}
+        return {
+            key: json.dumps(list(names), ensure_ascii=False)
+            for key, names in zip((ORIGINS, RULES), (self.origins, self.rules), strict=True)
+        }
 
     @staticmethod
     def of(properties: Mapping[str, str]) -> Told | None:
@@ -47,7 +50,9 @@ class Told:
             origins, rules = (json.loads(properties[key]) for key in (ORIGINS, RULES))
         except (KeyError, ValueError):
             return None
-        if not all(isinstance(names, list) and all(isinstance(each, str) for each in names) for names in (origins, rules)):
+        if not all(
+            isinstance(names, list) and all(isinstance(each, str) for each in names) for names in (origins, rules)
+        ):
             return None
         return Told(tuple(origins), tuple(rules))
 
@@ -89,7 +94,9 @@ class Provenance:
             for each in span.origins or (span.span,) if isinstance(span, Derived) else (span,):
                 if isinstance(each, Origin) and each.node is not None:
                     origins[each.node] = None
-        every = sorted({*origins, *_dropped(imported, origins)}, key=lambda node: self._place.get(node, len(self._place)))
+        every = sorted(
+            {*origins, *_dropped(imported, origins)}, key=lambda node: self._place.get(node, len(self._place))
+        )
         earlier = [self.of(node) for node in every]
         rules = [*[rule for each in earlier for rule in each.rules], *[rule for _, rule in sorted(steps)]]
         names = [name for each in earlier for name in each.origins]

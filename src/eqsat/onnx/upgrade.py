@@ -15,8 +15,8 @@ from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import NEWEST_OPSET, import_model
-from eqsat.onnx.provenance import Provenance
 from eqsat.onnx.opaque import OpaqueNode
+from eqsat.onnx.provenance import Provenance
 from eqsat.relay.expr import Call
 from eqsat.relay.visitor import post_order
 

@@ -233,9 +233,7 @@ def _built(
     region, choices = posed.region, [result.choice, posed.incumbent]
 
     def graph(choice: NDArray[np.int64]) -> Expr:
-        return fold_constants(
-            build_expr(region.snapshot, choice, region.root, functions, derived_spans(posed, choice))
-        )
+        return fold_constants(build_expr(region.snapshot, choice, region.root, functions, derived_spans(posed, choice)))
 
     rules = composites_among(region.rules)
     if not rules:

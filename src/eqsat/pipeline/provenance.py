@@ -1,9 +1,9 @@
 """Where each node of a chosen graph is from: nodes of the given graph, and the rules that led from these to it.
 
 An e-node that the given graph has comes from its nodes there, by no rule. Any other was made by a match: it comes from
-where the e-nodes that matched come from, and by their rules and that of the match. What else the given graph computes in
-the same e-class was replaced, by the matches that made both equal. Where only an input or a constant is left of an e-class,
-what was replaced there belongs to the nodes whose origins used it.
+where the e-nodes that matched come from, and by their rules and that of the match. What else the given graph computes
+in the same e-class was replaced, by the matches that made both equal. Where only an input or a constant is left of an
+e-class, what was replaced there belongs to the nodes whose origins used it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Edge:
 
 
 def derived_spans(posed: RegionProblem, choice: NDArray[np.int64]) -> Mapping[int, Any]:
-    """The span of each e-class of a choice: :class:`Derived` if matches were noted, else that of its first given node."""
+    """The span of each e-class of a choice: :class:`Derived` if matches were noted, else that of a given node."""
     if posed.region.traced is None:
         return input_spans(posed.region.snapshot, posed.region.lowered)
     return _Derivations(posed, choice).spans()
