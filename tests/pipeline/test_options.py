@@ -126,7 +126,7 @@ def test_an_option_of_another_step_is_refused() -> None:
 @pytest.mark.parametrize("function", [models.optimize, models.run, eqsat.optimize, models.partition])
 def test_signatures_list_every_option(function: Callable[..., Any]) -> None:
     shown = inspect.signature(function).parameters
-    model_only = set() if function is not eqsat.optimize else {"contrib", "opset"}
+    model_only = set() if function is not eqsat.optimize else {"contrib", "opset", "provenance"}
     assert set(inspect.signature(eqsat.Options).parameters) - model_only <= set(shown)
     assert not [each for each in shown.values() if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     assert shown["method"].default == eqsat.Options().method
