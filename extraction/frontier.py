@@ -21,6 +21,7 @@ from .rings import Way, ways
 _STEPS, _SPARE = 128, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
 _WINDOW = 256  # places ahead up to which what is needed in any case is told
 _COMPARED = 64  # ways, or classes of a ring, up to which each is compared with each
+_MUCH_USED = 16  # users beyond which a ring does not make one part of all that use it
 _SHARE = 0.25  # of the time left, which finding it may take
 
 
@@ -80,7 +81,8 @@ def _order(problem: Problem, component: list[int]) -> list[list[int]]:
     """The rings, users before what they need; the next one is that after which the fewest rings are open.
 
     A ring is open once a ring before it may need it, until it is decided. Of those that leave as many open, the next
-    one is that which has been open for longest, then that whose users were all there first.
+    one is that which has been open for longest, then that whose users were all there first. Parts of the graph that
+    have nothing but a few much-used rings in common come one after another.
     """
     rings = members(component)
     needs: list[dict[int, None]] = []
@@ -90,12 +92,13 @@ def _order(problem: Problem, component: list[int]) -> list[list[int]]:
         needs.append(dict.fromkeys([other for other in below if other != number]))
         for other in needs[number]:
             users[other].append(number)
+    part = _parts(needs, users)
     waits = [*map(len, users)]
     opens = [len(others) - bool(users[number]) for number, others in enumerate(needs)]  # and is open no more itself
     first = [number for number, users_left in enumerate(waits) if not users_left]
     opened = dict.fromkeys(first, 0)
     ready = {number: place for place, number in enumerate(first)}
-    heap = [(opens[number], 0, ready[number], number) for number in first]
+    heap = [(part[number], opens[number], 0, ready[number], number) for number in first]
     heapify(heap)
     order: dict[int, None] = {}
     while heap:
@@ -114,8 +117,29 @@ def _order(problem: Problem, component: list[int]) -> list[list[int]]:
                     opens[user] -= 1
                 fresh += [user for user in users[other] if user in ready and user not in order]
             for each in fresh:
-                heappush(heap, (opens[each], opened[each], ready[each], each))
+                heappush(heap, (part[each], opens[each], opened[each], ready[each], each))
     return [rings[number] for number in order]
+
+
+def _parts(needs: list[dict[int, None]], users: list[list[int]]) -> list[int]:
+    """For each ring the number of the part of the graph that it is in, where much-used rings connect nothing.
+
+    These have the highest number themselves: their users are in several parts. All is one part where the largest has
+    more than half of the rings.
+    """
+    part = [len(needs) if len(above) > _MUCH_USED else -1 for above in users]
+    for number, known in enumerate(part):
+        if known < 0:
+            part[number] = number
+            inside = [number]
+            for each in inside:
+                for near in (*needs[each], *users[each]):
+                    if part[near] < 0:
+                        part[near] = number
+                        inside.append(near)
+            if len(inside) > len(needs) / 2:
+                return [0] * len(needs)
+    return part
 
 
 def _musts(problem: Problem, rings: list[list[int]], place: Mapping[int, int]) -> list[int]:

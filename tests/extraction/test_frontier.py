@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,3 +97,33 @@ def test_sets_that_differ_by_what_is_needed_in_any_case_are_one() -> None:
     choice = decide(problem)
     assert choice is not None
     assert dag_cost(problem, choice) == count * 1.5
+
+
+def test_parts_that_have_few_much_used_classes_in_common_are_decided_one_after_another() -> None:
+    # each of 60 parts needs, three times each, one of two of its ten classes, and a pair of these and of two hubs
+    hubs, parts = [0, 1], 60
+    random = np.random.default_rng(0)
+    classes: Classes = [[(20.0, [])] for _ in hubs]
+    picked: list[list[int]] = []
+    for _ in range(parts):
+        own = [*range(len(classes), len(classes) + 10)]
+        classes += [[(float(random.integers(1, 5)), [])] for _ in own]
+        options = [random.choice(own, size=(2, 1), replace=False) for _ in range(3)]
+        options += [np.array([random.choice(own + hubs, 2, replace=False) for _ in range(3)]) for _ in range(3)]
+        picked.append([*range(len(classes), len(classes) + 6)])
+        classes += [[(float(random.integers(0, 3)), needs) for needs in each.tolist()] for each in options]
+    problem = Problem.from_lists(classes, [part[number] for number in range(6) for part in picked])
+
+    def least(part: list[int], used: set[int]) -> float:
+        """The least cost of a part where some of the hubs are used."""
+        price = {hub: 0.0 if hub in used else np.inf for hub in hubs}
+        found = np.inf
+        for nodes in product(*[classes[index] for index in part]):
+            needed = {k for _, needs in nodes for k in needs}
+            found = min(found, sum(cost for cost, _ in nodes) + sum(price.get(k, classes[k][0][0]) for k in needed))
+        return found
+
+    choice = decide(problem)
+    assert choice is not None
+    sets: list[set[int]] = [set(), {0}, {1}, {0, 1}]
+    assert dag_cost(problem, choice) == min(20 * len(used) + sum(least(p, used) for p in picked) for used in sets)
