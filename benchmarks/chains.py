@@ -2,7 +2,10 @@
 
 Each graph is saturated and extracted in a process of its own, by the default rules.
 
-    python benchmarks/chains.py [--links 120] [NAME ...]
+    python benchmarks/chains.py [--links 120] [--check] [NAME ...]
+
+With ``--check`` the last columns are the errors of the given graph and of the result against an evaluation in double
+precision, relative to the largest number of that, and the cost that the rules reach in the reverse order.
 """
 
 from __future__ import annotations
@@ -20,6 +23,10 @@ import eqsat
 from eqsat import relay
 from eqsat.egraph.report import resident_bytes
 from eqsat.relay import nn
+from eqsat.relay.analysis import free_vars
+from eqsat.relay.expr import Constant, Expr, Var
+from eqsat.relay.interpreter import evaluate
+from eqsat.relay.visitor import post_order, rebuild
 
 RNG = np.random.default_rng(0)
 Link = Callable[[Any, int], Any]
@@ -31,6 +38,10 @@ def number(value: float) -> Any:
 
 def normal(*shape: int) -> Any:
     return relay.const(RNG.normal(size=shape).astype("float32"))
+
+
+def positive(*shape: int) -> Any:
+    return relay.const(abs(RNG.normal(size=shape)).astype("float32"))
 
 
 LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
@@ -58,14 +69,26 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "relu(x * a + b)": ((4, 8), lambda x, i: nn.relu(x * number(1.1) + number(0.1))),
     "relu(bias) * array": (
         (4, 8),
-        lambda x, i: nn.relu(nn.bias_add(x, normal(8))) * relay.const(abs(RNG.normal(size=8)).astype("float32")),
+        lambda x, i: nn.relu(nn.bias_add(x, normal(8))) * positive(8),
     ),
     "batch normalization": (
         (1, 4, 8, 8),
-        lambda x, i: nn.batch_norm(
-            x, normal(4), normal(4), normal(4), relay.const(abs(RNG.normal(size=4)).astype("float32"))
-        )[0],
+        lambda x, i: nn.batch_norm(x, normal(4), normal(4), normal(4), positive(4))[0],
     ),
+    "relu(batch norm)": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.relu(nn.batch_norm(x, normal(4), normal(4), normal(4), positive(4))[0]),
+    ),
+    "(x + a) * b + x * c": ((4, 8), lambda x, i: (x + number(0.3)) * number(0.75) + x * number(0.5)),
+    "(x + a) * 2 + x": ((4, 8), lambda x, i: (x + number(0.3)) * number(2) + x),
+    "x + a (x - b)": ((4, 8), lambda x, i: x + number(0.1) * (x - number(i / 10))),
+    "maximum(x, more)": (
+        (4, 8),
+        lambda x, i: relay.maximum(x, relay.const(np.arange(8, dtype="float32") + np.float32(i))),
+    ),
+    "maximum and minimum": ((4, 8), lambda x, i: relay.minimum(relay.maximum(x, normal(8)), normal(8) + number(i))),
+    "clip(x * a + b)": ((4, 8), lambda x, i: relay.clip(x * number(1.1) + number(0.1), -1.0, 1.0)),
+    "relu(x * a + b) * c": ((4, 8), lambda x, i: nn.relu(x * number(1.1) + number(0.1)) * number(0.5) + number(0.2)),
     "clip(x)": ((4, 8), lambda x, i: relay.clip(x, -1.0 - i, 1.0 + i)),
     "casts": ((4, 8), lambda x, i: relay.cast(x, "float32" if i % 2 else "float64")),
     "sqrt(x * x)": ((4, 8), lambda x, i: relay.sqrt(x * x)),
@@ -104,6 +127,12 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "hardswish": ((4, 8), lambda x, i: x * relay.clip(x + number(3), 0.0, 6.0) / number(6)),
     "transpose(x * a)": ((8, 8), lambda x, i: relay.transpose(x * number(1.01))),
     "x / z * a": ((4, 8), lambda x, i: x / relay.var("z", shape=(4, 8)) * number(1.5)),
+    "transpose(x) * a + b": ((8, 8), lambda x, i: relay.transpose(x) * number(1.1) + number(0.3)),
+    "transpose(x * array + array)": ((8, 8), lambda x, i: relay.transpose(x * normal(8) + normal(8))),
+    "halves of transposes": (
+        (8, 8),
+        lambda x, i: relay.transpose(x) * number(0.5) + relay.transpose(x + number(0.1)) * number(0.5),
+    ),
     "transpose(x) + array": ((8, 8), lambda x, i: relay.transpose(x) + normal(8)),
     "tanh(reshape(x))": (
         (4, 6),
@@ -117,10 +146,10 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
 }
 
 
-def measure(name: str, links: int) -> str:
+def measure(name: str, links: int, check: bool) -> str:
     """A line of the table."""
     shape, link = LINKS[name]
-    expr = relay.var("x", shape=shape)
+    expr: Any = relay.var("x", shape=shape)
     for place in range(links):
         expr = link(expr, place)
     start = time.process_time()
@@ -129,7 +158,36 @@ def measure(name: str, links: int) -> str:
     seconds, nodes = time.process_time() - start, saturation.node_count
     megabytes = resident_bytes() >> 20
     figures = f"{nodes:8} {nodes / links:8.1f} {seconds:8.2f} {megabytes:6} {result.cost:8}"
-    return f"{name:22} {figures}  {saturation.stop_reason}"
+    line = f"{name:28} {figures}  {saturation.stop_reason:10}"
+    return f"{line} {checked(expr, result.expr)}" if check else line
+
+
+def checked(given: Expr, result: Expr) -> str:
+    """The last columns of a line."""
+    wide: dict[Expr, Expr] = {}
+    values: dict[Var, Any] = {}
+    wide_values: dict[Var, Any] = {}
+    for node in post_order(given):
+        if isinstance(node, Var):
+            values[node] = RNG.normal(size=node.type_annotation.concrete_shape).astype("float32")
+            wide[node] = relay.var(node.name_hint, shape=values[node].shape, dtype="float64")
+            wide_values[wide[node]] = values[node].astype("float64")
+        elif isinstance(node, Constant):
+            wide[node] = relay.const(node.data.numpy(), "float64")
+        else:
+            wide[node] = rebuild(node, wide)
+    with np.errstate(all="ignore"):
+        exact = evaluate(wide[given], wide_values)
+        errors = [
+            error(evaluate(graph, {var: values[var] for var in free_vars(graph)}), exact) for graph in (given, result)
+        ]
+    cost = eqsat.extract(eqsat.saturate(given, list(eqsat.rules.default)[::-1])).cost
+    return f"{errors[0]:9.1e} {errors[1]:9.1e} {cost:8}"
+
+
+def error(value: Any, exact: Any) -> float:
+    largest = np.max(np.abs(exact), initial=0, where=np.isfinite(exact)) or 1.0
+    return float(np.max(np.where(value == exact, 0, np.abs(value - exact) / largest)))
 
 
 def main() -> None:
@@ -137,18 +195,22 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="of a row of the table")
     parser.add_argument("--links", type=int, default=120)
     parser.add_argument("--seconds", type=float, default=60.0, help="after which a graph is given up")
+    parser.add_argument(
+        "--check", action="store_true", help="tell errors, and the cost with rules in the reverse order"
+    )
     args = parser.parse_args()
     if len(args.names) == 1:
-        print(measure(args.names[0], args.links))
+        print(measure(args.names[0], args.links, args.check))
         return
-    print(f"{'chain':22} {'e-nodes':>8} {'a link':>8} {'seconds':>8} {'MB':>6} {'cost':>8}  stopped by")
+    checks = f"     {'given':>9} {'result':>9} {'reversed':>8}" if args.check else ""
+    print(f"{'chain':28} {'e-nodes':>8} {'a link':>8} {'seconds':>8} {'MB':>6} {'cost':>8}  stopped by{checks}")
     for name in args.names or LINKS:
-        command = [sys.executable, __file__, "--links", str(args.links), name]
+        command = [sys.executable, __file__, "--links", str(args.links), *["--check"] * args.check, name]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=args.seconds, check=True)
             print(done.stdout, end="", flush=True)
         except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-            print(f"{name:22} {type(error).__name__}", flush=True)
+            print(f"{name:28} {type(error).__name__}", flush=True)
 
 
 if __name__ == "__main__":

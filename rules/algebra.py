@@ -8,9 +8,11 @@ the order of two operations on floats rounds differently.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from ml_dtypes import finfo
 
 from eqsat.egraph.author import (
     base,
@@ -25,6 +27,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
+from eqsat.egraph.bases import is_moderate
 from eqsat.egraph.rule import Array, ComposeChains, Distinct, Guard, Rewrite, RuleSet, Settled, Soundness
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, exp, log, maximum, minimum, negative, power, rsqrt, sqrt
@@ -32,7 +35,18 @@ from eqsat.relay.ty import TensorType, Type, is_static
 from eqsat.rules.functions import functions, repeated
 from eqsat.rules.operators import COMMUTATIVE
 from eqsat.rules.types import floats, is_float, is_number, is_scalar, keeps, keeps_floats
-from eqsat.rules.values import all_positive, half, minus_one, one, scalar, scales_safely, three, two, zero
+from eqsat.rules.values import (
+    all_positive,
+    half,
+    is_finite,
+    minus_one,
+    one,
+    scalar,
+    scales_safely,
+    three,
+    two,
+    zero,
+)
 
 x, y, z = variables("x y z")
 a, b, c, d = constants("a b c d")
@@ -46,14 +60,36 @@ def is_large(ty: TensorType) -> bool:
     return is_static(ty) and math.prod(ty.concrete_shape) > 1024
 
 
-def are_known(*values: Array) -> bool:
-    """Guard: constants have values, which is so for those that are folded during saturation."""
-    return True
+def stay_finite(made: Callable[..., Array]) -> Callable[..., bool]:
+    """Guard: what is made of finite constants is finite.
+
+    The constants have values, which is so for those that are folded during saturation.
+    """
+
+    def holds(*given: Array) -> bool:
+        dtype = given[0].dtype
+        if dtype.kind in "iub" or not is_finite(*given):
+            return True
+        with np.errstate(all="ignore"):
+            return is_finite(made(*[value.astype(np.float64) for value in given]).astype(dtype))
+
+    return holds
+
+
+def scale_together(first: Array, second: Array) -> bool:
+    """Guard: two finite scales are one scale: their product neither overflows nor comes near 0 where they are not 0."""
+    if first.dtype.kind in "iub" or not is_finite(first, second):
+        return True
+    with np.errstate(all="ignore"):
+        size, limits = np.abs(first.astype(np.float64) * second.astype(np.float64)), finfo(first.dtype)
+    fits = (size >= float(limits.tiny)) & (size <= float(limits.max))
+    return bool(np.all(fits | (first == 0) | (second == 0)))
 
 
 def are_of_one_sign(left: Array, right: Array) -> bool:
-    """Guard: constants are all positive or all negative."""
-    return all_positive(left, right) or bool(np.all(left < 0) and np.all(right < 0))
+    """Guard: constants are all positive or all negative, and so is their sum, which is finite where they are."""
+    are_alike = all_positive(left, right) or bool(np.all(left < 0) and np.all(right < 0))
+    return are_alike and stay_finite(operator.add)(left, right)
 
 
 def is_float_scalar(ty: Type) -> bool:
@@ -140,6 +176,7 @@ affine = scaled + b
 scaled_y, shifted_y = y * b, y + b
 affine_x, affine_y = x * d + a, y * c + b
 scaled_shift, shifted_scale = (x + b) * a, x * b + a
+moderate = when(is_moderate, value_of(a))  # or what a scalar leaves would overflow where the product does not
 
 
 def meet(
@@ -147,27 +184,41 @@ def meet(
     inner: DFPattern,
     whole: DFPattern,
     met: DFPattern,
-    terms: Sequence[DFPattern],
     *guards: Guard | Distinct,
+    scales: Sequence[DFPattern] = (),
+    terms: Sequence[DFPattern] = (),
+    shift: Callable[..., Array] = operator.add,
 ) -> Rewrite:
     """The constant of ``whole``, which is over ``inner``, meets those that ``inner`` has beside its base ``x``.
 
+    The values of the constants are to be known: others would be sums and products without end.
+
     Args:
-        terms: the constants, whose values are to be known: others would be sums and products without end.
+        scales: two constants of which the rule makes a product.
+        terms: the constants of which it makes a shift.
+        shift: how.
     """
-    known = when(are_known, *map(value_of, terms))
-    return rewrite(name, whole, met, known, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
+    known = [when(scale_together, *map(value_of, scales))] if scales else []
+    if terms:
+        known.append(when(stay_finite(shift), *map(value_of, terms)))
+    return rewrite(name, whole, met, *known, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
 
 
 def outward(
-    name: str, inner: DFPattern, whole: DFPattern, moved: DFPattern, is_moved: Callable[..., bool], stays: Settled
+    name: str,
+    inner: DFPattern,
+    whole: DFPattern,
+    moved: DFPattern,
+    is_moved: Callable[..., bool],
+    stays: Settled,
+    *guards: Guard,
 ) -> Rewrite:
     """The scalar ``a`` of ``inner``, which is over the base ``x``, leaves a product, quotient or sum with ``y``.
 
     It does if no scalar leaves ``y``: those of both leave at once.
     """
     terms = distinct(inner, x), base(x), non_constant(y), stays
-    return rewrite(name, whole, moved, when(is_moved, type_of(a)), *terms, soundness=ROUNDING)
+    return rewrite(name, whole, moved, when(is_moved, type_of(a)), *guards, *terms, soundness=ROUNDING)
 
 
 def both_outward(
@@ -192,21 +243,40 @@ meeting = RuleSet(
     "meeting",
     [
         ComposeChains(),
-        meet("add-add-constant", shifted, shifted + b, x + (a + b), (a, b)),
-        meet("multiply-multiply-constant", scaled, scaled * b, x * (a * b), (a, b)),
+        meet("add-add-constant", shifted, shifted + b, x + (a + b), terms=(a, b)),
+        meet("multiply-multiply-constant", scaled, scaled * b, x * (a * b), scales=(a, b)),
         # (x + a) b = x b + a b
-        meet("scale-after-shift", shifted, shifted * b, x * b + a * b, (a, b), when(is_number, type_of(x))),
-        meet("add-to-affine", affine, affine + c, x * a + (b + c), (b, c), distinct(affine, scaled)),
+        meet(
+            "scale-after-shift",
+            shifted,
+            shifted * b,
+            x * b + a * b,
+            when(is_number, type_of(x)),
+            terms=(a, b),
+            shift=operator.mul,
+        ),
+        meet("add-to-affine", affine, affine + c, x * a + (b + c), distinct(affine, scaled), terms=(b, c)),
         # (x a + b) c = x a c + b c
-        meet("scale-affine", affine, affine * c, x * (a * c) + b * c, (a, b, c), distinct(affine, scaled)),
+        meet(
+            "scale-affine",
+            affine,
+            affine * c,
+            x * (a * c) + b * c,
+            distinct(affine, scaled),
+            scales=(a, c),
+            terms=(b, c),
+            shift=operator.mul,
+        ),
         # (x a + b) c + d = x a c + (b c + d): a link of most chains
         meet(
             "affine-of-affine",
             affine,
             affine * c + d,
             x * (a * c) + (b * c + d),
-            (a, b, c, d),
             distinct(affine, scaled),
+            scales=(a, c),
+            terms=(b, c, d),
+            shift=lambda b, c, d: b * c + d,
         ),
         rewrite(
             "add-add-large-constant",
@@ -226,12 +296,27 @@ meeting = RuleSet(
             non_constant(x),
             soundness=ROUNDING,
         ),
-        outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_scalar, factor(y)),
-        outward("scalar-outward-of-shifted", scaled_shift, scaled_shift * y, ((x + b) * y) * a, is_wide, factor(y)),
-        both_outward(
-            "scalars-outward", (scaled, scaled_y), scaled * scaled_y, (x * y) * (a * b), is_scalar, either_order=True
+        outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_scalar, factor(y), moderate),
+        outward(
+            "scalar-outward-of-shifted",
+            scaled_shift,
+            scaled_shift * y,
+            ((x + b) * y) * a,
+            is_wide,
+            factor(y),
+            moderate,
         ),
-        outward("scalar-out-of-numerator", scaled, scaled / y, (x / y) * a, is_float_scalar, factor(y)),
+        both_outward(
+            "scalars-outward",
+            (scaled, scaled_y),
+            scaled * scaled_y,
+            (x * y) * (a * b),
+            is_scalar,
+            moderate,
+            when(is_moderate, value_of(b)),
+            either_order=True,
+        ),
+        outward("scalar-out-of-numerator", scaled, scaled / y, (x / y) * a, is_float_scalar, factor(y), moderate),
         outward(
             "scalar-out-of-shifted-numerator",
             scaled_shift,
@@ -239,6 +324,7 @@ meeting = RuleSet(
             ((x + b) / y) * a,
             is_wide_float,
             factor(y),
+            moderate,
         ),
         both_outward(
             "scalars-out-of-quotient",
@@ -246,6 +332,7 @@ meeting = RuleSet(
             scaled / scaled_y,
             (x / y) * (a / b),
             is_float_scalar,
+            moderate,
             when(scales_safely, value_of(b)),
         ),
         *[

@@ -30,7 +30,7 @@ class Filled:
         if array.size == 0 or array.dtype.kind == "b":
             return False
         first = array.item(0)  # decides nearly always, without reading a large array
-        if array.dtype.kind in "iu":
+        if array.dtype.kind in "iub":
             return bool(first == self.value and np.all(array == self.value))
         is_held = float(array.dtype.type(self.value)) == self.value
         tolerance = 0.0 if is_held else 4 * _rounding(array.dtype) * abs(self.value)

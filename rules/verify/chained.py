@@ -33,11 +33,16 @@ def chains(rng: random.Random, count: int) -> Iterator[Instance]:
 
 
 def _link(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
-    def constant(shape: tuple[int, ...]) -> Expr:
+    def constant(shape: tuple[int, ...]) -> Any:
         return relay.const(numbers.uniform(0.5, 2.0, shape), dtype)
 
+    def either_sign(constant: Any) -> Expr:
+        array = constant.data.numpy()
+        return relay.const(np.where(numbers.random(array.shape) < 0.5, -array, array), dtype)
+
     def vector() -> Expr:
-        return constant(SHAPE[:1])
+        made: Expr = constant(SHAPE[:1])
+        return made
 
     c, d = (constant(SHAPE[rng.randrange(len(SHAPE) + 1) :]) for _ in range(2))
     links: list[Callable[[], Any]] = [
@@ -51,6 +56,11 @@ def _link(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str)
         lambda: transpose(x, axes=rng.sample(range(len(SHAPE)), len(SHAPE))),
         lambda: relay.nn.bias_add(x, vector(), axis=rng.randrange(len(SHAPE))),
         lambda: relay.nn.batch_norm(x, vector(), vector(), vector(), vector(), axis=rng.randrange(len(SHAPE)))[0],
+        lambda: relay.nn.relu(x - c),
+        lambda: relay.clip(x, -1.0 - rng.random(), 1.0),
+        lambda: relay.maximum(x, c),
+        lambda: relay.minimum(d, x),
+        lambda: x * either_sign(c),
         lambda: x * c + x * d,
         lambda: (x + c) + (x + d),
         lambda: x * c - (d - x),

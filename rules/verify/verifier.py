@@ -157,7 +157,7 @@ def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[tuple[Instance
         return
     stream: Iterator[Instance]
     if isinstance(rule, ComposeChains):
-        stream = chains(rng, wanted)
+        stream = chains(rng, wanted * ATTEMPTS)
     elif isinstance(rule, FoldConstants):
         stream = _constant_calls(rng, wanted)
     else:

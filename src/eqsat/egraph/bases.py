@@ -10,10 +10,13 @@ of what is itself shifted, and ramps of what is scaled.
                       others
     origin(class)     the lowest level of the bases from which the class comes by sums and products with constants
     unscaled(class)   the class is more than a product with a constant, and no product of one
+    still(class)      the class is unscaled, or the product of what is with a scalar that is not moderate: no scalar
+                      leaves a product of it
     unshifted(class)  the class is more than a sum with a constant, and no sum of one
     factor(class)     the class is a base, a sum with a constant, or a product of such a sum or with a constant that
-                      is no scalar: as a factor of a product it stays what it is while scalars move outward. Bases that
-                      come after all others are factors once no scalar moves any more: they may become products of them
+                      is no scalar or not moderate: as a factor of a product it stays what it is while scalars move
+                      outward. Bases that come after all others are factors once no scalar moves any more: they may
+                      become products of them
     weighted(class)   the class is a product with a constant weight, or such a product with a bias, scaled, pooled or
                       moved: a scale behind it may go into the weight
     plain(class)      the class is none of these
@@ -24,11 +27,16 @@ of what is itself shifted, and ramps of what is scaled.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from ml_dtypes import finfo
+from numpy.typing import NDArray as Array
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.vocabulary import Test
-from eqsat.relay.expr import Op
+from eqsat.relay.expr import Constant, Op
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, Type
 
@@ -61,6 +69,23 @@ def linear(name: str, operands: Sequence[str]) -> Sequence[str]:
     return operands[:1] if name == "divide" else operands
 
 
+def is_moderate(scale: Array[Any]) -> bool:
+    """Whether numbers are no floats, or their exponents are in the middle fourth of their dtype's (half of float16's).
+
+    Scalars that are not moderate do not leave products: what they leave would overflow where the product does not.
+    """
+    if scale.dtype.kind in "iub":
+        return True
+    part = 0.5 if scale.dtype == np.float16 else 0.25
+    limits, size = finfo(scale.dtype), np.abs(scale.astype(np.float64))
+    return bool(np.all((size > float(limits.tiny) ** part) & (size < float(limits.max) ** part)))
+
+
+def _stays(constant: Constant) -> bool:
+    array = constant.data.numpy()
+    return bool(array.size == 1 and not is_moderate(array))
+
+
 def _has_more_elements(ty: Type) -> bool:
     return isinstance(ty, TensorType) and any(dim != 1 for dim in ty.shape)
 
@@ -78,6 +103,7 @@ class Bases:
             return False
         if not self._seen:
             self._declare()
+            self._stays = self.egraph.predicate(Test("constant", "a scalar that is not moderate", _stays))
             self._is_wide = self.egraph.predicate(Test("type", "more elements than one", _has_more_elements))
             self.egraph.flush()
         self._cover()
@@ -125,6 +151,9 @@ class Bases:
         engine.declare("(ruleset remaining)")
         engine.rule("origins", "(varies e)", put("(plain e)"))
         engine.rule("origins", "(plain e) (weighted e)", "(delete (plain e))")
+        engine.relation("still", "Expr")
+        engine.rule("origins", "(unscaled e)", put("(still e)"))
+        engine.rule("bases", "(unscaled e)", put("(still e)"))
         engine.relation("shifted", "Expr")
         base, stays = "(= l (level e)) (= o (origin e)) (>= o l)", f"{put('(factor e)')} {put('(term e)')}"
         engine.rule("settled", f"{base} (<= l {_LAST})", stays)
@@ -158,6 +187,10 @@ class Bases:
             else:
                 if wide:
                     rule("settled", f"{node}{constants}{wide}", put("(factor e)"))
+                stays = "".join(f" (= v (val {each})) ({self._stays} v)" for each in children if each != child)
+                if stays:
+                    rule("origins", f"{node}{stays} (unscaled {child})", put("(still e)"))
+                    rule("settled", f"{node}{stays}", put("(factor e)"))
                 rule("settled", f"{node}{constants} (shifted {child})", put("(factor e)"))
                 rule(
                     "settled",
@@ -168,7 +201,8 @@ class Bases:
             rule("origins", f"{node}{constants} ({other} {child})", put(f"({other} e)"))
         if len(children) > 1:
             both = node + "".join(f" (varies {child})" for child in children)
-            clean = both + "".join(f" ({same} {child})" for child in linear(name, children))
+            stay = "unshifted" if name in _SUMS else "still"
+            clean = both + "".join(f" ({stay} {child})" for child in linear(name, children))
             rule("bases", both, _AFTER_OTHERS + put(f"({other} e)"))
             rule("bases", clean, f"(set (level e) {_LAST}) {put(f'({same} e)')}")
         if name == "divide":

@@ -1,13 +1,14 @@
-"""Long chains of sums and products with constants become one product and one sum, in one walk over the graph.
+"""Long chains of sums, products, maxima and minima with constants become one of each, in one walk over the graph.
 
 Rules by which constants meet take a chain apart link by link where each link is a sum of two that come from one value,
-and every step is a run of the engine. Here each node is told as ``base * scale + shift`` from those of its operands.
-What ends a long chain gets that form as e-nodes, and rules no longer see the links, which nothing else reads.
-Transposes within a chain become one, of the base.
+and every step is a run of the engine. Here each node is told as ``base * scale + shift`` between two bounds, from what
+is told so of its operands. What ends a long chain gets that form as e-nodes, and rules no longer see the links, which
+nothing else reads. Transposes within a chain become one, of the base.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -39,12 +40,13 @@ _Node: TypeAlias = tuple[int, int, int, list[int]]
 
 
 class _Form(NamedTuple):
-    """A value as ``transpose(base, turn) * scale + shift``.
+    """A value as ``minimum(maximum(transpose(base, turn) * scale + shift, low), high)``.
 
     Attributes:
         base: The handle of what it comes from.
         turn: The order of the axes of the base; None: as they are.
         scale, shift: Atoms of constants that broadcast against the value; None: 1 and 0.
+        low, high: Bounds, too, the lower one first; None: there is none.
         links: The e-nodes of the longest way from the base.
     """
 
@@ -52,6 +54,8 @@ class _Form(NamedTuple):
     turn: tuple[int, ...] | None = None
     scale: int | None = None
     shift: int | None = None
+    low: int | None = None
+    high: int | None = None
     links: int = 0
 
 
@@ -108,6 +112,11 @@ def _chains(forms: _Forms, nodes: Sequence[_Node], root: int) -> tuple[list[int]
     return ends[::-1], set(bases)
 
 
+def _each(form: _Form, places: Sequence[str], change: Callable[[int], int | None]) -> dict[str, Any]:
+    """What becomes of the constants that a form has at some places."""
+    return {place: change(constant) for place in places if (constant := getattr(form, place)) is not None}
+
+
 class _Forms(dict[int, _Form]):
     """Handle -> form, of the e-nodes that are more than a base."""
 
@@ -157,15 +166,23 @@ class _Forms(dict[int, _Form]):
     def _composed(self, form: _Form) -> Iterator[tuple[str, Attrs | None, int | None, Type]]:
         """The calls of a form, innermost first: operator, attributes, the atom of a second operand, and type."""
         ty: Type = self._tensor(form.base)
-        for name, constant in (("transpose", None), ("multiply", form.scale), ("add", form.shift)):
+        low, high = self._number(form.low), self._number(form.high)
+        clip = {"a_min": -math.inf if low is None else low, "a_max": math.inf if high is None else high}
+        calls: list[tuple[str, dict[str, Any] | None, int | None]] = [
+            ("transpose", None if form.turn is None else {"axes": form.turn}, None),
+            ("multiply", None, form.scale),
+            ("add", None, form.shift),
+            ("maximum", None, form.low if low is None else None),
+            ("minimum", None, form.high if high is None else None),
+            ("clip", None if low is None and high is None else clip, None),
+        ]
+        for name, given, constant in calls:
+            if given is None and constant is None:
+                continue
             op = Op.get(name)
-            if name == "transpose" and form.turn is not None:
-                attrs = make_attrs(op, {"axes": form.turn})
-                ty = call_type(op, attrs, [ty])
-                yield name, attrs, None, ty
-            elif constant is not None:
-                ty = call_type(op, None, [ty, self._constant_type(constant)])
-                yield name, None, constant, ty
+            attrs = None if given is None else make_attrs(op, given)
+            ty = call_type(op, attrs, [ty] if constant is None else [ty, self._constant_type(constant)])
+            yield name, attrs, constant, ty
 
     # ---- what is known of e-nodes and constants
 
@@ -191,6 +208,10 @@ class _Forms(dict[int, _Form]):
         array = self._array(constant)
         return TensorType(array.shape, array.dtype.name)
 
+    def _number(self, constant: int | None) -> float | None:
+        """The only number of a constant without axes."""
+        return None if constant is None or self._array(constant).shape else float(self._array(constant))
+
     def _array(self, constant: int) -> Array[Any]:
         array: Array[Any] = self.vocabulary.atoms[constant].value.data.numpy()
         return array
@@ -200,13 +221,18 @@ class _Forms(dict[int, _Form]):
         return self.vocabulary.constant(Constant(np.asarray(value).astype(self._tensor(like).dtype)))
 
     def _computed(self, name: str, *constants: int | None, **attrs: Any) -> int | None:
-        """An operator of constants; None where an operand or the result is none, or no finite numbers."""
-        if None in constants:
+        """An operator of constants; None where an operand or the result is none, or it makes infinities or NaN."""
+        known = [each for each in constants if each is not None]
+        if len(known) < len(constants):
             return None
         op = Op.get(name)
         index = self.vocabulary.symbol(Symbol("call", op, len(constants)))
-        found = self.fold(index, self.vocabulary.attributes(make_attrs(op, attrs)), *constants)
-        return found[0] if found is not None and np.all(np.isfinite(self._array(found[0]))) else None
+        found = self.fold(index, self.vocabulary.attributes(make_attrs(op, attrs)), *known)
+        if found is None:
+            return None
+        result = self._array(found[0])
+        were_finite = all(np.all(np.isfinite(self._array(each))) for each in known)
+        return found[0] if np.all(np.isfinite(result) if were_finite else ~np.isnan(result)) else None
 
     def _is_scale(self, constant: int | None) -> bool:
         """Whether numbers may be a scale: none is lost to underflow, as 0 would be that is none in real numbers."""
@@ -238,6 +264,13 @@ class _Forms(dict[int, _Form]):
             return self._normalized(data, children[0], value, others)
         if name == "nn.bias_add" and None not in others:
             return self._shifted(data, self._along(others[0], children[0], value.axis))
+        if name == "nn.relu":
+            return self._bounded(data, "maximum", self._filled(0.0, data.base))
+        if name == "clip":
+            return self._clipped(data, value)
+        if name in ("maximum", "minimum") and any(each is not None for each in constants):
+            number = 0 if constants[0] is not None else 1
+            return self._bounded(forms[1 - number], name, constants[number])
         if name in ("multiply", "divide") and None not in others:
             return self._scaled(data, others[0], name)
         if name == "multiply" and constants[0] is not None:
@@ -257,22 +290,68 @@ class _Forms(dict[int, _Form]):
         return self._both(one, second)
 
     def _shifted(self, form: _Form, by: int | None) -> _Form | None:
-        shift = by if form.shift is None else self._computed("add", form.shift, by)
-        return None if shift is None else form._replace(shift=shift)
+        found = _each(form, ("shift", "low", "high"), lambda constant: self._computed("add", constant, by))
+        found.setdefault("shift", by)
+        return None if None in found.values() else form._replace(**found)
 
     def _scaled(self, form: _Form, by: int | None, name: str = "multiply") -> _Form | None:
         unit = self._filled(1.0, form.base) if form.scale is None else form.scale
         scale = self._computed(name, unit, by)
-        shift = None if form.shift is None else self._computed(name, form.shift, by)
-        if not self._is_scale(scale) or (shift is None) != (form.shift is None):
+        if by is None or not self._is_scale(scale):
             return None
-        return form._replace(scale=scale, shift=shift)
+        form = form._replace(scale=scale)
+        if np.all(self._array(by) > 0) or (form.low is None and form.high is None):
+            return self._multiplied(form, ("shift", "low", "high"), name, by)
+        # where a number is negative, the lower bound becomes the upper one
+        bounds = [self._filled(-np.inf, form.base) if form.low is None else form.low]
+        bounds += [self._filled(np.inf, form.base) if form.high is None else form.high]
+        first, second = [self._product(name, bound, by) for bound in bounds]
+        form = form._replace(low=self._extreme("minimum", first, second), high=self._extreme("maximum", first, second))
+        return None if None in (form.low, form.high) else self._multiplied(form, ("shift",), name, by)
+
+    def _multiplied(self, form: _Form, places: Sequence[str], name: str, by: int) -> _Form | None:
+        found = _each(form, places, lambda constant: self._product(name, constant, by))
+        return None if None in found.values() else form._replace(**found)
+
+    def _product(self, name: str, constant: int, by: int) -> int | None:
+        """A product or quotient of constants; zeros stay what they are."""
+        return self._computed(name, constant, by) if np.any(self._array(constant)) else constant
+
+    def _bounded(self, form: _Form, name: str, by: int | None) -> _Form | None:
+        """The maximum or minimum of a form and a constant. The bounds stay in order, whichever is applied first."""
+        found = _each(form, ("low", "high"), lambda bound: self._extreme(name, bound, by))
+        found.setdefault("low" if name == "maximum" else "high", by)
+        return None if None in found.values() else form._replace(**found)
+
+    def _extreme(self, name: str, one: int | None, other: int | None) -> int | None:
+        """The maximum or minimum of two constants: one of them, where it is that of all elements, or else a new one."""
+        if one is None or other is None:
+            return None
+        arrays = self._array(one), self._array(other)
+        extreme = np.maximum(*arrays) if name == "maximum" else np.minimum(*arrays)
+        for constant, array in zip((one, other), arrays, strict=True):
+            if np.array_equal(extreme, array):
+                return constant
+        return self._computed(name, one, other)
+
+    def _clipped(self, form: _Form, attrs: Attrs) -> _Form | None:
+        found: _Form | None = form
+        if not attrs.a_min <= attrs.a_max:
+            return None
+        for name, bound in (("maximum", attrs.a_min), ("minimum", attrs.a_max)):
+            if found is not None and np.isfinite(bound):
+                found = self._bounded(found, name, self._filled(bound, form.base))
+        return found
 
     def _opposite(self, form: _Form) -> _Form | None:
         return self._scaled(form, self._filled(-1.0, form.base))
 
     def _both(self, one: _Form, other: _Form) -> _Form | None:
         """A sum of forms of one base, whose scales have one sign: where they differ, an infinite base becomes NaN."""
+        if one._replace(links=other.links) == other:
+            return self._scaled(one, self._filled(2.0, one.base))
+        if any(bound is not None for each in (one, other) for bound in (each.low, each.high)):
+            return None
         unit = self._filled(1.0, one.base)
         scales = [unit if each.scale is None else each.scale for each in (one, other)]
         signs = {sign for scale in scales for sign in np.unique(np.sign(self._array(scale))).tolist()}
@@ -289,20 +368,19 @@ class _Forms(dict[int, _Form]):
         if len(before) != len(base) or list(shape) != [base[axis] for axis in before]:
             return None  # the constants have axes that the base has not
         axes = [axis % len(shape) for axis in (range(len(shape))[::-1] if attrs.axes is None else attrs.axes)]
-        moved = [self._moved(each, axes) for each in (form.scale, form.shift)]
-        if [each is None for each in moved] != [form.scale is None, form.shift is None]:
+        moved = _each(form, ("scale", "shift", "low", "high"), lambda constant: self._moved(constant, axes))
+        if None in moved.values():
             return None
         turn = tuple([before[axis] for axis in axes])
-        return form._replace(turn=None if turn == tuple(range(len(turn))) else turn, scale=moved[0], shift=moved[1])
+        return form._replace(turn=None if turn == tuple(range(len(turn))) else turn, **moved)
 
-    def _moved(self, constant: int | None, axes: Sequence[int]) -> int | None:
+    def _moved(self, constant: int, axes: Sequence[int]) -> int | None:
         """A constant beside what is transposed; one without axes stays."""
-        if constant is None or not self._array(constant).shape:
-            return constant
         shape = self._array(constant).shape
-        if len(shape) < len(axes):
-            constant = self._computed("reshape", constant, newshape=(1,) * (len(axes) - len(shape)) + shape)
-        return self._computed("transpose", constant, axes=axes)
+        if not shape:
+            return constant
+        whole = self._computed("reshape", constant, newshape=(1,) * (len(axes) - len(shape)) + shape)
+        return self._computed("transpose", whole, axes=axes)
 
     def _along(self, vector: int | None, child: int, axis: int) -> int | None:
         """A vector as it broadcasts along an axis."""
