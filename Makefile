@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: optimize test test-torch prove lint clean
+.PHONY: optimize test test-torch prove docs lint clean
 
 optimize: $(INSTALLED)  ## optimize real ONNX models end to end and print what changed
 	$(BIN)/python benchmarks/real_models.py
@@ -17,6 +17,10 @@ test-torch: $(INSTALLED)  ## installs PyTorch into .venv, too, and runs the test
 
 prove: $(INSTALLED)  ## prove all rules; one that was proved must still be
 	$(BIN)/eqsat rules prove --no-cache --expect rules/prove/proved.json
+
+docs: $(INSTALLED)  ## build the documents as a site, in build/site; a warning is an error
+	$(BIN)/python -c 'import mkdocstrings' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -3,6 +3,6 @@
 No rule imports it: optimizing a graph loads nothing of what is here.
 """
 
-from eqsat.rules.verify.verifier import Verdict, table, verify, verify_equal
+from eqsat.rules.verify.verifier import Verdict, example, table, verify, verify_equal
 
-__all__ = ["Verdict", "table", "verify", "verify_equal"]
+__all__ = ["Verdict", "example", "table", "verify", "verify_equal"]

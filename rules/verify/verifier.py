@@ -41,6 +41,8 @@ ATTEMPTS = 400
 """Draws for each wanted instance before the search is given up."""
 ROUNDINGS = 64
 """How many units of the last place ``rounding`` rules may be off."""
+EXAMPLES = 10
+"""Instances of which the smallest is the example."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,28 @@ def verify_equal(
         if isinstance(outcome, _Difference):
             return Verdict("", soundness, "unsound", tested, outcome.text(), time.perf_counter() - start)
     return Verdict("", soundness, "sound" if tested else "unmatched", tested, "", time.perf_counter() - start)
+
+
+def example(rule: Rule, seed: int = 0) -> tuple[Expr, Expr] | None:
+    """A small graph that a rule matches, and what the rule says that it equals.
+
+    Args:
+        rule: the rule.
+        seed: of the random choices, as for :func:`verify`.
+
+    Returns:
+        Both sides, over the same variables; tuples of several graphs where the rule has several roots. None if no
+        instance was found.
+
+    Raises:
+        RuleError: the rule fails.
+    """
+    for batch in _batches(rule, EXAMPLES, seed):
+        found = [(instance, others[0]) for instance, others in batch if others]
+        if found:
+            instance, other = min(found, key=lambda each: each[0].size)
+            return _whole(instance.roots), _whole(other)
+    return None
 
 
 def table(verdicts: Iterable[Verdict]) -> str:

@@ -1,8 +1,4 @@
-"""The command line: parse, call, show. One module a command.
-
-Exit codes: 0 done; 1 some of many inputs failed, two models differ, or the reader of a pipe went away; 2 bad input,
-told in one line; 3 a comparison that was asked for proves nothing, or a certificate not all; 130 interrupted.
-"""
+"""The command line: parse, call, show. One module a command."""
 
 from __future__ import annotations
 
@@ -36,6 +32,15 @@ _COMMANDS = {
     "why-not": ("eqsat.cli.why_not:why_not", "Tell why a rule does not act on a model, or its result is not chosen."),
 }
 """Where each command is, and what the list of them says of it, for which it need not be loaded."""
+
+EXIT_CODES = {
+    0: "done",
+    1: "some of many inputs failed, two models differ, a rule is not sound, or the reader of a pipe went away",
+    2: "bad input, which one line on the standard error names",
+    3: "a comparison that was asked for proves nothing, or a certificate not all",
+    130: "interrupted, and nothing is written",
+}
+"""What the commands end with."""
 
 _LONGEST = 1000
 """Characters of an error that are told: names in models may be of any length."""
@@ -94,7 +99,10 @@ def load_command(name: str = "") -> None:
             cli.add_command(getattr(import_module(module), attribute), name)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {what}" for code, what in EXIT_CODES.items())
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
 @click.version_option(package_name="eqsat")
 def cli() -> None:
     """Equality saturation for tensor-compiler graphs.

@@ -1,0 +1,88 @@
+"""The catalogue of rules: a page for each subject, with equation, example, picture and proof of each rule."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from html import escape
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from eqsat import relay
+from eqsat.egraph.rule import Rewrite, Rule, Soundness
+from eqsat.relay.expr import Expr
+from eqsat.rules import sets
+from eqsat.rules.prove import PROVED_BEFORE
+from eqsat.rules.verify import example
+
+KEEPS = {
+    Soundness.EXACT: "every bit",
+    Soundness.ROUNDING: "values up to rounding",
+    Soundness.FINITE: "values where none is infinite or NaN",
+}
+_WHOLE = ("default", "finite", "merge", "fast_math", "in_range", "lowering", "written", "spelled")
+"""Sets that users choose; the others are subjects."""
+_LARGEST = 8
+"""Operators of a side beyond which there is no picture."""
+
+_TYPES = re.compile(r" /\*.*?\*/")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the list of subjects, and a page for each."""
+    subjects = {name: list(rules) for name, rules in sets.items() if name not in _WHOLE}
+    listed = {rule.name for rules in subjects.values() for rule in rules}
+    for name in _WHOLE:
+        left = [rule for rule in sets[name] if rule.name not in listed]
+        if left:
+            subjects[name] = left
+            listed |= {rule.name for rule in left}
+    index = [
+        "# Rules\n",
+        f"eqsat ships {len(listed)} rules. Each is an equation, tested on random values by `eqsat rules verify` and, where",
+        "that is possible, proved for all values by `eqsat rules prove`: see [Proofs of rules](../proofs.md). These pages",
+        "are made of the rules themselves. `--rules` and the argument `rules` take the names of subjects and of sets.\n",
+        "| subject | rules | in the default set | proved |",
+        "|---|---|---|---|",
+    ]
+    default = {rule.name for rule in sets["default"]}
+    proved = json.loads(PROVED_BEFORE.read_text(encoding="utf-8"))
+    for name, rules in subjects.items():
+        names = [rule.name for rule in rules]
+        counts = [len(names), sum(each in default for each in names), sum(each in proved for each in names)]
+        index.append(f"| [{name}]({name}.md) | {' | '.join(map(str, counts))} |")
+        text = "\n".join([f"# Rules: {name}\n", *[_entry(rule, _sets_of(rule), proved.get(rule.name)) for rule in rules]])
+        files.append(File.generated(config, f"catalogue/{name}.md", content=text))
+    files.append(File.generated(config, "catalogue/index.md", content="\n".join(index)))
+    return files
+
+
+def _sets_of(rule: Rule) -> list[str]:
+    return [name for name in _WHOLE if any(each.name == rule.name for each in sets[name])]
+
+
+def _entry(rule: Rule, held_by: Iterable[str], proof: str | None) -> str:
+    """What the catalogue tells of a rule."""
+    facts = [f"Keeps {KEEPS[rule.soundness]}", f"proved for {proof}" if proof else "tested, not proved"]
+    facts.append(f"in {', '.join(f'`{name}`' for name in held_by)}" if held_by else "in no set but its subject")
+    parts = [f"## {rule.name}\n", f"{'; '.join(facts)}.\n"]
+    if isinstance(rule, Rewrite):
+        parts.append(f"```text\n{rule.equation}\n```\n")
+    sides = example(rule)
+    if sides is not None:
+        shown = [_TYPES.sub("", str(side)).strip() for side in sides]
+        parts.append(f"For instance\n\n```text\n{shown[0]}\n```\n\nequals\n\n```text\n{shown[1]}\n```\n")
+        if all(_operators(side) <= _LARGEST for side in sides):
+            pictures = [f'<div style="max-width: 45%">{relay.viz(side).svg}</div>' for side in sides]
+            style = "display: flex; gap: 2em; align-items: center; overflow-x: auto"
+            title = escape(f"Both sides of {rule.name}")
+            parts.append(f'<div style="{style}" role="img" aria-label="{title}">{"=".join(pictures)}</div>\n')
+    return "\n".join(parts)
+
+
+def _operators(side: Expr) -> int:
+    found: list[Expr] = []
+    relay.analysis.post_order_visit(side, lambda node: found.append(node) if isinstance(node, relay.Call) else None)
+    return len(found)
