@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from html import escape
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -27,44 +26,56 @@ _WHOLE = ("default", "finite", "merge", "fast_math", "in_range", "lowering", "wr
 _LARGEST = 8
 """Operators of a side beyond which there is no picture."""
 
+_INDEX = """# Rules
+
+eqsat ships {count} rules. Each is an equation, tested on random values by `eqsat rules verify` and, where that is
+possible, proved for all values by `eqsat rules prove`: see [Proofs of rules](../proofs.md). These pages are made of the
+rules themselves. `--rules` and the argument `rules` take the names of subjects and of sets.
+
+| subject | rules | in the default set | proved |
+|---|---|---|---|
+{rows}
+"""
+
 _TYPES = re.compile(r" /\*.*?\*/")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the list of subjects, and a page for each."""
+    default = {rule.name for rule in sets["default"]}
+    proved = json.loads(PROVED_BEFORE.read_text(encoding="utf-8"))
+    subjects = _subjects()
+    rows = []
+    for name, rules in subjects.items():
+        names = [rule.name for rule in rules]
+        counts = [len(names), sum(each in default for each in names), sum(each in proved for each in names)]
+        rows.append(f"| [{name}]({name}.md) | {' | '.join(map(str, counts))} |")
+        entries = [_entry(rule, proved.get(rule.name)) for rule in rules]
+        page = "\n".join([f"# Rules: {name}\n", *entries])
+        files.append(File.generated(config, f"catalogue/{name}.md", content=page))
+    index = _INDEX.format(count=sum(map(len, subjects.values())), rows="\n".join(rows))
+    files.append(File.generated(config, "catalogue/index.md", content=index))
+    return files
+
+
+def _subjects() -> dict[str, list[Rule]]:
+    """Each subject with its rules; what belongs to none stands under the first set that has it."""
     subjects = {name: list(rules) for name, rules in sets.items() if name not in _WHOLE}
     listed = {rule.name for rules in subjects.values() for rule in rules}
     for name in _WHOLE:
         left = [rule for rule in sets[name] if rule.name not in listed]
-        if left:
-            subjects[name] = left
-            listed |= {rule.name for rule in left}
-    index = [
-        "# Rules\n",
-        f"eqsat ships {len(listed)} rules. Each is an equation, tested on random values by `eqsat rules verify` and, where",
-        "that is possible, proved for all values by `eqsat rules prove`: see [Proofs of rules](../proofs.md). These pages",
-        "are made of the rules themselves. `--rules` and the argument `rules` take the names of subjects and of sets.\n",
-        "| subject | rules | in the default set | proved |",
-        "|---|---|---|---|",
-    ]
-    default = {rule.name for rule in sets["default"]}
-    proved = json.loads(PROVED_BEFORE.read_text(encoding="utf-8"))
-    for name, rules in subjects.items():
-        names = [rule.name for rule in rules]
-        counts = [len(names), sum(each in default for each in names), sum(each in proved for each in names)]
-        index.append(f"| [{name}]({name}.md) | {' | '.join(map(str, counts))} |")
-        text = "\n".join([f"# Rules: {name}\n", *[_entry(rule, _sets_of(rule), proved.get(rule.name)) for rule in rules]])
-        files.append(File.generated(config, f"catalogue/{name}.md", content=text))
-    files.append(File.generated(config, "catalogue/index.md", content="\n".join(index)))
-    return files
+        listed |= {rule.name for rule in left}
+        subjects |= {name: left} if left else {}
+    return subjects
 
 
 def _sets_of(rule: Rule) -> list[str]:
     return [name for name in _WHOLE if any(each.name == rule.name for each in sets[name])]
 
 
-def _entry(rule: Rule, held_by: Iterable[str], proof: str | None) -> str:
+def _entry(rule: Rule, proof: str | None) -> str:
     """What the catalogue tells of a rule."""
+    held_by = _sets_of(rule)
     facts = [f"Keeps {KEEPS[rule.soundness]}", f"proved for {proof}" if proof else "tested, not proved"]
     facts.append(f"in {', '.join(f'`{name}`' for name in held_by)}" if held_by else "in no set but its subject")
     parts = [f"## {rule.name}\n", f"{'; '.join(facts)}.\n"]
