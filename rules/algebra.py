@@ -8,11 +8,10 @@ the order of two operations on floats rounds differently.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
-from ml_dtypes import finfo
 
 from eqsat.egraph.author import (
     base,
@@ -27,8 +26,8 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.bases import is_moderate
 from eqsat.egraph.rule import Array, ComposeChains, Distinct, Guard, Rewrite, RuleSet, Settled, Soundness
+from eqsat.egraph.scales import is_moderate, is_scale
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, exp, log, maximum, minimum, negative, power, rsqrt, sqrt
 from eqsat.relay.ty import TensorType, Type, is_static
@@ -60,8 +59,11 @@ def is_large(ty: TensorType) -> bool:
     return is_static(ty) and math.prod(ty.concrete_shape) > 1024
 
 
-def stay_finite(made: Callable[..., Array]) -> Callable[..., bool]:
-    """Guard: what is made of finite constants is finite.
+Made: TypeAlias = Callable[..., tuple[Array | None, Array | None]]
+
+
+def stay_numbers(made: Made) -> Callable[..., bool]:
+    """Guard: the scale and the shift that are made of finite constants, or None, lose nothing when they are rounded.
 
     The constants have values, which is so for those that are folded during saturation.
     """
@@ -71,25 +73,17 @@ def stay_finite(made: Callable[..., Array]) -> Callable[..., bool]:
         if dtype.kind in "iub" or not is_finite(*given):
             return True
         with np.errstate(all="ignore"):
-            return is_finite(made(*[value.astype(np.float64) for value in given]).astype(dtype))
+            scale, shift = made(*[value.astype(np.float64) for value in given])
+            is_shift = shift is None or is_finite(shift.astype(dtype))
+        return is_shift and (scale is None or is_scale(scale, shift, dtype))
 
     return holds
-
-
-def scale_together(first: Array, second: Array) -> bool:
-    """Guard: two finite scales are one scale: their product neither overflows nor comes near 0 where they are not 0."""
-    if first.dtype.kind in "iub" or not is_finite(first, second):
-        return True
-    with np.errstate(all="ignore"):
-        size, limits = np.abs(first.astype(np.float64) * second.astype(np.float64)), finfo(first.dtype)
-    fits = (size >= float(limits.tiny)) & (size <= float(limits.max))
-    return bool(np.all(fits | (first == 0) | (second == 0)))
 
 
 def are_of_one_sign(left: Array, right: Array) -> bool:
     """Guard: constants are all positive or all negative, and so is their sum, which is finite where they are."""
     are_alike = all_positive(left, right) or bool(np.all(left < 0) and np.all(right < 0))
-    return are_alike and stay_finite(operator.add)(left, right)
+    return are_alike and stay_numbers(lambda a, b: (a + b, None))(left, right)
 
 
 def is_float_scalar(ty: Type) -> bool:
@@ -184,24 +178,18 @@ def meet(
     inner: DFPattern,
     whole: DFPattern,
     met: DFPattern,
+    constants: Sequence[DFPattern],
+    made: Made,
     *guards: Guard | Distinct,
-    scales: Sequence[DFPattern] = (),
-    terms: Sequence[DFPattern] = (),
-    shift: Callable[..., Array] = operator.add,
 ) -> Rewrite:
     """The constant of ``whole``, which is over ``inner``, meets those that ``inner`` has beside its base ``x``.
 
-    The values of the constants are to be known: others would be sums and products without end.
-
     Args:
-        scales: two constants of which the rule makes a product.
-        terms: the constants of which it makes a shift.
-        shift: how.
+        constants: whose values are to be known: others would be sums and products without end.
+        made: the scale and shift that the rule makes of them.
     """
-    known = [when(scale_together, *map(value_of, scales))] if scales else []
-    if terms:
-        known.append(when(stay_finite(shift), *map(value_of, terms)))
-    return rewrite(name, whole, met, *known, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
+    numbers = when(stay_numbers(made), *map(value_of, constants))
+    return rewrite(name, whole, met, numbers, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
 
 
 def outward(
@@ -243,29 +231,36 @@ meeting = RuleSet(
     "meeting",
     [
         ComposeChains(),
-        meet("add-add-constant", shifted, shifted + b, x + (a + b), terms=(a, b)),
-        meet("multiply-multiply-constant", scaled, scaled * b, x * (a * b), scales=(a, b)),
+        meet("add-add-constant", shifted, shifted + b, x + (a + b), (a, b), lambda a, b: (None, a + b)),
+        meet("multiply-multiply-constant", scaled, scaled * b, x * (a * b), (a, b), lambda a, b: (a * b, None)),
         # (x + a) b = x b + a b
         meet(
             "scale-after-shift",
             shifted,
             shifted * b,
             x * b + a * b,
+            (a, b),
+            lambda a, b: (None, a * b),
             when(is_number, type_of(x)),
-            terms=(a, b),
-            shift=operator.mul,
         ),
-        meet("add-to-affine", affine, affine + c, x * a + (b + c), distinct(affine, scaled), terms=(b, c)),
+        meet(
+            "add-to-affine",
+            affine,
+            affine + c,
+            x * a + (b + c),
+            (b, c),
+            lambda b, c: (None, b + c),
+            distinct(affine, scaled),
+        ),
         # (x a + b) c = x a c + b c
         meet(
             "scale-affine",
             affine,
             affine * c,
             x * (a * c) + b * c,
+            (a, b, c),
+            lambda a, b, c: (a * c, b * c),
             distinct(affine, scaled),
-            scales=(a, c),
-            terms=(b, c),
-            shift=operator.mul,
         ),
         # (x a + b) c + d = x a c + (b c + d): a link of most chains
         meet(
@@ -273,10 +268,9 @@ meeting = RuleSet(
             affine,
             affine * c + d,
             x * (a * c) + (b * c + d),
+            (a, b, c, d),
+            lambda a, b, c, d: (a * c, b * c + d),
             distinct(affine, scaled),
-            scales=(a, c),
-            terms=(b, c, d),
-            shift=lambda b, c, d: b * c + d,
         ),
         rewrite(
             "add-add-large-constant",

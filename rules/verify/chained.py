@@ -1,4 +1,4 @@
-"""Random long chains of sums and products with constants, for the rule that composes them."""
+"""Random long chains of operators with constants, for the rule that composes them."""
 
 from __future__ import annotations
 

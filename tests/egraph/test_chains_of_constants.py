@@ -226,6 +226,15 @@ def test_a_long_chain_is_composed_in_one_walk(link: Callable[[Any, int], Any], c
     np.testing.assert_allclose(evaluate(best.expr, {"x": data}), given_value, rtol=1e-4, atol=1e-6)
 
 
+def test_a_scale_may_vanish_beside_a_shift_but_does_not_become_0() -> None:
+    best = eqsat.extract(eqsat.saturate(chain(shifted_and_divided, 100)))
+    assert best.cost == 2
+    data = np.resize(np.asarray([np.inf, -np.inf, 1, 1e30], dtype="float32"), (4, 8))
+    np.testing.assert_array_equal(
+        evaluate(best.expr, {"x": data}), evaluate(chain(shifted_and_divided, 100), {"x": data})
+    )
+
+
 @pytest.mark.parametrize("link", [square, cube], ids=lambda link: link.__name__)
 def test_scalars_stay_where_what_they_leave_would_overflow(link: Callable[[Any, int], Any]) -> None:
     graph = chain(link, 30)

@@ -27,14 +27,10 @@ of what is itself shifted, and ramps of what is scaled.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-from ml_dtypes import finfo
-from numpy.typing import NDArray as Array
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
+from eqsat.egraph.scales import is_moderate
 from eqsat.egraph.vocabulary import Test
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.traits import Trait
@@ -67,18 +63,6 @@ _BASE = f"(set (level e) {_LAST}) {put('(unscaled e)')} {put('(unshifted e)')}"
 def linear(name: str, operands: Sequence[str]) -> Sequence[str]:
     """Those operands of a sum or product that it is a multiple of, or shifts: a denominator is none."""
     return operands[:1] if name == "divide" else operands
-
-
-def is_moderate(scale: Array[Any]) -> bool:
-    """Whether numbers are no floats, or their exponents are in the middle fourth of their dtype's (half of float16's).
-
-    Scalars that are not moderate do not leave products: what they leave would overflow where the product does not.
-    """
-    if scale.dtype.kind in "iub":
-        return True
-    part = 0.5 if scale.dtype == np.float16 else 0.25
-    limits, size = finfo(scale.dtype), np.abs(scale.astype(np.float64))
-    return bool(np.all((size > float(limits.tiny) ** part) & (size < float(limits.max) ** part)))
 
 
 def _stays(constant: Constant) -> bool:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from ml_dtypes import finfo
 from numpy.typing import NDArray as Array
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.nodes import NO_TYPE, Nodes
+from eqsat.egraph.scales import is_scale
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.relay.attrs import Attrs
@@ -234,12 +234,12 @@ class _Forms(dict[int, _Form]):
         were_finite = all(np.all(np.isfinite(self._array(each))) for each in known)
         return found[0] if np.all(np.isfinite(result) if were_finite else ~np.isnan(result)) else None
 
-    def _is_scale(self, constant: int | None) -> bool:
-        """Whether numbers may be a scale: none is lost to underflow, as 0 would be that is none in real numbers."""
-        if constant is None:
+    def _has_scale(self, form: _Form) -> bool:
+        """Whether the scale of a form is one that loses nothing, and is nowhere 0."""
+        if form.scale is None:
             return False
-        array = self._array(constant)
-        return bool(np.all(np.abs(array) >= finfo(array.dtype).tiny))
+        scale, shift = self._array(form.scale), None if form.shift is None else self._array(form.shift)
+        return bool(np.all(scale)) and is_scale(scale, shift, scale.dtype)
 
     # ---- forms
 
@@ -297,17 +297,21 @@ class _Forms(dict[int, _Form]):
     def _scaled(self, form: _Form, by: int | None, name: str = "multiply") -> _Form | None:
         unit = self._filled(1.0, form.base) if form.scale is None else form.scale
         scale = self._computed(name, unit, by)
-        if by is None or not self._is_scale(scale):
+        if by is None or scale is None:
             return None
-        form = form._replace(scale=scale)
+        found = self._with_bounds_scaled(form._replace(scale=scale), by, name)
+        found = found and self._multiplied(found, ("shift",), name, by)
+        return found if found is not None and self._has_scale(found) else None
+
+    def _with_bounds_scaled(self, form: _Form, by: int, name: str) -> _Form | None:
         if np.all(self._array(by) > 0) or (form.low is None and form.high is None):
-            return self._multiplied(form, ("shift", "low", "high"), name, by)
+            return self._multiplied(form, ("low", "high"), name, by)
         # where a number is negative, the lower bound becomes the upper one
         bounds = [self._filled(-np.inf, form.base) if form.low is None else form.low]
         bounds += [self._filled(np.inf, form.base) if form.high is None else form.high]
         first, second = [self._product(name, bound, by) for bound in bounds]
         form = form._replace(low=self._extreme("minimum", first, second), high=self._extreme("maximum", first, second))
-        return None if None in (form.low, form.high) else self._multiplied(form, ("shift",), name, by)
+        return None if None in (form.low, form.high) else form
 
     def _multiplied(self, form: _Form, places: Sequence[str], name: str, by: int) -> _Form | None:
         found = _each(form, places, lambda constant: self._product(name, constant, by))
@@ -356,10 +360,12 @@ class _Forms(dict[int, _Form]):
         scales = [unit if each.scale is None else each.scale for each in (one, other)]
         signs = {sign for scale in scales for sign in np.unique(np.sign(self._array(scale))).tolist()}
         scale = self._computed("add", *scales)
-        if (one.base, one.turn) != (other.base, other.turn) or len(signs) != 1 or not self._is_scale(scale):
+        if (one.base, one.turn) != (other.base, other.turn) or len(signs) != 1 or scale is None:
             return None
-        scaled = one._replace(scale=scale)
-        return scaled if other.shift is None else self._shifted(scaled, other.shift)
+        found: _Form | None = one._replace(scale=scale)
+        if found is not None and other.shift is not None:
+            found = self._shifted(found, other.shift)
+        return found if found is not None and self._has_scale(found) else None
 
     def _turned(self, form: _Form, shape: Sequence[int], attrs: Attrs) -> _Form | None:
         """A form of that shape whose axes are in another order."""

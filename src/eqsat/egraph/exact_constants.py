@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from ml_dtypes import finfo
 from numpy.typing import NDArray as Array
 
 from eqsat.egraph.vocabulary import Vocabulary
@@ -57,6 +58,13 @@ def _exactly(array: Array[Any]) -> _Exact:
     whole = np.ldexp(mantissa, _MANTISSA).astype(np.int64)
     place = exponent - (_MANTISSA + _LEAST)
     return _Exact(tuple(whole % p * power[place] % p for p, power in zip(_PRIMES, _POWERS, strict=True)), nearest)
+
+
+def _without_vanishing(product: _Exact, dtype: np.dtype[Any]) -> _Exact:
+    """A product whose elements are nearest to 0 only where they are 0: an infinity times a scale is no NaN."""
+    least = float(finfo(dtype).smallest_subnormal)
+    vanishes = (np.abs(product.nearest) < least) & np.any(product.residues, axis=0)
+    return product._replace(nearest=np.where(vanishes, np.copysign(least, product.nearest), product.nearest))
 
 
 def _inverse(residues: Array[np.int64], prime: int) -> Array[np.int64]:
@@ -122,7 +130,8 @@ class ExactConstants:
         with np.errstate(all="ignore"):
             nearest = np.asarray(operation(*[each.nearest for each in known]))
         residues = [modular(prime, *[e.residues[i] for e in known]) for i, prime in enumerate(_PRIMES)]
-        return self._intern(_Exact(tuple(map(np.asarray, residues)), nearest), dtype)
+        exactly = _Exact(tuple(map(np.asarray, residues)), nearest)
+        return self._intern(_without_vanishing(exactly, dtype) if name in ("multiply", "divide") else exactly, dtype)
 
     def _moved(self, op: Op, attrs: Attrs | None, index: int) -> int | None:
         """The elements of a constant elsewhere."""

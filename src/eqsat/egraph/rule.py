@@ -315,7 +315,7 @@ class Injectivity(_AnyRule):
 
 @dataclass(frozen=True)
 class ComposeChains(_AnyRule):
-    """A long chain of sums and products with constants is one product and one sum over what it begins with.
+    """A long chain of sums, products, maxima and minima with constants is one of each over what it begins with.
 
     It acts once, before all others, and not where a run is to be explained: rules by which constants meet, one after
     the other, find the same.
@@ -330,7 +330,7 @@ class ComposeChains(_AnyRule):
     @property
     def equation(self) -> str:
         """What it says, in words."""
-        return "a long chain of sums and products with constants = x * a + b"
+        return "a long chain of sums, products, maxima and minima with constants = min(max(x * a + b, c), d)"
 
 
 def rules_html(title: str, rules: Sequence[_AnyRule]) -> str:

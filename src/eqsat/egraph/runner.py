@@ -174,7 +174,7 @@ class Runner:
         return lowered
 
     def _compose(self, lowered: Lowered) -> None:
-        """Compose chains of sums and products with constants, where a rule says so and nobody asks for single steps."""
+        """Compose chains of operators with constants, where a rule says so and nobody asks for single steps."""
         composing = [rule for rule in self.schedule.rules if isinstance(rule, ComposeChains)]
         if composing and self.egraph.fold is not None:
             found = compose(self.egraph, lowered.nodes, lowered.root, self.egraph.fold)
