@@ -20,7 +20,7 @@ from eqsat.onnx.files import from_proto
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.rules import RuleSet, Soundness, default, rewrite, sets, variables
 
-from .models import parsed
+from .models import benchmark_module, parsed
 
 (x,) = variables("x")
 relu, tanh = relay.nn.relu, relay.tanh
@@ -156,3 +156,74 @@ def test_a_command_that_cannot_be_run_is_told(tmp_path: Path) -> None:
     told = CliRunner().invoke(cli.cli, ["bisect", str(model), "--check", "no-such-command-here"])
     assert isinstance(told.exception, ArgumentError)
     assert "cannot run --check" in str(told.exception)
+
+
+def told(tmp_path: Path, *arguments: str) -> Any:
+    """What the command says of the model, with a rule that forgets the Relu nodes."""
+    model = tmp_path / "in.onnx"
+    onnx.save(parsed(GRAPH), model)
+    return CliRunner().invoke(cli.cli, ["bisect", str(model), *arguments])
+
+
+def script(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "check.py"
+    path.write_text(text)
+    return f"{sys.executable} {path}"
+
+
+def test_a_number_is_a_tolerance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = default.only("relu-twice")
+    monkeypatch.setitem(sets, "mine", RuleSet("mine", [good, UNSOUND]))
+    monkeypatch.setitem(sets, "good", RuleSet("good", [good]))
+    assert told(tmp_path, "--check", "0.001", "--rules", "mine").output.startswith("forget-tanh: with it the check")
+    assert told(tmp_path, "--check", "0.001", "--rules", "good").output.startswith("the check passes on the optimized")
+    assert "or a number of 0 or above" in str(told(tmp_path, "--check", "-1").exception)
+
+
+def test_a_check_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
+    found = told(tmp_path, "--check", script(tmp_path, "import time\ntime.sleep(60)"), "--check-seconds", "0.2")
+    assert isinstance(found.exception, ArgumentError)
+    assert "took more than 0.2 seconds on a model, and was ended" in str(found.exception)
+
+
+def test_a_check_that_hangs_on_an_optimized_model_only_is_told(tmp_path: Path) -> None:
+    hangs = "import sys, time\ntime.sleep(60 * (b'eqsat.rules' in open(sys.argv[1], 'rb').read()))"
+    found = told(tmp_path, "--check", script(tmp_path, hangs), "--check-seconds", "2")
+    assert "took more than 2 seconds on a model" in str(found.exception)
+
+
+def test_a_check_without_a_certain_answer_is_told() -> None:
+    answers = iter([True, True, True, False])  # given, without rules, with those that acted, the optimized model
+    with pytest.raises(ArgumentError, match="but not when it is made again: it gives no certain answer"):
+        bisect(from_proto(parsed(GRAPH)), lambda _: next(answers, True))
+
+
+def test_what_the_check_raises_is_told() -> None:
+    def passes(model: Any) -> bool:
+        raise ArgumentError("there is no such file")
+
+    with pytest.raises(ArgumentError, match="there is no such file"):
+        bisect(from_proto(parsed(GRAPH)), passes)
+
+
+def test_a_command_that_is_none_is_told(tmp_path: Path) -> None:
+    assert "is no command" in str(told(tmp_path, "--check", "python 'open").exception)
+    assert "--check is empty" in str(told(tmp_path, "--check", "").exception)
+
+
+# ---- bad rules that are made of shipped ones
+
+PLANTED = benchmark_module("planted")
+
+
+def test_bad_rules_of_several_kinds_are_found() -> None:
+    found = list(PLANTED.trials(4, seed=0))
+    assert [trial for trial in found if not trial.is_found] == []
+    assert len({trial.planted.kind for trial in found}) >= 3
+
+
+@pytest.mark.slow
+def test_bad_rules_in_many_models_are_found() -> None:
+    found = list(PLANTED.trials(20, seed=1))
+    assert [trial for trial in found if not trial.is_found] == []
+    assert len({trial.model for trial in found}) > 4

@@ -227,7 +227,15 @@ def written_model(kernel: Kernel) -> onnx.ModelProto:
     Raises:
         ModelError: It gives what is no tensor of known shape.
     """
-    graph = _with_exponents(kernel.graph)
+    return model_of(_with_exponents(kernel.graph))
+
+
+def model_of(graph: Expr) -> onnx.ModelProto:
+    """Return an ONNX model of a graph over variables, which become its inputs.
+
+    Raises:
+        ModelError: It gives what is no tensor of known shape.
+    """
     params = [node for node in post_order(graph) if isinstance(node, Var)]
     named = [Var(f"x{number}", node.type_annotation) for number, node in enumerate(params)]
     new: dict[Expr, Expr] = dict(zip(params, named, strict=True))

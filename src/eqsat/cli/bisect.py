@@ -6,16 +6,20 @@ import json
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 from eqsat.brief import one_line
 from eqsat.cli.options import PATH, Settings, json_option, read_model, shared_options
 from eqsat.egraph.schedule import Schedule
-from eqsat.errors import ArgumentError
+from eqsat.errors import ArgumentError, EqsatError
+
+Check: TypeAlias = Callable[[Any], bool]
 
 _MOST_TOLD = 5
 """Changes of a rule that are told."""
@@ -27,13 +31,22 @@ _MOST_TOLD = 5
     "--check",
     "command",
     required=True,
-    metavar="CMD",
+    metavar="CMD|X",
     help="A command that gets the path of a model as its last argument, or in the place of {}. An exit code other "
-    "than 0 says that the model is wrong.",
+    "than 0 says that the model is wrong. A number is the most by which outputs may differ on random inputs, relative "
+    "to their largest value.",
+)
+@click.option(
+    "--check-seconds",
+    "most_seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Time after which the command is ended, which is an error: it tells nothing.",
 )
 @shared_options
 @json_option
-def bisect(source: Path, command: str, settings: Settings, as_json: bool) -> None:
+def bisect(source: Path, command: str, most_seconds: float, settings: Settings, as_json: bool) -> None:
     """Find the rule after which a check of the optimized model fails.
 
     IN is optimized again and again with fewer rules, and CMD is run on each result, until no rule can be left out. The
@@ -42,23 +55,13 @@ def bisect(source: Path, command: str, settings: Settings, as_json: bool) -> Non
     from eqsat import onnx
     from eqsat.onnx.optimize import acting_rules
 
-    words = shlex.split(command)
-    if not words:
-        raise ArgumentError("--check is empty: give a command")
     model, options, runs = read_model(source), settings.options, 0
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder, source.name))
+    with _check(command, most_seconds, source, model) as check:
 
         def passes(each: Any) -> bool:
             nonlocal runs
             runs += 1
-            onnx.save(each, path)
-            given = [word.replace("{}", path) for word in words] if "{}" in command else [*words, path]
-            try:
-                ran = subprocess.run(given, capture_output=True, check=False)
-            except OSError as error:
-                raise ArgumentError(f"cannot run --check {command!r}: {error.strerror or error}") from None
-            return ran.returncode == 0
+            return check(each)
 
         found = onnx.bisect(model, passes, options=options)
     changes = []
@@ -78,3 +81,60 @@ def bisect(source: Path, command: str, settings: Settings, as_json: bool) -> Non
         click.echo(f"{', '.join(found)}{together}: with it the check fails ({runs} models were checked)")
         for change in changes[:_MOST_TOLD]:
             click.echo(f"  {one_line(change, 300)}")
+
+
+@contextmanager
+def _check(command: str, most_seconds: float, source: Path, model: Any) -> Iterator[Check]:
+    """Give what tells whether a model is as it should be: a command, or a comparison with the given model."""
+    try:
+        tolerance = float(command)
+    except ValueError:
+        with tempfile.TemporaryDirectory() as folder:
+            yield _command(command, most_seconds, str(Path(folder, source.name)))
+    else:
+        if not tolerance >= 0:
+            raise ArgumentError(f"--check {command}: give a command, or a number of 0 or above")
+        yield _comparison(model, tolerance)
+
+
+def _command(command: str, most_seconds: float, path: str) -> Check:
+    from eqsat import onnx
+
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ArgumentError(f"--check {command!r} is no command: {error}") from None
+    if not words:
+        raise ArgumentError("--check is empty: give a command")
+    given = [word.replace("{}", path) for word in words] if "{}" in command else [*words, path]
+
+    def check(each: Any) -> bool:
+        onnx.save(each, path)
+        try:
+            ran = subprocess.run(
+                given, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=most_seconds
+            )
+        except subprocess.TimeoutExpired:
+            raise ArgumentError(
+                f"--check {command!r} took more than {most_seconds:g} seconds on a model, and was ended: "
+                "give it more with --check-seconds"
+            ) from None
+        except OSError as error:
+            raise ArgumentError(f"cannot run --check {command!r}: {error.strerror or error}") from None
+        return ran.returncode == 0
+
+    return check
+
+
+def _comparison(model: Any, tolerance: float) -> Check:
+    from eqsat import onnx
+
+    def check(each: Any) -> bool:
+        try:
+            return not onnx.differing(onnx.verify(model, each, mistakes=0), tolerance)
+        except EqsatError:
+            if each is model:
+                raise
+            return False  # it does not even run
+
+    return check

@@ -60,7 +60,11 @@ def blame(
         return parts.after, parts.extraction
 
     def differs(after: ir.Model) -> bool:
-        return bool(differing(verify(given, after, runs, dims=dims, inputs=inputs, mistakes=0), tolerance))
+        try:
+            found = verify(given, after, runs, dims=dims, inputs=inputs, mistakes=0)
+        except EqsatError:  # another way to go wrong than the one looked for
+            return False
+        return bool(differing(found, tolerance))
 
     acting = acting_rules(given, options) if target is None or options.rules is not None else default
     return _culprits(replace(options, rules=acting, contrib=False), made, differs)
@@ -81,7 +85,7 @@ def bisect(
         As :func:`blame`: empty where the check also fails on what no rule changed, and None where it passes.
 
     Raises:
-        ArgumentError: The check fails on the model as it was.
+        ArgumentError: The check fails on the model as it was, or not each time on one that is made in the same way.
         EqsatError: As for :func:`eqsat.onnx.run`.
     """
     options = Options.of(keywords, rules=rules)
@@ -89,7 +93,20 @@ def bisect(
     if not passes(given):
         raise ArgumentError("the check fails on the model as it was: no rule is to blame")
     options = replace(options, rules=acting_rules(given, options), contrib=False)
-    return _culprits(options, partial(_optimized, given), lambda after: not passes(after))
+    failed = False
+
+    def fails(after: ir.Model) -> bool:
+        nonlocal failed
+        found = not passes(after)
+        failed = failed or found
+        return found
+
+    guilty = _culprits(options, partial(_optimized, given), fails)
+    if guilty is None and failed:
+        raise ArgumentError(
+            "the check fails on the optimized model, but not when it is made again: it gives no certain answer"
+        )
+    return guilty
 
 
 def _optimized(given: ir.Model, options: Options) -> tuple[ir.Model, Extraction | None]:
@@ -104,21 +121,26 @@ def _culprits(
 ) -> list[str] | None:
     """The smallest set found of rules with which alone a model fails; as :func:`blame` returns it."""
     every = Schedule.of(options.rules).rules
-    _, extraction = made(options)
+    first, extraction = made(options)
     suspects = [] if extraction is None else [each.name for each in extraction.report.rules.values() if each.updates]
 
     def guilty(names: Sequence[str]) -> bool:
-        chosen = replace(options, rules=[rule for rule in every if rule.name in names])
+        wanted = set(names)
+        chosen = replace(options, rules=[rule for rule in every if rule.name in wanted])
         try:
-            return fails(made(chosen)[0])
+            after, _ = made(chosen)
         except EqsatError:  # another way to go wrong than the one looked for
             return False
+        return fails(after)
 
     if guilty([]):
         return []
-    names = {rule.name for rule in every}
+    names = [rule.name for rule in every]
     known = [name for name in suspects if name in names]
-    return smallest(known, guilty) if guilty(known) else None
+    if guilty(known):
+        return smallest(known, guilty)
+    # what others made may have ended a run before its time
+    return smallest(names, guilty) if fails(first) and guilty(names) else None
 
 
 def smallest(suspects: Sequence[Suspect], guilty: Callable[[Sequence[Suspect]], bool]) -> list[Suspect]:
