@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import chain, combinations
@@ -24,8 +24,8 @@ from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.outcome import ACTED, CHOSEN, CUT, DECLINED, OUTCOMES, REFUSED, UNMATCHED, WhyNot
 from eqsat.pipeline.problem import RegionProblem
 from eqsat.pipeline.saturate import Region, Saturation, saturate
-from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.dataflow_pattern.explanation import Place, where
+from eqsat.relay.dataflow_pattern import AttrPattern, CallPattern, DFPattern
+from eqsat.relay.dataflow_pattern.explanation import Mismatch, Place, where
 from eqsat.relay.dataflow_pattern.graph import DataflowGraph
 from eqsat.relay.dataflow_pattern.mismatches import NEAREST, Laid
 from eqsat.relay.expr import Call, Constant, Expr, Op, TupleGetItem
@@ -129,7 +129,7 @@ class _Inquiry:
         worst: list[Place] = []
         for side in sides:
             laid = Laid(side, graph, self.region.types.__getitem__)
-            near = laid.places(self.region.children)
+            near = self._ranked(laid.places(self.region.children))
             if node is not None:
                 near = [each for each in near if node in laid.bound(each.expr).values()]
             matching = [each for each in near if each.matches]
@@ -149,6 +149,35 @@ class _Inquiry:
             for reason in self._conditions(place.expr, laid.bound(place.expr))
         ]
         return self._by_engine(tuple(dict.fromkeys(reasons)), "")
+
+    def _ranked(self, places: Sequence[Place]) -> list[Place]:
+        """Places, the nearest first, without what is no obstacle: other rules found an equal call as it is wanted."""
+        told = []
+        for place in places:
+            left = tuple([each for each in place.mismatches if not self._is_found(each)])
+            if left and len(left) < len(place.mismatches):
+                missing = max(len(left), place.missing - len(place.mismatches) + len(left))
+                place = replace(place, mismatches=left, missing=missing)
+            told.append(place)
+        return sorted(told, key=lambda each: (each.missing, -each.fitting))
+
+    def _is_found(self, mismatch: Mismatch) -> bool:
+        """Whether a call of the operator that is wanted is in the e-class of what is there."""
+        pattern, handle = mismatch.pattern, self.region.lowered.handles.get(mismatch.expr)
+        bare = pattern.pattern if isinstance(pattern, AttrPattern) else pattern
+        if not isinstance(bare, CallPattern) or bare.named is None or handle is None:
+            return False
+        return bare.named in self._operators.get(int(self.region.snapshot.handle_class[handle]), ())
+
+    @cached_property
+    def _operators(self) -> dict[int, set[Op]]:
+        """E-class -> the operators that are called in it."""
+        found: dict[int, set[Op]] = {}
+        for of, symbol, _, _ in self.region.snapshot.nodes():
+            op = self.region.snapshot.symbols[symbol].op
+            if op is not None:
+                found.setdefault(of, set()).add(op)
+        return found
 
     def _by_engine(self, reasons: tuple[str, ...], otherwise: str) -> WhyNot:
         """What the engine says of the rule alone on the given graph."""
@@ -195,6 +224,11 @@ class _Inquiry:
                 given = ", ".join([self._told(ref, bound) for ref in guard.refs])
                 called = getattr(guard.holds, "__name__", "<lambda>")
                 yield f"the condition{'' if '<' in called else f' {called}'} does not hold: {given}"
+        for root_pattern, result in zip(rule.lhs, rule.rhs, strict=len(rule.rhs) > 1):
+            taken, place = bound.get(result), bound.get(root_pattern)
+            if taken is not None and place is not None and self.region.types[taken] != self.region.types[place]:
+                types = [self.region.types[each] for each in (taken, place)]
+                yield f"{_name(result)} is of type {types[0]}, and cannot take the place of what is of type {types[1]}"
         for distinct in rule.distinct:
             for one, other in combinations([each for each in distinct.patterns if each in bound], 2):
                 if bound[one] is bound[other]:
