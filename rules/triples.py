@@ -16,9 +16,9 @@ from eqsat.egraph.author import (
     attrs_of,
     constants,
     like,
-    place_of,
     refuse,
     rewrite,
+    successive,
     type_of,
     variables,
     when,
@@ -43,11 +43,6 @@ NEAR = 200
 
 
 # ---- three products
-
-
-def follow_each_other(first: int, second: int, third: int) -> bool:
-    """Guard: products are near each other, and in one order of all that there are."""
-    return first < second < third < first + NEAR
 
 
 def are_alike(*attrs: Attrs) -> bool:
@@ -110,7 +105,7 @@ def triple(name: str, products: Sequence[DFPattern], outputs: int) -> Rewrite:
         name,
         tuple(roots),
         tuple([is_tuple_get_item(parts, index) for index in range(len(roots))]),
-        when(follow_each_other, *map(place_of, products)),
+        successive(NEAR, *products),
         when(are_alike, *map(attrs_of, products)),
         when(are_matrices, *map(type_of, weights)),
         when(part_last_axis, *map(type_of, (*products, *views))),

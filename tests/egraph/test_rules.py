@@ -217,6 +217,22 @@ class TestFailingRules:
             eqsat.saturate(y, [], on_error="ignore")
 
 
+def test_python_is_asked_only_about_what_the_graph_computes_in_succession() -> None:
+    u, v = variables("u v")
+    first, second = relay.nn.relu(u), relay.nn.relu(v)
+    asked: list[tuple[int, int]] = []
+
+    def note(one: int, other: int) -> bool:
+        asked.append((one, other))
+        return False
+
+    places = (rules.place_of(first), rules.place_of(second))
+    near = rewrite("near", (first, second), (second, first), when(note, *places), rules.successive(5, first, second))
+    inputs = [relay.var(f"x{number}", shape=(3,)) for number in range(40)]
+    eqsat.saturate(relay.Tuple([*map(relay.nn.relu, inputs)]), [near])
+    assert sorted(asked) == [(2 * k + 1, 2 * k + d) for k in range(40) for d in (3, 5) if 2 * k + d < 80]
+
+
 class TestSingleUse:
     """A guard on how often the input graph reads a value."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Made
 from eqsat.egraph.query import MatchedNode, Query
-from eqsat.egraph.rule import Compute, Ref, Refusal, Rewrite
+from eqsat.egraph.rule import Compute, Ref, Refusal, Rewrite, Successive
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.egraph.templates import TemplateBuilder
 from eqsat.egraph.vocabulary import Vocabulary
@@ -110,8 +110,9 @@ class Action:
 
     def build(self) -> None:
         for guard in self.rule.when:
-            for ref in guard.refs:
-                self.key(ref)
+            keys = [self.key(ref) for ref in guard.refs]
+            if isinstance(guard, Successive):
+                self.premises += guard.premises(keys)
         builder = TemplateBuilder(self.rule.name, self)
         results = [builder.build(template) for template in self.rule.rhs]
         roots = [self.query.classes[root] for root in self.rule.lhs]

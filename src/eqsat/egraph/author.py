@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from eqsat.egraph.mistakes import check_pattern, check_rewrite
@@ -24,6 +25,7 @@ from eqsat.egraph.rule import (
     RuleSet,
     Settled,
     Soundness,
+    Successive,
 )
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import DFPattern, is_constant, wildcard
@@ -65,6 +67,18 @@ def place_of(pattern: DFPattern) -> Ref:
     Where only rules made the value, the rule does not apply.
     """
     return Ref("place", pattern)
+
+
+def successive(within: int, *patterns: DFPattern) -> Guard:
+    """Guard: the input graph computes what ``patterns`` matched in this order, all in fewer than ``within`` steps.
+
+    Where only rules made one of the values, the rule does not apply.
+    """
+
+    def holds(*places: int) -> bool:
+        return all(one < other for one, other in pairwise(places)) and places[-1] < places[0] + within
+
+    return Successive(holds, tuple(map(place_of, patterns)), within)
 
 
 def single_use(pattern: DFPattern) -> Guard:

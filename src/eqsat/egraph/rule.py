@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -66,6 +66,21 @@ class Guard:
 
     holds: Callable[..., Any]
     refs: tuple[Ref, ...]
+
+
+@dataclass(frozen=True)
+class Successive(Guard):
+    """A condition on places: each comes after the one before, and the last is less than ``within`` after the first.
+
+    The engine compares them itself: to ask about all places of several roots would take the more, the more roots.
+    """
+
+    within: int
+
+    def premises(self, places: Sequence[str]) -> list[str]:
+        """The same of variables, one for each place."""
+        order = [f"(< {one} {other})" for one, other in pairwise(places)]
+        return [*order, f"(< {places[-1]} (+ {places[0]} {self.within}))"]
 
 
 @dataclass(frozen=True)
