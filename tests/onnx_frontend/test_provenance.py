@@ -124,6 +124,16 @@ def test_an_output_that_is_a_constant_comes_from_what_computed_it() -> None:
     assert told(model)["y"][0] == ["sum"]
 
 
+def test_an_output_that_is_an_input_tells_what_was_dropped() -> None:
+    model = parsed(
+        """(float[3] x) => (float[3] y, float[3] z) <float one = {1.0}, float zero = {0.0}>
+        { [product] a = Mul (x, one) [sum] y = Add (a, zero) [z] z = Relu (x) }"""
+    )
+    origins, rules = told(model)["y"]
+    assert origins == ["product", "sum"]
+    assert sorted(rules) == ["add-zero", "multiply-one"]
+
+
 def test_siblings_that_were_merged_are_all_origins() -> None:
     model = with_weights(
         parsed(

@@ -28,7 +28,7 @@ from eqsat.layers.truncate import KEPT, Truncated, Unit
 from eqsat.pipeline.extract import Extraction
 from eqsat.pipeline.options import Options
 from eqsat.pipeline.problem import RegionProblem
-from eqsat.pipeline.provenance import Derived, derived_spans, owners
+from eqsat.pipeline.provenance import Derived, derivation, owners
 from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.fold import fold_constants
@@ -55,7 +55,8 @@ def expand(
     seconds = options.limits.seconds / 2 / len(layers)
     if not all(layer.is_cheapest(seconds) for layer in layers):
         return None
-    body = _Expansion(short, posed, result.choice, layers).body()
+    expansion = _Expansion(short, posed, result.choice, layers)
+    body = expansion.body()
     if body is None:
         return None
     handles = region.lowered.handles
@@ -70,7 +71,8 @@ def expand(
     whole = replace(result, cost=total(cost), lower_bound=total(cost))
     source = short.whole.function or short.whole.expr
     problems = [replace(posed, region=replace(posed.region, function=short.whole.function))]
-    return Extraction(source, problems, [whole], [body], total(input_cost), chosen.report)
+    dropped = expansion.derivation.dropped
+    return Extraction(source, problems, [whole], [body], total(input_cost), chosen.report, dropped)
 
 
 class _Layer:
@@ -154,7 +156,8 @@ class _Expansion:
     def __init__(self, short: Truncated, posed: RegionProblem, choice: NDArray[np.int64], layers: Sequence[_Layer]):
         self.short = short
         self.region = region = posed.region
-        self.spans = derived_spans(posed, choice)
+        self.derivation = derivation(posed, choice)
+        self.spans = self.derivation.spans
         self.snapshot = region.snapshot
         self.atoms = region.vocabulary.atoms  # those of the missing layers among them
         self.choice: list[int] = choice.tolist()

@@ -242,7 +242,7 @@ class Forms:
             extraction = found.extract(found.options)
             self._report.merge(extraction.report)
             function = constants.fold(extraction.expr)
-            graph, names = export_body(function, imported, self._provenance)
+            graph, names = export_body(function, imported, self._telling(extraction))
             self._bodies.append(Body(imported, extraction, function, graph, names))
             return graph
 
@@ -256,6 +256,12 @@ class Forms:
         contrib = self.options.contrib and runtime in CONTRIB
         cost = onnx_cost(cost_model, self._opset, runtime, contrib)
         return replace(self.options, cost_model=cost, runtime=runtime, contrib=contrib)
+
+    def _telling(self, extraction: Extraction) -> Provenance | None:
+        """What writes where the nodes of a chosen graph are from."""
+        if self._provenance is not None:
+            self._provenance.dropped = extraction.dropped
+        return self._provenance
 
     @paused_gc()
     def choose(
@@ -277,7 +283,7 @@ class Forms:
         extraction.report.merge(report)
         function = self.constants.fold(extraction.expr)
         found = time.perf_counter()
-        after = export_model(function, self.imported, provenance=self._provenance)
+        after = export_model(function, self.imported, provenance=self._telling(extraction))
         if self._provenance is None:
             without_provenance(after)
         else:

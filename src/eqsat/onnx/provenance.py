@@ -62,9 +62,13 @@ class Provenance:
 
     Args:
         model: The model that was given.
+
+    Attributes:
+        dropped: Where that is from which was chosen in the place of nodes: see :class:`eqsat.pipeline.Extraction`.
     """
 
     def __init__(self, model: ir.Model):
+        self.dropped: Mapping[Any, Derived] = {}
         nodes = [*nodes_of(model.graph), *[node for each in model.functions.values() for node in nodes_of(each.graph)]]
         self._names = Counter(node.name for node in nodes)
         self._place = {node: place for place, node in enumerate(nodes)}
@@ -88,7 +92,9 @@ class Provenance:
         """
         origins = dict.fromkeys(others)
         steps = dict[Step, None]()
-        for span in spans:
+        values = [imported.values.get(value.name or "") for node in origins for value in node.outputs]
+        in_place = [self.dropped[expr.span] for expr in values if expr is not None and expr.span in self.dropped]
+        for span in (*spans, *in_place):
             if isinstance(span, Derived):
                 steps |= dict.fromkeys(span.steps)
             for each in span.origins or (span.span,) if isinstance(span, Derived) else (span,):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from eqsat.notebook import lines, preview
 from eqsat.pipeline.explain import Explanation
 from eqsat.pipeline.options import LEAST_SECONDS, ExtractKeywords, Options, takes
 from eqsat.pipeline.problem import RegionProblem, region_problem
-from eqsat.pipeline.provenance import derived_spans
+from eqsat.pipeline.provenance import Derived, derivation
 from eqsat.pipeline.saturate import Region, Saturation
 from eqsat.relay.expr import Call, Expr, Function
 from eqsat.relay.fold import fold_constants
@@ -51,6 +51,8 @@ class Extraction:
         exprs: The chosen body of each region, constants folded.
         input_cost: Cost of the given graph under the same model.
         report: A copy of the saturation's report with the times of extraction added.
+        dropped: Span of a given node in whose place an input or a constant was chosen -> how that came about; empty
+            unless matches were noted.
     """
 
     source: Expr | IRModule
@@ -59,6 +61,7 @@ class Extraction:
     exprs: list[Expr]
     input_cost: Cost
     report: Report = field(repr=False)
+    dropped: Mapping[Any, Derived] = field(default_factory=dict, repr=False)
 
     @property
     def regions(self) -> list[Region]:
@@ -189,6 +192,7 @@ def extract(
     if not isinstance(model, TargetCost):
         model = TargetCost(model, kernels=kernels_of(options.runtime))
     problems, results, exprs = [], [], []
+    dropped: dict[Any, Derived] = {}
     functions: dict[Expr, Function] = {}
     report = saturation.report.copy()
     left = options.seconds
@@ -203,7 +207,7 @@ def extract(
         building = time.perf_counter()
         left -= building - solving
         report.add_seconds("extract", building - start)
-        expr, result = _built(posed, functions, result, seconds)
+        expr, result = _built(posed, functions, result, seconds, dropped)
         if region.nested and region.function is not None:
             functions[region.function] = _rewrap(region.function, expr)
         problems.append(posed)
@@ -219,13 +223,17 @@ def extract(
             time.perf_counter() - start,
         )
     input_cost = total(posed.input_cost for posed in problems)
-    return Extraction(saturation.source, problems, results, exprs, input_cost, report)
+    return Extraction(saturation.source, problems, results, exprs, input_cost, report, dropped)
 
 
 def _built(
-    posed: RegionProblem, functions: Mapping[Expr, Function], result: Result, seconds: float
+    posed: RegionProblem,
+    functions: Mapping[Expr, Function],
+    result: Result,
+    seconds: float,
+    dropped: dict[Any, Derived],
 ) -> tuple[Expr, Result]:
-    """The graph of an extractor's result, and the result with what that graph costs.
+    """The graph of an extractor's result, and the result with what that graph costs; see :class:`Extraction`.
 
     In the e-graph composites may overlap. The graph that was chosen there, composites written out, and the graph that
     was given are each covered anew by composites that do not, and the cheaper one is taken.
@@ -233,7 +241,9 @@ def _built(
     region, choices = posed.region, [result.choice, posed.incumbent]
 
     def graph(choice: NDArray[np.int64]) -> Expr:
-        return fold_constants(build_expr(region.snapshot, choice, region.root, functions, derived_spans(posed, choice)))
+        found = derivation(posed, choice)
+        dropped.update(found.dropped)
+        return fold_constants(build_expr(region.snapshot, choice, region.root, functions, found.spans))
 
     rules = composites_among(region.rules)
     if not rules:

@@ -74,11 +74,24 @@ class _Edge:
     ends: tuple[Key | None, Key | None]
 
 
-def derived_spans(posed: RegionProblem, choice: NDArray[np.int64]) -> Mapping[int, Any]:
-    """The span of each e-class of a choice: :class:`Derived` if matches were noted, else that of a given node."""
+@dataclass(frozen=True)
+class Derivation:
+    """Where what was chosen is from.
+
+    Attributes:
+        spans: The span of each e-class of a choice: :class:`Derived` if matches were noted, else that of a given node.
+        dropped: Span of a given node in whose place an input or a constant was chosen -> how that came about.
+    """
+
+    spans: Mapping[int, Any]
+    dropped: Mapping[Any, Derived]
+
+
+def derivation(posed: RegionProblem, choice: NDArray[np.int64]) -> Derivation:
+    """Where the e-nodes of a choice are from."""
     if posed.region.traced is None:
-        return input_spans(posed.region.snapshot, posed.region.lowered)
-    return _Derivations(posed, choice).spans()
+        return Derivation(input_spans(posed.region.snapshot, posed.region.lowered), {})
+    return _Derivations(posed, choice).derivation()
 
 
 def owners(nodes: Sequence[Expr]) -> dict[Expr, Any]:
@@ -126,14 +139,15 @@ class _Derivations:
         self._makers: dict[int, dict[Key, tuple[int, Matches | Match, int]]] = {}
         self._matches: dict[tuple[int, int], Match] = {}
 
-    def spans(self) -> dict[int, Derived]:
-        """The span of each class of the choice."""
+    def derivation(self) -> Derivation:
+        """Where the e-nodes of the choice are from."""
         chosen = self.choice.tolist()
         classes = children_first([self.region.root], lambda of: self.snapshot.children(chosen[of]))
         keys = {of: self._key(chosen[of]) for of in classes}
         absorbed: dict[int, _Parts] = {}
         firsts = input_spans(self.snapshot, self.region.lowered)
         found: dict[int, Derived] = {}
+        dropped: dict[Any, Derived] = {}
         replaced = {of: [key for key in self._given.get(self._at(of), ()) if key != keys[of]] for of in classes}
         self._edges = self._edges_in({self._at(of) for of, others in replaced.items() if others})
         for of in classes:
@@ -146,7 +160,10 @@ class _Derivations:
                     if child in absorbed and absorbed[child].origins and self._used(parts, replaced[child]):
                         parts |= absorbed[child]
             found[of] = self._derived(firsts.get(self._at(of)), parts)
-        return found
+            if of in absorbed:
+                handles = [handle for key in replaced[of] for handle in self._handles[key]]
+                dropped |= {self._owner[handle]: found[of] for handle in handles if handle in self._owner}
+        return Derivation(found, dropped)
 
     def _derived(self, span: Any, parts: _Parts) -> Derived:
         spans = dict.fromkeys(self._owner[handle] for handle in sorted(parts.origins) if handle in self._owner)
