@@ -20,7 +20,7 @@ prove: $(INSTALLED)  ## prove all rules; one that was proved must still be
 
 docs: $(INSTALLED)  ## build the documents as a site, in build/site; a warning is an error
 	$(BIN)/python -c 'import mkdocstrings' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[docs]'
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

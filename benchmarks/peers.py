@@ -1,6 +1,7 @@
 """eqsat beside other ONNX optimizers: nodes, time, memory, latency and correctness, in one run.
 
-    python benchmarks/peers.py [--peers PYTHON] [--rounds N] [--wheels FOLDER] [MODEL.onnx or FOLDER ...]
+    python benchmarks/peers.py [--peers PYTHON] [--rounds N] [--wheels FOLDER] [--save FILE.json]
+        [MODEL.onnx or FOLDER ...]
 
 ``--peers`` is a Python that has onnxsim, onnxslim, onnxoptimizer, onnxscript and onnxruntime (those that it lacks are
 left out). Without models: the onnx package's networks with seeded random weights, and magika's; with ``--wheels`` also
@@ -10,18 +11,22 @@ Nodes are without constants, those of subgraphs included. Every tool runs in a p
 "optimizing" is its thread's CPU time without the import of the tool, "in all" the CPU time of the process, and memory
 its peak. Latency is onnxruntime's CPU time on one thread as a multiple of the given model's, with its own optimizer off
 and on: in every round each model runs a few times in a row, in random order. A result that differs by more than 1e-3 of
-an output's largest value, does not load, or is not there is marked wrong and left out of the means.
+an output's largest value, does not load, or is not there is marked wrong and left out of the means. ``--save`` writes
+all figures with date and machine; ``benchmarks/peers.json`` is such a file, of which the page of results is made.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from math import exp, log
 from pathlib import Path
 from statistics import median
@@ -84,6 +89,7 @@ class Outcome:
         megabytes: of memory, at most.
         problem: why the result is wrong, empty when it is right.
         off, on: latency relative to the given model, with onnxruntime's optimizer off and on.
+        given_milliseconds: CPU time of a run of the given model with onnxruntime's optimizer on.
     """
 
     before: int
@@ -94,6 +100,7 @@ class Outcome:
     problem: str = ""
     off: float = 1.0
     on: float = 1.0
+    given_milliseconds: float = 0.0
 
 
 @click.command(help=__doc__)
@@ -101,15 +108,18 @@ class Outcome:
 @click.option("--peers", default=sys.executable, show_default=True, help="A Python that has the other tools.")
 @click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True, help="Of latency runs.")
 @click.option("--wheels", type=click.Path(path_type=Path), help="A folder for the models of public wheels.")
-def main(models: tuple[Path, ...], peers: str, rounds: int, wheels: Path | None) -> None:
+@click.option("--save", type=click.Path(path_type=Path), metavar="FILE.json", help="Where to write all figures, too.")
+def main(models: tuple[Path, ...], peers: str, rounds: int, wheels: Path | None, save: Path | None) -> None:
     """Compare the tools and print the tables."""
     commands = {"eqsat": [sys.executable, "-c", EQSAT.program]}
     commands |= {name: [peers, "-c", tool.program] for name, tool in PEERS.items() if _has(peers, tool)}
     table: dict[str, list[Outcome]] = {name: [] for name in commands}
+    named: list[str] = []
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for path in _paths(models, wheels, folder):
             before = _nodes(path)
+            named.append(path.stem)
             click.echo(f"\n{path.name}: {before} nodes")
             targets = {name: folder / f"{name}.onnx" for name in commands}
             outcomes = {name: _run(commands[name], path, target, before) for name, target in targets.items()}
@@ -120,6 +130,25 @@ def main(models: tuple[Path, ...], peers: str, rounds: int, wheels: Path | None)
     click.echo("\ngeometric means over right results; CPU seconds in total")
     for name, outcomes_of in table.items():
         click.echo(_summary(name, outcomes_of))
+    if save is not None:
+        tools = {name: [asdict(outcome) for outcome in outcomes_of] for name, outcomes_of in table.items()}
+        save.write_text(json.dumps(_setting(peers, rounds) | {"models": named, "tools": tools}, indent=1) + "\n")
+
+
+def _setting(peers: str, rounds: int) -> dict[str, Any]:
+    """When and on what the figures were measured."""
+    names = ["onnxoptimizer", "onnxsim", "onnxslim", "onnxscript", "onnxruntime"]
+    program = (
+        "import importlib.metadata as m, sys; print(*[f'{d.name} {d.version}' for d in m.distributions()], sep='\\n')"
+    )
+    listed = subprocess.run([peers, "-c", program], capture_output=True, text=True, check=True).stdout
+    system = f"{platform.machine()}, {os.cpu_count()} processors, {platform.system()}"
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{system}, Python {platform.python_version()}",
+        "versions": {name: version for name, version in map(str.split, listed.splitlines()) if name in names},
+        "rounds": rounds,
+    }
 
 
 def _has(python: str, tool: Tool) -> bool:
@@ -190,6 +219,7 @@ def _measure(source: Path, targets: dict[str, Path], outcomes: dict[str, Outcome
                 seconds[name] += _times(sessions[name], feed)
         for name in [*sessions][1:]:
             setattr(outcomes[name], field, median(seconds[name]) / median(seconds[""]))
+            outcomes[name].given_milliseconds = median(seconds[""]) * 1000  # in the end that with the optimizer on
 
 
 def _session(path: Path, level: Any) -> Any:

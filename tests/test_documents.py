@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
 import tomllib
 from collections.abc import Iterator
@@ -125,3 +126,8 @@ def test_the_map_names_every_package() -> None:
     packages = {path.parent.name for path in (ROOT / "src" / "eqsat").glob("*/__init__.py")}
     named = re.findall(r"`eqsat\.(\w+)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
     assert packages <= {*named}
+
+
+def test_the_readme_shows_what_was_measured_last() -> None:
+    table = runpy.run_path(str(ROOT / "benchmarks" / "peers_table.py"))
+    assert f"{table['summary']()}\n\n{table['told']()}\n" in (ROOT / "README.md").read_text(encoding="utf-8")

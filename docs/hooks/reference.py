@@ -44,14 +44,23 @@ def _public(package: str) -> list[str]:
     """Where each public function and class of a package is defined, in the order of their names."""
     file = SOURCE.joinpath(*package.split("."), "__init__.py")
     tree = ast.parse(file.read_text(encoding="utf-8"))
+    exported = _exported(tree)
     paths = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("eqsat."):
             for each in node.names:
                 name = each.asname or each.name
-                if name != "*" and not name.startswith("_") and not _is_module(f"{node.module}.{each.name}"):
+                if name in exported and not _is_module(f"{node.module}.{each.name}"):
                     paths[name] = f"{node.module}.{each.name}"
     return [paths[name] for name in sorted(paths, key=str.lower)]
+
+
+def _exported(tree: ast.Module) -> set[str]:
+    """The names in a module's ``__all__``."""
+    lists = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and "__all__" in map(ast.unparse, node.targets)
+    ]
+    return {name for each in lists for name in ast.literal_eval(each)}
 
 
 def _is_module(path: str) -> bool:

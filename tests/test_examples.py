@@ -1,0 +1,43 @@
+"""The programs of examples/ run, and say what they are meant to show."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHOWN = {
+    "compare_rewrite_orders": r"input cost \d+, saturation \d+; of 2 runs",
+    "minimize_traffic": r"bytes written before",
+    "optimize_a_model": r"95 nodes before, \d\d after",
+    "prove_a_rule": r"pool-before-relu: sound on \d+ instances, proved for (any rank|all \w+)",
+    "serve_an_accelerator": r"16 x mine.conv2d_bias_relu",
+}
+"""Name of a program -> what it prints, among other things."""
+
+
+def run(name: str) -> str:
+    """What a program prints."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    program = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
+    return subprocess.run(program, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_each_program_is_run_here() -> None:
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == {*SHOWN}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_program_runs(name: str) -> None:
+    assert re.search(SHOWN[name], run(name))
+
+
+@pytest.mark.parametrize("name", ["minimize_traffic", "prove_a_rule"])
+def test_less_is_moved_after_than_before(name: str) -> None:
+    before, after = map(float, re.findall(r"([\d.e+]+)(?: bytes)?(?: written)? (?:before|after)", run(name)))
+    assert after < before
