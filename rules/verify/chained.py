@@ -25,16 +25,22 @@ def chains(rng: random.Random, count: int) -> Iterator[Instance]:
         numbers = np.random.default_rng(rng.randrange(1 << 30))
         x = relay.var("x", shape=SHAPE, dtype=dtype)
         chain: Expr = x
-        for _ in range(LONG + rng.randrange(LONG)):
-            chain = _link(chain, rng, numbers, dtype)
+        has_bounds = rng.random() < 0.5
+        for _ in range(LONG + rng.randrange(4)):
+            chain = _link(chain, rng, numbers, dtype, has_bounds)
         data = numbers.normal(size=SHAPE)
         data.flat[rng.sample(range(data.size), 2)] = np.inf, -np.inf
         yield Instance((chain,), {x: data.astype(dtype)})
 
 
-def _link(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
+def _link(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str, has_bounds: bool) -> Expr:
+    """A link, which bounds a value or is a sum of two that come from one.
+
+    A sum of values that are bounded, or are scaled by numbers of either sign, would end a chain.
+    """
+
     def constant(shape: tuple[int, ...]) -> Any:
-        return relay.const(numbers.uniform(0.5, 2.0, shape), dtype)
+        return relay.const(numbers.uniform(0.7, 1.4, shape), dtype)
 
     def either_sign(constant: Any) -> Expr:
         array = constant.data.numpy()
@@ -56,15 +62,19 @@ def _link(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str)
         lambda: transpose(x, axes=rng.sample(range(len(SHAPE)), len(SHAPE))),
         lambda: relay.nn.bias_add(x, vector(), axis=rng.randrange(len(SHAPE))),
         lambda: relay.nn.batch_norm(x, vector(), vector(), vector(), vector(), axis=rng.randrange(len(SHAPE)))[0],
+    ]
+    bounds: list[Callable[[], Any]] = [
+        lambda: x * either_sign(c),
         lambda: relay.nn.relu(x - c),
         lambda: relay.clip(x, -1.0 - rng.random(), 1.0),
         lambda: relay.maximum(x, c),
         lambda: relay.minimum(d, x),
-        lambda: x * either_sign(c),
+    ]
+    sums: list[Callable[[], Any]] = [
         lambda: x * c + x * d,
         lambda: (x + c) + (x + d),
         lambda: x * c - (d - x),
         lambda: transpose(x + c) + transpose(x * d),
     ]
-    link: Expr = rng.choice(links)()
+    link: Expr = rng.choice([*links, *(bounds if has_bounds else sums)])()
     return link

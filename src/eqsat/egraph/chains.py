@@ -26,8 +26,8 @@ from eqsat.relay.op.op import make_attrs
 from eqsat.relay.relations import call_type
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 
-LONG = 8
-"""Links from which on a chain is composed. Rules, which know more ways to write it, are as quick on a shorter one."""
+LONG = 32
+"""Links from which on a chain is composed. On a shorter one rules are quick, and they know more ways to write it."""
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
