@@ -15,13 +15,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 from eqsat import calibration
 from eqsat.calibration import measuring
-from eqsat.cli import cli
+from eqsat.cli import cli, load_command
+from eqsat.cli.examples import EXAMPLES
 from eqsat.egraph.rule import PythonRule, Rewrite
 from eqsat.relay.dataflow_pattern import DFPatternCallback
 from eqsat.relay.expr import Op
@@ -103,6 +105,31 @@ def test_the_commands_run(document: Path) -> None:
         if name == "eqsat":
             ran = CliRunner().invoke(cli, arguments)
             assert ran.exit_code == 0, (line, ran.output, ran.exception)
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """All commands by name, those of groups too."""
+    for name in list(cli.commands):
+        load_command(name)
+        command = cli.commands[name]
+        inner = command.commands if isinstance(command, click.Group) else None
+        yield from [(name, command)] if inner is None else [(f"{name} {each}", inner[each]) for each in inner]
+
+
+def test_the_help_of_every_command_ends_with_examples_and_all_tell_json() -> None:
+    found = dict(commands())
+    assert {*found} == {*EXAMPLES}
+    for name, command in found.items():
+        told = CliRunner().invoke(command, ["--help"]).output
+        assert told.split("Examples:\n")[1].split("\n") == [*(f"    {line}" for line in EXAMPLES[name]), ""], name
+        assert "--json" in told
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_examples_of_the_help_run() -> None:
+    for line in [line for lines in EXAMPLES.values() for line in lines]:
+        ran = CliRunner().invoke(cli, shlex.split(line)[1:])
+        assert ran.exit_code == 0, (line, ran.output, ran.exception)
 
 
 def test_extras_are_told_that_exist() -> None:

@@ -94,9 +94,13 @@ class _Commands(click.Group):
 def load_command(name: str = "") -> None:
     """Load a command, if there is one of that name."""
     if name in _COMMANDS:
+        from eqsat.cli.examples import show_examples
+
         module, _, attribute = _COMMANDS[name][0].partition(":")
         with paused_gc():  # what is loaded stays
-            cli.add_command(getattr(import_module(module), attribute), name)
+            command = getattr(import_module(module), attribute)
+        show_examples(command, name)
+        cli.add_command(command, name)
 
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {what}" for code, what in EXIT_CODES.items())
