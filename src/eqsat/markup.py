@@ -87,3 +87,26 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Markup:
     return Markup(
         '<dl class="facts">' + "".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in pairs) + "</dl>"
     )
+
+
+def chart(
+    title: str, across: str, series: Sequence[tuple[str, str, Sequence[float | None]]], *, logarithmic: bool = False
+) -> Markup:
+    """Numbers that the page's script draws as a chart, over 1, 2, ….
+
+    Args:
+        title: what is shown.
+        across: what is counted from left to right.
+        series: a name; ``solid`` or ``dashed`` for a line, nothing for dots; and values, all of one length.
+        logarithmic: whether values stand on a logarithmic axis, which they do where all are above zero.
+    """
+    values = [value for _, _, each in series for value in each if value is not None]
+    count = max((len(each) for _, _, each in series), default=0)
+    told = {
+        "across": across,
+        "x": [*range(1, count + 1)],
+        "log": logarithmic and bool(values) and min(values) > 0,
+        "series": [{"name": name, "line": line, "values": [*each]} for name, line, each in series],
+    }
+    plain = json.dumps(told, separators=(",", ":"), allow_nan=False)
+    return Markup(f'<figure class="chart" data-chart="{text(plain)}"><figcaption>{text(title)}</figcaption></figure>')

@@ -1,4 +1,4 @@
-"""A graph as the page draws it: where its boxes are and what is told of each, in columns."""
+"""A graph as the page draws it: its boxes, the frames around them and what is told of each, in columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eqsat.pipeline.given import GivenGraph
 from eqsat.pipeline.saturate import saturate
 from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.infer import infer_module, infer_types
-from eqsat.relay.layered import Arrow, Box, arrange
+from eqsat.relay.layered import Arrow, Box
 from eqsat.relay.module import IRModule
 from eqsat.relay.ty import Type
 from eqsat.relay.viz import Picture, viz
@@ -21,7 +21,7 @@ from eqsat.relay.viz import Picture, viz
 
 @dataclass(frozen=True)
 class Drawing:
-    """A graph laid out.
+    """A graph as plain data, which the page's script lays out.
 
     Args:
         columns: what the page's script draws and tells, as plain data.
@@ -37,7 +37,7 @@ class Drawing:
 
 
 def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, str] | None = None) -> Drawing:
-    """Lay a graph out.
+    """Describe a graph to the page's script.
 
     Args:
         graph: an expression, function or module.
@@ -51,17 +51,17 @@ def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, 
     types, costs = _types(graph), _costs(graph, cost_model)
     picture = viz(graph)
     constants = _take_out_constants(picture)
-    boxes = arrange(picture.root, picture.edges)[1:]
-    nodes = [box for box in boxes if box in picture.nodes]
+    nodes = [*picture.nodes]
+    frames = [box for box in _boxes(picture.root) if box.children and box not in picture.nodes]
+    frame_index: dict[Box | None, int] = {picture.root: -1}
+    frame_index |= {box: place for place, box in enumerate(frames)}
     index = {box: number for number, box in enumerate(nodes)}
     exprs = [picture.nodes[box] for box in nodes]
     strings: defaultdict[str, int] = defaultdict()  # by number, since most of a graph's are told many times
     strings.default_factory = strings.__len__
     columns = {
-        "width": round(picture.root.width),
-        "height": round(picture.root.height),
-        "frames": [[*_place(box), strings[box.lines[0]]] for box in boxes if box not in index and box.children],
-        "place": [number for box in nodes for number in _place(box)],
+        "frames": [[frame_index[box.parent], strings[box.lines[0]]] for box in frames],
+        "parent": [frame_index[box.parent] for box in nodes],
         "lines": [[strings[line] for line in box.lines] for box in nodes],
         "kind": [strings[box.kind] for box in nodes],
         "type": [strings[_text(types.get(expr))] for expr in exprs],
@@ -85,8 +85,12 @@ def _text(thing: object) -> str:
     return "" if thing is None else str(thing)
 
 
-def _place(box: Box) -> list[int]:
-    return [round(number) for number in (box.x, box.y, box.width, box.height)]
+def _boxes(root: Box) -> list[Box]:
+    """All boxes in one, outer ones first."""
+    found = [*root.children]
+    for box in found:
+        found += box.children
+    return found
 
 
 def _types(graph: Expr | IRModule) -> dict[Expr, Type]:
@@ -124,4 +128,6 @@ def _take_out_constants(picture: Picture) -> defaultdict[Box, list[str]]:
         if frame is not None:
             frame.children = [box for box in frame.children if box not in gone]
     picture.edges[:] = [edge for edge in picture.edges if edge.source not in gone]
+    for box in gone:
+        del picture.nodes[box]
     return taken

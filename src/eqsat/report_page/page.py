@@ -27,9 +27,14 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.visitor import post_order
 from eqsat.report_page import sections
 from eqsat.report_page.graph import draw
+from eqsat.report_page.told import Told
 
 PROVED = "proved equal"
 """What is said of a node that has an equal in the other graph."""
+
+LIBRARIES = ["vendored/dagre/dagre.min.js", "vendored/uplot/uPlot.iife.min.js"]
+SCRIPTS = ["layout.js", "data.js", "graph.js", "charts.js", "page.js"]
+STYLES = ["vendored/uplot/uPlot.min.css", "page.css"]
 
 
 def write(path: str | PathLike[str], page: str) -> None:
@@ -74,7 +79,8 @@ def render(
     model = cost_model or OpCount()
     unit = unit_of(model.model if isinstance(model, TargetCost) else model)
     result: Expr | IRModule = extraction.module if isinstance(extraction.source, IRModule) else extraction.expr
-    before, after = draw(extraction.source, model), draw(result, model, made_by)
+    told = Told(extraction, result, made_by, changes)
+    before, after = draw(extraction.source, model, told.before), draw(result, model, told.after)
     parts = [
         sections.operators(before, after),
         sections.rules(extraction.report, Counter((made_by or {}).values())),
@@ -87,10 +93,10 @@ def render(
     if opaque:
         parts.append(sections.passed_through(opaque))
     return _page(
-        _Words(title, "what equality saturation did", "Before", "After", "made by", "cost"),
+        _Words(title, "what equality saturation did", "Before", "After", "made by", "rule", "rule"),
         sections.summary(extraction, before, after, facts or {}, unit),
         parts,
-        [before.columns, after.columns],
+        told.columns(before, after),
     )
 
 
@@ -111,7 +117,7 @@ def render_equality(equality: Equality, title: str) -> str:
         {**drawings[1].columns, "partner": partners},
     ]
     return _page(
-        _Words(title, "are they equal?", "First", "Second", "found", "rule"),
+        _Words(title, "are they equal?", "First", "Second", "found", "rule", "what was found"),
         sections.answer(equality),
         [sections.parting(equality), sections.proof(equality)],
         columns,
@@ -143,15 +149,17 @@ class _Words:
     second: str
     rule: str
     colouring: str
+    colouring_by_rule: str
 
 
 def _page(words: _Words, summary: Markup, parts: Sequence[Markup], columns: Sequence[Mapping[str, Any]]) -> str:
-    script = _asset("page.js")
+    scripts = [*map(_asset, LIBRARIES), "\n".join(map(_asset, SCRIPTS))]
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     return Template(_asset("page.html")).substitute(
         {name: text(told) for name, told in vars(words).items()},
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        style=_asset("page.css"),
-        script=script,
+        digests=" ".join(f"'sha256-{digest}'" for digest in digests),
+        style="\n".join(map(_asset, STYLES)),
+        scripts="\n".join(f"<script>{script}</script>" for script in scripts),
         summary=summary,
         sections=join(parts),
         graphs=as_json(columns),

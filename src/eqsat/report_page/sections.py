@@ -1,4 +1,4 @@
-"""The parts of the page that are text, tables and curves: they read without the script."""
+"""The parts of the page that are text, tables and charts: all but the charts read without the script."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from eqsat.egraph.report import Report, RuleReport
 from eqsat.equality.result import Equality, Part
 from eqsat.extraction.costs import Cost, as_tuple, figure
-from eqsat.markup import Cell, Markup, bar, facts, section, table
+from eqsat.markup import Cell, Markup, bar, chart, facts, section, table
 from eqsat.orders.compare import OrderComparison
-from eqsat.orders.plot import draw as draw_orders
 from eqsat.orders.rewriter import OrderRow
 from eqsat.pipeline.explain import Change
 from eqsat.pipeline.extract import Extraction
-from eqsat.report_page.curve import curves
 from eqsat.report_page.graph import Drawing
 
 PLACES_LISTED = 3
@@ -120,12 +118,16 @@ def iterations(report: Report) -> Markup:
     return section(
         "iterations",
         "Iterations",
-        Markup('<div class="curves">'),
-        curves(
+        Markup('<div class="charts">'),
+        chart(
             "Size of the e-graph",
-            [("e-nodes", [entry.nodes for entry in each]), ("classes", [entry.classes for entry in each])],
+            "iteration",
+            [
+                ("e-nodes", "solid", [entry.nodes for entry in each]),
+                ("classes", "solid", [entry.classes for entry in each]),
+            ],
         ),
-        curves("Seconds of each iteration", [("seconds", [entry.seconds for entry in each])]),
+        chart("Seconds of each iteration", "iteration", [("seconds", "solid", [entry.seconds for entry in each])]),
         Markup("</div><details><summary>As numbers</summary>"),
         table("Iterations", ["iteration", "e-nodes", "classes", "seconds"], rows),
         Markup("</details>"),
@@ -139,17 +141,32 @@ def orders(comparison: OrderComparison) -> Markup:
         f"Of {len(ranked)} runs {len(comparison.ties)} reach the cost of saturation, {len(comparison.losses)} end "
         f"dearer and {len(comparison.looped)} go round in circles."
     )
-    picture = draw_orders(ranked, comparison.saturation.cost, comparison.input_cost)
     rows = [_order_row(row) for row in [comparison.saturation, *ranked[:ORDERS_LISTED]]]
     left_out = len(ranked) - ORDERS_LISTED
     return section(
         "orders",
         "Orders of rewriting",
         Markup(f"<p>{told}</p>"),
-        Markup(f'<figure class="plate">{picture}</figure>'),
+        _orders_chart(comparison),
         table("Cheapest first", ["rules in their order", "cost", "passes", "seconds", "ended"], rows),
         Markup(f"<p>{left_out} dearer ones are left out.</p>" if left_out > 0 else ""),
     )
+
+
+def _orders_chart(comparison: OrderComparison) -> Markup:
+    """Costs of the orders, cheapest first, on a logarithmic axis where all costs are above zero."""
+    ranked = comparison.ranked
+
+    def costs(*, settled: bool) -> list[float | None]:
+        return [row.cost if (row.stop == "settled") is settled else None for row in ranked]
+
+    series: list[tuple[str, str, Sequence[float | None]]] = [
+        ("an order of rewriting", "", costs(settled=True)),
+        ("one that did not settle", "", costs(settled=False)),
+        ("saturation", "dashed", [comparison.saturation.cost] * len(ranked)),
+        ("given graph", "dashed", [comparison.input_cost] * len(ranked)),
+    ]
+    return chart("Cost of the final graph by order of the rules", "orders, cheapest first", series, logarithmic=True)
 
 
 def _order_row(row: OrderRow) -> list[Cell]:

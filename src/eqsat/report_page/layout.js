@@ -1,0 +1,247 @@
+"use strict";
+// Where the boxes of a graph stand: repeated layers are folded, dagre lays out what each frame holds.
+
+const FOLD_ABOVE = 60; // nodes of the larger graph that are shown without folding
+const PART = 120; // boxes of a part, where a long graph without repetition is cut
+const GROUPS = 20; // repetitions shown one by one; more are taken together
+const PERIOD = 600; // the longest layer that is looked for, in nodes
+const NEAREST = 6; // users of one value that decide where it stands; it has edges to the others as well
+const CHARACTER = 7.3, LINE = 16, MARGIN = 12, TITLE = 26;
+
+/** Frames, folded groups and places of a graph's nodes; boxes are numbered nodes first. */
+class Layout {
+  constructor(graph) {
+    this.graph = graph;
+    this.boxes = Array.from({ length: graph.count }, (_, node) => {
+      const lines = graph.text(node);
+      const name = graph.say("name", node);
+      const shown = name && name !== lines[0].replace(/^%/, "") ? name : "";
+      const told = [...lines, ...(shown ? [shown.length > 34 ? "…" + shown.slice(-33) : shown] : [])];
+      const width = Math.max(...told.map(line => line.length)) * CHARACTER + 2 * MARGIN;
+      return { lines: told, named: Boolean(shown), parent: -1, node, size: [width, told.length * LINE + MARGIN] };
+    });
+    const first = this.boxes.length;
+    for (const [parent, title] of graph.frames) {
+      this.boxes.push({ title: graph.strings[title], parent: parent < 0 ? -1 : first + parent, frame: true, open: true });
+    }
+    graph.parent.forEach((parent, node) => { this.boxes[node].parent = parent < 0 ? -1 : first + parent; });
+    this.cache = new Map();
+    this.fold();
+    this.place();
+  }
+
+  /** Boxes in each container, -1 for the whole. */
+  children() {
+    const found = new Map([[-1, []]]);
+    this.boxes.forEach((box, index) => {
+      if (!found.has(box.parent)) found.set(box.parent, []);
+      found.get(box.parent).push(index);
+    });
+    return found;
+  }
+
+  fold() {
+    const largest = Math.max(...graphs.map(graph => graph.count)); // both graphs are folded, or none
+    for (const [container, inside] of this.children()) {
+      const nodes = inside.filter(index => this.boxes[index].node !== undefined);
+      if (nodes.length < 2 || largest <= FOLD_ABOVE) continue;
+      const numbers = new Map();
+      const heads = nodes.map(index => {
+        const head = this.graph.say("kind", index) === "variable" ? "" : this.boxes[index].lines[0];
+        if (!numbers.has(head)) numbers.set(head, numbers.size);
+        return numbers.get(head);
+      });
+      let from = 0;
+      const loose = to => {
+        for (; to - from > PART; from += PART) this.group(container, nodes.slice(from, from + PART), `${PART} nodes`);
+        if (to - from > FOLD_ABOVE / 2) this.group(container, nodes.slice(from, to), `${to - from} nodes`);
+        from = to;
+      };
+      for (const run of repetitions(heads)) {
+        loose(run.start);
+        const each = Math.ceil(run.count / GROUPS);
+        for (let at = 0; at < run.count; at += each) {
+          const some = Math.min(each, run.count - at);
+          const name = some > 1 ? `layers ${at + 1}–${at + some} of ${run.count}` : `layer ${at + 1} of ${run.count}`;
+          this.group(container, nodes.slice(run.start + at * run.period, run.start + (at + some) * run.period), name);
+        }
+        from = run.start + run.count * run.period;
+      }
+      loose(nodes.length);
+    }
+  }
+
+  group(parent, members, title) {
+    const index = this.boxes.length;
+    this.boxes.push({ title, parent, open: false, members });
+    for (const member of members) this.boxes[member].parent = index;
+  }
+
+  get groups() { return this.boxes.filter(box => box.members); }
+
+  /** The box that shows one: itself, or the closed group around it. */
+  shown(index) {
+    let seen = index;
+    for (let at = this.boxes[index].parent; at >= 0; at = this.boxes[at].parent) if (!this.boxes[at].open) seen = at;
+    return seen;
+  }
+
+  /** Open whatever hides a box; whether anything did. */
+  reveal(index) {
+    let hidden = false;
+    for (let at = this.boxes[index].parent; at >= 0; at = this.boxes[at].parent) {
+      hidden ||= !this.boxes[at].open;
+      this.boxes[at].open = true;
+    }
+    if (hidden) this.place();
+    return hidden;
+  }
+
+  setAll(open) {
+    for (const box of this.groups) box.open = open;
+    this.place();
+  }
+
+  /** Give every visible box its place. */
+  place() {
+    const { boxes, graph } = this;
+    const inside = this.children();
+    const order = [-1]; // containers, outer ones first
+    for (const container of order) {
+      for (const index of inside.get(container) ?? []) {
+        boxes[index].depth = (container < 0 ? 0 : boxes[container].depth) + 1;
+        if (boxes[index].open) order.push(index);
+      }
+    }
+    const flows = new Map(order.map(container => [container, new Map()])); // edges inside each, some to or from its ports
+    const drawn = new Map();
+    for (let edge = 0; edge < graph.edges.length; edge += 2) {
+      const [source, target] = [this.shown(graph.edges[edge]), this.shown(graph.edges[edge + 1])];
+      if (source === target) continue;
+      const label = graph.strings[graph.labels[edge / 2]];
+      drawn.set(`${source} ${target} ${label}`, { source, target, label, way: this.way(source, target) });
+    }
+    for (const { way } of drawn.values()) for (const [container, from, to] of way) flows.get(container).set(`${from} ${to}`, [from, to]);
+    const routes = new Map();
+    for (const container of order.toReversed()) this.fill(container, inside.get(container) ?? [], [...flows.get(container).values()], routes);
+    const shift = (index, dx, dy) => { boxes[index].x += dx; boxes[index].y += dy; };
+    for (const container of order.slice(1)) for (const index of inside.get(container) ?? []) shift(index, boxes[container].x, boxes[container].y);
+    this.visible = order.flatMap(container => inside.get(container) ?? []); // frames before what they hold
+    this.edges = [...drawn.values()].map(edge => this.route(edge, routes));
+    [this.width, this.height] = this.whole;
+  }
+
+  /** The frames that an edge passes and from where to where in each; it leaves and enters frames by ports named for its source. */
+  way(source, target) {
+    const { boxes } = this;
+    const [up, down] = [[], []];
+    let [a, b] = [source, target];
+    const leave = () => { up.push([boxes[a].parent, a, `out ${source}`]); a = boxes[a].parent; };
+    const enter = () => { down.unshift([boxes[b].parent, `in ${source}`, b]); b = boxes[b].parent; };
+    while (boxes[a].depth > boxes[b].depth) leave();
+    while (boxes[b].depth > boxes[a].depth) enter();
+    while (boxes[a].parent !== boxes[b].parent) { leave(); enter(); }
+    return [...up, [boxes[a].parent, a, b], ...down];
+  }
+
+  route({ source, target, label, way }, routes) {
+    const { boxes } = this;
+    const [s, t] = [boxes[source], boxes[target]];
+    const between = way.flatMap(([container, from, to]) => {
+      const [dx, dy] = container < 0 ? [0, 0] : [boxes[container].x, boxes[container].y];
+      return (routes.get(`${container} ${from} ${to}`) ?? []).map(([x, y]) => [x + dx, y + dy]);
+    });
+    const known = ([container, from, to]) => routes.has(`${container} ${from} ${to}`);
+    const points = [...(known(way[0]) ? [] : [[s.x + s.size[0] / 2, s.y + s.size[1]]]), ...between,
+      ...(known(way.at(-1)) ? [] : [[t.x + t.size[0] / 2, t.y]])];
+    const [xs, ys] = [points.map(point => point[0]), points.map(point => point[1])];
+    const [left, top] = [Math.min(...xs), Math.min(...ys)];
+    return { source, target, label, points, area: [left, top, Math.max(...xs) - left, Math.max(...ys) - top] };
+  }
+
+  /** Place what a container holds relative to it, and size it. */
+  fill(container, inside, edges, routes) {
+    const { boxes } = this;
+    for (const index of inside) {
+      const box = boxes[index];
+      if (box.node === undefined && !box.open) box.size = [box.title.length * CHARACTER + 60, 44];
+    }
+    const ports = [...new Set(edges.flat().filter(end => typeof end === "string"))];
+    const at = new Map([...inside, ...ports].map((end, place) => [end, place]));
+    const placed = edges.map(([from, to]) => [at.get(from), at.get(to)]);
+    const sizes = [...inside.map(index => boxes[index].size), ...ports.map(() => [1, 1])];
+    const isOut = ports.map(port => port.startsWith("out"));
+    const key = JSON.stringify([sizes, placed, isOut]);
+    const laid = this.cache.get(key) ?? arrange(sizes, placed, isOut);
+    this.cache.set(key, laid);
+    const top = container < 0 ? 0 : TITLE;
+    inside.forEach((index, place) => Object.assign(boxes[index], { x: laid.places[place][0] + MARGIN, y: laid.places[place][1] + top + MARGIN }));
+    edges.forEach(([from, to], place) => {
+      const points = laid.points[place];
+      if (points) routes.set(`${container} ${from} ${to}`, points.map(([x, y]) => [x + MARGIN, y + top + MARGIN]));
+    });
+    const size = [laid.width + 2 * MARGIN, laid.height + top + 2 * MARGIN];
+    if (container < 0) this.whole = size;
+    else boxes[container].size = [Math.max(size[0], boxes[container].title.length * CHARACTER + 60), size[1]];
+  }
+}
+
+/**
+ * Places of boxes and points of edges, by dagre; null for edges that do not decide where boxes stand.
+ * The last boxes are ports, by which edges come from above all others or, where `isOut`, leave below them.
+ */
+function arrange(sizes, edges, isOut) {
+  const laid = new dagre.graphlib.Graph();
+  laid.setGraph({ ranksep: 30, nodesep: 18, ranker: sizes.length > 80 ? "longest-path" : "network-simplex" });
+  sizes.forEach(([width, height], place) => laid.setNode(String(place), { width, height }));
+  const used = new Map();
+  const given = edges.map(([from, to]) => {
+    used.set(from, (used.get(from) ?? 0) + 1);
+    if (used.get(from) > NEAREST && sizes.length > 20) return false;
+    laid.setEdge(String(from), String(to), {});
+    return true;
+  });
+  const inner = sizes.length - isOut.length;
+  const [hasInput, hasOutput] = [new Set(), new Set()];
+  for (const [from, to] of edges) if (from < inner && to < inner) { hasInput.add(to); hasOutput.add(from); }
+  isOut.forEach((out, place) => {
+    const port = String(inner + place);
+    for (let box = 0; box < inner; box++) {
+      if (out && !hasOutput.has(box) && !laid.hasEdge(String(box), port)) laid.setEdge(String(box), port, { weight: 0 });
+      if (!out && !hasInput.has(box) && !laid.hasEdge(port, String(box))) laid.setEdge(port, String(box), { weight: 0 });
+    }
+  });
+  dagre.layout(laid);
+  const corners = sizes.map(([width, height], place) => {
+    const { x, y } = laid.node(String(place));
+    return [x - width / 2, y - height / 2];
+  });
+  const points = edges.map(([from, to], place) => given[place] ? laid.edge(String(from), String(to)).points.map(({ x, y }) => [x, y]) : null);
+  const covered = [...corners, ...corners.map(([x, y], place) => [x + sizes[place][0], y + sizes[place][1]]), ...points.flatMap(each => each ?? [])];
+  const [low, high] = [Math.min, Math.max].map(pick => [0, 1].map(axis => covered.reduce((seen, point) => pick(seen, point[axis]), covered[0]?.[axis] ?? 0)));
+  const moved = ([x, y]) => [x - low[0], y - low[1]];
+  return { places: corners.map(moved), points: points.map(each => each && each.map(moved)), width: high[0] - low[0], height: high[1] - low[1] };
+}
+
+/** Stretches of numbers that repeat, longest first chosen, in their order: start, period and count. */
+function repetitions(numbers) {
+  const found = [];
+  const stretches = [[0, numbers.length]];
+  while (stretches.length) {
+    const [from, to] = stretches.pop();
+    let best = null;
+    for (let period = 2; period <= Math.min(PERIOD, (to - from) / 2); period++) {
+      let run = 0;
+      for (let at = from; at + period <= to; at++) {
+        run = at + period < to && numbers[at] === numbers[at + period] ? run + 1 : 0;
+        const count = Math.floor(run / period) + 1;
+        if (count > 1 && (count - 1) * period > 1.02 * (best ? (best.count - 1) * best.period : 7)) best = { start: at + 1 - run, period, count };
+      }
+    }
+    if (!best) continue;
+    found.push(best);
+    stretches.push([from, best.start], [best.start + best.count * best.period, to]);
+    if (found.length > 40) break;
+  }
+  return found.sort((a, b) => a.start - b.start);
+}

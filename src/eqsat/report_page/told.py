@@ -1,0 +1,125 @@
+"""What is told of the nodes of two graphs: what was removed and made, by which rule, and which nodes have one value."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eqsat.egraph.build import input_nodes
+from eqsat.egraph.lower import is_opaque, region_children
+from eqsat.egraph.snapshot import Snapshot
+from eqsat.extraction import Result
+from eqsat.pipeline.explain import INPUT, Change
+from eqsat.pipeline.extract import Extraction
+from eqsat.pipeline.saturate import Region
+from eqsat.relay.expr import Expr
+from eqsat.relay.module import IRModule
+from eqsat.relay.visitor import children_first
+from eqsat.report_page.graph import Drawing
+
+MADE = "a rule"
+"""What is told of a node that rules made, where it is not known which."""
+
+
+class Told:
+    """What is known of the nodes of a given graph and of the chosen one.
+
+    Args:
+        extraction: The choice.
+        result: The chosen graph.
+        made_by: Node of the result -> the rule that made it, or ``input``; where it is not known the e-graph tells
+            whether the given graph had the node.
+        changes: The steps from the one graph to the other.
+
+    Attributes:
+        before: Node of the given graph -> the rule that removed it, ``a rule`` where that is not known, or ``input``.
+        after: Node of the result -> the rule that made it, likewise.
+        partners: Node of the result -> one of the given graph with the same value.
+    """
+
+    def __init__(
+        self,
+        extraction: Extraction,
+        result: Expr | IRModule,
+        made_by: Mapping[Expr, str] | None,
+        changes: Sequence[Change],
+    ):
+        self.before: dict[Expr, str] = {}
+        self.after: dict[Expr, str] = {}
+        self.partners: dict[Expr, Expr] = {}
+        self._changes = changes
+        remover = {place: change.rule for change in reversed(changes) for place in change.places}
+        for region, chosen, expr in zip(extraction.regions, extraction.results, extraction.exprs, strict=True):
+            self._tell(region, chosen, expr, remover)
+        if made_by:
+            self.after = dict(made_by)
+
+    def _tell(self, region: Region, chosen: Result, expr: Expr, remover: Mapping[str, str]) -> None:
+        snapshot, choice = region.snapshot, chosen.choice
+        classes = children_first([region.root], lambda of: snapshot.children(int(choice[of])))
+        kept = {_key(snapshot, int(choice[of])) for of in classes}
+        places, class_of = input_nodes(snapshot, region.lowered), snapshot.handle_class
+        given: dict[int, Expr] = {}
+        keys = set()
+        for node, handle in region.lowered.handles.items():
+            key = _key(snapshot, int(places[handle]))
+            keys.add(key)
+            given.setdefault(int(class_of[handle]), node)
+            self.before[node] = INPUT if key in kept else remover.get(str(node.span), MADE)
+        pairs, seen = [(region.root, expr)], set()
+        while pairs:
+            of, node = pairs.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            place = int(choice[of])
+            self.after[node] = INPUT if _key(snapshot, place) in keys else MADE
+            if of in given:
+                self.partners[node] = given[of]
+            children, below = list(snapshot.children(place)), list(region_children(node))
+            if not is_opaque(node) and len(children) == len(below):
+                pairs += zip(children, below, strict=True)
+
+    def columns(self, before: Drawing, after: Drawing) -> list[dict[str, Any]]:
+        """The columns of both graphs, with what was removed, the partners and the steps."""
+        at = {node: place for place, node in enumerate(before.exprs)}
+        partners = [at.get(self.partners.get(node, node), -1) for node in after.exprs]
+        back = {partner: place for place, partner in reversed([*enumerate(partners)])}
+        gone = [self.before.get(node, INPUT) != INPUT for node in before.exprs]
+        return [
+            before.columns
+            | {
+                "partner": [back.get(place, -1) for place in range(len(at))],
+                "gone": [*map(int, gone)],
+                "steps": self._steps(before, after),
+            },
+            after.columns | {"partner": partners},
+        ]
+
+    def _steps(self, before: Drawing, after: Drawing) -> list[dict[str, Any]]:
+        """What each step tells, and the nodes of both graphs that it removed or made."""
+        named: defaultdict[str, list[int]] = defaultdict(list)
+        for place, node in enumerate(before.exprs):
+            named[str(node.span)].append(place)
+        made: defaultdict[str, list[int]] = defaultdict(list)
+        for place, node in enumerate(after.exprs):
+            made[self.after.get(node, INPUT)].append(place)
+        return [
+            {
+                "told": _words(change),
+                "nodes": [sorted({node for each in change.places for node in named.get(each, ())}), made[change.rule]],
+            }
+            for change in self._changes
+        ]
+
+
+def _words(change: Change) -> str:
+    way = "" if change.forward else ", from right to left"
+    removed, added = (" ".join(names) or "nothing" for names in (change.removed, change.added))
+    return f"{change.rule}{way}, {change.count} ×: {removed} → {added}"
+
+
+def _key(snapshot: Snapshot, node: int) -> tuple[int, ...]:
+    """The operator, the attributes and the child classes of an e-node, whichever kernel computes it."""
+    return (int(snapshot.node_symbol[node]), int(snapshot.node_atom[node]), *map(int, snapshot.children(node)))
