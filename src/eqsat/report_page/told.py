@@ -12,7 +12,7 @@ from eqsat.egraph.snapshot import Snapshot
 from eqsat.extraction import Result
 from eqsat.pipeline.explain import INPUT, Change
 from eqsat.pipeline.extract import Extraction
-from eqsat.pipeline.saturate import Region
+from eqsat.pipeline.problem import RegionProblem
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.relay.visitor import children_first
@@ -50,20 +50,21 @@ class Told:
         self.partners: dict[Expr, Expr] = {}
         self._changes = changes
         remover = {place: change.rule for change in reversed(changes) for place in change.places}
-        for region, chosen, expr in zip(extraction.regions, extraction.results, extraction.exprs, strict=True):
-            self._tell(region, chosen, expr, remover)
+        for posed, chosen, expr in zip(extraction.problems, extraction.results, extraction.exprs, strict=True):
+            self._tell(posed, chosen, expr, remover)
         if made_by:
             self.after = dict(made_by)
 
-    def _tell(self, region: Region, chosen: Result, expr: Expr, remover: Mapping[str, str]) -> None:
-        snapshot, choice = region.snapshot, chosen.choice
+    def _tell(self, posed: RegionProblem, chosen: Result, expr: Expr, remover: Mapping[str, str]) -> None:
+        region, choice = posed.region, chosen.choice
+        snapshot, real = region.snapshot, _real_classes(posed)
         classes = children_first([region.root], lambda of: snapshot.children(int(choice[of])))
-        kept = {_key(snapshot, int(choice[of])) for of in classes}
+        kept = {_key(snapshot, real, int(choice[of])) for of in classes}
         places, class_of = input_nodes(snapshot, region.lowered), snapshot.handle_class
         given: dict[int, Expr] = {}
         keys = set()
         for node, handle in region.lowered.handles.items():
-            key = _key(snapshot, int(places[handle]))
+            key = _key(snapshot, real, int(places[handle]))
             keys.add(key)
             given.setdefault(int(class_of[handle]), node)
             self.before[node] = INPUT if key in kept else remover.get(str(node.span), MADE)
@@ -74,9 +75,9 @@ class Told:
                 continue
             seen.add(node)
             place = int(choice[of])
-            self.after[node] = INPUT if _key(snapshot, place) in keys else MADE
-            if of in given:
-                self.partners[node] = given[of]
+            self.after[node] = INPUT if _key(snapshot, real, place) in keys else MADE
+            if real[of] in given:
+                self.partners[node] = given[real[of]]
             children, below = list(snapshot.children(place)), list(region_children(node))
             if not is_opaque(node) and len(children) == len(below):
                 pairs += zip(children, below, strict=True)
@@ -120,6 +121,20 @@ def _words(change: Change) -> str:
     return f"{change.rule}{way}, {change.count} ×: {removed} → {added}"
 
 
-def _key(snapshot: Snapshot, node: int) -> tuple[int, ...]:
+def _real_classes(posed: RegionProblem) -> list[int]:
+    """Class -> the class that holds its value: values inside kernels have classes of their own."""
+    snapshot = posed.region.snapshot
+    real = [*range(snapshot.class_count)]
+    for placed in posed.kernels:
+        for (of, _), node in zip(placed.inner, placed.kernel.nodes, strict=False):
+            real[of] = int(snapshot.node_class[node])
+    return real
+
+
+def _key(snapshot: Snapshot, real: Sequence[int], node: int) -> tuple[int, ...]:
     """The operator, the attributes and the child classes of an e-node, whichever kernel computes it."""
-    return (int(snapshot.node_symbol[node]), int(snapshot.node_atom[node]), *map(int, snapshot.children(node)))
+    return (
+        int(snapshot.node_symbol[node]),
+        int(snapshot.node_atom[node]),
+        *[real[of] for of in snapshot.children(node)],
+    )
