@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 ROOT = Path(__file__).parent.parent
 SHOWN = {
@@ -41,3 +44,16 @@ def test_the_program_runs(name: str) -> None:
 def test_less_is_moved_after_than_before(name: str) -> None:
     before, after = map(float, re.findall(r"([\d.e+]+)(?: bytes)?(?: written)? (?:before|after)", run(name)))
     assert after < before
+
+
+def test_the_cells_of_the_notebook_run_and_show_their_values() -> None:
+    notebook = json.loads((ROOT / "examples" / "look_at_a_result.ipynb").read_text(encoding="utf-8"))
+    shell, shown = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}})), []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            ran = shell.run_cell("".join(cell["source"]))
+            ran.raise_error()
+            if ran.result is not None:
+                formats, _ = shell.display_formatter.format(ran.result)
+                shown.append("text/html" in formats or "image/svg+xml" in formats)
+    assert shown == [True, True, True]
