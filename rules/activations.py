@@ -154,7 +154,7 @@ clips = RuleSet(
         rewrite(
             "clip-real-numbers", inner, x, real(x), when(holds_numbers, attrs_of(inner), type_of(x)), soundness=ROUNDING
         ),
-        rewrite("relu-twice", nn.relu(nn.relu(x)), nn.relu(x)),
+        rewrite("relu-twice", nn.relu(nn.relu(x)), nn.relu(x), early=True),  # or scales leave ramps of ramps for ever
         # what is never negative
         rewrite("relu-of-sigmoid", nn.relu(sigmoid(x)), sigmoid(x)),
         rewrite("relu-of-exp", nn.relu(exp(x)), exp(x), floats(x)),

@@ -273,6 +273,13 @@ def test_what_else_is_read_of_a_chain_is_composed_for_itself() -> None:
     assert eqsat.extract(saturation).cost == 2 + 2 + 2
 
 
+def test_scales_leave_a_ramp_of_a_ramp_once() -> None:
+    ramp = relay.clip(relay.var("x", shape=(4, 8)) * number(64) + number(0), 0.0, np.inf)
+    saturation = eqsat.saturate(doubled(ramp, 0))
+    assert saturation.stop_reason == "saturated"
+    assert eqsat.extract(saturation).cost == 2
+
+
 def test_a_chain_ends_where_its_constants_overflow() -> None:
     def tripled(x: Any, link: int) -> Any:
         return x * number(3)
