@@ -124,6 +124,15 @@ def test_an_output_that_is_a_constant_comes_from_what_computed_it() -> None:
     assert told(model)["y"][0] == ["sum"]
 
 
+def test_a_long_chain_that_became_one_node_tells_all_of_its_links() -> None:
+    count = 100
+    links = [f"[n{i}] v{i + 1} = Add (v{i}, c)" for i in range(count)]
+    model = parsed(f"(float[3] v0) => (float[3] v{count}) <float c = {{1.5}}> {{ {' '.join(links)} }}")
+    for origins, rules in told(model).values():
+        assert origins == [f"n{i}" for i in range(count)]
+        assert "compose-chains" in rules
+
+
 def test_an_output_that_is_an_input_tells_what_was_dropped() -> None:
     model = parsed(
         """(float[3] x) => (float[3] y, float[3] z) <float one = {1.0}, float zero = {0.0}>

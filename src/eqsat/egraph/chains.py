@@ -9,7 +9,7 @@ nothing else reads. Transposes within a chain become one, of the base.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from eqsat.relay.expr import Constant, Op
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.relations import call_type
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
+from eqsat.relay.visitor import children_first
 
 LONG = 32
 """Links from which on a chain is composed. On a shorter one rules are quick, and they know more ways to write it."""
@@ -59,8 +60,24 @@ class _Form(NamedTuple):
     links: int = 0
 
 
-def compose(egraph: EGraph, nodes: Nodes, root: int, fold: Fold) -> int:
-    """Compose the long chains of a graph that is in an e-graph; how many there were.
+class Composed(NamedTuple):
+    """A chain that was composed.
+
+    Attributes:
+        end: The handle that ends it.
+        links: Symbol, atom and children's handles of its e-nodes, that of the end last.
+        made: The e-nodes that were made.
+        result: The handle of the last of them.
+    """
+
+    end: int
+    links: list[tuple[int, ...]]
+    made: Nodes
+    result: int
+
+
+def compose(egraph: EGraph, nodes: Nodes, root: int, fold: Fold) -> list[Composed]:
+    """Compose the long chains of a graph that is in an e-graph; what they became.
 
     Args:
         egraph: The e-graph, of which no rule has seen anything.
@@ -71,12 +88,27 @@ def compose(egraph: EGraph, nodes: Nodes, root: int, fold: Fold) -> int:
     distinct, first = _distinct(nodes)
     forms = _Forms(egraph.vocabulary, nodes.first, nodes.type_id, distinct, fold)
     ends, hidden = _chains(forms, distinct, first[root])
+    composed = []
     if ends:
-        egraph.hide_nodes([node for node in distinct if node[0] in hidden])
+        inside, all_ends = {node[0]: node for node in distinct if node[0] in hidden}, set(ends)
+        egraph.hide_nodes(list(inside.values()))
         for end in ends:
-            egraph.union(end, forms.add(egraph, end))
+            before = len(egraph.new_nodes)
+            result = forms.add(egraph, end)
+            egraph.union(end, result)
+            composed.append(Composed(end, _links(inside, all_ends, end), egraph.new_nodes.since(before), result))
         egraph.flush()
-    return len(ends)
+    return composed
+
+
+def _links(inside: Mapping[int, _Node], ends: Container[int], end: int) -> list[tuple[int, ...]]:
+    """The e-nodes of a chain, the last of them last, down to where another chain ends."""
+
+    def below(handle: int) -> list[int]:
+        return [child for child in inside[handle][3] if child in inside and child not in ends]
+
+    order = children_first([end], below)
+    return [(symbol, atom, *children) for _, symbol, atom, children in map(inside.__getitem__, order)]
 
 
 def _distinct(nodes: Nodes) -> tuple[list[_Node], dict[int, int]]:

@@ -36,7 +36,7 @@ from eqsat.egraph.rule import (
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
 from eqsat.egraph.symbols import SymbolHead
-from eqsat.egraph.trace import Trace, Traced, read_trace
+from eqsat.egraph.trace import Noted, Trace, Traced, read_trace
 from eqsat.egraph.variadic import is_variadic
 from eqsat.errors import RuleError
 from eqsat.relay.expr import Expr
@@ -178,7 +178,12 @@ class Runner:
         composing = [rule for rule in self.schedule.rules if isinstance(rule, ComposeChains)]
         if composing and self.egraph.fold is not None:
             found = compose(self.egraph, lowered.nodes, lowered.root, self.egraph.fold)
-            self.report.rule(composing[0].name).matches += found
+            name = composing[0].name
+            self.report.rule(name).matches += len(found)
+            if self.trace is not None and found:
+                for end, links, made, result in found:
+                    self.trace.note(Noted(name, end, result, [links], made))
+                self.trace.tick()
 
     def _turn(self, rule: Rule, index: int) -> _Turn | None:
         runner: RewriteCompiler | PythonRuleRunner | InjectivityRunner

@@ -232,9 +232,14 @@ class Trace:
         """Take down what a rule whose right side is Python did."""
         self.notes.append(noted)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are notes that have no stamp."""
+        return self._stamped < len(self.notes)
+
     def tick(self) -> None:
         """Let matches that are found from now on have a later stamp."""
-        if self._stamped < len(self.notes):
+        if self.is_behind:
             if self.engine.inbox("noting", 1):
                 self.engine.declare("(function noted (i64) Stamp :merge old)")
                 self.engine.declare("(ruleset note)")
@@ -252,6 +257,8 @@ class Trace:
 
 def read_trace(egraph: EGraph, trace: Trace) -> tuple[Snapshot, Traced]:
     """The e-graph now, and what rules matched and made."""
+    if trace.is_behind:  # the run was ended
+        trace.tick()
     snapshot, rows, number = read_tables(egraph, *trace.tables)
     number = np.append(number, UNKNOWN)
     found: dict[int, Matches] = {}
