@@ -108,6 +108,29 @@ def test_nodes_that_were_removed_and_values_that_both_graphs_have_are_told() -> 
     assert [before["partner"][partner] for partner in after["partner"]] == [*range(len(heads[1]))]
 
 
+def test_what_else_was_found_for_a_value_is_listed_with_what_it_would_cost() -> None:
+    data = relay.var("x", shape=(2,))
+    double = rewrite("double", x + x, x * relay.const(2.0))
+    model = {"add": 5.0, "multiply": 2.0, "tanh": 1.0}
+    saturation = eqsat.saturate(relay.Function([data], relay.tanh(data + data)), [double])
+    extraction = eqsat.extract(saturation, lambda node: model.get(node.op, 0.0))
+    before, after = Page(report_page.render(extraction, "net")).graphs
+    (choices,) = before["classes"]
+    assert [(own, besides, chosen) for _, own, besides, chosen in choices] == [(2.0, 0.0, True), (5.0, 0.0, False)]
+    assert [told.split("(")[0] for told, *_ in choices] == ["multiply", "add"]
+    assert sorted(before["class"]) == sorted(after["class"]) == [-1, -1, 0]
+
+
+def test_what_a_runtime_computes_at_once_stands_in_a_frame() -> None:
+    drawing = draw(network(1), OpCount())
+    drawing.frame([("one kernel", drawing.exprs[-2:])])
+    parent, frames = drawing.columns["parent"], drawing.columns["frames"]
+    assert parent[-2:] == [len(frames) - 1] * 2 != parent[:2]
+    assert drawing.columns["strings"][frames[-1][1]] == "one kernel"
+    drawing.frame([("two places", [drawing.exprs[0], drawing.exprs[-1]])])
+    assert drawing.columns["parent"] == parent
+
+
 def test_steps_name_their_rule_and_the_nodes_that_it_removed_and_made() -> None:
     data = relay.var("x", shape=(2,))
     doubled = data + data
@@ -465,6 +488,15 @@ def test_one_walks_the_graph_from_node_to_node(tab: Tab) -> None:
     assert "float32 (4, 4)" in details.inner_text()
     details.get_by_role("button", name="maximum").click()
     assert details.locator("h3").inner_text() == "maximum"
+
+
+def test_the_e_graph_around_a_node_is_told(tab: Tab) -> None:
+    tab.page.fill("#search", "maximum")
+    tab.page.press("#search", "Enter")
+    rows = tab.page.locator("#details .choices tbody tr")
+    assert rows.count() == 2
+    assert rows.first.inner_text().startswith("chosen")
+    assert "maximum" in rows.nth(1).inner_text()
 
 
 def test_clicking_a_node_tells_of_it_and_escape_lets_go(tab: Tab) -> None:

@@ -5,6 +5,7 @@
 
 const PALETTE = 8; // colours of rules in the style sheet; rules with fewer nodes share one
 const SAME = ["input", "proved equal"];
+const UNKNOWN = "a rule"; // which one is not known
 let colours = {};
 
 function readColours() {
@@ -29,7 +30,7 @@ for (const graph of graphs) for (let node = 0; node < graph.count; node++) {
   const rule = graph.say("rule", node);
   if (rule) uses.set(rule, (uses.get(rule) ?? 0) + 1);
 }
-const ruleNames = [...uses.keys()].filter(rule => !SAME.includes(rule)).sort((a, b) => uses.get(b) - uses.get(a) || (a < b ? -1 : 1));
+const ruleNames = [...uses.keys()].filter(rule => !SAME.includes(rule) && rule !== UNKNOWN).sort((a, b) => uses.get(b) - uses.get(a) || (a < b ? -1 : 1));
 const rank = new Map(ruleNames.map((rule, index) => [rule, index]));
 
 const colourings = {
@@ -39,6 +40,7 @@ const colourings = {
 };
 
 function ruleColour(rule) {
+  if (rule === UNKNOWN) return colours.rest;
   if (!rank.has(rule)) return colours.cool;
   return rank.get(rule) < PALETTE ? colours[`rule${rank.get(rule)}`] : colours.rest;
 }
@@ -216,7 +218,7 @@ class View {
   get map() {
     const { width, height } = this.layout;
     if (width * this.scale <= this.width * 1.02 && height * this.scale <= this.height * 1.02) return null;
-    const scale = Math.min(this.width * 0.3 / width, (this.height - 20) / height, 0.25);
+    const scale = Math.min(this.width * 0.2 / width, (this.height - 20) / height, 0.25);
     return { scale, width: Math.max(8, width * scale), height: Math.max(8, height * scale), x: this.width - Math.max(8, width * scale) - 10, y: 10 };
   }
 
@@ -236,7 +238,7 @@ class View {
   paintMap(pen) {
     const map = this.map;
     if (!map) return;
-    pen.globalAlpha = 0.92;
+    pen.globalAlpha = 0.9;
     pen.fillStyle = colours.ground;
     pen.strokeStyle = colours.line;
     pen.lineWidth = 1;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,19 @@ class Drawing:
     counts: Counter[str]
     costs: dict[str, float]
     exprs: list[Expr]
+
+    def frame(self, groups: Sequence[tuple[str, Sequence[Expr]]]) -> None:
+        """Draw frames with titles around nodes, where those of a group stand in one frame; no node is in two groups."""
+        at = {node: place for place, node in enumerate(self.exprs)}
+        frames, parent, strings = self.columns["frames"], self.columns["parent"], self.columns["strings"]
+        for title, nodes in groups:
+            places = [at[node] for node in nodes if node in at]
+            around = {parent[place] for place in places}
+            if len(places) == len(nodes) > 1 and len(around) == 1:
+                frames.append([around.pop(), len(strings)])
+                strings.append(title)
+                for place in places:
+                    parent[place] = len(frames) - 1
 
 
 def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, str] | None = None) -> Drawing:

@@ -3,6 +3,8 @@
 
 const FOLD_ABOVE = 60; // nodes of the larger graph that are shown without folding
 const PART = 120; // boxes of a part, where a long graph without repetition is cut
+const LONG = 400; // nodes above which it is
+const NUMBERED = /^(?:[^/]*\/)*?[^/]*?[A-Za-z][._]?\d+(?=\/)/; // a name up to its first numbered part: of layer 3, say
 const GROUPS = 20; // repetitions shown one by one; more are taken together
 const PERIOD = 600; // the longest layer that is looked for, in nodes
 const NEAREST = 6; // users of one value that decide where it stands; it has edges to the others as well
@@ -42,19 +44,30 @@ class Layout {
 
   fold() {
     const largest = Math.max(...graphs.map(graph => graph.count)); // both graphs are folded, or none
-    for (const [container, inside] of this.children()) {
-      const nodes = inside.filter(index => this.boxes[index].node !== undefined);
-      if (nodes.length < 2 || largest <= FOLD_ABOVE) continue;
+    const children = this.children();
+    const nodesIn = index => {
+      const found = [index];
+      for (const one of found) found.push(...children.get(one) ?? []);
+      return found.filter(one => this.boxes[one].node !== undefined).sort((a, b) => a - b);
+    };
+    for (const [container, inside] of children) {
+      const all = new Map(inside.map(index => [index, nodesIn(index)]));
+      const items = inside.filter(index => all.get(index).length).sort((a, b) => all.get(a)[0] - all.get(b)[0]);
+      if (container >= 0 && items.length <= FOLD_ABOVE && children.get(-1).length > 1) continue; // a composite, say
+      if (items.length < 2 || largest <= FOLD_ABOVE) continue;
       const numbers = new Map();
-      const heads = nodes.map(index => {
-        const head = this.graph.say("kind", index) === "variable" ? "" : this.boxes[index].lines[0];
+      const heads = items.map(index => {
+        const box = this.boxes[index];
+        const head = box.frame ? box.title : this.graph.say("kind", index) === "variable" ? "" : box.lines[0];
         if (!numbers.has(head)) numbers.set(head, numbers.size);
         return numbers.get(head);
       });
+      if (this.foldByName(container, items, all)) continue;
       let from = 0;
       const loose = to => {
-        for (; to - from > PART; from += PART) this.group(container, nodes.slice(from, from + PART), `${PART} nodes`);
-        if (to - from > FOLD_ABOVE / 2) this.group(container, nodes.slice(from, to), `${to - from} nodes`);
+        if (items.length <= LONG) { from = to; return; }
+        for (; to - from > PART; from += PART) this.group(container, all, items.slice(from, from + PART), `${PART} nodes`);
+        if (to - from > FOLD_ABOVE / 2) this.group(container, all, items.slice(from, to), `${to - from} nodes`);
         from = to;
       };
       for (const run of repetitions(heads)) {
@@ -63,18 +76,35 @@ class Layout {
         for (let at = 0; at < run.count; at += each) {
           const some = Math.min(each, run.count - at);
           const name = some > 1 ? `layers ${at + 1}–${at + some} of ${run.count}` : `layer ${at + 1} of ${run.count}`;
-          this.group(container, nodes.slice(run.start + at * run.period, run.start + (at + some) * run.period), name);
+          this.group(container, all, items.slice(run.start + at * run.period, run.start + (at + some) * run.period), name);
         }
         from = run.start + run.count * run.period;
       }
-      loose(nodes.length);
+      loose(items.length);
     }
   }
 
-  group(parent, members, title) {
+  /** Fold by names such as `/encoder/layer.3/…`, where most nodes have them; whether they have. */
+  foldByName(container, items, all) {
+    const layers = new Map();
+    for (const item of items) {
+      const layer = this.graph.say("name", all.get(item).at(-1)).match(NUMBERED)?.[0];
+      if (!layer) continue;
+      if (!layers.has(layer)) layers.set(layer, []);
+      layers.get(layer).push(item);
+    }
+    const sizes = [...layers.values()].map(members => members.length);
+    if (layers.size < 2 || sizes.reduce((a, b) => a + b, 0) < items.length / 2 || Math.max(...sizes) > items.length * 0.8 || layers.size > 5 * GROUPS) return false;
+    for (const [layer, members] of layers) {
+      for (let at = 0; at < members.length; at += 3 * PART) this.group(container, all, members.slice(at, at + 3 * PART), layer.length > 34 ? "…" + layer.slice(-33) : layer);
+    }
+    return true;
+  }
+
+  group(parent, all, inside, title) {
     const index = this.boxes.length;
-    this.boxes.push({ title, parent, open: false, members });
-    for (const member of members) this.boxes[member].parent = index;
+    this.boxes.push({ title, parent, open: false, members: inside.flatMap(one => all.get(one)) });
+    for (const member of inside) this.boxes[member].parent = index;
   }
 
   get groups() { return this.boxes.filter(box => box.members); }
@@ -164,7 +194,7 @@ class Layout {
     const { boxes } = this;
     for (const index of inside) {
       const box = boxes[index];
-      if (box.node === undefined && !box.open) box.size = [box.title.length * CHARACTER + 60, 44];
+      if (box.node === undefined && !box.open) box.size = [Math.max(18, box.title.length) * CHARACTER + 60, 44];
     }
     const ports = [...new Set(edges.flat().filter(end => typeof end === "string"))];
     const at = new Map([...inside, ...ports].map((end, place) => [end, place]));

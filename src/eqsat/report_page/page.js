@@ -9,10 +9,17 @@ const legends = {
   kind: () => ["operator", "variable", "constant", "other"].map(kind => ["", colours[kind], kind]),
   rule: () => [
     ...ruleNames.slice(0, PALETTE).map(rule => ["", ruleColour(rule), rule]),
-    ...(ruleNames.length > PALETTE ? [["", colours.rest, `${ruleNames.length - PALETTE} more`]] : []),
+    ...rest(),
     ...SAME.filter(same => uses.has(same)).map(same => ["", colours.cool, same === "input" ? "as it was" : same]),
   ],
 };
+
+/** What is said of the colour that rules share. */
+function rest() {
+  const more = ruleNames.length > PALETTE ? [`${ruleNames.length - PALETTE} more rules`] : [];
+  const told = [...more, ...(uses.has(UNKNOWN) ? ["rules not named"] : [])].join(", ");
+  return told ? [["", colours.rest, told]] : [];
+}
 
 function swatch([kind, colour, told]) {
   const box = make("i", { className: kind });
@@ -83,7 +90,22 @@ function tell() {
   for (const [name, value] of rows) {
     if (value.length) list.append(make("dt", { textContent: name }), make("dd", {}, ...(Array.isArray(value) ? value : [value])));
   }
-  panel.replaceChildren(make("h3", { textContent: title(view, node) }), list);
+  panel.replaceChildren(make("h3", { textContent: title(view, node) }), list, ...choices(graph.class?.[node] ?? -1));
+}
+
+/** The e-nodes of a node's class: what else was found for its value, and what each would cost. */
+function choices(index) {
+  const found = graphs[0].classes?.[index];
+  if (!found) return [];
+  const show = cost => (cost === null ? "much" : Number(cost.toPrecision(4)).toLocaleString("en"));
+  const cell = (textContent, className = "") => make("td", { textContent, className });
+  const rows = found.map(([told, own, besides, chosen]) => {
+    const row = make("tr", {}, cell(chosen ? "chosen" : ""), cell(told, "told"), cell(show(own), "number"), cell(show(besides), "number"));
+    row.className = chosen ? "chosen" : "";
+    return row;
+  });
+  const heads = ["", "equal ways to compute it", "own cost", "cost of what it needs besides"].map((textContent, at) => make("th", { textContent, scope: "col", className: at > 1 ? "number" : "" }));
+  return [make("div", { className: "choices" }, make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)))];
 }
 
 // ---- search

@@ -16,6 +16,7 @@ from eqsat.pipeline.problem import RegionProblem
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.relay.visitor import children_first
+from eqsat.report_page.alternatives import Alternatives
 from eqsat.report_page.graph import Drawing
 
 MADE = "a rule"
@@ -36,6 +37,8 @@ class Told:
         before: Node of the given graph -> the rule that removed it, ``a rule`` where that is not known, or ``input``.
         after: Node of the result -> the rule that made it, likewise.
         partners: Node of the result -> one of the given graph with the same value.
+        alternatives: What else was found for the values of both graphs.
+        kernels: What several nodes of the result are computed by: the operators, and the nodes.
     """
 
     def __init__(
@@ -48,6 +51,9 @@ class Told:
         self.before: dict[Expr, str] = {}
         self.after: dict[Expr, str] = {}
         self.partners: dict[Expr, Expr] = {}
+        self.alternatives = Alternatives()
+        self.kernels: list[tuple[str, list[Expr]]] = []
+        self._class: dict[Expr, int] = {}
         self._changes = changes
         remover = {place: change.rule for change in reversed(changes) for place in change.places}
         for posed, chosen, expr in zip(extraction.problems, extraction.results, extraction.exprs, strict=True):
@@ -68,25 +74,38 @@ class Told:
             keys.add(key)
             given.setdefault(int(class_of[handle]), node)
             self.before[node] = INPUT if key in kept else remover.get(str(node.span), MADE)
-        pairs, seen = [(region.root, expr)], set()
+        classes_listed = self.alternatives.add(posed, chosen, given, real)
+        for node, handle in region.lowered.handles.items():
+            self._class[node] = classes_listed.get(int(class_of[handle]), -1)
+        pairs, seen, found = [(region.root, expr)], set(), dict[int, Expr]()
         while pairs:
             of, node = pairs.pop()
             if node in seen:
                 continue
             seen.add(node)
+            found[of] = node
             place = int(choice[of])
             self.after[node] = INPUT if _key(snapshot, real, place) in keys else MADE
+            self._class[node] = classes_listed.get(real[of], -1)
             if real[of] in given:
                 self.partners[node] = given[real[of]]
             children, below = list(snapshot.children(place)), list(region_children(node))
             if not is_opaque(node) and len(children) == len(below):
                 pairs += zip(children, below, strict=True)
 
+        for placed in posed.kernels:
+            of = int(posed.problem.node_class[placed.outer])
+            nodes = [found.get(inner) for inner in [*[of for of, _ in placed.inner], of]]
+            if choice[of] == placed.outer and all(nodes):
+                symbols = [snapshot.symbols[snapshot.node_symbol[node]].name for node in placed.kernel.nodes]
+                self.kernels.append((f"one kernel: {', '.join(symbols)}", [node for node in nodes if node is not None]))
+
     def columns(self, before: Drawing, after: Drawing) -> list[dict[str, Any]]:
         """The columns of both graphs, with what was removed, the partners and the steps."""
         at = {node: place for place, node in enumerate(before.exprs)}
         partners = [at.get(self.partners.get(node, node), -1) for node in after.exprs]
         back = {partner: place for place, partner in reversed([*enumerate(partners)])}
+        after.frame(self.kernels)
         gone = [self.before.get(node, INPUT) != INPUT for node in before.exprs]
         return [
             before.columns
@@ -94,8 +113,10 @@ class Told:
                 "partner": [back.get(place, -1) for place in range(len(at))],
                 "gone": [*map(int, gone)],
                 "steps": self._steps(before, after),
+                "classes": self.alternatives.classes,
+                "class": [self._class.get(node, -1) for node in before.exprs],
             },
-            after.columns | {"partner": partners},
+            after.columns | {"partner": partners, "class": [self._class.get(node, -1) for node in after.exprs]},
         ]
 
     def _steps(self, before: Drawing, after: Drawing) -> list[dict[str, Any]]:
