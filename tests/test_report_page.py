@@ -580,6 +580,47 @@ def test_repeated_layers_are_folded_and_unfold(browser: Any, layered_file: Path)
     tab.page.close()
 
 
+def test_layers_fold_by_the_names_of_their_values_and_take_what_has_no_name(browser: Any, tmp_path: Path) -> None:
+    out: relay.Expr = relay.var("data", shape=(4, 4))
+    for index in range(35):
+        out = relay.exp(relay.tanh(out))
+        out.span = relay.Span(f"/net/layer.{index // 7}/exp", 1, 1)
+    path = tmp_path / "page.html"
+    report_page.write(path, report_page.render(optimized(relay.Function(relay.analysis.free_vars(out), out)), "named"))
+    tab = Tab(browser, path)
+    groups = tab.page.evaluate("() => views[0].layout.groups.map(group => [group.title, group.members.length])")
+    assert [(title.split(":")[0], size) for title, size in groups] == [(f"/net/layer.{at}", 14) for at in range(5)]
+    assert tab.troubles == []
+    tab.page.close()
+
+
+def test_costs_of_orders_stand_on_a_logarithmic_axis(browser: Any, page_file: Path) -> None:
+    tab = Tab(browser, page_file)
+    assert tab.page.locator("#orders .chart canvas").count() == 1
+    assert tab.page.evaluate("() => charts.map(chart => chart.scales.y.distr)") == [1, 1, 3]
+    tab.page.close()
+
+
+def test_the_slider_shows_the_nodes_of_one_step(browser: Any, tmp_path: Path) -> None:
+    data = relay.var("x", shape=(2,))
+    doubled = data + data
+    doubled.span = relay.Span("sum", 1, 1)
+    double = rewrite("double", x + x, x * relay.const(2.0))
+    saturation = eqsat.saturate(relay.Function([data], relay.tanh(doubled)), [double], explain=True)
+    extraction = eqsat.extract(saturation, lambda node: 5.0 * (node.op == "add"))
+    explanation = extraction.explanation
+    page = report_page.render(extraction, "net", made_by=explanation.origins, changes=explanation.changes())
+    report_page.write(tmp_path / "page.html", page)
+    tab = Tab(browser, tmp_path / "page.html")
+    whole = tab.pixels(0)
+    tab.page.locator("#step").focus()
+    tab.page.keyboard.press("ArrowRight")
+    assert "1 of 1: double, 1 ×: add → multiply" in tab.page.locator("#step-told").inner_text()
+    assert tab.pixels(0) != whole
+    assert tab.troubles == []
+    tab.page.close()
+
+
 def test_both_graphs_move_together_and_the_map_leads_to_any_place(browser: Any, layered_file: Path) -> None:
     tab = Tab(browser, layered_file)
     tab.page.get_by_role("button", name="Unfold all").click()

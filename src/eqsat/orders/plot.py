@@ -1,7 +1,8 @@
-"""A picture of a comparison of orders, as a self-contained SVG: one dot for each order, cheapest first."""
+"""A picture of a comparison of orders, as an SVG without a script: one dot for each order, cheapest first."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
@@ -43,13 +44,25 @@ def draw(rows: Sequence[OrderRow], saturation: float, given: float) -> str:
 
 
 class _Scale:
+    """The vertical axis: logarithmic where all costs are above zero."""
+
     def __init__(self, costs: Sequence[float]):
-        low, high = min(costs), max(costs)
+        self.logarithmic = min(costs) > 0
+        places = [*map(self._place, costs)]
+        low, high = min(places), max(places)
         margin = (high - low) * 0.1 or abs(high) * 0.1 or 1.0
         self.low, self.high = low - margin, high + margin
 
+    def _place(self, cost: float) -> float:
+        return math.log(cost) if self.logarithmic else cost
+
     def y(self, cost: float) -> float:
-        return TOP + (self.high - cost) / (self.high - self.low) * (HEIGHT - TOP - BOTTOM)
+        return TOP + (self.high - self._place(cost)) / (self.high - self.low) * (HEIGHT - TOP - BOTTOM)
+
+    def ticks(self) -> list[float]:
+        """Costs at equal distances on the axis."""
+        places = [self.low + (self.high - self.low) * step / 4 for step in range(5)]
+        return [*map(math.exp, places)] if self.logarithmic else places
 
     def x(self, index: int, count: int) -> float:
         return LEFT + (index + 0.5) / count * (WIDTH - LEFT - RIGHT)
@@ -57,8 +70,7 @@ class _Scale:
 
 def _axis(scale: _Scale) -> list[str]:
     parts = [f'<path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}" fill="none" stroke="black"/>']
-    for step in range(5):
-        cost = scale.low + (scale.high - scale.low) * step / 4
+    for cost in scale.ticks():
         y = scale.y(cost)
         parts.append(f'<path d="M{LEFT - 4} {y:.1f}h4" stroke="black"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{figure(cost, 4)}</text>')

@@ -8,7 +8,7 @@ function drawCharts() {
   for (const chart of charts.splice(0)) chart.destroy();
   for (const figure of document.querySelectorAll("figure.chart")) {
     const told = JSON.parse(figure.dataset.chart);
-    const inks = [colours.accent, colours.series1, colours.rest, colours.soft];
+    const inks = [colours.accent, colours.series1, colours.rule3, colours.soft];
     const size = () => ({ width: figure.clientWidth - 20, height: Math.min(300, Math.max(200, figure.clientWidth * 0.5)) });
     const show = value => (value == null ? "–" : Number(value.toPrecision(5)).toLocaleString("en"));
     const axis = label => ({ label, stroke: colours.soft, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line }, labelSize: 22, size: 44 });

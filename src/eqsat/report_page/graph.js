@@ -145,8 +145,8 @@ class View {
   /** All of it where that is readable, else its top. */
   start() {
     this.showAll();
-    if (this.scale < 0.5) {
-      this.scale = Math.min(0.9, Math.max(0.5, this.width / this.layout.width));
+    if (this.scale < 0.7) {
+      this.scale = Math.min(0.9, Math.max(0.7, this.width / this.layout.width));
       this.left = (this.layout.width - this.width / this.scale) / 2;
       this.top = -10;
     }

@@ -86,9 +86,10 @@ class Layout {
 
   /** Fold by names such as `/encoder/layer.3/…`, where most nodes have them; whether they have. */
   foldByName(container, items, all) {
+    const layerOf = this.layersByName();
     const layers = new Map();
     for (const item of items) {
-      const layer = this.graph.say("name", all.get(item).at(-1)).match(NUMBERED)?.[0];
+      const layer = layerOf[all.get(item).at(-1)];
       if (!layer) continue;
       if (!layers.has(layer)) layers.set(layer, []);
       layers.get(layer).push(item);
@@ -99,6 +100,19 @@ class Layout {
       for (let at = 0; at < members.length; at += 3 * PART) this.group(container, all, members.slice(at, at + 3 * PART), layer.length > 34 ? "…" + layer.slice(-33) : layer);
     }
     return true;
+  }
+
+  /** The layer that the name of each node tells; a node without a name is in the layer of what uses it, or of what it takes. */
+  layersByName() {
+    const { graph } = this;
+    const order = Array.from({ length: graph.count }, (_, node) => node);
+    const layerOf = order.map(node => graph.say("name", node).match(NUMBERED)?.[0]);
+    const inherit = (node, others) => {
+      if (!graph.say("name", node) && graph.say("kind", node) === "operator") layerOf[node] ??= others.map(other => layerOf[other]).find(Boolean);
+    };
+    for (const node of order.toReversed()) inherit(node, graph.outputs[node]);
+    for (const node of order) inherit(node, graph.inputs[node]);
+    return layerOf;
   }
 
   group(parent, all, inside, title) {
