@@ -121,6 +121,17 @@ def test_what_else_was_found_for_a_value_is_listed_with_what_it_would_cost() -> 
     assert sorted(before["class"]) == sorted(after["class"]) == [-1, -1, 0]
 
 
+def test_a_choice_costs_what_it_needs_besides_the_chosen_graph() -> None:
+    data = relay.var("x", shape=(2,))
+    longer = rewrite("longer", relay.tanh(x), relay.exp(relay.erf(relay.sin(x))))
+    saturation = eqsat.saturate(relay.Function([data], relay.tanh(data)), [longer])
+    extraction = eqsat.extract(
+        saturation, lambda node: {"sin": 3.0, "erf": 4.0}.get(node.op, float(node.op in ("tanh", "exp")))
+    )
+    before, _ = Page(report_page.render(extraction, "net")).graphs
+    assert [row[1:] for row in before["classes"][0]] == [[1.0, 0.0, True], [1.0, 7.0, False]]
+
+
 def test_what_a_runtime_computes_at_once_stands_in_a_frame() -> None:
     drawing = draw(network(1), OpCount())
     drawing.frame([("one kernel", drawing.exprs[-2:])])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from eqsat.extraction import Result, tree
+from eqsat.extraction import Result
 from eqsat.extraction.costs import as_tuple
+from eqsat.extraction.greedy import cheapest_trees
 from eqsat.pipeline.problem import RegionProblem
 from eqsat.relay.expr import Call, Expr, Op, Var
 from eqsat.relay.visitor import children_first
@@ -39,7 +40,7 @@ class Alternatives:
             real: Class -> the class whose value it holds.
         """
         problem, snapshot = posed.problem, posed.region.snapshot
-        cheapest = tree(problem).choice
+        cheapest, _ = cheapest_trees(problem)
         choice = [int(one) if one >= 0 else int(other) for one, other in zip(chosen.choice, cheapest, strict=True)]
         costs = [as_tuple(cost)[0] for cost in problem.costs]
         children, left_out = problem.children, problem.excluded
@@ -62,7 +63,8 @@ class Alternatives:
             node = given.get(real[of])
             if node is not None:
                 return _word(node)
-            return f"{snapshot.symbols[snapshot.node_symbol[choice[of]]].name}(…)" if choice[of] >= 0 else "…"
+            some = choice[of] if choice[of] >= 0 else problem.class_nodes[of][0]
+            return f"{snapshot.symbols[snapshot.node_symbol[some]].name}(…)" if some < snapshot.node_count else "…"
 
         def told(node: int) -> str:
             name = snapshot.symbols[snapshot.node_symbol[node]].name

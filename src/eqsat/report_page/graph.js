@@ -218,7 +218,7 @@ class View {
   get map() {
     const { width, height } = this.layout;
     if (width * this.scale <= this.width * 1.02 && height * this.scale <= this.height * 1.02) return null;
-    const scale = Math.min(this.width * 0.2 / width, (this.height - 20) / height, 0.25);
+    const scale = Math.min(this.width * 0.18 / width, (this.height - 20) / height, 0.25);
     return { scale, width: Math.max(8, width * scale), height: Math.max(8, height * scale), x: this.width - Math.max(8, width * scale) - 10, y: 10 };
   }
 

@@ -100,11 +100,11 @@ function choices(index) {
   const show = cost => (cost === null ? "much" : Number(cost.toPrecision(4)).toLocaleString("en"));
   const cell = (textContent, className = "") => make("td", { textContent, className });
   const rows = found.map(([told, own, besides, chosen]) => {
-    const row = make("tr", {}, cell(chosen ? "chosen" : ""), cell(told, "told"), cell(show(own), "number"), cell(show(besides), "number"));
+    const row = make("tr", {}, cell(chosen ? "chosen" : ""), cell(show(own), "number"), cell(show(besides), "number"), cell(told, "told"));
     row.className = chosen ? "chosen" : "";
     return row;
   });
-  const heads = ["", "equal ways to compute it", "own cost", "cost of what it needs besides"].map((textContent, at) => make("th", { textContent, scope: "col", className: at > 1 ? "number" : "" }));
+  const heads = ["", "own cost", "cost of what it needs besides", "equal ways to compute it"].map((textContent, at) => make("th", { textContent, scope: "col", className: at % 3 ? "number" : "" }));
   return [make("div", { className: "choices" }, make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)))];
 }
 
