@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,7 +14,7 @@ from eqsat.errors import ModelError
 from eqsat.onnx import contrib
 from eqsat.onnx.converters import OnnxNode, Target, exporter_of
 from eqsat.onnx.converters.source import input_names
-from eqsat.onnx.converters.target import as_attribute, expressions, op_name
+from eqsat.onnx.converters.target import Operand, as_attribute, expressions, op_name
 from eqsat.onnx.graphs import copy_value, nodes_of
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, origin_of
 from eqsat.onnx.initializers import Initializers, Names
@@ -22,7 +23,11 @@ from eqsat.pipeline.provenance import owners
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
 from eqsat.relay.results import results_of
+from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
+
+_BROADCASTING = frozenset({"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"})
+_ELEMENTWISE = _BROADCASTING | {"Erf", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Sigmoid", "Sqrt", "Tanh"}
 
 
 def export_model(
@@ -352,10 +357,32 @@ class _Exporter:
         if isinstance(operand, OnnxNode):
             return self._helper(operand, f"{base}_{operand.op_type}")
         if isinstance(operand, np.ndarray):
-            return self.initializers.array(operand, self._hint(node, index, base))
+            rank = self._rank_of_column(node) if operand.size == 1 else 0
+            number = operand.reshape((1,) * rank) if operand.ndim < rank else operand
+            return self.initializers.array(number, self._hint(node, index, base))
         operand = self._resolve(operand)
         hint = self._hint(node, index, base) if isinstance(operand, Constant) else base
         return self._value(operand, hint)
+
+    def _rank_of_column(self, node: OnnxNode) -> int:
+        """The rank of an operand whose last axis has one element, where numbers are broadcast against it; else 0.
+
+        There onnxruntime (1.32) takes 50 times as long for a number of fewer axes as for one of as many.
+        """
+        if node.domain or node.op_type not in _BROADCASTING:
+            return 0
+        shapes = [self._shape(each) for each in node.inputs]
+        return max([len(shape) for shape in shapes if shape and shape[-1] == 1], default=0)
+
+    def _shape(self, operand: Operand) -> Sequence[Any]:
+        """The shape of an operand, also where it is made by elementwise nodes; empty where that is not known."""
+        while isinstance(operand, OnnxNode):
+            parts = [each for each in operand.inputs if isinstance(each, (Expr, OnnxNode))]
+            if operand.op_type not in _ELEMENTWISE or not parts:
+                return ()
+            operand = parts[0]
+        ty = self.target.types.get(operand) if isinstance(operand, Expr) else None
+        return ty.shape if isinstance(ty, TensorType) else ()
 
     def _hint(self, node: OnnxNode, index: int, base: str) -> str:
         """What to call a new initializer: after the value it helps to make, and the input it is."""
