@@ -443,14 +443,14 @@ def test_messages_between_nodes_of_a_graph_are_gathered_by_row() -> None:
     assert found == {"Gather": 1, "Exp": 1, "Shape": 1, "ConstantOfShape": 1, "Unsqueeze": 1, "ScatterND": 2}
 
 
-@pytest.mark.parametrize(("shape", "axes"), [("2,3,1", 3), ("2,3,4", 0)])
-def test_numbers_of_written_gates_have_as_many_axes_as_columns(shape: str, axes: int) -> None:
+@pytest.mark.parametrize(("width", "axes"), [(1, 4), (5, 0)])
+def test_numbers_of_written_gates_have_as_many_axes_as_columns(width: int, axes: int) -> None:
     """Beside a number of fewer axes onnxruntime is slow there."""
     gelu = "a = Mul (x, x) b = Mul (a, x) d = Mul (b, k) e = Add (x, d) f = Mul (e, r) t = Tanh (f) g = Add (t, one)"
     numbers = "float k = {0.044715}, float r = {0.7978845608}, float one = {1}, float half = {0.5}"
-    proto = parsed(
-        f"(float[{shape}] x) => (float[{shape}] y) <{numbers}> {{ {gelu} h = Mul (x, g) y = Mul (h, half) }}"
-    )
+    shape = f"float[2,3,4,{width}]"
+    body = f"x = Conv (image, w) {gelu} h = Mul (x, g) y = Mul (h, half)"
+    proto = with_weights(parsed(f"({shape} image) => ({shape} y) <{numbers}> {{ {body} }}"), w=(3, 3, 1, 1))
     done = run(from_proto(proto), explain=True)
     (added,) = [node for node in done.after.graph if node.op_type == "Add"]
     assert [len(value.shape) for value in added.inputs if value.is_initializer()] == [axes]
