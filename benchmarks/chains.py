@@ -138,6 +138,32 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (4, 6),
         lambda x, i: relay.tanh(relay.reshape(x, ((2, 12), (3, 8), (24,), (4, 6))[i % 4])),
     ),
+    "reshape(x * a + b)": (
+        (4, 6),
+        lambda x, i: relay.reshape(x * number(1.01) + number(0.1), ((2, 12), (3, 8), (24,), (4, 6))[i % 4]),
+    ),
+    "gelu of a transpose": (
+        (8, 8),
+        lambda x, i: (lambda y: number(0.5) * y * (number(1) + relay.erf(y * number(0.5**0.5))))(relay.transpose(x)),
+    ),
+    "x + z + a": ((4, 8), lambda x, i: x + relay.var(f"z{i}", shape=(4, 8)) + number(i / 10)),
+    "x * z * a": ((4, 8), lambda x, i: x * relay.var(f"z{i}", shape=(4, 8)) * number(1.01)),
+    "a x^3 + b x^2 + c x + d": (
+        (4, 8),
+        lambda x, i: x * x * x * number(0.1) + x * x * number(0.2) + x * number(0.5) + number(0.2),
+    ),
+    "(dense + array) * array": (
+        (4, 8),
+        lambda x, i: (nn.dense(x, normal(8, 8)) + normal(8)) * normal(8),
+    ),
+    "conv * array + array": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.conv2d(x, normal(4, 4, 3, 3), padding=(1, 1)) * normal(4, 1, 1) + normal(4, 1, 1),
+    ),
+    "max pool * a": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.max_pool2d(x, pool_size=(3, 3), padding=(1, 1)) * number(1.1),
+    ),
     "a x^2 + b x + c": ((4, 8), lambda x, i: x * x * number(0.1) + x * number(0.5) + number(0.2)),
     "scaled convolution": (
         (1, 4, 8, 8),

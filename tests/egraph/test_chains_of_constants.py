@@ -201,7 +201,12 @@ def clipped(x: Any, link: int) -> Any:
     return relay.transpose(relay.clip(number(1) - x * number(1.25), -2.0, 2.0 + link / 100), axes=(1, 0))
 
 
+def reshaped(x: Any, link: int) -> Any:
+    return relay.reshape(x * number(1.01) + number(0.3), ((2, 16), (8, 4), (32,), (4, 8))[link % 4])
+
+
 LONG_CHAINS = [
+    (reshaped, 2),
     (halves, 1),
     (twice_and_once, 2),
     (normalized, 1),

@@ -3,7 +3,7 @@
 Rules by which constants meet take a chain apart link by link where each link is a sum of two that come from one value,
 and every step is a run of the engine. Here each node is told as ``base * scale + shift`` between two bounds, from what
 is told so of its operands. What ends a long chain gets that form as e-nodes, and rules no longer see the links, which
-nothing else reads. Transposes within a chain become one, of the base.
+nothing else reads. Transposes within a chain become one, of the base, and so do views before them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.relations import call_type
+from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import children_first
 
@@ -41,17 +42,19 @@ _Node: TypeAlias = tuple[int, int, int, list[int]]
 
 
 class _Form(NamedTuple):
-    """A value as ``minimum(maximum(transpose(base, turn) * scale + shift, low), high)``.
+    """A value as ``minimum(maximum(transpose(reshape(base, shape), turn) * scale + shift, low), high)``.
 
     Attributes:
         base: The handle of what it comes from.
-        turn: The order of the axes of the base; None: as they are.
+        shape: The shape that the base is given; None: its own.
+        turn: The order of the axes; None: as they are.
         scale, shift: Atoms of constants that broadcast against the value; None: 1 and 0.
         low, high: Bounds, too, the lower one first; None: there is none.
         links: The e-nodes of the longest way from the base.
     """
 
     base: int
+    shape: tuple[int, ...] | None = None
     turn: tuple[int, ...] | None = None
     scale: int | None = None
     shift: int | None = None
@@ -201,6 +204,7 @@ class _Forms(dict[int, _Form]):
         low, high = self._number(form.low), self._number(form.high)
         clip = {"a_min": -math.inf if low is None else low, "a_max": math.inf if high is None else high}
         calls: list[tuple[str, dict[str, Any] | None, int | None]] = [
+            ("reshape", None if form.shape is None else {"newshape": form.shape}, None),
             ("transpose", None if form.turn is None else {"axes": form.turn}, None),
             ("multiply", None, form.scale),
             ("add", None, form.shift),
@@ -290,6 +294,8 @@ class _Forms(dict[int, _Form]):
             return data if value == 0 and data.base != children[0] else None
         if name == "transpose":
             return self._turned(data, self._shape(children[0]), value)
+        if symbol.op is not None and symbol.op.has(Trait.VIEW) and len(children) == 1:
+            return self._viewed(data, call_type(symbol.op, value, [self._tensor(children[0])]))
         if name == "negative":
             return self._opposite(data)
         if name == "nn.batch_norm" and None not in others:
@@ -392,17 +398,26 @@ class _Forms(dict[int, _Form]):
         scales = [unit if each.scale is None else each.scale for each in (one, other)]
         signs = {sign for scale in scales for sign in np.unique(np.sign(self._array(scale))).tolist()}
         scale = self._computed("add", *scales)
-        if (one.base, one.turn) != (other.base, other.turn) or len(signs) != 1 or scale is None:
+        if one[:3] != other[:3] or len(signs) != 1 or scale is None:
             return None
         found: _Form | None = one._replace(scale=scale)
         if found is not None and other.shift is not None:
             found = self._shifted(found, other.shift)
         return found if found is not None and self._has_scale(found) else None
 
+    def _viewed(self, form: _Form, ty: Type) -> _Form | None:
+        """A form as another type of the same elements in the same order; its constants are single numbers."""
+        constants = [each for each in (form.scale, form.shift, form.low, form.high) if each is not None]
+        if form.turn is not None or any(self._array(each).shape for each in constants) or not is_static(ty):
+            return None
+        assert isinstance(ty, TensorType)
+        shape = ty.concrete_shape
+        return form._replace(shape=None if shape == self._shape(form.base) else shape)
+
     def _turned(self, form: _Form, shape: Sequence[int], attrs: Attrs) -> _Form | None:
         """A form of that shape whose axes are in another order."""
         before = tuple(range(len(shape))) if form.turn is None else form.turn
-        base = self._shape(form.base)
+        base = self._shape(form.base) if form.shape is None else form.shape
         if len(before) != len(base) or list(shape) != [base[axis] for axis in before]:
             return None  # the constants have axes that the base has not
         axes = [axis % len(shape) for axis in (range(len(shape))[::-1] if attrs.axes is None else attrs.axes)]
