@@ -8,24 +8,32 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from graphlib import TopologicalSorter
 from html.parser import HTMLParser
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import sync_playwright
 
 import eqsat
+import eqsat.onnx
 from eqsat import relay, report_page
 from eqsat.errors import FileError
 from eqsat.extraction import OpCount, Roofline
 from eqsat.markup import as_json, text
 from eqsat.relay.viz import viz
+from eqsat.report_page.embedded import NODES
 from eqsat.report_page.graph import draw
+from eqsat.report_page.told import MADE
 from eqsat.rules import RuleSet, refuse, rewrite, rule, variables
+
+from .pipeline.graphs import typed_graphs
 
 (x,) = variables("x")
 SAME = rewrite("same", relay.maximum(x, x), x)
@@ -102,7 +110,7 @@ def test_nodes_that_were_removed_and_values_that_both_graphs_have_are_told() -> 
     before, after = Page(report_page.render(optimized(network(1)), "net")).graphs
     heads = [[graph["strings"][lines[0]] for lines in graph["lines"]] for graph in (before, after)]
     removed = [head for head, gone in zip(heads[0], before["gone"], strict=True) if gone]
-    assert removed == ["maximum"]
+    assert removed == ["multiply", "maximum"]
     joined = [(heads[0][partner], head) for head, partner in zip(heads[1], after["partner"], strict=True)]
     assert {("%data", "%data"), ("tanh", "tanh")} <= {*joined}
     assert [before["partner"][partner] for partner in after["partner"]] == [*range(len(heads[1]))]
@@ -142,21 +150,99 @@ def test_what_a_runtime_computes_at_once_stands_in_a_frame() -> None:
     assert drawing.columns["parent"] == parent
 
 
-def test_steps_name_their_rule_and_the_nodes_that_it_removed_and_made() -> None:
+def graph_after(columns: list[dict[str, Any]], done: int) -> dict[int, list[int]]:
+    """What each node takes after some of the steps, as the page's script has it."""
+    graph = dict(enumerate(inputs_of(columns[0])))
+    for step in columns[0]["steps"][:done]:
+        for node in step["minus"]:
+            del graph[node]
+        graph |= dict(step["inputs"])
+    return graph
+
+
+def inputs_of(columns: dict[str, Any]) -> list[list[int]]:
+    inputs: list[list[int]] = [[] for _ in columns["kind"]]
+    for source, target in zip(columns["edges"][::2], columns["edges"][1::2], strict=True):
+        inputs[target].append(source)
+    return inputs
+
+
+def check_steps(page: str) -> int:
+    """Check that all steps are graphs and the last is the result; how many there are."""
+    before, after = columns = Page(page).graphs
+    size, steps = len(before["kind"]), before["steps"]
+    for done in range(len(steps) + 1):
+        graph = graph_after(columns, done)
+        assert all(source in graph for sources in graph.values() for source in sources)
+        TopologicalSorter(graph).prepare()
+        if done:
+            assert {*steps[done - 1]["plus"]} <= graph.keys()
+    numbers = [size + node if kept < 0 else kept for node, kept in enumerate(after["kept"])]
+    result = {numbers[node]: [numbers[each] for each in sources] for node, sources in enumerate(inputs_of(after))}
+    assert {node: sources for node, sources in graph.items() if node in result} == result
+    unused = graph.keys() - result.keys()  # inputs that the result no longer takes
+    assert all(before["strings"][before["kind"][node]] == "variable" for node in unused)
+    return len(steps)
+
+
+def test_steps_name_their_rules_and_the_nodes_that_they_remove_and_add() -> None:
     data = relay.var("x", shape=(2,))
     doubled = data + data
     doubled.span = relay.Span("sum", 1, 1)
     double = rewrite("double", x + x, x * relay.const(2.0))
     saturation = eqsat.saturate(relay.Function([data], relay.tanh(doubled)), [double], explain=True)
     extraction = eqsat.extract(saturation, lambda node: 5.0 * (node.op == "add"))
-    explanation = extraction.explanation
-    page = report_page.render(extraction, "net", made_by=explanation.origins, changes=explanation.changes())
+    page = report_page.render(extraction, "net", made_by=extraction.explanation.origins)
     before, after = Page(page).graphs
     (step,) = before["steps"]
-    assert step["told"].startswith("double, 1 ×: add → multiply")
-    found = [[graph["strings"][graph["lines"][node][0]] for node in nodes]
-             for graph, nodes in zip((before, after), step["nodes"], strict=True)]  # fmt: skip
-    assert found == [["add"], ["multiply"]]
+    assert (step["told"], step["place"], step["rules"]) == ("add → multiply", "sum:1:1", ["double"])
+    heads = [before["strings"][lines[0]] for lines in before["lines"]]
+    heads += [after["strings"][lines[0]] for lines in after["lines"]]
+    assert [[heads[node] for node in step[name]] for name in ("minus", "plus")] == [["add"], ["multiply"]]
+    changed = {heads[node]: [heads[each] for each in sources] for node, sources in step["inputs"]}
+    assert changed == {"multiply": ["%x"], "tanh": ["multiply"]}
+    assert check_steps(page) == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(typed_graphs())
+def test_steps_lead_from_the_given_graph_to_the_result(graph: relay.Expr) -> None:
+    extraction = eqsat.extract(eqsat.saturate(graph, eqsat.rules.algebra, limits=eqsat.Limits(iterations=3)))
+    check_steps(report_page.render(extraction, "net"))
+
+
+def layered_text(count: int) -> str:
+    """A model of layers of a product, one activation twice, and others once."""
+    operators = ["Relu", "Relu", "Tanh", "Exp", "Sin", "Sigmoid", "Atan", "Erf"]
+    lines = []
+    for layer in range(count):
+        lines.append(f"v{layer}_0 = MatMul (v{layer}, w{layer})")
+        lines += [f"v{layer}_{at} = {name} (v{layer}_{at - 1})" for at, name in enumerate(operators, 1)]
+        lines.append(f"v{layer + 1} = Cos (v{layer}_{len(operators)})")
+    inputs = ", ".join([f"float[4,4] {name}" for name in ["v0", *[f"w{layer}" for layer in range(count)]]])
+    body = "\n".join(lines)
+    return f'<ir_version: 8, opset_import: ["": 17]> g ({inputs}) => (float[4,4] v{count}) {{ {body} }}'
+
+
+MODELS = {
+    "layers": layered_text(12),
+    "one node": '<ir_version: 8, opset_import: ["": 17]> g (float[3] x) => (float[3] y) { y = Relu (x) }',
+    "twice": '<ir_version: 8, opset_import: ["": 17]> g (float[3] x) => (float[3] y) { a = Relu (x) y = Relu (a) }',
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("explain", [False, True])
+def test_every_new_node_of_a_model_has_its_rule(name: str, explain: bool) -> None:
+    done = eqsat.onnx.run(onnx.parser.parse_model(MODELS[name]), explain=explain)
+    page = report_page.render(done.extraction, name, cost_model=done.options.cost_model)
+    before, after = Page(page).graphs
+    assert MADE not in {before["strings"][told] for told in before["rule"]}
+    assert {after["strings"][told] for told in after["rule"]} <= {"input", *done.extraction.report.rules}
+    is_long = name == "layers"
+    assert (done.extraction.copies is not None) is (is_long and not explain)
+    assert check_steps(page) >= (12 if is_long else 0)
+    assert sum(before["gone"]) == (12 if is_long else 0 if name == "one node" else 1)
 
 
 def test_the_heat_of_all_nodes_is_the_cost_of_the_graph() -> None:
@@ -612,22 +698,32 @@ def test_costs_of_orders_stand_on_a_logarithmic_axis(browser: Any, page_file: Pa
     tab.page.close()
 
 
-def test_the_slider_shows_the_nodes_of_one_step(browser: Any, tmp_path: Path) -> None:
-    data = relay.var("x", shape=(2,))
-    doubled = data + data
-    doubled.span = relay.Span("sum", 1, 1)
-    double = rewrite("double", x + x, x * relay.const(2.0))
-    saturation = eqsat.saturate(relay.Function([data], relay.tanh(doubled)), [double], explain=True)
-    extraction = eqsat.extract(saturation, lambda node: 5.0 * (node.op == "add"))
-    explanation = extraction.explanation
-    page = report_page.render(extraction, "net", made_by=explanation.origins, changes=explanation.changes())
-    report_page.write(tmp_path / "page.html", page)
-    tab = Tab(browser, tmp_path / "page.html")
-    whole = tab.pixels(0)
-    tab.page.locator("#step").focus()
-    tab.page.keyboard.press("ArrowRight")
-    assert "1 of 1: double, 1 ×: add → multiply" in tab.page.locator("#step-told").inner_text()
-    assert tab.pixels(0) != whole
+def test_the_slider_shows_the_graph_after_each_step(browser: Any, page_file: Path) -> None:
+    tab = Tab(browser, page_file)
+    count = "() => [graphs[1].count, graphs[1].edges.length / 2]"
+    result, whole = tab.page.evaluate(count), tab.pixels(1)
+    slider = tab.page.locator("#step")
+    most = int(slider.get_attribute("max"))
+    told = tab.page.locator("#step-told")
+    assert told.inner_text() == f"{most} of {most}: the result"
+    slider.focus()
+    tab.page.keyboard.press("Home")
+    assert told.inner_text() == f"0 of {most}: the given graph"
+    assert tab.page.evaluate(count) == tab.page.evaluate("() => [given[0].count, given[0].edges.length / 2]")
+    for done in range(1, most + 1):
+        tab.page.keyboard.press("ArrowRight")
+        assert told.inner_text().startswith(f"{done} of {most}: maximum, multiply → nothing; by same")
+        assert tab.page.evaluate("() => state.marks[0].size") == 2
+        assert tab.page.evaluate("() => graphs[1].count") == result[0] + 2 * (most - done)
+    assert tab.page.evaluate(count) == result
+    assert tab.pixels(1) != whole
+    assert "removed by this step" in tab.page.locator("#legend").inner_text()
+    tab.page.get_by_role("button", name="Result", exact=True).click()
+    tab.page.locator("canvas").nth(1).focus()
+    tab.page.keyboard.press("0")
+    assert tab.page.evaluate("() => state.marks") is None
+    tab.page.keyboard.press("[")
+    assert slider.input_value() == str(most - 1)
     assert tab.troubles == []
     tab.page.close()
 
@@ -658,6 +754,109 @@ def test_boxes_stand_apart_and_a_rule_has_one_colour_in_both_graphs(browser: Any
     assert tab.page.evaluate(overlaps) == []
     assert tab.page.input_value("#colouring") == "rule"
     tab.page.close()
+
+
+def test_notebooks_show_pages_that_run_by_themselves(browser: Any, tmp_path: Path) -> None:
+    data = relay.var("</iframe><script>alert(1)</script>", shape=(4, 4))
+    graph = relay.tanh(relay.maximum(data, data))
+    extraction = optimized(relay.Function([data], graph))
+    comparison = eqsat.compare_orders(relay.Function([data], graph), [SAME], random_runs=1)
+    things: list[Any] = [extraction, comparison, eqsat.saturate(graph, [SAME]), eqsat.equal(graph, graph), viz(graph)]
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8>{''.join([each._repr_html_() for each in things])}")
+    tab = Tab(browser, path)
+    for index, count in enumerate((2, 2, 1, 2, 1)):
+        tab.page.locator("iframe").nth(index).scroll_into_view_if_needed()
+        inside = tab.page.frame_locator("iframe").nth(index)
+        inside.locator("figure.graph canvas").first.scroll_into_view_if_needed()
+        assert inside.locator("figure.graph").count() == count
+        inside.locator("#search").fill("tanh")
+        assert inside.locator("#found").inner_text().startswith("1 found")
+        inside.locator("#search").press("Enter")
+        assert inside.locator("#details h3").inner_text() == "tanh"
+    assert "same" in tab.page.frame_locator("iframe").first.locator("#legend").inner_text()
+    assert tab.troubles == []
+    assert [each for each in tab.asked if not each.startswith("about:")] == [path.as_uri()]
+    tab.page.close()
+
+
+def test_a_large_graph_is_told_in_a_notebook_without_its_page() -> None:
+    out: relay.Expr = relay.var("x", shape=(2,))
+    for _ in range(NODES):
+        out = relay.tanh(out)
+    shown = eqsat.saturate(out, ())._repr_html_()
+    assert "<iframe" not in shown
+    assert "Saturation(" in shown
+
+
+# ---- colours
+
+# What people see who lack one kind of cone, in linear RGB: Machado, Oliveira and Fernandes, "A Physiologically-based
+# Model for Simulation of Color Vision Deficiency", 2009, severity 1.
+SIGHTS = {
+    "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]]
+)
+LEAST_DISTANCE = 12
+"""In CIELAB, where 2.3 is just noticed."""
+
+
+def linear(colour: str) -> Any:
+    parts = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def lab(light: Any) -> Any:
+    white = TO_XYZ @ np.ones(3)
+    ratio = TO_XYZ @ np.clip(light, 0, 1) / white
+    x, y, z = np.where(ratio > 0.008856, np.cbrt(ratio), 7.787 * ratio + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG 2 defines it."""
+    dim, bright = sorted(float(TO_XYZ[1] @ linear(each)) for each in (one, other))
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def schemes() -> dict[str, dict[str, str]]:
+    """The colours of the page by name, in light and in dark."""
+    css = (Path(report_page.__file__).parent / "page.css").read_text(encoding="utf-8")
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r":root \{(.*?)\}", css, re.S)
+    )
+    return {"light": light, "dark": light | dark}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_colours_of_rules_differ_for_every_sight(sight: str, scheme: str) -> None:
+    colours = schemes()[scheme]
+    seen = {name: lab(np.array(SIGHTS[sight]) @ linear(colour)) for name, colour in colours.items()}
+    for names in ([*[f"rule{index}" for index in range(8)], "rest", "cool"], ["gone", "chosen", "found", "edge"]):
+        distances = {pair: float(np.linalg.norm(seen[pair[0]] - seen[pair[1]])) for pair in combinations(names, 2)}
+        assert min(distances.values()) >= LEAST_DISTANCE, min(distances, key=distances.__getitem__)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_marks_stand_out_from_what_is_behind_them(scheme: str) -> None:
+    colours = schemes()[scheme]
+    boxes = [*[f"rule{index}" for index in range(8)], "rest", "operator", "variable", "constant", "other", "hot"]
+    texts = [("box-ink", box) for box in boxes]
+    texts += [(ink, paper) for ink in ("ink", "soft") for paper in ("ground", "card", "cool", "frame")]
+    texts += [(ink, paper) for ink in ("accent", "plus", "gone") for paper in ("ground", "card")]
+    marks = [(mark, "card") for mark in ("edge", "gone", "found", "chosen")]
+    assert [pair for pair in texts if contrast(*(colours[name] for name in pair)) < 4.5] == []
+    assert [pair for pair in marks if contrast(*(colours[name] for name in pair)) < 3] == []
+
+
+def test_a_rule_has_a_number_beside_its_colour(tab: Tab) -> None:
+    assert tab.page.locator("#legend span").first.inner_text().split() == ["1", "same"]
 
 
 def test_the_page_follows_light_and_dark(browser: Any, page_file: Path) -> None:

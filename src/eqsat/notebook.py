@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 
 from eqsat.brief import one_line
 from eqsat.markup import Cell, Markup, number, text
@@ -20,6 +21,21 @@ ROWS = 40
 def preview(title: str, *parts: str) -> str:
     """A line that tells what there is, and what follows it."""
     return f"<div><p><b>{text(one_line(title))}</b></p>{''.join(map(text, parts))}</div>"
+
+
+def page(thing: object, title: str, *parts: str) -> str:
+    """A line that tells what there is, its page in a frame, and what tells the same where frames are not shown.
+
+    Args:
+        thing: What :mod:`eqsat.report_page.embedded` has a page of; that is above all that is shown.
+        title: The line.
+        parts: What follows, folded; of a large graph it is all that is shown.
+    """
+    frame = import_module("eqsat.report_page.embedded").frame(thing)
+    if frame is None:
+        return preview(title, *parts)
+    folded = f"<details><summary>Without the page</summary>{''.join(map(text, parts))}</details>"
+    return preview(title, frame, Markup(folded))
 
 
 def lines(shown: str) -> Markup:

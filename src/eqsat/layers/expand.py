@@ -25,7 +25,7 @@ from eqsat.extraction import Problem
 from eqsat.extraction.costs import Cost, as_tuple, total
 from eqsat.layers.find import Layers
 from eqsat.layers.truncate import KEPT, Truncated, Unit
-from eqsat.pipeline.extract import Extraction
+from eqsat.pipeline.extract import Copies, Extraction
 from eqsat.pipeline.options import Options
 from eqsat.pipeline.problem import RegionProblem
 from eqsat.pipeline.provenance import Derived, derivation, owners
@@ -72,7 +72,8 @@ def expand(
     source = short.whole.function or short.whole.expr
     problems = [replace(posed, region=replace(posed.region, function=short.whole.function))]
     dropped = expansion.derivation.dropped
-    return Extraction(source, problems, [whole], [body], total(input_cost), chosen.report, dropped)
+    copies = Copies(expansion.given(), expansion.classes)
+    return Extraction(source, problems, [whole], [body], total(input_cost), chosen.report, dropped, copies)
 
 
 class _Layer:
@@ -151,6 +152,7 @@ class _Expansion:
         built: E-class -> its expression, below the missing layers.
         above: E-class of the value of a layer -> the expression that the last missing layer computes.
         results: Result of the whole function -> its expression.
+        classes: What is built -> its e-class and layer, as :class:`Copies` has them.
     """
 
     def __init__(self, short: Truncated, posed: RegionProblem, choice: NDArray[np.int64], layers: Sequence[_Layer]):
@@ -165,6 +167,18 @@ class _Expansion:
         self.built: dict[int, Expr] = {}
         self.above: dict[int, Expr] = {}
         self.results: dict[Expr, Expr] = {}
+        self.classes: dict[Expr, tuple[int, int]] = {}
+
+    def given(self) -> dict[Expr, tuple[Expr, int]]:
+        """What each node of the whole function was lowered as, and its layer."""
+        found = {node: (self.short.place[node], 0) for node in self.short.whole.children if node in self.short.place}
+        for unit in [layer.unit for layer in self.layers]:
+            models = unit.chain.nodes[2]
+            own = [self.short.class_of(model, self.region) in unit.classes for model in models]
+            for number in range(KEPT - 1, len(unit.chain.nodes) - 1):
+                for node, model, is_own in zip(unit.chain.nodes[number], models, own, strict=True):
+                    found[node] = (self.short.place[model], number if is_own else 0)
+        return {node: found[node] for node in self.short.whole.children if node in found}
 
     def body(self) -> Expr | None:
         """The graph; None if a layer needs a value from above it, or if a result was not chosen."""
@@ -176,9 +190,27 @@ class _Expansion:
         for of in children_first([*beside, *wanted], lambda of: self.snapshot.children(self.choice[of])):
             below = [self._value(child) for child in self.snapshot.children(self.choice[of])]
             self.built[of] = self._node(of, {}, below, self._span(of))
+            self.classes.setdefault(self.built[of], (of, 0))
             if of in tops and not self._copy(tops[of]):
                 return None
-        return fold_constants(self._whole(wanted))
+        whole = self._whole(wanted)
+        folded = fold_constants(whole)
+        self._follow(whole, folded)
+        return folded
+
+    def _follow(self, whole: Expr, folded: Expr) -> None:
+        """Have ``classes`` tell the nodes of a graph whose constants were folded."""
+        pairs, seen = [(whole, folded)], set[Expr]()
+        while pairs:
+            old, new = pairs.pop()
+            if old is new or new in seen:
+                continue
+            seen.add(new)
+            if old in self.classes:
+                self.classes[new] = self.classes[old]
+            below = old.children(), new.children()
+            if len(below[0]) == len(below[1]):
+                pairs += zip(*below, strict=True)
 
     def _value(self, of: int) -> Expr:
         """The expression of an e-class for its users above the layers."""
@@ -200,6 +232,7 @@ class _Expansion:
                 span = self._copied_span(of, unit, number)
                 below = [made[child] for child in self.snapshot.children(self.choice[of])]
                 made[of] = self._node(of, atoms, below, span)
+                self.classes.setdefault(made[of], (of, number))
             value = made[unit.top]
             self.results |= zip(unit.chain.results(nodes), [made[of] for of in unit.results], strict=True)
         self.above[unit.top] = value

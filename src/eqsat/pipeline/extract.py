@@ -24,8 +24,8 @@ from eqsat.egraph.build import build_expr
 from eqsat.egraph.report import Report
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Result
-from eqsat.extraction.costs import Cost, as_tuple, figure, total
-from eqsat.notebook import lines, preview
+from eqsat.extraction.costs import Cost, as_tuple, figures, total
+from eqsat.notebook import lines, page
 from eqsat.pipeline.explain import Explanation
 from eqsat.pipeline.options import LEAST_SECONDS, ExtractKeywords, Options, takes
 from eqsat.pipeline.problem import RegionProblem, region_problem
@@ -38,6 +38,19 @@ from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import rewrite_post_order, substitute
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Where the nodes of layers are that an e-graph left out: see :mod:`eqsat.layers`. Layer 0 is what it has itself.
+
+    Attributes:
+        given: Node of the given graph -> the node that was lowered in its place, and the layer.
+        built: Node of the chosen graph -> its e-class, and the layer.
+    """
+
+    given: Mapping[Expr, tuple[Expr, int]]
+    built: Mapping[Expr, tuple[int, int]]
 
 
 @dataclass
@@ -53,6 +66,7 @@ class Extraction:
         report: A copy of the saturation's report with the times of extraction added.
         dropped: Span of a given node in whose place an input or a constant was chosen -> how that came about; empty
             unless matches were noted.
+        copies: What the one region stands for, None where that is the graph itself.
     """
 
     source: Expr | IRModule
@@ -62,6 +76,7 @@ class Extraction:
     input_cost: Cost
     report: Report = field(repr=False)
     dropped: Mapping[Any, Derived] = field(default_factory=dict, repr=False)
+    copies: Copies | None = field(default=None, repr=False)
 
     @property
     def regions(self) -> list[Region]:
@@ -99,13 +114,13 @@ class Extraction:
         return [Explanation(region, result.choice, expr) for region, result, expr in parts]
 
     def __repr__(self) -> str:
-        costs = f"cost {_figures(self.cost)}, was {_figures(self.input_cost)}"
-        proof = "proved optimal" if self.optimal else f"lower bound {_figures(self.lower_bound)}"
+        costs = f"cost {figures(self.cost)}, was {figures(self.input_cost)}"
+        proof = "proved optimal" if self.optimal else f"lower bound {figures(self.lower_bound)}"
         return one_line(f"Extraction({costs}, {proof})")
 
     def _repr_html_(self) -> str:
         chosen = self.module if isinstance(self.source, IRModule) else self.expr
-        return preview(repr(self), lines(str(chosen)))
+        return page(self, repr(self), lines(str(chosen)))
 
     @property
     def expr(self) -> Expr:
@@ -217,8 +232,8 @@ def extract(
         _log.info(
             "extracted %s: cost %s, which was %s, %s after %.2f s",
             region.title,
-            _figures(result.cost),
-            _figures(posed.input_cost),
+            figures(result.cost),
+            figures(posed.input_cost),
             "proved optimal" if result.optimal else "not proved optimal",
             time.perf_counter() - start,
         )
@@ -277,7 +292,3 @@ def _rewrap(function: Function, body: Expr) -> Function:
     if body is function.body:
         return function
     return Function(function.params, body, function.ret_type, function.type_params, function.attrs)
-
-
-def _figures(cost: Cost) -> str:
-    return ", then ".join(map(figure, as_tuple(cost)))

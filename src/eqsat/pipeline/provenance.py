@@ -40,17 +40,19 @@ class Derived:
         span: That of a node of the given graph which computes the same, None if there is none.
         origins: The spans of the nodes of the given graph that it comes from, in their order.
         steps: The matches that led from these to it, in order.
+        maker: The rule that made it; None where the given graph has it.
     """
 
     span: Any
     origins: tuple[Any, ...]
     steps: tuple[Step, ...]
+    maker: str | None = None
 
     def __str__(self) -> str:
         return "" if self.span is None else str(self.span)
 
     def __reduce__(self) -> Any:
-        return type(self), (self.span, (), self.steps)  # origins refer to all of the given graph
+        return type(self), (self.span, (), self.steps, self.maker)  # origins refer to all of the given graph
 
 
 @dataclass
@@ -159,15 +161,20 @@ class _Derivations:
                 for child in self.snapshot.children(chosen[of]):
                     if child in absorbed and absorbed[child].origins and self._used(parts, replaced[child]):
                         parts |= absorbed[child]
-            found[of] = self._derived(firsts.get(self._at(of)), parts)
+            found[of] = self._derived(firsts.get(self._at(of)), parts, keys[of])
             if of in absorbed:
                 handles = [handle for key in replaced[of] for handle in self._handles[key]]
                 dropped |= {self._owner[handle]: found[of] for handle in handles if handle in self._owner}
         return Derivation(found, dropped)
 
-    def _derived(self, span: Any, parts: _Parts) -> Derived:
+    def _derived(self, span: Any, parts: _Parts, key: Key) -> Derived:
         spans = dict.fromkeys(self._owner[handle] for handle in sorted(parts.origins) if handle in self._owner)
-        return Derived(span, tuple(spans), tuple(sorted(parts.steps)))
+        steps = tuple(sorted(parts.steps))
+        maker = None
+        if self._is_operator(key) and key not in self._handles:
+            match = self._maker(key)
+            maker = match.rule if match is not None else steps[-1][1] if steps else None
+        return Derived(span, tuple(spans), steps, maker)
 
     @cached_property
     def _owner(self) -> dict[int, Any]:

@@ -28,7 +28,7 @@ from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
 from eqsat.immutable import Immutable
 from eqsat.markup import Markup
-from eqsat.notebook import preview, table
+from eqsat.notebook import page, table
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
 from eqsat.pipeline.outcome import WhyNot
 from eqsat.relay.expr import Expr, Function, expression_hint
@@ -151,7 +151,7 @@ class Saturation:
     def _repr_html_(self) -> str:
         rows = [(each.title, each.snapshot.node_count, each.snapshot.class_count) for each in self.regions]
         regions = table(("graph", "e-nodes", "e-classes"), rows)
-        return preview(repr(self), regions, Markup(self.report._repr_html_()))
+        return page(self, repr(self), regions, Markup(self.report._repr_html_()))
 
 
 @takes(SaturateKeywords)

@@ -12,6 +12,8 @@ from itertools import chain
 from pathlib import Path
 
 from eqsat.errors import ArgumentError
+from eqsat.markup import Markup
+from eqsat.notebook import page
 from eqsat.relay.adt import Constructor, Match
 from eqsat.relay.blocks import Block, Layout
 from eqsat.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, TupleGetItem, Var
@@ -43,17 +45,18 @@ def viz(graph: Expr | IRModule) -> Picture:
         scene.add(graph, "fn")
     else:
         raise ArgumentError(f"viz draws an expression or a module, not {graph!r}")
-    return Picture(scene.root, scene.edges, scene.nodes)
+    return Picture(graph, scene.root, scene.edges, scene.nodes)
 
 
 class Picture:
-    """Boxes and the edges between them; :attr:`dot` for Graphviz, :attr:`svg` laid out here.
+    """Boxes and the edges between them; :attr:`dot` for Graphviz, :attr:`svg` laid out here, a page in notebooks.
 
-    ``root`` is the box that holds all others; ``nodes`` says what each box that is no frame stands for: that of the
-    result of a function for its body.
+    ``graph`` is what is drawn; ``root`` is the box that holds all others; ``nodes`` says what each box that is no frame
+    stands for: that of the result of a function for its body.
     """
 
-    def __init__(self, root: Box, edges: list[Arrow], nodes: dict[Box, Expr]):
+    def __init__(self, graph: Expr | IRModule, root: Box, edges: list[Arrow], nodes: dict[Box, Expr]):
+        self.graph = graph
         self.root = root
         self.edges = edges
         self.nodes = nodes
@@ -102,11 +105,15 @@ class Picture:
         return self.svg
 
     def _repr_html_(self) -> str:
+        return page(self.graph, "Picture", Markup(self._framed))
+
+    @property
+    def _framed(self) -> str:
         return f'<div style="overflow:auto;max-height:80vh">{self.svg}</div>'
 
     def save(self, path: str | Path) -> None:
         """Write the picture to ``path``: SVG, DOT or HTML, by its suffix."""
-        forms = {".svg": lambda: self.svg, ".dot": lambda: self.dot, ".html": self._repr_html_}
+        forms = {".svg": lambda: self.svg, ".dot": lambda: self.dot, ".html": lambda: self._framed}
         form = forms.get(Path(path).suffix)
         if form is None:
             raise ArgumentError(f"cannot save a picture as {str(path)!r}: the suffix must be one of {list(forms)}")

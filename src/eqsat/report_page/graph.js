@@ -11,7 +11,7 @@ let colours = {};
 function readColours() {
   const style = getComputedStyle(document.documentElement);
   const names = ["ink", "soft", "line", "edge", "frame", "card", "cool", "hot", "box-ink", "operator", "variable", "constant", "other",
-    "found", "chosen", "gone", "rest", "ground", "accent", "series1", ...Array.from({ length: PALETTE }, (_, index) => `rule${index}`)];
+    "found", "chosen", "gone", "plus", "rest", "ground", "accent", "series1", ...Array.from({ length: PALETTE }, (_, index) => `rule${index}`)];
   colours = Object.fromEntries(names.map(name => [name, style.getPropertyValue("--" + name).trim()]));
   colours.ramp = Array.from({ length: 33 }, (_, step) => mix(colours.cool, colours.hot, step / 32));
 }
@@ -45,12 +45,16 @@ function ruleColour(rule) {
   return rank.get(rule) < PALETTE ? colours[`rule${rank.get(rule)}`] : colours.rest;
 }
 
+/** What tells a rule where its colour does not. */
+const ruleMark = rule => (rank.get(rule) < PALETTE ? String(rank.get(rule) + 1) : "");
+
 /** A graph on a canvas. */
 class View {
   constructor(figure, index) {
     this.graph = graphs[index];
     this.index = index;
     this.layout = new Layout(this.graph);
+    this.opened = []; // groups that are open for the step shown alone
     this.canvas = make("canvas", { tabIndex: 0 });
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-label", `The graph ${NAMES[index]}, ${this.graph.count} nodes. Search lists nodes as text.`);
@@ -60,12 +64,43 @@ class View {
       made.setAttribute("aria-label", `${told}, graph ${NAMES[index]}`);
       return made;
     };
-    const count = make("span", { className: "count", textContent: `${this.graph.count.toLocaleString("en")} nodes` });
-    figure.querySelector("figcaption").append(count, this.zoomed,
+    this.told = make("span", { className: "count" });
+    figure.querySelector("figcaption").append(this.told, this.zoomed,
       button("−", "Zoom out", () => this.zoom(1 / 1.4)), button("+", "Zoom in", () => this.zoom(1.4)), button("Fit", "Show all", () => this.fit()));
     figure.append(this.canvas);
+    this.tell();
     this.listen();
     new ResizeObserver(() => this.resize()).observe(this.canvas);
+  }
+
+  tell() {
+    const step = this.index && state.step < steps.length ? `, after step ${state.step}` : "";
+    this.told.textContent = `${this.graph.count.toLocaleString("en")} nodes${step}`;
+  }
+
+  /** Show another graph in the place of this one, with the same groups open. */
+  become(graph) {
+    if (graph === this.graph) return;
+    this.close();
+    const layout = new Layout(graph);
+    layout.openAs(this.layout);
+    this.graph = graphs[this.index] = graph;
+    this.layout = layout;
+    this.tell();
+  }
+
+  /** Close what was opened for a step alone. */
+  close() {
+    for (const box of this.opened) box.open = false;
+    if (this.opened.length) this.layout.place();
+    this.opened = [];
+  }
+
+  /** Open what hides a node, for as long as its step is shown. */
+  visit(node) {
+    this.close();
+    this.opened = this.layout.reveal(node);
+    this.show(node);
   }
 
   listen() {
@@ -106,7 +141,7 @@ class View {
       ArrowUp: () => this.pan(0, step), ArrowDown: () => this.pan(0, -step),
       "+": () => this.zoom(1.25), "=": () => this.zoom(1.25), "-": () => this.zoom(0.8), 0: () => this.fit(),
       n: () => goToHit(state.hit + 1), p: () => goToHit(state.hit - 1), Escape: () => choose(this.index, -1),
-      f: () => foldAll(false), u: () => foldAll(true),
+      f: () => foldAll(false), u: () => foldAll(true), "[": () => stepBy(-1), "]": () => stepBy(1),
     };
     canvas.addEventListener("keydown", event => {
       const act = event.ctrlKey || event.metaKey || event.altKey ? null : keys[event.key];
@@ -346,14 +381,14 @@ class View {
     pen.lineTo(x + 4, y - 7);
   }
 
-  /** The nodes that stand out of this graph: found, or of the step shown; null for all. */
+  /** The nodes that stand out of this graph: those found, or those of the step shown; null for all. */
   marked() {
-    const sets = [];
-    if (state.hits) sets.push(new Set(state.hits.filter(hit => hit.view === this.index).map(hit => hit.node)));
-    if (state.step >= 0) sets.push(new Set(steps[state.step].nodes[this.index]));
-    if (!sets.length) return null;
-    return new Set([...sets[0]].filter(node => sets.every(set => set.has(node))));
+    if (state.hits) return new Set(state.hits.filter(hit => hit.view === this.index).map(hit => hit.node));
+    return state.marks && state.marks[this.index];
   }
+
+  /** Whether a node is not, or no longer, in the other graph. */
+  isGone(node) { return this.index === 0 && (state.gone ? state.gone.has(node) : this.graph.gone?.[node]); }
 
   fillOf(box) {
     return colourings[state.colouring](this.graph, box.node);
@@ -364,7 +399,7 @@ class View {
     if (!this.sees(box.x, box.y, width, height)) return;
     const members = box.members ?? [box.node];
     const found = marked && members.some(node => marked.has(node));
-    pen.globalAlpha = marked && !found ? 0.3 : 1;
+    pen.globalAlpha = marked && !found ? 0.35 : 1;
     const chosen = [state.chosen, partnerOf(state.chosen)].some(each => each && each.view === this.index && this.layout.shown(each.node) === index);
     pen.strokeStyle = chosen ? colours.chosen : found ? colours.found : colours.edge;
     pen.lineWidth = chosen || found ? Math.max(3, 2 / this.scale) : 1;
@@ -372,11 +407,31 @@ class View {
     pen.roundRect(box.x, box.y, width, height, 5);
     if (box.node === undefined) this.paintGroup(pen, box);
     else this.paintNode(pen, box);
+    if (state.marks?.[this.index].size && members.some(node => state.marks[this.index].has(node))) this.paintBadge(pen, box);
+  }
+
+  /** What a step does to a box, told without colours. */
+  paintBadge(pen, box) {
+    const size = Math.max(9, 7 / this.scale);
+    pen.fillStyle = this.index ? colours.plus : colours.gone;
+    pen.beginPath();
+    pen.arc(box.x, box.y, size, 0, 7);
+    pen.fill();
+    pen.strokeStyle = colours.card;
+    pen.lineWidth = size / 4;
+    pen.beginPath();
+    pen.moveTo(box.x - size / 2, box.y);
+    pen.lineTo(box.x + size / 2, box.y);
+    if (this.index) {
+      pen.moveTo(box.x, box.y - size / 2);
+      pen.lineTo(box.x, box.y + size / 2);
+    }
+    pen.stroke();
   }
 
   paintNode(pen, box) {
     const [width, height] = box.size;
-    const gone = this.graph.gone?.[box.node];
+    const gone = this.isGone(box.node);
     const fill = this.fillOf(box);
     pen.fillStyle = fill;
     pen.fill();
@@ -388,6 +443,12 @@ class View {
     pen.stroke();
     pen.setLineDash([]);
     if (this.scale < 0.25) return;
+    if (state.colouring === "rule") {
+      pen.font = "700 10px system-ui, sans-serif";
+      pen.textAlign = "right";
+      pen.fillStyle = colours["box-ink"];
+      pen.fillText(ruleMark(this.graph.say("rule", box.node)), box.x + width - 4, box.y + 11);
+    }
     pen.textAlign = "center";
     const plain = fill === colours.cool;
     box.lines.forEach((line, row) => {
@@ -422,7 +483,7 @@ class View {
     if (this.scale < 0.25) return;
     pen.fillStyle = colours.ink;
     pen.font = "600 12px system-ui, sans-serif";
-    const gone = (box.members ?? []).filter(node => this.graph.gone?.[node]).length;
+    const gone = (box.members ?? []).filter(node => this.isGone(node)).length;
     pen.fillText(`▸ ${box.title}`, box.x + 10, box.y + 15);
     pen.fillStyle = colours.soft;
     pen.font = "11px system-ui, sans-serif";

@@ -49,19 +49,21 @@ class Drawing:
                     parent[place] = len(frames) - 1
 
 
-def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, str] | None = None) -> Drawing:
+def draw(graph: Expr | IRModule, cost_model: CostFunction | None, rules: Mapping[Expr, str] | None = None) -> Drawing:
     """Describe a graph to the page's script.
 
     Args:
         graph: an expression, function or module.
-        cost_model: cost of one node.
+        cost_model: cost of one node; without one, types are told as far as they are known already.
         rules: what made a node: a rule's name, or ``input``.
 
     Raises:
         EqsatError: the graph's types do not check, or the cost model fails.
     """
-    graph = infer_module(graph) if isinstance(graph, IRModule) else graph
-    types, costs = _types(graph), _costs(graph, cost_model)
+    types, costs = dict[Expr, Type](), dict[Expr, float]()
+    if cost_model is not None:
+        graph = infer_module(graph) if isinstance(graph, IRModule) else graph
+        types, costs = _types(graph), _costs(graph, cost_model)
     picture = viz(graph)
     constants = _take_out_constants(picture)
     nodes = [*picture.nodes]
@@ -77,7 +79,7 @@ def draw(graph: Expr | IRModule, cost_model: CostFunction, rules: Mapping[Expr, 
         "parent": [frame_index[box.parent] for box in nodes],
         "lines": [[strings[line] for line in box.lines] for box in nodes],
         "kind": [strings[box.kind] for box in nodes],
-        "type": [strings[_text(types.get(expr))] for expr in exprs],
+        "type": [strings[_text(types.get(expr, expr._checked_type))] for expr in exprs],
         "name": [strings[_text(expr.span)] for expr in exprs],
         "constants": [strings["\n".join(constants[box])] for box in nodes],
         "cost": [costs.get(expr) for expr in exprs],

@@ -43,7 +43,7 @@ class Layout {
   }
 
   fold() {
-    const largest = Math.max(...graphs.map(graph => graph.count)); // both graphs are folded, or none
+    const largest = Math.max(...given.map(graph => graph.count)); // both graphs are folded, or none
     const children = this.children();
     const nodesIn = index => {
       const found = [index];
@@ -130,15 +130,21 @@ class Layout {
     return seen;
   }
 
-  /** Open whatever hides a box; whether anything did. */
+  /** Open whatever hides a box; what was opened. */
   reveal(index) {
-    let hidden = false;
-    for (let at = this.boxes[index].parent; at >= 0; at = this.boxes[at].parent) {
-      hidden ||= !this.boxes[at].open;
-      this.boxes[at].open = true;
-    }
-    if (hidden) this.place();
-    return hidden;
+    const opened = [];
+    for (let at = this.boxes[index].parent; at >= 0; at = this.boxes[at].parent) if (!this.boxes[at].open) opened.push(this.boxes[at]);
+    for (const box of opened) box.open = true;
+    if (opened.length) this.place();
+    return opened;
+  }
+
+  /** Have the groups open that are so in another layout. */
+  openAs(other) {
+    const open = new Set(other.groups.filter(box => box.open).map(box => box.title));
+    const same = this.groups.filter(box => open.has(box.title));
+    for (const box of same) box.open = true;
+    if (same.length) this.place();
   }
 
   setAll(open) {

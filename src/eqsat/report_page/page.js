@@ -2,13 +2,13 @@
 // What is shown, found and told. Whatever comes from the data is put on the page as text, never as HTML.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const state = { colouring: COLOURING, hits: null, hit: -1, chosen: null, linked: true, step: -1 };
+const state = { colouring: COLOURING, hits: null, hit: -1, chosen: null, linked: true, step: steps.length, marks: null, gone: null };
 
 const legends = {
   cost: () => [["ramp", "", `0 to ${dearest.toPrecision(3)}, by its square root`]],
   kind: () => ["operator", "variable", "constant", "other"].map(kind => ["", colours[kind], kind]),
   rule: () => [
-    ...ruleNames.slice(0, PALETTE).map(rule => ["", ruleColour(rule), rule]),
+    ...ruleNames.slice(0, PALETTE).map(rule => ["", ruleColour(rule), rule, ruleMark(rule)]),
     ...rest(),
     ...SAME.filter(same => uses.has(same)).map(same => ["", colours.cool, same === "input" ? "as it was" : same]),
   ],
@@ -21,8 +21,8 @@ function rest() {
   return told ? [["", colours.rest, told]] : [];
 }
 
-function swatch([kind, colour, told]) {
-  const box = make("i", { className: kind });
+function swatch([kind, colour, told, mark = ""]) {
+  const box = make("i", { className: kind, textContent: mark });
   if (colour) box.style.background = colour;
   return make("span", {}, box, told);
 }
@@ -64,6 +64,12 @@ function link(view, node) {
   return make("button", { type: "button", textContent: title(view, node), onclick: () => goTo(view, node) });
 }
 
+/** What is told of the rule that made or removed a node. */
+function ruleRow(view, node) {
+  if (view || !graphs[0].gone) return [RULE, graphs[view].say("rule", node)];
+  return given[0].gone[node] ? ["removed by", graphs[0].say("rule", node)] : ["", ""];
+}
+
 function tell() {
   const panel = byId("details");
   if (!state.chosen) {
@@ -77,13 +83,13 @@ function tell() {
     ["type", graph.say("type", node)],
     ["attributes", graph.text(node).slice(1).join("\n")],
     ["constants", graph.say("constants", node)],
-    ["cost", graph.cost[node] === null ? "not known" : graph.cost[node].toPrecision(5)],
-    [graph.gone ? (graph.gone[node] ? "removed by" : "") : RULE, graph.gone && !graph.gone[node] ? "" : graph.say("rule", node)],
+    ["cost", graph.cost[node] === null ? "" : graph.cost[node].toPrecision(5)],
+    ruleRow(view, node),
     ["takes", graph.inputs[node].map(source => link(view, source))],
     ["goes to", graph.outputs[node].map(target => link(view, target))],
   ];
   const partner = partnerOf(state.chosen);
-  const other = graphs[1 - view].named.get(graph.say("name", node));
+  const other = graphs[1 - view]?.named.get(graph.say("name", node));
   if (partner) rows.push([`${RULE === "made by" ? "same value" : "equal to"}, in ${NAMES[partner.view]}`, [link(partner.view, partner.node)]]);
   else if (other !== undefined) rows.push([`same name, in ${NAMES[1 - view]}`, [link(1 - view, other)]]);
   const list = make("dl");
@@ -119,7 +125,8 @@ function search(words) {
   if (wanted.length) {
     graphs.forEach((graph, view) => {
       for (let node = 0; node < graph.count; node++) {
-        if (wanted.every(word => graph.haystack[node].includes(word))) state.hits.push({ view, node });
+        const told = graph.haystack(node);
+        if (wanted.every(word => told.includes(word))) state.hits.push({ view, node });
       }
     });
   }
@@ -132,7 +139,8 @@ function listHits() {
   document.querySelector(".found").hidden = !state.hits;
   const more = hits.length > SHOWN ? `, the first ${SHOWN} are listed` : "";
   const count = view => hits.filter(hit => hit.view === view).length;
-  byId("found").textContent = `${count(0)} found before, ${count(1)} after${more}`;
+  const counts = NAMES.map((name, view) => (view ? `${count(view)} ${name}` : `${count(view)} found${NAMES.length > 1 ? ` ${name}` : ""}`));
+  byId("found").textContent = counts.join(", ") + more;
   byId("hits").replaceChildren(...hits.slice(0, SHOWN).map((hit, index) => {
     const button = make("button", { type: "button", textContent: `${NAMES[hit.view]}: ${title(hit.view, hit.node)}  ${graphs[hit.view].say("type", hit.node)}` });
     button.onclick = () => goToHit(index);
@@ -161,7 +169,8 @@ byId("search").addEventListener("keydown", event => {
 
 function colourBy(name) {
   state.colouring = name;
-  byId("legend").replaceChildren(...legends[name]().map(swatch), ...(graphs[0].gone?.some(Boolean) ? [swatch(["gone", "", "removed"])] : []));
+  byId("legend").replaceChildren(...legends[name]().map(swatch), ...(graphs[0].gone?.some(Boolean) ? [swatch(["gone", "", "removed"])] : []),
+    ...(state.marks ? [swatch(["minus", "", "removed by this step"]), swatch(["plus", "", "added by this step"])] : []));
   redraw();
 }
 
@@ -180,29 +189,49 @@ function foldAll(open) {
   }
 }
 
+byId("both").hidden = !views[1];
+for (const [name, has] of [["cost", dearest > 0], ["rule", uses.size > 0]]) byId("colouring").querySelector(`[value=${name}]`).hidden = !has;
 byId("fold").hidden = byId("unfold").hidden = !views.some(view => view.layout.groups.length);
 byId("fold").addEventListener("click", () => foldAll(false));
 byId("unfold").addEventListener("click", () => foldAll(true));
 byId("linked").addEventListener("change", event => { state.linked = event.target.checked; });
 
-function showStep(index) {
-  state.step = index;
-  byId("step-told").textContent = index < 0 ? `all ${steps.length} steps` : `${index + 1} of ${steps.length}: ${steps[index].told}`;
-  byId("step").setAttribute("aria-valuetext", byId("step-told").textContent);
-  if (index >= 0) {
-    steps[index].nodes.forEach((nodes, view) => {
-      if (nodes.length && views[view].width) views[view].show(views[view].layout.shown(nodes[0]));
-    });
+/** Show the graph after some of the steps, and what the last of these did; without `marks`, the graph alone. */
+function showStep(done, marks = true) {
+  const step = marks && done > 0 ? steps[done - 1] : null;
+  state.step = done;
+  choose(0, -1);
+  views[1].become(graphAfter(done));
+  const numbers = new Map(graphs[1].numbers.map((number, node) => [number, node]));
+  state.marks = step && [new Set(step.minus.filter(node => node < given[0].count)), new Set(step.plus.map(number => numbers.get(number)))];
+  state.gone = done === steps.length ? null : new Set(Array.from({ length: given[0].count }, (_, node) => node).filter(node => !numbers.has(node)));
+  for (const view of views) view.close();
+  if (step) {
+    const touched = [[...state.marks[0]], [...state.marks[1], ...step.inputs.map(([number]) => numbers.get(number))]];
+    views.forEach((view, index) => { if (view.width && touched[index].length) view.visit(touched[index].at(-1)); });
   }
-  redraw();
+  const of = `${done} of ${steps.length}`;
+  byId("step-told").textContent = step ? `${of}: ${[step.told, step.place && `at ${step.place}`, step.rules.length && `by ${step.rules.join(", ")}`].filter(Boolean).join("; ")}`
+    : done ? `${of}: the result` : `${of}: the given graph`;
+  byId("step").value = done;
+  byId("step").setAttribute("aria-valuetext", byId("step-told").textContent);
+  if (state.hits) search(byId("search").value);
+  colourBy(state.colouring);
 }
+
+const stepBy = count => showStep(Math.min(steps.length, Math.max(0, state.step + count)));
 
 byId("steps-shown").hidden = !steps.length;
 byId("step").max = steps.length;
-byId("step").addEventListener("input", event => showStep(Number(event.target.value) - 1));
-if (steps.length) showStep(-1);
+byId("step").addEventListener("input", event => showStep(Number(event.target.value)));
+byId("step-back").addEventListener("click", () => stepBy(-1));
+byId("step-on").addEventListener("click", () => stepBy(1));
+byId("step-end").addEventListener("click", () => showStep(steps.length, false));
+if (steps.length) showStep(steps.length, false);
 
 // ---- tables and parts
+
+document.body.classList.toggle("framed", self !== top);
 
 for (const section of document.querySelectorAll("main > section")) {
   document.querySelector("nav").append(make("a", { href: `#${section.id}`, textContent: section.querySelector("h2").textContent }), " ");

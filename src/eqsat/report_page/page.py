@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,6 +14,7 @@ from typing import Any
 from eqsat.cost import CostFunction, OpCount
 from eqsat.cost.models import unit_of
 from eqsat.cost.target import TargetCost
+from eqsat.egraph.report import Report
 from eqsat.equality.result import Equality
 from eqsat.errors import FileError
 from eqsat.files import replacing
@@ -66,7 +66,7 @@ def render(
     Args:
         extraction: what was given, what was chosen, and the report of the saturation.
         title: what it is about; a file's name, say.
-        cost_model: the one that chose, by default ``OpCount()``.
+        cost_model: the one that chose, where it is not the one that the extraction was asked for.
         made_by: node of the result -> the rule that made it, or ``input``.
         changes: the steps from what was given to the result, as ``Explanation.changes()`` has them.
         orders: rewriting by the same rules in place, to be shown beside.
@@ -76,14 +76,15 @@ def render(
     Raises:
         EqsatError: the cost model fails.
     """
-    model = cost_model or OpCount()
+    posed = extraction.problems
+    model = cost_model or (posed[-1].composed.model if posed else OpCount())
     unit = unit_of(model.model if isinstance(model, TargetCost) else model)
     result: Expr | IRModule = extraction.module if isinstance(extraction.source, IRModule) else extraction.expr
-    told = Told(extraction, result, made_by, changes)
+    told = Told(extraction, result, made_by)
     before, after = draw(extraction.source, model, told.before), draw(result, model, told.after)
     parts = [
         sections.operators(before, after),
-        sections.rules(extraction.report, Counter((made_by or {}).values())),
+        sections.rules(extraction.report, told.made),
         sections.iterations(extraction.report),
     ]
     if changes:
@@ -98,6 +99,20 @@ def render(
         parts,
         told.columns(before, after),
     )
+
+
+def render_graph(graph: Expr | IRModule, title: str, report: Report | None = None) -> str:
+    """The page about one graph; its nodes have no costs.
+
+    Args:
+        graph: an expression, function or module, whose types need not be known.
+        title: what it is about.
+        report: what a saturation of it did, to be told as well.
+    """
+    drawing = draw(graph, None)
+    parts = [] if report is None else [sections.rules(report, None), sections.iterations(report)]
+    summary = sections.size(drawing, report)
+    return _page(_Words(title, "a graph", "Graph", None, "made by", "kind", "rule"), summary, parts, [drawing.columns])
 
 
 def render_equality(equality: Equality, title: str) -> str:
@@ -141,12 +156,15 @@ def _told(equality: Equality) -> list[dict[Expr, str]]:
 
 @dataclass(frozen=True)
 class _Words:
-    """What a page says in its frame: its title, and what its graphs and the column of rules are called."""
+    """What a page says in its frame: its title, and what its graphs and the column of rules are called.
+
+    There is one graph where ``second`` is None.
+    """
 
     title: str
     about: str
     first: str
-    second: str
+    second: str | None
     rule: str
     colouring: str
     colouring_by_rule: str
@@ -156,7 +174,12 @@ def _page(words: _Words, summary: Markup, parts: Sequence[Markup], columns: Sequ
     scripts = [*map(_asset, LIBRARIES), "\n".join(map(_asset, SCRIPTS))]
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     return Template(_asset("page.html")).substitute(
-        {name: text(told) for name, told in vars(words).items()},
+        {name: text(told or "") for name, told in vars(words).items()},
+        figures=join(
+            Markup(f'<figure class="graph"><figcaption>{text(name)}</figcaption></figure>')
+            for name in (words.first, words.second)
+            if name is not None
+        ),
         digests=" ".join(f"'sha256-{digest}'" for digest in digests),
         style="\n".join(map(_asset, STYLES)),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),

@@ -29,7 +29,6 @@ def _told(cost: Cost) -> str:
 def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Mapping[str, str], unit: str) -> Markup:
     """What came of it, in a few numbers; ``unit`` is what the cost counts, if that is known."""
     report = extraction.report
-    last = report.iterations[-1] if report.iterations else None
     if extraction.optimal:
         proof = "proved least of all the rules found"
     elif all(map(math.isfinite, as_tuple(extraction.lower_bound))):
@@ -41,11 +40,16 @@ def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Map
         *counts.items(),
         ("Cost", f"{_told(extraction.input_cost)} → {_told(extraction.cost)} {unit}".rstrip()),
         ("Choice", proof),
-        ("Stopped", f"{report.stop_reason} after {len(report.iterations)} iterations"),
+        *_ended(report),
     ]
-    if last is not None:
-        pairs.append(("E-graph", f"{last.nodes:,} e-nodes, {last.classes:,} classes"))
     return facts(pairs)
+
+
+def _ended(report: Report) -> list[tuple[str, object]]:
+    """How a saturation ended, and how large the e-graph was then."""
+    told: list[tuple[str, object]] = [("Stopped", f"{report.stop_reason} after {len(report.iterations)} iterations")]
+    last = [f"{each.nodes:,} e-nodes, {each.classes:,} classes" for each in report.iterations[-1:]]
+    return [*told, *[("E-graph", size) for size in last]]
 
 
 def operators(before: Drawing, after: Drawing) -> Markup:
@@ -68,12 +72,19 @@ def operators(before: Drawing, after: Drawing) -> Markup:
     return section("operators", "Operators", table("Calls of each operator", heads, rows))
 
 
-def rules(report: Report, made: Mapping[str, int]) -> Markup:
-    """What each rule did."""
+def size(drawing: Drawing, report: Report | None) -> Markup:
+    """How large a graph is, and what a saturation of it came to."""
+    pairs: list[tuple[str, object]] = [("Operators", f"{drawing.counts.total():,}")]
+    return facts(pairs if report is None else [*pairs, *_ended(report)])
+
+
+def rules(report: Report, made: Mapping[str, int] | None) -> Markup:
+    """What each rule did, and how many nodes of a result it made, if there is one."""
     active = [rule for rule in report.rules.values() if rule.matches or rule.refusals or rule.bans]
     active.sort(key=lambda rule: (-rule.updates, -rule.matches, rule.name))
     rows = [_rule_row(rule, made) for rule in active]
-    heads = ["rule", "matches", "runs that changed something", "bans", "seconds", "nodes of the result", "refused"]
+    heads = ["rule", "matches", "runs that changed something", "bans", "seconds"]
+    heads += ["refused"] if made is None else ["nodes of the result", "refused"]
     idle = len(report.rules) - len(active)
     told = f"{idle} more rules never matched." if idle else "Every rule matched."
     parts = [table("What each rule did", heads, rows), Markup(f"<p>{told}</p>")]
@@ -84,10 +95,10 @@ def rules(report: Report, made: Mapping[str, int]) -> Markup:
     return section("rules", "Rules", *parts)
 
 
-def _rule_row(rule: RuleReport, made: Mapping[str, int]) -> list[Cell]:
+def _rule_row(rule: RuleReport, made: Mapping[str, int] | None) -> list[Cell]:
     refused = "\n".join(f"{count} × {reason}" for reason, count in rule.refusals.items())
-    count = made.get(rule.name, 0) if made else None
-    return [rule.name, rule.matches, rule.updates, rule.bans, rule.seconds, count, refused]
+    counts: list[Cell] = [] if made is None else [made.get(rule.name, 0)]
+    return [rule.name, rule.matches, rule.updates, rule.bans, rule.seconds, *counts, refused]
 
 
 def steps(changes: Sequence[Change]) -> Markup:
