@@ -60,10 +60,10 @@ def _row(file: str, problem: Problem, method: str, result: Result) -> dict[str, 
         "nodes": problem.num_nodes,
         "classes": problem.num_classes,
         "method": method,
-        "cost": result.cost,
-        "lower bound": _finite(result.lower_bound),
+        "cost": _finite(result.cost),
+        "lower_bound": _finite(result.lower_bound),
         "optimal": result.optimal,
-        "tree cost": _finite(result.tree_cost),
+        "tree_cost": _finite(result.tree_cost),
         "seconds": result.seconds,
         "remark": result.message,
     }
@@ -78,7 +78,7 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     for name, _ in COLUMNS:
         table.add_column(name, justify="left" if name in ("file", "method", "optimal", "remark") else "right")
     for row in rows:
-        table.add_row(*[Text(one_line(show(row[name]), _LONGEST)) for name, show in COLUMNS])
+        table.add_row(*[Text(one_line(show(row[name.replace(" ", "_")]), _LONGEST)) for name, show in COLUMNS])
     if rows:
         Console(width=None if sys.stdout.isatty() else 100_000).print(table)
 

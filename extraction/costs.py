@@ -24,6 +24,11 @@ def figure(number: float, digits: int = 6) -> str:
     return f"{number:.0f}" if math.isfinite(number) and abs(number) >= 10 ** (digits - 1) else f"{number:.{digits}g}"
 
 
+def figures(cost: Cost) -> str:
+    """A cost as text: its numbers in the order in which they are compared."""
+    return ", then ".join(map(figure, as_tuple(cost)))
+
+
 def as_cost(costs: tuple[float, ...]) -> Cost:
     """The cost that callers see, given one number for each objective."""
     return costs if len(costs) > 1 else costs[0]

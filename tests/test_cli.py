@@ -259,6 +259,8 @@ def test_limits_are_above_zero(eqsat: Any, source: Path, tmp_path: Path, option:
 def test_an_unknown_rule_set_is_told_with_those_there_are(eqsat: Any, source: Path, tmp_path: Path) -> None:
     ran = eqsat("optimize", source, tmp_path / "out.onnx", "--rules", "magic")
     refused(ran, "there is no rule set 'magic': give MODULE:NAME, or choose from default, ")
+    ran = eqsat("optimize", source, tmp_path / "out.onnx", "--rules", "algebr")
+    refused(ran, "there is no rule set 'algebr': give MODULE:NAME, or one that is near to it: algebra\n")
 
 
 @pytest.mark.parametrize(
@@ -283,6 +285,66 @@ def test_a_report_is_not_written_over_a_model(eqsat: Any, source: Path, tmp_path
     refused(eqsat("compare", source, "--plot", source), "in.onnx", "written over")
     assert source.read_bytes() == given
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("optimize", "in.onnx", "out.onnx", "--certificate", "none/c.json"),
+        ("optimize", "in.onnx", "none/out.onnx", "--report", "page.html", "--certificate", "c.json"),
+        ("partition", "in.onnx", "none/out.onnx", "--target", "dnnl"),
+        ("calibrate", "in.onnx", "--out", "none/profile.json"),
+        ("compare", "in.onnx", "--plot", "page.svg", "--report", "none/page.html"),
+        ("equal", "in.onnx", "in.onnx", "--report", "page.html", "--counterexample", "none/inputs.npz"),
+        ("variants", "in.onnx", "--out", "in.onnx/variants"),
+    ],
+)
+def test_nothing_is_done_where_not_all_can_be_written(
+    eqsat: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(eqsat(*arguments), "cannot write")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+def test_no_model_is_written_without_its_certificate(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    refused(eqsat("optimize", source, tmp_path / "out.onnx", "--certificate", "/dev/full"), "No space left on device")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_errors_about_models_name_their_files(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    proto = model()
+    proto.graph.node[0].input[0] = "nowhere"
+    proto.graph.node[0].name = "first"
+    path = tmp_path / "other.onnx"
+    path.write_bytes(proto.SerializeToString())
+    refused(eqsat("equal", source, path), f"{path}: the inputs of Add node 'first' use 'nowhere', which nothing makes")
+    refused(eqsat("why", source, "y"), f"{source}: the nodes of the model do not say where they are from")
+    (tmp_path / "graph.relay").write_text("fn (%x) { nn.relu(%x }")
+    refused(eqsat("show", tmp_path / "graph.relay"), "graph.relay is no ONNX model, nor Relay text: line 1, column 22")
+
+
+@pytest.mark.parametrize("command", ["optimize {} out.onnx", "equal {} {}", "variants {}"])
+def test_sizes_of_dimensions_that_there_are_not(eqsat: Any, source: Path, command: str) -> None:
+    ran = eqsat(*command.format(source, source).split(), "--dim", "height=3")
+    refused(ran, "no input has an open dimension 'height'")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("{", "is not JSON"), ('{"relu-twice": "magic"}', "any rank or all sizes or all values")]
+)
+def test_what_is_expected_of_proofs_is_read_before_anything_is_proved(
+    eqsat: Any, tmp_path: Path, text: str, words: str
+) -> None:
+    (tmp_path / "proved.json").write_text(text)
+    refused(eqsat("rules", "prove", "relu-twice", "--expect", tmp_path / "proved.json"), "proved.json", words)
+
+
+def test_a_group_without_a_command_shows_its_help(eqsat: Any) -> None:
+    ran = eqsat("rules")
+    assert ran.code == 2
+    assert "Usage: eqsat rules [OPTIONS] COMMAND [ARGS]..." in (ran.err or ran.out).splitlines()
 
 
 def test_no_model_is_written_without_its_report(eqsat: Any, source: Path, tmp_path: Path) -> None:
@@ -434,6 +496,7 @@ rules = [rewrite("my-relu-twice", relu(relu(a)), relu(a))]
 wrong = rewrite("no-relu", relu(a), a)
 table = [("mine.rectifier", is_op("nn.relu")(wildcard()))]
 adds = lambda node: float(node.op == "add")
+two = lambda node: (float(node.runs), 0.5)
 """
 
 
@@ -460,6 +523,10 @@ def test_rules_and_costs_of_ones_own(eqsat: Any) -> None:
     assert ran.code == 0, ran.err
     assert "my-relu-twice" in ran.out
     assert "0 -> 0 (my_rules_of_test_cli:adds; proved least)" in ran.out
+    printed = eqsat(
+        "optimize", "relus.onnx", "out.onnx", "--cost", "my_rules_of_test_cli:two", "--report", "page.html"
+    ).out
+    assert "cost   2, then 1.5 -> 1, then 1 (my_rules_of_test_cli:two; proved least)" in printed
     ran = eqsat("variants", "relus.onnx", "--rules", "my_rules_of_test_cli:rules", "--count", 1)
     assert ran.code == 0, ran.err
 
@@ -482,6 +549,7 @@ def test_a_pattern_table_of_ones_own(eqsat: Any) -> None:
         ("--cost", "my_rules_of_test_cli:rules", "no cost model"),
         ("--target", "my_rules_of_test_cli:wrong", "no pattern table"),
         ("--target", "my_rules_of_test_cli:rules", "a pattern table holds"),
+        ("--target", "my_rules_of_test_cli:adds", "gives no pattern table: TypeError"),
         ("--rules", "tabnanny:rules", "has no 'rules'"),  # not the file of that name in the folder
     ],
 )

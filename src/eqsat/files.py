@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -57,6 +58,22 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
     except OSError:
         return False
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Look, before there is anything to write, whether :func:`replacing` could write to ``path``.
+
+    Raises:
+        OSError: It could not.
+    """
+    if is_stream(path):
+        return
+    target = Path(os.path.realpath(path))
+    _check_writable(target)
+    if not target.parent.is_dir():
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _check_writable(target: Path) -> None:

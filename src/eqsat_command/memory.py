@@ -54,7 +54,7 @@ def end_out_of_memory() -> NoReturn:
     """End the process with one line that says what memory there is, and exit code 2."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
-        told = "give lower limits, such as --nodes"
+        told = "give lower limits, such as --nodes, or smaller sizes with --dim"
     else:
         told = f"the shell allows {limit >> 20} MB of address space (ulimit -v)"
     os.write(2, f"eqsat: out of memory: {told}\n".encode())

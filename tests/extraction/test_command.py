@@ -24,7 +24,7 @@ def test_the_same_as_json(tmp_path: Path) -> None:
     file = tmp_path / "graph.json"
     write_gym(Problem.from_lists([[(2.0, [1])], [(5.5, [])]], [0]), file)
     rows = json.loads(CliRunner().invoke(main, [str(file), "--method", "exact", "--json"]).output)
-    assert [(row["method"], row["cost"], row["lower bound"], row["optimal"]) for row in rows] == [
+    assert [(row["method"], row["cost"], row["lower_bound"], row["optimal"]) for row in rows] == [
         ("exact", 7.5, 7.5, True)
     ]
 

@@ -15,7 +15,8 @@ from onnx import helper
 from eqsat import relay
 from eqsat.cli import cli
 from eqsat.errors import ModelError
-from eqsat.onnx import optimize, run, why
+from eqsat.onnx import merge as merge_composites
+from eqsat.onnx import optimize, partition, run, why
 from eqsat.onnx.files import to_proto
 from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.provenance import ORIGINS, RULES, Told
@@ -258,6 +259,38 @@ def test_every_node_of_a_published_network_is_traced(name: str) -> None:
     filled = benchmark_module("filled_models")
     found = run(onnx.load(filled.light_model(name)))
     assert not untraced(found.before, found.after)
+
+
+# ---- models cut for a target
+
+
+def composites(cut: Any, **options: Any) -> list[tuple[str, tuple[list[str], list[str]]]]:
+    """Operator, origins and rules of each node of a model that is cut for dnnl."""
+    nodes = "[a] u = Relu (x) [b] v = Relu (u) [c] w = MatMul (v, m) [d] y = Relu (w)"
+    given = with_weights(parsed(f"(float[2, 4] x) => (float[2, 4] y) {{ {nodes} }}"), m=(4, 4))
+    after = cut(given, "dnnl", **options).after
+    return [(node.op_type, properties(node)) for node in after.graph]
+
+
+def test_composites_come_from_the_nodes_inside_of_them() -> None:
+    outer = (["c", "d"], ["dnnl.matmul_relu"])
+    assert composites(partition) == [("Relu", (["a", "b"], ["relu-twice"])), ("matmul_relu", outer)]
+    assert composites(merge_composites) == [
+        ("Relu", (["a"], [])),
+        ("Relu", (["b"], [])),
+        ("matmul_relu", (["c", "d"], [])),
+    ]
+
+
+@pytest.mark.parametrize("path", [each for each in EXPORTS if each.stem[:4] in ("dens", "nerf", "yolo")])
+def test_every_node_of_a_model_that_is_cut_is_traced_or_none(path: Path) -> None:
+    for cut in (partition, merge_composites):
+        done = cut(path, "dnnl")
+        lost = {*untraced(done.before, done.after)}
+        inside = {node for each in done.after.functions.values() for node in each}
+        assert done.composites
+        assert lost == inside, "several nodes may call a function, whose nodes do not say where they are from"
+        assert not any(node.metadata_props for node in nodes_of(cut(done.after, "dnnl", provenance=False).after.graph))
 
 
 # ---- why

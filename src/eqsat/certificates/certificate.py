@@ -117,7 +117,7 @@ def read(given: Given) -> Certificate:
         except (ValueError, RecursionError) as error:
             raise CertificateError(f"{where} is no certificate: {error}") from None
     if not isinstance(given, Mapping) or given.get("format") != FORMAT:
-        raise CertificateError(f"{where} is no certificate of eqsat")
+        raise CertificateError(f"{where} is no certificate of eqsat: eqsat optimize writes one with --certificate")
     if given.get("version") != VERSION:
         raise CertificateError(f"{where} is of version {given.get('version')!r}; this eqsat reads version {VERSION}")
     return _certificate(given, where)

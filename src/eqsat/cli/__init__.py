@@ -42,6 +42,9 @@ EXIT_CODES = {
 }
 """What the commands end with."""
 
+_NO_COMMAND = "NoArgsIsHelpError"
+"""The error of a group without a command, which shows the help; old versions of click do so themselves."""
+
 _LONGEST = 1000
 """Characters of an error that are told: names in models may be of any length."""
 
@@ -56,6 +59,9 @@ def main() -> None:
             sys.stdout.flush()
         sys.exit(code)
     except click.ClickException as error:
+        if type(error).__name__ == _NO_COMMAND:
+            error.show()
+            sys.exit(error.exit_code)
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "eqsat"
         _fail(f"{command}: {' '.join(error.format_message().split())}", error.exit_code)
     except (click.Abort, Interrupted, KeyboardInterrupt):
@@ -95,11 +101,13 @@ def load_command(name: str = "") -> None:
     """Load a command, if there is one of that name."""
     if name in _COMMANDS:
         from eqsat.cli.examples import show_examples
+        from eqsat.cli.schemas import offer_schema
 
         module, _, attribute = _COMMANDS[name][0].partition(":")
         with paused_gc():  # what is loaded stays
             command = getattr(import_module(module), attribute)
         show_examples(command, name)
+        offer_schema(command, name)
         cli.add_command(command, name)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ import click
 
 from eqsat.brief import one_line
 from eqsat.cli.options import PATH, Settings, json_option, read_model, shared_options
+from eqsat.cli.schemas import print_json
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError, EqsatError
 
@@ -71,7 +71,7 @@ def bisect(source: Path, command: str, most_seconds: float, settings: Settings, 
         done = onnx.run(model, options=replace(options, rules=guilty, explain=True, contrib=False))
         changes = [str(change) for change in done.extraction.explanation.changes() if change.rule in found]
     if as_json:
-        click.echo(json.dumps({"rules": found, "runs": runs, "changes": changes}, indent=1))
+        print_json({"rules": found, "runs": runs, "changes": changes})
     elif found is None:
         click.echo(f"the check passes on the optimized model ({runs} models were checked)")
     elif not found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import click
 from rich.table import Table
 
 from eqsat.cli.console import Console, escape
-from eqsat.cli.options import PATH, dim_option, json_option, read_model, threads_option
+from eqsat.cli.options import PATH, check_outputs, dim_option, json_option, read_model, threads_option
+from eqsat.cli.schemas import print_json
 from eqsat.cost.runtimes import LEVELS, NO_RUNTIME
 from eqsat.errors import ArgumentError
 from eqsat.extraction.costs import figure
@@ -52,6 +52,7 @@ def calibrate(
     """
     from eqsat import calibration, onnx
 
+    check_outputs([out], models)
     runtime = NO_RUNTIME if level == "off" and not contrib else "onnxruntime"
     removed = calibration.prune() if prune else []
     cost = calibration.Calibrated.here(calibration.Setup(threads, level))
@@ -72,7 +73,7 @@ def calibrate(
         cost.profile.save(out)
     facts = _facts(cost, len(cost.profile.entries) - known, removed)
     if as_json:
-        click.echo(json.dumps(facts | ({"entries": _entries(cost)} if show else {}), indent=1))
+        print_json(facts | ({"entries": _entries(cost)} if show else {}))
     else:
         _show(facts, cost, show)
 

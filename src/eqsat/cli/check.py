@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import click
 from eqsat.cli.console import Console
 from eqsat.cli.optimize import show_certificate
 from eqsat.cli.options import PATH, json_option, read_model, rules_named, rules_option
+from eqsat.cli.schemas import print_json
 from eqsat.cli.verified import UNPROVED
 
 
@@ -47,7 +47,7 @@ def check(
         "uncovered": list(found.uncovered),
     }
     if as_json:
-        click.echo(json.dumps(facts, indent=1))
+        print_json(facts)
     else:
         console = Console()
         console.print("proved" if found.proved else "not proved", highlight=False)

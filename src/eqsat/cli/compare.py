@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from eqsat.cli.console import Console
 from eqsat.cli.optimize import Explained, show_explained, told_cost
-from eqsat.cli.options import PATH, Settings, json_option, keep_apart, page_option, read_model, shared_options
+from eqsat.cli.options import PATH, Settings, check_outputs, json_option, page_option, read_model, shared_options
+from eqsat.cli.schemas import print_json
 from eqsat.cost.models import unit_of
 from eqsat.egraph.rule import RuleSet, flatten
 from eqsat.errors import ModelError
@@ -39,7 +39,7 @@ def compare(
     from eqsat.onnx.cost import onnx_cost
     from eqsat.onnx.imported import opset_of
 
-    keep_apart([plot, page], [source])
+    check_outputs([plot, page], [source])
     model = onnx.at_opset(read_model(source), settings.opset)
     imported = onnx.import_model(model)
     options = settings.options
@@ -79,7 +79,7 @@ def compare(
         | ({} if explained is None else explained.facts)
     )
     if as_json:
-        click.echo(json.dumps(facts, indent=1))
+        print_json(facts)
     else:
         click.echo(f"{comparison}\ncosts by {told_cost(cost)}; kernels of runtime {options.runtime}")
         show_explained(facts, Console())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +9,17 @@ import click
 
 from eqsat.cli.arrays import read_arrays, write_arrays
 from eqsat.cli.console import Console, escape
-from eqsat.cli.options import PATH, STREAM, json_option, keep_apart, read_model, rules_named, rules_option, sizes_told
+from eqsat.cli.options import (
+    PATH,
+    STREAM,
+    check_outputs,
+    json_option,
+    read_model,
+    rules_named,
+    rules_option,
+    sizes_told,
+)
+from eqsat.cli.schemas import print_json
 from eqsat.egraph.report import Limits
 from eqsat.errors import ArgumentError
 
@@ -97,13 +106,16 @@ def equal(
     explains, and 3 if neither is known.
     """
     from eqsat import onnx
+    from eqsat.onnx.feeds import check_asked
 
     if first == second == STREAM:
         raise ArgumentError("both models are standard input: give a file for one of them")
-    keep_apart([page, counterexample], [first, second, *inputs])
+    check_outputs([page, counterexample], [first, second, *inputs])
+    one, other = read_model(first), read_model(second)
+    check_asked(one.graph.inputs, dims)
     found = onnx.equal(
-        read_model(first) if first == STREAM else first,
-        read_model(second) if second == STREAM else second,
+        one,
+        other,
         rules_named(rules),
         Limits(seconds=seconds),
         match=match,
@@ -118,7 +130,7 @@ def equal(
 
         report_page.write(page, report_page.render_equality(found, f"{first} and {second}"))
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=1))
+        print_json(found.to_json())
     else:
         for line in str(found).split("\n"):
             Console().print(escape(line), highlight=False, soft_wrap=True)

@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 from eqsat.errors import ArgumentError, EqsatError
 
 _MOST_TOLD = 100
-"""Names that are all told to who gives a wrong one; of more, those that are like it."""
+"""Names that are all told to who gives a wrong one that none is near to."""
 
 
 class Named(click.ParamType):  # type: ignore[type-arg]  # old versions of click have no argument
@@ -44,8 +44,10 @@ class Named(click.ParamType):  # type: ignore[type-arg]  # old versions of click
                 self.fail(f"{value}: {error}", param, ctx)
         elif value not in self.known():
             known = list(self.known())
-            choices = known if len(known) <= _MOST_TOLD else get_close_matches(value, known)
-            told = f", or choose from {', '.join(choices)}" if choices else ""
+            near = get_close_matches(value, known)
+            choices = near or (known if len(known) <= _MOST_TOLD else [])
+            how = "or one that is near to it:" if near else "or choose from"
+            told = f", {how} {', '.join(choices)}" if choices else ""
             self.fail(f"there is no {self.name} {value!r}: give MODULE:NAME{told}", param, ctx)
         return value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
@@ -25,8 +24,8 @@ from eqsat.cli.options import (
     Verification,
     bench_option,
     certificate_option,
+    check_outputs,
     json_option,
-    keep_apart,
     measure_option,
     page_option,
     progress_option,
@@ -35,6 +34,7 @@ from eqsat.cli.options import (
     verify_options,
 )
 from eqsat.cli.progress import saturation_progress
+from eqsat.cli.schemas import print_json
 from eqsat.cli.verified import (
     exit_code,
     finite,
@@ -48,7 +48,7 @@ from eqsat.cli.verified import (
 )
 from eqsat.cost.models import unit_of
 from eqsat.egraph.report import Report
-from eqsat.extraction.costs import figure
+from eqsat.extraction.costs import figures
 from eqsat.pipeline.explain import Change, Explanation
 from eqsat.pipeline.options import Options
 from eqsat.relay.expr import Call, Expr
@@ -84,7 +84,7 @@ def optimize(
     with saturation_progress(progress) as tick:
         facts = optimize_file(source, target, settings, verification, page, bench, tick, certificate, measure)
     to_stderr = target == STREAM
-    click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
+    print_json(facts, err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
     context.exit(exit_code(facts))
 
 
@@ -111,11 +111,13 @@ def optimize_file(
         measure: Whether to run candidates and take the fastest.
     """
     from eqsat import onnx
+    from eqsat.onnx.feeds import check_asked
 
-    keep_apart([page, certificate], [source, target])
+    check_outputs([page, certificate], [source], target)
     clock = time.perf_counter
     start = clock()
     model = read_model(source)
+    check_asked(model.graph.inputs, verification.dims)
     phases = {"load": clock() - start}
     is_proved = certificate is not None or verification.wanted
     options = replace(_sized(settings, verification), explain=is_proved or settings.explain)
@@ -170,9 +172,9 @@ def optimize_file(
     if page is not None:
         _write_page(page, source.name, done, facts, explained)
     start = clock()
-    write_model(done.after, target)
     if made is not None and certificate is not None:
         made.certificate.save(certificate)
+    write_model(done.after, target)
     phases["save"] = clock() - start
     return facts
 
@@ -351,8 +353,8 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     nodes, cost = facts["nodes"], facts["cost"]
     line(f"nodes  {nodes['before']} -> {nodes['after']} ({NODES})")
     bound = cost["lower_bound"]
-    proof = "proved least" if cost["optimal"] else "no bound known" if bound is None else f"at least {figure(bound)}"
-    line(f"cost   {figure(cost['before'])} -> {figure(cost['after'])} ({told_cost(cost)}; {proof})")
+    proof = "proved least" if cost["optimal"] else "no bound known" if bound is None else f"at least {figures(bound)}"
+    line(f"cost   {figures(cost['before'])} -> {figures(cost['after'])} ({told_cost(cost)}; {proof})")
     line(f"kernels of runtime {facts['runtime']}" + (f": {facts['kernels']['told']}" if "kernels" in facts else ""))
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
     if "candidates" in facts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,9 +19,10 @@ from eqsat.cli.named import digests
 from eqsat.cli.optimize import NODES, optimize_file, told_cost
 from eqsat.cli.options import PATH, Settings, Verification, json_option, shared_options, verify_options
 from eqsat.cli.progress import counted_progress
+from eqsat.cli.schemas import print_json
 from eqsat.cli.terminal import keep_libraries_quiet
 from eqsat.cli.verified import exit_code
-from eqsat.extraction.costs import figure
+from eqsat.extraction.costs import figures
 
 
 @click.command(name="optimize-all", short_help="Optimize every model of a folder.")
@@ -73,7 +73,7 @@ def optimize_all(
         click.echo(f"eqsat: interrupted after {len(outcomes)} of {len(jobs)} models: run it again to go on", err=True)
         context.exit(130)
     outcomes.sort(key=lambda outcome: outcome.job.source)
-    click.echo(json.dumps([_row(each) for each in outcomes], indent=1)) if as_json else _show(outcomes, folder)
+    print_json([_row(each) for each in outcomes]) if as_json else _show(outcomes, folder)
     if any(outcome.status == "failed" for outcome in outcomes):
         context.exit(1)
     context.exit(max((exit_code(outcome.facts) for outcome in outcomes), default=0))
@@ -92,7 +92,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "status": outcome.status,
         "error": outcome.error,
         "seconds": outcome.seconds,
-        "facts": outcome.facts,
+        "facts": outcome.facts or None,
     }
 
 
@@ -118,7 +118,7 @@ def _show(outcomes: list[Outcome], folder: Path) -> None:
             name,
             outcome.status if not exit_code(outcome.facts) else f"{outcome.status}, nothing proved",
             f"{nodes['before']} -> {nodes['after']}" if nodes else "",
-            f"{figure(cost['before'])} -> {figure(cost['after'])}" if cost else "",
+            f"{figures(cost['before'])} -> {figures(cost['after'])}" if cost else "",
             f"{outcome.seconds:.2f}" if outcome.seconds else "",
         )
     if outcomes:

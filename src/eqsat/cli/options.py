@@ -16,8 +16,9 @@ from eqsat.cost import Bytes, CostFunction, Flops, OpCount, Roofline, Storage
 from eqsat.cost.runtimes import LEVELS, NO_RUNTIME, RUNTIMES
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import flatten
-from eqsat.errors import ArgumentError
+from eqsat.errors import ArgumentError, FileError
 from eqsat.extraction import EXTRACTORS
+from eqsat.files import check_target
 from eqsat.pipeline.options import DEFAULTS, ON_ERROR, Options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -355,8 +356,26 @@ progress_option = click.option(
 )
 
 
-def keep_apart(written: Iterable[Path | None], models: Iterable[Path]) -> None:
-    """Raise ArgumentError when a page or picture would be written over a model, or over another of them."""
+def check_outputs(written: Iterable[Path | None], models: Iterable[Path], made: Path | None = None) -> None:
+    """Look whether all files can be written, before work starts that would be lost.
+
+    Args:
+        written: Files to write that are no models, such as pages and pictures.
+        models: Models that are read.
+        made: The model that is made, which may take the place of one that is read.
+
+    Raises:
+        ArgumentError: A page or picture would be written over a model, or over another of them.
+        FileError: A file cannot be written.
+    """
+    written = [*written]
+    for path in (*written, made):
+        if path is not None and path != STREAM:
+            try:
+                check_target(path)
+            except OSError as error:
+                raise FileError(f"cannot write {path}: {error.strerror or error}") from None
+    models = [*models, *([] if made is None else [made])]
     taken = {path.resolve() for path in models if path != STREAM}
     for path in written:
         if path is not None:

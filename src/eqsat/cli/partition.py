@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +24,7 @@ from eqsat.cli.options import (
     STREAM,
     Settings,
     Verification,
+    check_outputs,
     json_option,
     progress_option,
     read_model,
@@ -32,6 +32,7 @@ from eqsat.cli.options import (
     verify_options,
 )
 from eqsat.cli.progress import saturation_progress
+from eqsat.cli.schemas import print_json
 from eqsat.cli.verified import exit_code, show_verified, to_blame, verified
 from eqsat.errors import ArgumentError
 from eqsat.relay.op.contrib.register import register_pattern_table
@@ -46,7 +47,10 @@ def _target_names() -> list[str]:
 
 def _table(found: Any) -> PatternTable:
     """Return a pattern table that was named, or the one that a function gives."""
-    table = found() if callable(found) else found
+    try:
+        table = found() if callable(found) else found
+    except Exception as error:  # whatever the function raises
+        raise ArgumentError(f"it gives no pattern table: {type(error).__name__}: {error}") from error
     if not isinstance(table, Sequence):
         raise ArgumentError("it is no pattern table: give a list of (name, pattern) or (name, pattern, check)")
     checked_table(table)
@@ -100,13 +104,15 @@ def partition(
     from eqsat import onnx
     from eqsat.onnx.graphs import node_count
 
+    check_outputs([], [source], target_file)
     options = settings.options
     target = _registered(target)
     given = read_model(source)
     model = onnx.with_sizes(given, verification.dims)
     with saturation_progress(progress) as tick:
         if as_is:
-            done = onnx.merge(onnx.at_opset(model, options.opset), target)
+            raised = onnx.at_opset(model, options.opset, provenance=options.provenance)
+            done = onnx.merge(raised, target, provenance=options.provenance)
         else:
             done = onnx.partition(model, target, on_iteration=tick, options=options)
     reference = given if source == STREAM else source
@@ -126,7 +132,7 @@ def partition(
     if done.extraction is not None and options.explain:
         facts |= Explained.of(done.extraction.explanations).facts
     to_stderr = target_file == STREAM
-    click.echo(json.dumps(facts, indent=1), err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
+    print_json(facts, err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
     context.exit(exit_code(facts))
 
 

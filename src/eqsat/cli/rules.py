@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from eqsat.cli.console import Console
 from eqsat.cli.named import Named, load
 from eqsat.cli.options import json_option
 from eqsat.cli.progress import counted_progress
+from eqsat.cli.schemas import print_json
 from eqsat.egraph.rule import Rule, flatten
+from eqsat.errors import FileError
 
 JOBS = 10
 """Rules to prove for which it is worth to start a process."""
@@ -80,11 +82,7 @@ def verify_rules(
             steps.end()
     failed = [verdict for verdict in verdicts if not verdict.ok]
     if as_json:
-        click.echo(
-            json.dumps(
-                [dataclasses.asdict(verdict) | {"soundness": verdict.soundness.value} for verdict in verdicts], indent=1
-            )
-        )
+        print_json([asdict(verdict) | {"soundness": verdict.soundness.value} for verdict in verdicts])
     else:
         tested = sum(verdict.instances for verdict in verdicts)
         click.echo(f"{len(verdicts) - len(failed)} of {len(verdicts)} rules sound on {tested} instances")
@@ -135,6 +133,7 @@ def prove_rules(
     """
     from eqsat.rules.prove import Proof, Store, less, summary, table, told
 
+    expected = {} if expect is None else _expected(expect)
     chosen = _chosen(names)
     store = Store() if cache else None
     kept = {place: proof for place, rule in enumerate(chosen) if store and (proof := store.find(rule, instances, seed))}
@@ -148,12 +147,31 @@ def prove_rules(
             if not as_json:
                 click.echo(table(proofs[-1:]))
             steps.end()
-    click.echo(json.dumps([told(proof) for proof in proofs], indent=1) if as_json else summary(proofs))
-    fallen = () if expect is None else less(proofs, json.loads(expect.read_text(encoding="utf-8")))
+    if as_json:
+        print_json([told(proof) for proof in proofs])
+    else:
+        click.echo(summary(proofs))
+    fallen = less(proofs, expected)
     for line in fallen:
         click.echo(line, err=True)
     if fallen or not all(proof.ok for proof in proofs):
         raise SystemExit(1)
+
+
+def _expected(path: Path) -> dict[str, str]:
+    """What a file says that was proved of rules, by name."""
+    from eqsat.rules.prove.proof import PROVED
+
+    statuses = [status.value for status in PROVED]
+    try:
+        told = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise FileError(f"{path} is not JSON: {error}") from None
+    if not isinstance(told, dict) or not all(status in statuses for status in told.values()):
+        raise FileError(f"{path} does not say what was proved: give names of rules with {' or '.join(statuses)}")
+    return told
 
 
 @cache
@@ -205,7 +223,7 @@ def list_rules(as_json: bool) -> None:
             name: {rule: {"keeps": keeps, "proved": proved.get(rule, "")} for rule, keeps in entries.items()}
             for name, entries in listed.items()
         }
-        click.echo(json.dumps(told, indent=1))
+        print_json(told)
         return
     table = Table("set", "rule", "keeps", "proved for", box=None)
     for name, entries in listed.items():

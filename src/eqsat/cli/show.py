@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import click
 
 from eqsat.cli.options import PATH, STREAM, json_option
+from eqsat.cli.schemas import print_json
 from eqsat.cli.terminal import read_standard_input
-from eqsat.errors import ModelError
+from eqsat.errors import EqsatError, ModelError
 from eqsat.relay import IRModule, viz
 from eqsat.relay.expr import Call, Op
 from eqsat.relay.visitor import post_order
@@ -32,7 +32,7 @@ def show(file: Path, form: str, as_json: bool) -> None:
     """Print the graph of FILE: an ONNX model or Relay text, - for standard input."""
     module, opaque = _read(file)
     if as_json:
-        click.echo(json.dumps(_summary(module, opaque), indent=1))
+        print_json(_summary(module, opaque))
     elif form == "text":
         click.echo(module.astext(show_meta_data=False))
     else:
@@ -49,7 +49,10 @@ def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
     if text is not None:
         from eqsat.parser import fromtext
 
-        graph = fromtext(text)
+        try:
+            graph = fromtext(text)
+        except EqsatError as error:
+            raise ModelError(f"{file} is no ONNX model, nor Relay text: {error}") from None
         return graph if isinstance(graph, IRModule) else IRModule.from_expr(graph), {}
     from eqsat import onnx
 

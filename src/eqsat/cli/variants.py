@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,16 @@ from eqsat.cli.options import (
     PATH,
     STREAM,
     Verification,
+    check_outputs,
     json_option,
-    keep_apart,
     read_model,
     rules_named,
     rules_option,
     verify_options,
 )
+from eqsat.cli.schemas import print_json
 from eqsat.cli.verified import exit_code, show_verified, verified
-from eqsat.errors import ModelError
+from eqsat.errors import FileError, ModelError
 from eqsat.spellings.walk import COUNT, STEPS, Variant
 
 
@@ -60,24 +60,29 @@ def variants(
     Rules are applied at random places, from left to right or from right to left. Equal seeds give equal files.
     """
     from eqsat import onnx
+    from eqsat.onnx.feeds import check_asked
 
+    there = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise FileError(f"cannot write to {out}: {there} is no folder")
     model = read_model(source)
+    check_asked(model.graph.inputs, verification.dims)
     found = onnx.variants(model, count, seed, rules_named(rules), steps)
     if not found:
         raise ModelError(f"{source} has nothing that rules apply to: no variants of it are known")
     name = "model" if source == STREAM else source.stem
     paths = [out / f"{name}_{number:0{len(str(count - 1))}}.onnx" for number in range(len(found))]
-    keep_apart(paths, [source])
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ModelError(f"cannot write to {out}: {error.strerror or error}") from None
+    check_outputs(paths, [source])
     facts: dict[str, Any] = {"asked": count, "variants": []}
     for path, variant in zip(paths, found, strict=True):
         compared = verified(model, variant.graph, verification, lambda: f"; made by {', '.join(variant.rules)}")  # noqa: B023
         onnx.save(variant.graph, path)
         facts["variants"].append(_fact(path, variant) | compared)
-    click.echo(json.dumps(facts, indent=1)) if as_json else _show(facts, Console())
+    print_json(facts) if as_json else _show(facts, Console())
     context.exit(max(map(exit_code, facts["variants"]), default=0))
 
 

@@ -11,7 +11,7 @@ from eqsat.cli.arrays import read_arrays
 from eqsat.cli.console import Console, escape
 from eqsat.cli.options import Verification
 from eqsat.errors import ModelError
-from eqsat.extraction.costs import figure
+from eqsat.extraction.costs import Cost, as_tuple, figure
 from eqsat.pipeline.options import Options
 
 UNPROVED = 3
@@ -157,9 +157,9 @@ def told_number(number: float | None) -> str:
     return "unbounded" if number is None else figure(number, 3)
 
 
-def finite(number: float) -> float | None:
-    """A number as JSON can hold it."""
-    return number if math.isfinite(number) else None
+def finite(cost: Cost) -> Cost | None:
+    """A number, or several, as JSON can hold them."""
+    return cost if all(map(math.isfinite, as_tuple(cost))) else None
 
 
 def milliseconds(seconds: float) -> str:

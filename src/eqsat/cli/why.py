@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from eqsat.cli.options import PATH, json_option, read_model, rules_named, rules_option
+from eqsat.cli.schemas import print_json
 
 
 @click.command(short_help="Tell where a node of an optimized model is from, and by which rules.")
@@ -27,4 +27,7 @@ def why(model: Path, node: str, origin: Path | None, rules: tuple[str, ...], as_
 
     source = None if origin is None else read_model(origin)
     found = onnx.why(read_model(model), node, source, rules_named(rules) or ())
-    click.echo(json.dumps(asdict(found), indent=1) if as_json else str(found))
+    if as_json:
+        print_json(asdict(found))
+    else:
+        click.echo(str(found))

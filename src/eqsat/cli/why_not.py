@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from eqsat.cli.options import PATH, Settings, json_option, read_model, shared_options
+from eqsat.cli.schemas import print_json
 
 
 @click.command("why-not", short_help="Tell why a rule does not act on a model, or its result is not chosen.")
@@ -28,7 +28,6 @@ def why_not(source: Path, rule: str, node: str | None, settings: Settings, as_js
 
     found = onnx.why_not(read_model(source), rule, node, options=settings.options)
     if as_json:
-        facts = {"rule": found.rule, "outcome": found.outcome, "reasons": list(found.reasons)}
-        click.echo(json.dumps(facts, indent=1))
+        print_json({"rule": found.rule, "outcome": found.outcome, "reasons": list(found.reasons)})
     else:
         click.echo(str(found))

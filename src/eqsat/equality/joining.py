@@ -245,5 +245,5 @@ def _by_identity(first: _Graph, second: _Graph) -> list[tuple[Var, Var]]:
 
 
 def _different(what: str, first: _Graph, second: _Graph) -> ArgumentError:
-    hint = "; match says which corresponds to which" if what == "variables" else ""
+    hint = "; match (in the shell: --match) says which corresponds to which" if what == "variables" else ""
     return ArgumentError(f"their {what} differ: {first.signature()}; {second.signature()}{hint}")

@@ -11,7 +11,7 @@ import numpy as np
 from eqsat.brief import one_line
 from eqsat.egraph.rule import Soundness
 from eqsat.extraction.costs import figure
-from eqsat.notebook import lines, preview
+from eqsat.notebook import lines, page
 from eqsat.relay.expr import Expr
 from eqsat.relay.values import Value
 
@@ -150,7 +150,7 @@ class Equality:
         return one_line(f"<Equality: {str(self).splitlines()[0]}>")
 
     def _repr_html_(self) -> str:
-        return preview(repr(self), lines(str(self)))
+        return page(self, repr(self), lines(str(self)))
 
     def __str__(self) -> str:
         if self.soundness is not None:

@@ -19,7 +19,7 @@ from eqsat.onnx.graphs import copy_value, nodes_of
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, origin_of
 from eqsat.onnx.initializers import Initializers, Names
 from eqsat.onnx.provenance import Provenance
-from eqsat.pipeline.provenance import owners
+from eqsat.pipeline.provenance import Derived, owners
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types
 from eqsat.relay.results import results_of
@@ -304,10 +304,17 @@ class _Exporter:
             return
         for node, exprs in self.written_for.items():
             maker = None if exprs else self._maker(node)
-            spans = [self.owners.get(expr) for expr in exprs]
+            spans = [span for expr in exprs for span in self._spans(expr)]
             told = self.provenance.told(self.imported, spans, [] if maker is None else [maker])
             if told.origins:
                 node.metadata_props.update(told.properties)
+
+    def _spans(self, expr: Expr) -> list[Any]:
+        """The spans that say where an expression is from; of a composite that no rule made, those of what is inside."""
+        span = self.owners.get(expr)
+        if isinstance(span, Derived) or not (isinstance(expr, Call) and isinstance(expr.op, Function)):
+            return [span]
+        return [span, *owners(post_order(expr.op.body)).values()]
 
     def _maker(self, node: ir.Node) -> ir.Node | None:
         """What makes, in the given graph, the output for which a node is written that is no call."""

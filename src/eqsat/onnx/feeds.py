@@ -168,7 +168,7 @@ def settings(model: ir.Model, dims: Mapping[str, int] | None = None) -> Iterator
         dims: sizes that are asked for, by name of the dimension, or of input and axis as in ``x.1``.
     """
     inputs, asked = fed_inputs(model), dict(dims or {})
-    _check_asked(inputs, asked)
+    check_asked(inputs, asked)
     demanded, meant, told = demanded_sizes(model), meant_sizes(model), ranges(model)
     several = {name: size for name, size in demanded.items() if size > 1}  # one element may only be what fits, too
     likely = [{**meant, **several}, {**meant, **demanded}, demanded, meant, {}]
@@ -185,7 +185,8 @@ def settings(model: ir.Model, dims: Mapping[str, int] | None = None) -> Iterator
         yield Setting(inputs, together, batch, size, axes, high, ranged)
 
 
-def _check_asked(inputs: Sequence[ir.Value], asked: Mapping[str, int]) -> None:
+def check_asked(inputs: Sequence[ir.Value], asked: Mapping[str, int]) -> None:
+    """Raise ArgumentError when sizes are given for dimensions that no input has, or that are not open."""
     names = dict.fromkeys(name for value in inputs for name, _ in open_dims(value))
     for name in asked:
         if name not in names:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,6 +22,10 @@ from eqsat.onnx.weights import check_external_files, has_external_tensors, take_
 Given: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str]
 """What is taken for a model: an ``onnx_ir.Model``, an ``onnx.ModelProto``, or the path of a file."""
 
+NAMELESS = "the model"
+"""What a model is called in errors that is from no file."""
+_FILE = "eqsat.file"
+"""The key in ``meta`` of a model of the file that it is from, which is not written."""
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
 """Bytes that one file can hold: protobuf's limit, less room for the graph."""
 _NEWEST_OPSET = 2**31 - 1
@@ -62,7 +68,7 @@ def _content(where: str) -> bytes:
         raise ModelError(f"cannot read {where}: {error.strerror or error}") from None
 
 
-def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.Model:
+def from_bytes(data: bytes, where: str = NAMELESS, folder: str = ".") -> ir.Model:
     """The model in the bytes of a file.
 
     Args:
@@ -85,7 +91,7 @@ def from_bytes(data: bytes, where: str = "the model", folder: str = ".") -> ir.M
     return from_proto(proto, where, folder)
 
 
-def from_proto(proto: Any, where: str = "the model", folder: str = ".") -> ir.Model:
+def from_proto(proto: Any, where: str = NAMELESS, folder: str = ".") -> ir.Model:
     """An ``onnx.ModelProto`` as a model of onnx_ir.
 
     Args:
@@ -118,7 +124,21 @@ def from_proto(proto: Any, where: str = "the model", folder: str = ".") -> ir.Mo
         ir.external_data.set_base_dir(graph, folder)
     check_external_files(model, where)
     take_in(model)
+    if where != NAMELESS:
+        model.meta[_FILE] = where
     return model
+
+
+@contextmanager
+def errors_of(model: ir.Model) -> Iterator[None]:
+    """Have errors that the block raises about a model name the file that it is from."""
+    try:
+        yield
+    except ModelError as error:
+        where = model.meta.get(_FILE)
+        if where is None or where in str(error):
+            raise
+        raise ModelError(f"{where}: {error}") from error.__cause__
 
 
 def _has_element_type(tensor: ir.TensorProtocol) -> bool:

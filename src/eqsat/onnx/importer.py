@@ -31,7 +31,7 @@ from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_o
 from eqsat.onnx.converters.source import OLDEST_OPSET, definer_of
 from eqsat.onnx.converters.target import attributes
 from eqsat.onnx.definition import Definition, defined
-from eqsat.onnx.files import Given, load
+from eqsat.onnx.files import Given, errors_of, load
 from eqsat.onnx.graphs import attributes_of, captured_values, copy_value, nodes_of, topological_order
 from eqsat.onnx.imported import Imported, Origin, constant_initializers, opset_of
 from eqsat.onnx.initializers import name_counts
@@ -81,12 +81,12 @@ def import_model(model: Given, body: Body | None = None, constants: ConstantNode
         ModelError: the graph has a cycle, uses a value that nothing makes, or operators of an opset that is not known.
     """
     model = load(model)
-    if opset_of(model) > NEWEST_OPSET:
-        raise ModelError(
-            f"opset {opset_of(model)} is not known: the onnx package that is installed knows those up to"
-            f" {NEWEST_OPSET}; install a newer one"
-        )
-    with paused_gc():
+    with errors_of(model), paused_gc():
+        if opset_of(model) > NEWEST_OPSET:
+            raise ModelError(
+                f"opset {opset_of(model)} is not known: the onnx package that is installed knows those up to"
+                f" {NEWEST_OPSET}; install a newer one"
+            )
         context = _Context(model, name_counts(model), body, constants)
         if body is not None:
             _decide_conditions(context)

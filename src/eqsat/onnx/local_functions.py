@@ -18,6 +18,7 @@ from eqsat.onnx.converters import OnnxNode
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported
 from eqsat.onnx.initializers import name_counts
+from eqsat.onnx.provenance import Provenance, without_provenance
 from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import TupleType, Type
@@ -32,13 +33,16 @@ SETTING_BYTES = 64
 """Size up to which integers inside composites are axes, shapes and the like, and stay there."""
 
 
-def export_partitioned(function: Function, imported: Imported, target: str) -> ir.Model:
+def export_partitioned(
+    function: Function, imported: Imported, target: str, provenance: Provenance | None = None
+) -> ir.Model:
     """``function`` as a model whose composites are nodes of the domain ``target``, with a local function each.
 
     Args:
         function: a partitioned graph: calls of function literals that have the attribute ``Composite``.
         imported: the model it comes from, as for :func:`export_model`.
         target: the domain. A composite named ``target.x`` becomes a function ``x``.
+        provenance: writes into nodes where they are from; those of the functions, which several may call, do not say.
 
     Raises:
         ModelError: an operator has no ONNX form in the model's opset, or a function literal is no composite.
@@ -47,7 +51,11 @@ def export_partitioned(function: Function, imported: Imported, target: str) -> i
     for node in post_order(function.body):  # named in the order of the data flow
         if isinstance(node, Call) and isinstance(node.op, Function):
             functions.add(node.op)
-    model = export_model(function, imported, functions.node)
+    model = export_model(function, imported, functions.node, provenance)
+    if provenance is None:
+        without_provenance(model)
+    else:
+        provenance.complete(model)
     if not functions.made:
         return model
     if model.ir_version <= INITIALIZERS_ARE_INPUTS:

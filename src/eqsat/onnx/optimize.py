@@ -22,7 +22,7 @@ from eqsat.egraph.report import Report
 from eqsat.egraph.runner import OnIteration
 from eqsat.egraph.schedule import Schedule
 from eqsat.layers.optimize import Saturated
-from eqsat.notebook import preview, table
+from eqsat.notebook import page, table
 from eqsat.onnx.constants import ConstantNodes, Folded, constant_nodes
 from eqsat.onnx.contrib import DOMAIN
 from eqsat.onnx.cost import onnx_cost
@@ -111,7 +111,7 @@ class Optimization(Extractions):
         operators = [Counter(node.op_type for node in each.graph) for each in (self.before, self.after)]
         counts = [(name, *[each[name] for each in operators]) for name in sorted(operators[0] | operators[1])]
         seconds = table(("phase", "seconds"), list(self.seconds.items()))
-        return preview(repr(self), table(("operator", "before", "after"), counts), seconds)
+        return page(self.extraction, repr(self), table(("operator", "before", "after"), counts), seconds)
 
     @property
     def extraction(self) -> Extraction:

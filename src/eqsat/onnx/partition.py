@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
@@ -19,11 +20,12 @@ from eqsat.onnx.files import Given, PickledModel, load
 from eqsat.onnx.imported import Imported, opset_of
 from eqsat.onnx.importer import import_model
 from eqsat.onnx.local_functions import export_partitioned
+from eqsat.onnx.provenance import Provenance
 from eqsat.onnx.unmatched import Unmatched, why_unmatched
 from eqsat.onnx.upgrade import at_opset
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
-from eqsat.pipeline.saturate import saturate
+from eqsat.pipeline.saturate import bodies_of, saturate_bodies
 from eqsat.relay.expr import Function
 from eqsat.relay.infer import infer_type
 from eqsat.relay.module import IRModule
@@ -99,7 +101,8 @@ def partition(
     table = _table(target)
     given = load(model)
     with constant_nodes(given, options.limits) as constants:
-        model = at_opset(given, options.opset, constants)
+        start = time.perf_counter()
+        model = at_opset(given, options.opset, constants, options.provenance)
         constants.take(model)
         imported = import_model(model, constants=constants)
         options = replace(
@@ -107,22 +110,33 @@ def partition(
             rules=options.schedule.beside(composite_rules(table)),
             cost_model=onnx_cost(options.cost_model, opset_of(model), options.runtime),
         )
-        saturation = saturate(imported.function, on_iteration=on_iteration, options=options)
+        bodies = bodies_of(imported.function)
+        saturation = saturate_bodies(imported.function, bodies, options, on_iteration, start, traces=options.provenance)
         chosen = extract(saturation, options=options)
         best = constants.fold(chosen.expr)
-        return _partitioning(given, best, imported, target, constants.folded, chosen)
+        provenance = Provenance(model) if options.provenance else None
+        if provenance is not None:
+            provenance.dropped = chosen.dropped
+        return _partitioning(given, best, imported, target, constants.folded, provenance, chosen)
 
 
-def merge(model: Given, target: str) -> Partitioning:
+def merge(model: Given, target: str, *, provenance: bool = True) -> Partitioning:
     """Cut a model as it is into composites of a target, in the order of its table, as Relay's MergeComposite does.
 
-    Args and errors: as :func:`partition`.
+    Args:
+        model, target: As for :func:`partition`.
+        provenance: Whether nodes say which nodes of the given model they come from.
+
+    Raises:
+        ArgumentError: No pattern table is registered for the target.
+        ModelError: The model cannot be read, or is not well-formed.
     """
     table = _table(target)
     given = load(model)
     imported = import_model(given)
     typed: Any = infer_type(imported.function)
-    return _partitioning(given, merge_composite(typed, IRModule(), table), imported, target, Folded())
+    cut = merge_composite(typed, IRModule(), table)
+    return _partitioning(given, cut, imported, target, Folded(), Provenance(given) if provenance else None)
 
 
 def targets() -> list[str]:
@@ -143,9 +157,10 @@ def _partitioning(
     imported: Imported,
     target: str,
     folded: Folded,
+    provenance: Provenance | None,
     extraction: Extraction | None = None,
 ) -> Partitioning:
-    after = export_partitioned(function, imported, target)
+    after = export_partitioned(function, imported, target, provenance)
     composites = Counter(node.op_type for node in after.graph if node.domain == target)
     unmatched = None if composites else why_unmatched(function, _table(target))
     return Partitioning(given, after, composites, imported.opaque, folded, extraction, unmatched)

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from eqsat.brief import listed, one_line
 from eqsat.egraph.rule import Rule, flatten
 from eqsat.errors import ModelError
-from eqsat.onnx.files import Given, load
+from eqsat.onnx.files import Given, errors_of, load
 from eqsat.onnx.graphs import nodes_of
 from eqsat.onnx.provenance import Told
 from eqsat.pipeline.options import Rules
@@ -109,16 +109,8 @@ def why(model: Given, node: str, origin: Given | None = None, rules: Rules = ())
         ModelError: A model cannot be read, has no such node, or its nodes do not say where they are from.
     """
     loaded = load(model)
-    nodes = _all_nodes(loaded)
-    found = _node(nodes, node)
-    told = Told.of(found.metadata_props)
-    if told is None and any(Told.of(each.metadata_props) for each in nodes):
-        raise ModelError(f"{found.op_type} node {_name(found)!r} does not say where it is from: eqsat did not write it")
-    if told is None:
-        raise ModelError(
-            "the nodes of the model do not say where they are from: it was written with --no-provenance, or not by"
-            " eqsat optimize"
-        )
+    with errors_of(loaded):
+        found, told = _told(_all_nodes(loaded), node)
     sources = {} if origin is None else _sources(load(origin))
     known = {rule.name: rule for rule in flatten([*sets.values(), rules])}
     if not known.keys() >= set(told.rules):
@@ -162,6 +154,20 @@ def _node(nodes: Sequence[ir.Node], name: str) -> ir.Node:
     near = get_close_matches(name, [*named, *{each.op_type: None for each in nodes}])
     hint = f"; near to it are {listed(near)}" if near else ""
     raise ModelError(f"the model has no node or value {name!r}{hint}")
+
+
+def _told(nodes: Sequence[ir.Node], name: str) -> tuple[ir.Node, Told]:
+    """The node of a name, and what it says of where it is from."""
+    found = _node(nodes, name)
+    told = Told.of(found.metadata_props)
+    if told is not None:
+        return found, told
+    if any(Told.of(each.metadata_props) for each in nodes):
+        raise ModelError(f"{found.op_type} node {_name(found)!r} does not say where it is from: eqsat did not write it")
+    raise ModelError(
+        "the nodes of the model do not say where they are from: it was written with --no-provenance, or not by eqsat "
+        "optimize or eqsat partition"
+    )
 
 
 def _sources(model: ir.Model) -> dict[str, OriginNode]:

@@ -19,12 +19,12 @@ from eqsat.egraph.rule import FoldConstants, PythonRule, Rewrite, RuleSet, flatt
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError
 from eqsat.extraction.costs import as_tuple, figure
-from eqsat.notebook import lines, preview
+from eqsat.notebook import lines, page
 from eqsat.orders.plot import draw
 from eqsat.orders.rewriter import Graphs, OrderRow, Rewriter, Rewritten, Step
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import CompareKeywords, Options, Rules, takes
-from eqsat.pipeline.saturate import saturate
+from eqsat.pipeline.saturate import bodies_of, saturate, saturate_bodies
 from eqsat.relay.dataflow_pattern import DFPatternCallback
 from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
@@ -107,7 +107,7 @@ class OrderComparison:
         return one_line(f"OrderComparison({str(self).splitlines()[0]})")
 
     def _repr_html_(self) -> str:
-        return preview(repr(self), lines(str(self)))
+        return page(self, repr(self), lines(str(self)))
 
     def __str__(self) -> str:
         total = len(self.rows)
@@ -209,7 +209,10 @@ class _Pricing:
 def _saturation(source: Expr | IRModule, rules: list[Any], options: Options) -> tuple[OrderRow, Extraction]:
     folding = [] if any(isinstance(rule, FoldConstants) for rule in flatten(rules)) else [FoldConstants()]
     start = time.perf_counter()
-    extraction = extract(saturate(source, [*rules, *folding], options=options), options=options)
+    options = replace(options, rules=[*rules, *folding])
+    bodies = bodies_of(source)
+    saturation = saturate_bodies(source, bodies, options, None, start, traces=options.provenance)
+    extraction = extract(saturation, options=options)
     seconds = time.perf_counter() - start
     report, cost = extraction.report, as_tuple(extraction.cost)[0]
     expr = _single(extraction.module)[0] if isinstance(source, IRModule) else extraction.expr
