@@ -77,8 +77,13 @@ def feed_of(proto: onnx.ModelProto, seed: int) -> dict[str, np.ndarray]:
     for value in proto.graph.input:
         ty = value.type.tensor_type
         shape, dtype = [dim.dim_value for dim in ty.shape.dim], onnx.helper.tensor_dtype_to_np_dtype(ty.elem_type)
-        bounds = np.iinfo(dtype) if dtype.kind in "iu" else None
-        drawn = random.integers(bounds.min, bounds.max, shape) if bounds else random.standard_normal(shape) * 3 + 1
+        if dtype == np.int8:
+            drawn = random.integers(-64, 64, shape)  # Processors without VNNI saturate sums of products of eight bits.
+        elif dtype.kind in "iu":
+            bounds = np.iinfo(dtype)
+            drawn = random.integers(bounds.min, bounds.max, shape, endpoint=True)
+        else:
+            drawn = random.standard_normal(shape) * 3 + 1
         feed[value.name] = drawn.astype(dtype)
     return feed
 
