@@ -159,6 +159,14 @@ def test_progress_is_told_when_it_is_asked_for(eqsat: Any, source: Path, tmp_pat
     assert eqsat("optimize", source, tmp_path / "out.onnx").err == ""
 
 
+def test_other_commands_tell_their_steps(eqsat: Any, source: Path) -> None:
+    compared = eqsat("compare", source, "--orders", 2, "--progress").err.splitlines()
+    assert compared == [f"{count} of 2 runs are done" for count in range(3)]
+    bisected = eqsat("bisect", source, "--check", 0.1, "--progress", "--json")
+    runs = json.loads(bisected.out)["runs"]
+    assert bisected.err.splitlines() == [f"model {number} is being checked" for number in range(1, runs + 1)]
+
+
 def test_limits_end_the_saturation(eqsat: Any, source: Path, tmp_path: Path) -> None:
     facts = json.loads(eqsat("optimize", source, tmp_path / "out.onnx", "--iterations", 1, "--json").out)
     assert (facts["stop_reason"], facts["iterations"]) == ("iterations", 1)

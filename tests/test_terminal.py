@@ -160,3 +160,20 @@ def test_closed_streams(closed: str, arguments: str, code: int, told: str, tmp_p
     assert "Traceback" not in ran.stderr
     if (tmp_path / "out.onnx").exists():
         onnx.load(tmp_path / "out.onnx")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_terminal_sees_what_is_being_done(tmp_path: Path) -> None:
+    """The line is redrawn in its place and goes in the end; what is no terminal sees nothing of it."""
+    import pty
+
+    path = tmp_path / "model.onnx"
+    onnx.save(known(""), path)
+    ours, theirs = pty.openpty()
+    ran = subprocess.run([EQSAT, "equal", path, path], stdout=subprocess.PIPE, stderr=theirs, text=True, check=True)
+    os.close(theirs)
+    seen = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert "comparing the models" in seen
+    assert "comparing" not in ran.stdout
+    assert subprocess.run([EQSAT, "equal", path, path], capture_output=True, check=True).stderr == b""

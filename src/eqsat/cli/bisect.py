@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import click
 
 from eqsat.brief import one_line
-from eqsat.cli.options import PATH, Settings, json_option, read_model, shared_options
+from eqsat.cli.options import PATH, Settings, json_option, progress_option, read_model, shared_options
+from eqsat.cli.progress import activity
 from eqsat.cli.schemas import print_json
 from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError, EqsatError
@@ -45,8 +46,11 @@ _MOST_TOLD = 5
     help="Time after which the command is ended, which is an error: it tells nothing.",
 )
 @shared_options
+@progress_option
 @json_option
-def bisect(source: Path, command: str, most_seconds: float, settings: Settings, as_json: bool) -> None:
+def bisect(
+    source: Path, command: str, most_seconds: float, settings: Settings, progress: bool | None, as_json: bool
+) -> None:
     """Find the rule after which a check of the optimized model fails.
 
     IN is optimized again and again with fewer rules, and CMD is run on each result, until no rule can be left out. The
@@ -56,11 +60,12 @@ def bisect(source: Path, command: str, most_seconds: float, settings: Settings, 
     from eqsat.onnx.optimize import acting_rules
 
     model, options, runs = read_model(source), settings.options, 0
-    with _check(command, most_seconds, source, model) as check:
+    with _check(command, most_seconds, source, model) as check, activity("checking the model", progress) as tell:
 
         def passes(each: Any) -> bool:
             nonlocal runs
             runs += 1
+            tell(f"model {runs} is being checked")
             return check(each)
 
         found = onnx.bisect(model, passes, options=options)

@@ -10,7 +10,16 @@ import click
 from rich.table import Table
 
 from eqsat.cli.console import Console, escape
-from eqsat.cli.options import PATH, check_outputs, dim_option, json_option, read_model, threads_option
+from eqsat.cli.options import (
+    PATH,
+    check_outputs,
+    dim_option,
+    json_option,
+    progress_option,
+    read_model,
+    threads_option,
+)
+from eqsat.cli.progress import activity
 from eqsat.cli.schemas import print_json
 from eqsat.cost.runtimes import LEVELS, NO_RUNTIME
 from eqsat.errors import ArgumentError
@@ -32,6 +41,7 @@ from eqsat.extraction.costs import figure
 @click.option("--contrib", is_flag=True, help="Also kernels of onnxruntime's own operators, as --contrib writes them.")
 @click.option("--show", is_flag=True, help="Print every kernel that is known.")
 @click.option("--prune", is_flag=True, help="Forget what was measured on other machines and with other versions.")
+@progress_option
 @json_option
 def calibrate(
     models: Sequence[Path],
@@ -42,6 +52,7 @@ def calibrate(
     contrib: bool,
     show: bool,
     prune: bool,
+    progress: bool | None,
     as_json: bool,
 ) -> None:
     """Measure each kernel that the MODELs may be written with, or without them a list of usual ones, and remember it.
@@ -58,15 +69,17 @@ def calibrate(
     cost = calibration.Calibrated.here(calibration.Setup(threads, level))
     known = len(cost.profile.entries)
     used: set[str] = set()
-    for path in models:
-        model = read_model(path)
-        names = {name for name in dims if _has(model, name)}
-        used |= names
-        given = onnx.with_sizes(model, {name: dims[name] for name in names})
-        onnx.run(given, cost_model=cost, runtime=runtime, contrib=contrib)
-    if not models and not show and not prune and out is None:
-        calibration.calibrate(cost.profile, calibration.usual_kernels())
-        calibration.remember(cost.profile)
+    with activity("measuring usual kernels", progress) as tell:
+        for path in models:
+            tell(f"measuring the kernels of {path}")
+            model = read_model(path)
+            names = {name for name in dims if _has(model, name)}
+            used |= names
+            given = onnx.with_sizes(model, {name: dims[name] for name in names})
+            onnx.run(given, cost_model=cost, runtime=runtime, contrib=contrib)
+        if not models and not show and not prune and out is None:
+            calibration.calibrate(cost.profile, calibration.usual_kernels())
+            calibration.remember(cost.profile)
     if models and (wrong := sorted({*dims} - used)):
         raise ArgumentError(f"no input of a model has an open dimension {wrong[0]!r}")
     if out is not None:

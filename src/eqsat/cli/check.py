@@ -10,6 +10,7 @@ import click
 from eqsat.cli.console import Console
 from eqsat.cli.optimize import show_certificate
 from eqsat.cli.options import PATH, json_option, read_model, rules_named, rules_option
+from eqsat.cli.progress import activity
 from eqsat.cli.schemas import print_json
 from eqsat.cli.verified import UNPROVED
 
@@ -38,7 +39,8 @@ def check(
     """
     from eqsat import onnx
 
-    found = onnx.check(read_model(before), read_model(after), certificate, rules_named(rules))
+    with activity("replaying the steps"):
+        found = onnx.check(read_model(before), read_model(after), certificate, rules_named(rules))
     facts = {
         "proved": found.proved,
         "steps": found.steps,

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import click
 
 from eqsat.cli.console import Console
 from eqsat.cli.optimize import Explained, show_explained, told_cost
-from eqsat.cli.options import PATH, Settings, check_outputs, json_option, page_option, read_model, shared_options
+from eqsat.cli.options import (
+    PATH,
+    Settings,
+    check_outputs,
+    json_option,
+    page_option,
+    progress_option,
+    read_model,
+    shared_options,
+)
+from eqsat.cli.progress import activity
 from eqsat.cli.schemas import print_json
 from eqsat.cost.models import unit_of
 from eqsat.egraph.rule import RuleSet, flatten
@@ -23,6 +34,7 @@ from eqsat.errors import ModelError
 @click.option("--plot", type=PATH, metavar="FILE.svg", help="Also draw the costs.")
 @shared_options
 @page_option
+@progress_option
 @json_option
 def compare(
     source: Path,
@@ -32,6 +44,7 @@ def compare(
     plot: Path | None,
     settings: Settings,
     page: Path | None,
+    progress: bool | None,
     as_json: bool,
 ) -> None:
     """Rewrite the ONNX model IN with the rule sets in different orders, and saturate it, and print what each costs."""
@@ -44,15 +57,18 @@ def compare(
     imported = onnx.import_model(model)
     options = settings.options
     cost_model = onnx_cost(options.cost_model, opset_of(model), options.runtime)
-    comparison = compare_orders(
-        imported.function,
-        options.rules or _subjects_of_default(),
-        orders,
-        seed,
-        cost_model,
-        random_runs=random_runs,
-        options=options,
-    )
+    with activity("saturating", progress) as tell:
+        done = itertools.count()
+        comparison = compare_orders(
+            imported.function,
+            options.rules or _subjects_of_default(),
+            orders,
+            seed,
+            cost_model,
+            random_runs=random_runs,
+            on_row=lambda row: tell(f"{next(done)} of {orders + random_runs} runs are done"),
+            options=options,
+        )
     explained = Explained.of(comparison.extraction.explanations) if options.explain else None
     if plot is not None:
         try:

@@ -19,6 +19,7 @@ from eqsat.cli.options import (
     rules_option,
     sizes_told,
 )
+from eqsat.cli.progress import activity
 from eqsat.cli.schemas import print_json
 from eqsat.egraph.report import Limits
 from eqsat.errors import ArgumentError
@@ -113,16 +114,18 @@ def equal(
     check_outputs([page, counterexample], [first, second, *inputs])
     one, other = read_model(first), read_model(second)
     check_asked(one.graph.inputs, dims)
-    found = onnx.equal(
-        one,
-        other,
-        rules_named(rules),
-        Limits(seconds=seconds),
-        match=match,
-        dims=dims,
-        inputs=[read_arrays(path) for path in inputs],
-        exact_constants=exact_constants,
-    )
+    arrays = [read_arrays(path) for path in inputs]
+    with activity("comparing the models"):
+        found = onnx.equal(
+            one,
+            other,
+            rules_named(rules),
+            Limits(seconds=seconds),
+            match=match,
+            dims=dims,
+            inputs=arrays,
+            exact_constants=exact_constants,
+        )
     if counterexample is not None and found.difference is not None:
         write_arrays(counterexample, found.difference.inputs)
     if page is not None:

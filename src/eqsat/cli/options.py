@@ -352,7 +352,7 @@ certificate_option = click.option(
     help="Also write a certificate of the result, whose steps `eqsat check` replays; no layer is left out then.",
 )
 progress_option = click.option(
-    "--progress/--no-progress", default=None, help="Tell every iteration on stderr; so on terminals."
+    "--progress/--no-progress", default=None, help="Tell on stderr how far it is; so on terminals."
 )
 
 

@@ -7,26 +7,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from eqsat.cli.console import Console, escape
 from eqsat.egraph.report import Report
 
 
 @contextmanager
-def saturation_progress(wanted: bool | None) -> Iterator[Callable[[Report], None]]:
-    """Give a function to call after every iteration, which shows sizes on stderr; on a terminal, in one changing line.
+def activity(doing: str, wanted: bool | None = None) -> Iterator[Callable[[str], None]]:
+    """Show on stderr what is being done, and give a function that tells how far it is.
+
+    On a terminal that is one changing line with the time it takes, which goes when it is done; elsewhere each call of
+    the function prints a line.
 
     Args:
-        wanted: Whether to show them; None for on a terminal only.
+        doing: What is being done.
+        wanted: Whether to show it; None for on a terminal only.
     """
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
-        yield lambda report: None
-    elif not sys.stderr.isatty():
-        yield lambda report: click.echo(_line(report), err=True)
+    console = Console(stderr=True)
+    if wanted is False or (wanted is None and not console.is_terminal):
+        yield lambda line: None
+    elif not console.is_terminal:
+        yield lambda line: click.echo(line, err=True)
     else:
-        with Console(stderr=True).status("saturating") as status:
-            yield lambda report: status.update(_line(report))
+        columns = SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+        with Progress(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
+            task = bar.add_task(escape(doing), total=None)
+            yield lambda line: bar.update(task, description=escape(line))
+
+
+@contextmanager
+def saturation_progress(wanted: bool | None) -> Iterator[Callable[[Report], None]]:
+    """Give a function to call after every iteration, which shows the sizes of the e-graph: see :func:`activity`."""
+    with activity("saturating", wanted) as tell:
+        yield lambda report: tell(_line(report))
 
 
 def _line(report: Report) -> str:

@@ -19,6 +19,7 @@ from eqsat.cli.options import (
     rules_option,
     verify_options,
 )
+from eqsat.cli.progress import activity
 from eqsat.cli.schemas import print_json
 from eqsat.cli.verified import exit_code, show_verified, verified
 from eqsat.errors import FileError, ModelError
@@ -67,7 +68,8 @@ def variants(
         raise FileError(f"cannot write to {out}: {there} is no folder")
     model = read_model(source)
     check_asked(model.graph.inputs, verification.dims)
-    found = onnx.variants(model, count, seed, rules_named(rules), steps)
+    with activity("applying rules at random"):
+        found = onnx.variants(model, count, seed, rules_named(rules), steps)
     if not found:
         raise ModelError(f"{source} has nothing that rules apply to: no variants of it are known")
     name = "model" if source == STREAM else source.stem

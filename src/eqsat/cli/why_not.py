@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from eqsat.cli.options import PATH, Settings, json_option, read_model, shared_options
+from eqsat.cli.progress import activity
 from eqsat.cli.schemas import print_json
 
 
@@ -26,7 +27,8 @@ def why_not(source: Path, rule: str, node: str | None, settings: Settings, as_js
     """
     from eqsat import onnx
 
-    found = onnx.why_not(read_model(source), rule, node, options=settings.options)
+    with activity("saturating, and looking for the nearest places"):
+        found = onnx.why_not(read_model(source), rule, node, options=settings.options)
     if as_json:
         print_json({"rule": found.rule, "outcome": found.outcome, "reasons": list(found.reasons)})
     else:

@@ -135,6 +135,7 @@ def compare_orders(
     cost_model: CostFunction | None = None,
     limits: Limits | None = None,
     random_runs: int = 3,
+    on_row: Callable[[OrderRow], None] | None = None,
     **keywords: Unpack[CompareKeywords],
 ) -> OrderComparison:
     """Rewrite a graph in place by the same rules in different orders, and saturate it, and compare the costs.
@@ -150,6 +151,7 @@ def compare_orders(
         cost_model: Cost of one e-node, by default ``OpCount()``. Of several numbers the first is compared.
         limits: Limits of saturation; those of nodes and seconds hold for each order as well.
         random_runs: How often to rewrite by rules chosen at random at each turn.
+        on_row: Called with the row of saturation, and then with that of each order and random run when it is done.
         keywords: Further options of saturation and extraction, or all of them as ``options``: see
             :class:`eqsat.Options`.
 
@@ -166,6 +168,8 @@ def compare_orders(
     units = _units(several, skipped)
     chosen = _orders(len(units), orders, seed)
     saturation, extraction = _saturation(source, several, options)
+    if on_row is not None:
+        on_row(saturation)
     rewriter, price = Rewriter(expr, module, options.limits), _Pricing(options)
     rows: list[OrderRow] = []
 
@@ -175,6 +179,8 @@ def compare_orders(
         seconds = time.perf_counter() - start
         order = tuple(done.order) if names is None else names
         rows.append(OrderRow(kind, order, price(done.expr), done.passes, seconds, done.stop, done.expr))
+        if on_row is not None:
+            on_row(rows[-1])
 
     in_phases = any(isinstance(rule, RuleSet) for rule in several)
     for order in chosen:
