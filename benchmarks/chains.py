@@ -21,7 +21,7 @@ import numpy as np
 
 import eqsat
 from eqsat import relay
-from eqsat.egraph.report import resident_bytes
+from eqsat.memory import resident_bytes
 from eqsat.relay import nn
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.expr import Constant, Expr, Var

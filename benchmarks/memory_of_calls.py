@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import onnx
 
 import eqsat.onnx
-from eqsat.egraph.report import resident_bytes
+from eqsat.memory import resident_bytes
 
 GRAPH = """g (float[8,16] x, float[16,16] w) => (float[8,16] y) {
     a = MatMul (x, w) b = Relu (a) c = Transpose (b) d = Transpose (c) e = Identity (d) y = Relu (e)

@@ -3,7 +3,7 @@
 The hand-written program has no types, attributes, reports or limits: tables are loaded from files, all rules run
 until nothing changes, rows are read back. Also measured: time per node as graphs grow, and memory per e-node.
 
-    python benchmarks/overhead.py [--nodes 10000 100000] [--repeat 9]
+    python benchmarks/overhead.py [--nodes 10000 100000] [--memory 100000] [--repeat 9]
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import resource
 import tempfile
 import time
+from collections.abc import Sequence
+from multiprocessing import get_context
 from statistics import median
+from typing import Any
 
 import egglog.bindings as egglog
 import numpy as np
@@ -21,7 +25,7 @@ import numpy as np
 import eqsat
 from eqsat import relay
 from eqsat.egraph.author import rewrite, variables
-from eqsat.egraph.report import resident_bytes
+from eqsat.memory import resident_bytes
 from eqsat.relay.expr import Call, Expr, Var
 from eqsat.relay.visitor import post_order
 
@@ -68,6 +72,8 @@ COMMUTED = """
 (multiply (exp y) (exp x)) = (exp (add x y))
 """
 """Relay's patterns of sums and products match in either order."""
+
+LIMITS = eqsat.Limits(iterations=100, nodes=10**7, seconds=600)
 
 
 def graph(nodes: int, seed: int = 0) -> Expr:
@@ -182,7 +188,7 @@ def by_hand(root: Expr) -> dict[str, float]:
 
 def ours(root: Expr, rules: list[object]) -> dict[str, float]:
     """The same in eqsat, type inference left out."""
-    saturation = eqsat.saturate(root, rules, eqsat.Limits(iterations=100, nodes=10**7, seconds=600))
+    saturation = eqsat.saturate(root, rules, LIMITS)
     if saturation.stop_reason != "saturated":
         raise SystemExit(f"stopped by {saturation.stop_reason}")
     phases = saturation.report.phases
@@ -225,23 +231,39 @@ def growth() -> None:
         print(f"{size:8}{cells}  snapshot {phases['snapshot'] / rows * 1e6:6.2f}")
 
 
-def memory() -> None:
-    """Print what an e-node takes, engine and snapshot together."""
-    root, rules = graph(100_000), our_rules()
+def _held(who: str, nodes: int) -> tuple[float, float]:
+    """Bytes for each e-node that this process holds at its peak, and when the result is there, beyond the start's."""
+    few, root, rules = graph(1_000), graph(nodes), our_rules()
+    run = {"egglog by hand": by_hand, "eqsat": lambda expr: eqsat.saturate(expr, rules, LIMITS)}[who]
+    run(few)  # libraries and rules are loaded
     gc.collect()
     before = resident_bytes()
-    saturation = eqsat.saturate(root, rules, eqsat.Limits(nodes=10**7, seconds=600))
-    share = (resident_bytes() - before) / saturation.node_count
-    print(f"memory: {share:.0f} bytes an e-node ({saturation.node_count} e-nodes)\n")
+    result: Any = run(root)
+    held, peak = resident_bytes(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    count = result["nodes"] if isinstance(result, dict) else result.node_count
+    return (peak - before) / count, (held - before) / count
+
+
+def memory(sizes: Sequence[int]) -> None:
+    """Print what an e-node takes: at the peak, and with the result alone."""
+    print("memory: bytes of the process's growth for each e-node")
+    print(f"{'operators':>10}  {'':15}{'peak':>8}{'held':>8}")
+    for size in sizes:
+        for who in ("egglog by hand", "eqsat"):
+            with get_context("spawn").Pool(1) as pool:  # a process has one peak
+                peak, held = pool.apply(_held, (who, size))
+            print(f"{size:10}  {who:15}{peak:8.0f}{held:8.0f}")
+    print()
 
 
 def main() -> None:
     """Print what each part measures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="*", default=[10_000, 100_000])
+    parser.add_argument("--memory", type=int, nargs="*", default=[100_000, 400_000])
     parser.add_argument("--repeat", type=int, default=9)
     options = parser.parse_args()
-    memory()
+    memory(options.memory)
     for nodes in options.nodes:
         compare(nodes, options.repeat)
     growth()

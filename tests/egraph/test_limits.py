@@ -11,11 +11,12 @@ import pytest
 
 import eqsat
 from eqsat import relay
-from eqsat.egraph.report import Report, resident_bytes
+from eqsat.egraph.report import Report
 from eqsat.egraph.schedule import Backoff, Phase, Schedule
 from eqsat.egraph.vocabulary import MOST_ARGUMENTS
 from eqsat.errors import ArgumentError, LimitError
 from eqsat.ir import structural_equal
+from eqsat.memory import resident_bytes
 from eqsat.relay.expr import Expr
 from eqsat.rules import RuleSet, rewrite, variables
 

@@ -156,7 +156,7 @@ class _Forms(dict[int, _Form]):
     """Handle -> form, of the e-nodes that are more than a base."""
 
     def __init__(
-        self, vocabulary: Vocabulary, first: int, type_ids: Array[np.int64], nodes: Sequence[_Node], fold: Fold
+        self, vocabulary: Vocabulary, first: int, type_ids: Array[np.int32], nodes: Sequence[_Node], fold: Fold
     ):
         super().__init__()
         self.vocabulary = vocabulary

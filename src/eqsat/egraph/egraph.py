@@ -55,7 +55,7 @@ class EGraph:
         self.fold: Callable[..., Sequence[int] | None] | None = None
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
-        self._told_types: list[NDArray[np.int64]] = []
+        self._told_types: list[NDArray[np.int32]] = []
         self.on_constness: Callable[[], None] | None = None
         self._predicates = 0  # that rules asked for
         self._declared = 0  # symbols that have a table
@@ -74,6 +74,7 @@ class EGraph:
     def close(self) -> None:
         """Free the memory of the engine, which can no longer be used."""
         self.engine.close()
+        self._told_types.clear()
 
     # ---- tables and facts
 
@@ -235,9 +236,9 @@ class EGraph:
         self.engine.run("load")
         return True
 
-    def told_types(self) -> NDArray[np.int64]:
+    def told_types(self) -> NDArray[np.int32]:
         """The type id that each handle in the engine was added with, or ``NO_TYPE``."""
-        return np.concatenate([*self._told_types, np.empty(0, dtype=np.int64)])
+        return np.concatenate([*self._told_types, np.empty(0, dtype=np.int32)])
 
     def counts(self) -> tuple[int, int]:
         """How many e-nodes and classes there are."""

@@ -231,11 +231,10 @@ class Engine:
         for tables in groups:
             of = [functions[name].rows for name in tables]
             every = list(chain.from_iterable(of))
-            inputs = list(map(to_int, chain.from_iterable([row.inputs for row in every])))
-            outputs = [to_int(row.output) for row in every]
-            hidden = np.asarray([row.subsumed for row in every], dtype=bool)
-            columns = np.asarray(inputs, dtype=np.int64), np.asarray(outputs, dtype=np.int64)
-            found.append(Rows(list(map(len, of)), *columns, hidden))
+            inputs = np.fromiter(map(to_int, chain.from_iterable([row.inputs for row in every])), np.int64)
+            outputs = np.fromiter([to_int(row.output) for row in every], np.int64)
+            hidden = np.fromiter([row.subsumed for row in every], bool)
+            found.append(Rows(list(map(len, of)), inputs, outputs, hidden))
         return found
 
     def _read_declared(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-NO_TYPE = np.iinfo(np.int64).min
+NO_TYPE = np.iinfo(np.int32).min
 """In place of the id of a type that is not known."""
 
 
@@ -28,11 +29,11 @@ class Nodes:
     """
 
     first: int
-    symbol: NDArray[np.int64]
-    atom: NDArray[np.int64]
-    type_id: NDArray[np.int64]
-    start: NDArray[np.int64]
-    child: NDArray[np.int64]
+    symbol: NDArray[np.int32]
+    atom: NDArray[np.int32]
+    type_id: NDArray[np.int32]
+    start: NDArray[np.int32]
+    child: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.symbol)
@@ -59,9 +60,10 @@ class NewNodes:
 
     def __init__(self, first: int):
         self.first = first
-        self._head: list[int] = []
-        self._child: list[int] = []
+        self._head = array("i")
+        self._child = array("i")
         self._heads: dict[tuple[int, int, int, int], int] = {}
+        self._rows = array("i")  # of heads
 
     def __len__(self) -> int:
         return len(self._head)
@@ -69,20 +71,20 @@ class NewNodes:
     def head(self, symbol: int, arity: int, atom: int, type_id: int | None) -> int:
         """A number for all that an e-node is beside its children."""
         key = (symbol, arity, atom, NO_TYPE if type_id is None else type_id)
-        return self._heads.setdefault(key, len(self._heads))
+        number = self._heads.setdefault(key, len(self._heads))
+        if 4 * number == len(self._rows):
+            self._rows.extend(key)
+        return number
 
     def add(self, head: int, children: Sequence[int]) -> int:
         """The handle of a new e-node."""
         self._head.append(head)
-        self._child += children
+        self._child.extend(children)
         return self.first + len(self._head) - 1
 
     def since(self, index: int) -> Nodes:
-        """The e-nodes from the ``index``-th on."""
-        heads = np.asarray(list(self._heads), dtype=np.int64).reshape(-1, 4)
-        symbol, arity, atom, type_id = heads[np.asarray(self._head, dtype=np.int64)].T
-        start = np.concatenate([[0], np.cumsum(arity)])
-        child = np.asarray(self._child[start[index] :], dtype=np.int64)
-        return Nodes(
-            self.first + index, symbol[index:], atom[index:], type_id[index:], start[index:] - start[index], child
-        )
+        """The e-nodes from the ``index``-th on; those before it are not looked at."""
+        symbol, arity, atom, type_id = np.asarray(self._rows).reshape(-1, 4)[np.asarray(self._head[index:])].T.copy()
+        start = np.concatenate([[0], np.cumsum(arity)]).astype(np.int32)
+        child = np.asarray(self._child[len(self._child) - int(start[-1]) :])
+        return Nodes(self.first + index, symbol, atom, type_id, start, child)

@@ -69,7 +69,7 @@ class Prefilter:
         seen = np.flatnonzero(~self.snapshot.hidden)
         starts = np.searchsorted(self.snapshot.node_symbol[seen], np.arange(1, len(self.snapshot.symbols)))
         self._nodes_of = np.split(seen, starts)
-        self._children: dict[int, list[NDArray[np.int64]]] = {}
+        self._children: dict[int, list[NDArray[np.int32]]] = {}
         self._indices: dict[SymbolHead, list[int]] = {}
         for index, (symbol, nodes) in enumerate(zip(self.snapshot.symbols, self._nodes_of, strict=False)):
             if len(nodes):
@@ -162,7 +162,7 @@ class Prefilter:
         if self.snapshot.symbols[symbol].arity != len(below):
             return nodes[:0]
         fits: list[Mask] = []
-        where: dict[DFPattern, NDArray[np.int64]] = {}
+        where: dict[DFPattern, NDArray[np.int32]] = {}
         for pattern, children in zip(below, self._children_of(symbol), strict=True):
             if isinstance(pattern, Copy):
                 choices = [pattern.many.pattern, pattern.many.some]
@@ -177,7 +177,7 @@ class Prefilter:
             where[pattern] = children
         return nodes[reduce(and_, fits)] if fits else nodes
 
-    def _children_of(self, symbol: int) -> list[NDArray[np.int64]]:
+    def _children_of(self, symbol: int) -> list[NDArray[np.int32]]:
         """The first children of a symbol's e-nodes, their second ones, and so on."""
         if symbol not in self._children:
             first = self.snapshot.child_offsets[self._nodes_of[symbol]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import traceback
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -37,18 +35,6 @@ class Limits:
                 continue
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
                 raise LimitError(f"limit {name}={value!r}: give a number above 0")
-
-
-def resident_bytes() -> int:
-    """Memory that the process holds now (at its peak, where the system does not tell)."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        import resource
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 @dataclass

@@ -21,7 +21,7 @@ from eqsat.egraph.lower import Lowered, lower
 from eqsat.egraph.numbers import Numbers
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.python_rules import ClassExpressions, PythonRuleRunner
-from eqsat.egraph.report import IterationReport, Limits, Report, resident_bytes
+from eqsat.egraph.report import IterationReport, Limits, Report
 from eqsat.egraph.rule import (
     ComposeChains,
     FoldConstants,
@@ -39,6 +39,7 @@ from eqsat.egraph.symbols import SymbolHead
 from eqsat.egraph.trace import Noted, Trace, Traced, read_trace
 from eqsat.egraph.variadic import is_variadic
 from eqsat.errors import RuleError
+from eqsat.memory import resident_bytes
 from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
 

@@ -22,6 +22,8 @@ from eqsat.relay.ty import Type
 class Snapshot:
     """All e-nodes and classes. Classes are numbered from 0 in the order of their smallest handle or row.
 
+    Arrays of integers are of int32, as the numbers of classes are in the engine.
+
     Args:
         node_class: class of each e-node.
         child_offsets: e-node ``i`` has the children ``child[child_offsets[i]:child_offsets[i + 1]]``.
@@ -37,18 +39,18 @@ class Snapshot:
         handle_class: class of each handle, -1 for handles that were never inserted.
     """
 
-    node_class: NDArray[np.int64]
-    child_offsets: NDArray[np.int64]
-    child: NDArray[np.int64]
-    node_symbol: NDArray[np.int64]
-    node_atom: NDArray[np.int64]
+    node_class: NDArray[np.int32]
+    child_offsets: NDArray[np.int32]
+    child: NDArray[np.int32]
+    node_symbol: NDArray[np.int32]
+    node_atom: NDArray[np.int32]
     hidden: NDArray[np.bool_]
     symbols: list[Symbol]
     atoms: list[Atom]
     types: list[Type]
-    class_type_index: NDArray[np.int64]
+    class_type_index: NDArray[np.int32]
     constant: NDArray[np.bool_]
-    handle_class: NDArray[np.int64]
+    handle_class: NDArray[np.int32]
 
     def __repr__(self) -> str:
         return f"Snapshot({self.node_count} e-nodes in {self.class_count} e-classes)"
@@ -96,7 +98,7 @@ def take_snapshot(egraph: EGraph) -> Snapshot:
 
 
 @paused_gc()
-def read_tables(egraph: EGraph, *others: str) -> tuple[Snapshot, list[Rows], NDArray[np.int64]]:
+def read_tables(egraph: EGraph, *others: str) -> tuple[Snapshot, list[Rows], NDArray[np.int32]]:
     """Everything in ``egraph`` now, the rows of other tables, and the number of each class that occurs in these.
 
     That number is -1 for a class without e-nodes. More classes may occur than there are numbers: none of these has one.
@@ -109,26 +111,26 @@ def read_tables(egraph: EGraph, *others: str) -> tuple[Snapshot, list[Rows], NDA
     found_class, found_type = found.reshape(-1, 2).T
     order = np.argsort(handle)
     handle, named = handle[order], named[order]
-    node_symbol = np.repeat(np.arange(len(symbols)), counts)
+    node_symbol = np.repeat(np.arange(len(symbols), dtype=np.int32), counts)
     starts = np.cumsum([0, *np.repeat([1 + symbol.arity for symbol in symbols], counts).tolist()])
     is_child = np.ones(len(cells), dtype=bool)
     is_child[starts[:-1]] = False
-    node_atom = cells[starts[:-1]]
+    node_atom = cells[starts[:-1]].astype(np.int32)
     cells[starts[:-1]] = classes  # of each e-node: class, children
     number = _numbers(np.concatenate([named, cells]))
     node_class, child = number[classes], number[cells[is_child]]
     starts -= np.arange(len(starts))
-    handle_class = np.full(egraph.handle_count, -1, dtype=np.int64)
+    handle_class = np.full(egraph.handle_count, -1, dtype=np.int32)
     handle_class[handle] = number[named]
     # as the engine does, with what it was told and what it found: reading its table of types takes longer
-    type_id = np.full(int(number.max(initial=-1)) + 1, NO_TYPE)
+    type_id = np.full(int(number.max(initial=-1)) + 1, NO_TYPE, dtype=np.int32)
     np.maximum.at(type_id, handle_class[handle], egraph.told_types()[handle])
-    np.maximum.at(type_id, number[found_class], found_type)
+    np.maximum.at(type_id, number[found_class], found_type.astype(np.int32))
     types = egraph.vocabulary.types.all()
     class_type_index = np.where(type_id == NO_TYPE, -1, np.where(type_id < 0, ~type_id, type_id))
     snapshot = Snapshot(
         node_class,
-        starts,
+        starts.astype(np.int32),
         child,
         node_symbol,
         node_atom,
@@ -143,12 +145,12 @@ def read_tables(egraph: EGraph, *others: str) -> tuple[Snapshot, list[Rows], NDA
     return replace(snapshot, constant=_constant_classes(snapshot)), more, number
 
 
-def _numbers(found: NDArray[np.int64]) -> NDArray[np.int64]:
+def _numbers(found: NDArray[np.int64]) -> NDArray[np.int32]:
     """The engine's number of a class -> its number, in order of first appearance."""
     first = np.full(int(found.max(initial=-1)) + 1, -1, dtype=np.int64)
     first[found[::-1]] = np.arange(len(found))[::-1]
     classes = np.flatnonzero(first >= 0)
-    numbers = np.full(len(first), -1, dtype=np.int64)
+    numbers = np.full(len(first), -1, dtype=np.int32)
     numbers[classes[np.argsort(first[classes])]] = np.arange(len(classes))
     return numbers
 

@@ -62,10 +62,10 @@ def find_clash(snapshot: Snapshot) -> tuple[Type, Type, str] | None:
     return None
 
 
-def _distinct_rows(table: NDArray[np.int64]) -> NDArray[np.int64]:
+def _distinct_rows(table: NDArray[np.int32]) -> NDArray[np.int32]:
     """Each different row of a table once."""
     least = table.min(axis=0)
-    widths = (table.max(axis=0) - least + 1).tolist()
+    widths = (table.max(axis=0).astype(np.int64) - least + 1).tolist()
     if math.prod(widths) >= 1 << 62:
         return np.unique(table, axis=0)
     codes = np.zeros(len(table), dtype=np.int64)  # a row as one number: several times faster to sort

@@ -28,6 +28,7 @@ from eqsat.egraph.vocabulary import Vocabulary
 from eqsat.errors import ArgumentError
 from eqsat.immutable import Immutable
 from eqsat.markup import Markup
+from eqsat.memory import giving_back
 from eqsat.notebook import page, table
 from eqsat.pipeline.options import Options, Rules, SaturateKeywords, takes
 from eqsat.pipeline.outcome import WhyNot
@@ -185,6 +186,7 @@ def saturate(
     return saturate_bodies(source, bodies_of(source), options, on_iteration, start)
 
 
+@giving_back()
 def saturate_bodies(
     source: Expr | IRModule,
     bodies: Iterable[Body],
