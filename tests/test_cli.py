@@ -141,6 +141,17 @@ def test_what_finite_rules_would_save_is_offered(eqsat: Any, source: Path, tmp_p
     assert facts["nodes"]["after"] - json.loads(taken)["nodes"]["after"] == facts["offer"]["nodes"]
 
 
+def test_what_is_equal_unless_an_exponential_overflows_is_offered(eqsat: Any, source: Path, tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x) => (float[2,3] y) < float one = {1.0} > {
+            e = Exp (x) a = Add (e, one) y = Log (a)
+        }"""
+    )
+    onnx.save(proto, source)
+    facts = json.loads(eqsat("optimize", source, tmp_path / "out.onnx", "--json").out)
+    assert (facts["nodes"]["after"], facts["offer"]["nodes"], facts["offer"]["rules"]) == (3, 2, ["softplus"])
+
+
 def test_chosen_rules_only(eqsat: Any, source: Path, tmp_path: Path) -> None:
     facts = json.loads(eqsat("optimize", source, tmp_path / "out.onnx", "--rules", "algebra", "--json").out)
     assert facts["nodes"]["after"] == 2

@@ -345,6 +345,18 @@ def test_the_command_says_why_it_finds_nothing_and_what_to_do(tmp_path: Path) ->
     assert onnx.load(tmp_path / "out.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
 
 
+def test_the_page_shows_composites(tmp_path: Path) -> None:
+    onnx.save(LAYERS, tmp_path / "in.onnx")
+    page = tmp_path / "page.html"
+    arguments = ["partition", str(tmp_path / "in.onnx"), "--target", "dnnl", str(tmp_path / "out.onnx")]
+    result = CliRunner().invoke(cli, [*arguments, "--report", str(page)])
+    assert result.exit_code == 0, result.output
+    assert "2 x conv2d_bias_relu" in page.read_text()
+    result = CliRunner().invoke(cli, [*arguments, "--report", str(page), "--as-is"])
+    assert isinstance(result.exception, ArgumentError)
+    assert "leave out one of them" in str(result.exception)
+
+
 def test_as_is_the_table_is_taken_in_its_order(tmp_path: Path) -> None:
     onnx.save(BATCH_NORM, tmp_path / "in.onnx")
     arguments = ["partition", tmp_path / "in.onnx", "--target", "tensorrt", tmp_path / "out.onnx", "--as-is"]

@@ -131,10 +131,10 @@ def test_comparisons_and_models_are_shown() -> None:
     )
     done = eqsat.onnx.run(model, rules.activations)
     parts = eqsat.onnx.partition(model, "tensorrt", rules.activations)
-    for each in (comparison, done, eqsat.equal(x, x)):
+    for each in (comparison, done, parts, eqsat.equal(x, x)):
         assert "<iframe" in each._repr_html_()
         assert len(each._repr_html_()) <= MOST_OF_A_PAGE
-    assert len(parts._repr_html_()) <= MOST_HTML
+    assert len(eqsat.onnx.merge(model, "tensorrt")._repr_html_()) <= MOST_HTML
     assert repr(comparison) == "OrderComparison(input cost 1, saturation 1; of 2 runs 2 tie, 0 lose, 0 loop)"
     assert repr(done) == "Optimization(1 nodes, were 2; Extraction(cost 1, was 2, proved optimal))"
     assert repr(done.imported) == "Imported(2 nodes; not understood: nothing)"

@@ -26,6 +26,7 @@ from eqsat.cli.options import (
     Verification,
     check_outputs,
     json_option,
+    page_option,
     progress_option,
     read_model,
     shared_options,
@@ -81,6 +82,7 @@ def _registered(target: str) -> str:
 @click.option("--as-is", is_flag=True, help="No rules: take matches in the order of the table, as Relay does.")
 @shared_options
 @verify_options
+@page_option
 @progress_option
 @json_option
 @click.pass_context
@@ -93,6 +95,7 @@ def partition(
     as_is: bool,
     settings: Settings,
     verification: Verification,
+    page: Path | None,
     progress: bool | None,
     as_json: bool,
 ) -> None:
@@ -104,7 +107,9 @@ def partition(
     from eqsat import onnx
     from eqsat.onnx.graphs import node_count
 
-    check_outputs([], [source], target_file)
+    check_outputs([page], [source], target_file)
+    if as_is and page is not None:
+        raise ArgumentError("--report shows what rules did, and --as-is uses none: leave out one of them")
     options = settings.options
     target = _registered(target)
     given = read_model(source)
@@ -118,6 +123,9 @@ def partition(
     reference = given if source == STREAM else source
     blame = (lambda: "") if as_is else (lambda: to_blame(model, options, verification, target))
     compared = verified(reference, done.after, verification, blame)
+    explained = Explained.of(done.extraction.explanations) if done.extraction is not None and options.explain else None
+    if page is not None:
+        _write_page(page, source.name, done, options.runtime, explained)
     write_model(done.after, target_file)
     facts = {
         "nodes": {"before": node_count(model), "after": node_count(done.after)},
@@ -129,11 +137,27 @@ def partition(
     }
     if done.unmatched is not None:
         facts["unmatched"] = asdict(done.unmatched)
-    if done.extraction is not None and options.explain:
-        facts |= Explained.of(done.extraction.explanations).facts
+    if explained is not None:
+        facts |= explained.facts
     to_stderr = target_file == STREAM
     print_json(facts, err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
     context.exit(exit_code(facts))
+
+
+def _write_page(page: Path, title: str, done: Any, runtime: str, explained: Explained | None) -> None:
+    from eqsat import report_page
+
+    composites = ", ".join([f"{count} x {name}" for name, count in done.composites.most_common()])
+    report_page.write(
+        page,
+        report_page.render(
+            done.extraction,
+            title,
+            facts={"Composites": composites or "none", "Runtime": runtime},
+            opaque=done.opaque,
+            **({} if explained is None else vars(explained)),
+        ),
+    )
 
 
 def _show(facts: dict[str, Any], console: Console) -> None:

@@ -1,4 +1,4 @@
-"""What rules that take finite numbers for granted would save: told where NaN of masks is what keeps a model larger."""
+"""What rules that assume finite values would save: they are tried where NaN or overflow may be what forbids them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,16 @@ from eqsat.onnx.imported import opset_of
 from eqsat.onnx.optimize import ATTENTION_SINCE, Optimization, rules_for, run
 from eqsat.pipeline.options import Options
 from eqsat.rules import RuleSet, attending, nans
+from eqsat.rules.activations import activations, gates
+from eqsat.rules.functions import functions
 
-TAKEN_FOR_GRANTED = RuleSet("taken for granted", [attending, nans]).sound(Soundness.FINITE)
-"""The rules that hold where a mask shows a key to each query, and NaN is nowhere."""
+TAKEN_FOR_GRANTED = RuleSet("taken for granted", [attending, nans, activations, gates, functions]).sound(
+    Soundness.FINITE
+)
+"""The rules that hold where a mask shows a key to each query, no exponential overflows, and NaN is nowhere."""
+
+_WRITTEN_OUT = {"IsNaN", "Exp", "Log"}
+"""Operators of which little is left where those rules act."""
 
 LEAST_SECONDS = 5.0
 """Time that small models may take, in seconds."""
@@ -42,8 +49,9 @@ class Offer:
 def finite_offer(done: Optimization) -> Offer | None:
     """What finite rules would save beyond what an optimization by the default rules did; None if nothing.
 
-    They are tried only where the result looks for NaN, or weighs by a softmax although its opset has attention. They
-    are tried on the result, which is smaller than what was given, and may take half as long as the optimization did.
+    They are tried only where the result looks for NaN, has an exponential or a logarithm, or weighs by a softmax
+    although its opset has attention. They are tried on the result, which is smaller than the given model, and may take
+    half as long as the optimization did.
     """
     if not any(_may_be_saved(done.after)):
         return None
@@ -64,9 +72,9 @@ def _tried(done: Optimization, limits: Limits, seconds: float) -> Optimization:
 
 
 def _may_be_saved(model: ir.Model) -> Iterator[bool]:
-    """For each node whether it looks for NaN, or is a product by a softmax where there is attention."""
+    """For each node whether those rules may act there."""
     attends = opset_of(model) >= ATTENTION_SINCE
     for node in model.graph:
         first = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
         weighs = node.op_type == "MatMul" and first is not None and first.op_type in ("Softmax", "Where")
-        yield node.op_type == "IsNaN" or (attends and weighs)
+        yield node.op_type in _WRITTEN_OUT or (attends and weighs)

@@ -13,7 +13,7 @@ from eqsat.brief import listed, one_line
 from eqsat.composites.rules import composite_rules
 from eqsat.egraph.runner import OnIteration
 from eqsat.errors import ArgumentError
-from eqsat.notebook import preview, table
+from eqsat.notebook import page, preview, table
 from eqsat.onnx.constants import Folded, constant_nodes
 from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.files import Given, PickledModel, load
@@ -70,7 +70,12 @@ class Partitioning:
         return one_line(f"Partitioning({listed([f'{count} x {name}' for name, count in self.composites.items()])})")
 
     def _repr_html_(self) -> str:
-        return preview(repr(self), table(("composite", "nodes"), list(self.composites.items())))
+        composites = table(("composite", "nodes"), list(self.composites.items()))
+        return (
+            preview(repr(self), composites)
+            if self.extraction is None
+            else page(self.extraction, repr(self), composites)
+        )
 
 
 @takes(ModelKeywords)

@@ -11,7 +11,7 @@ from itertools import chain, permutations
 from random import Random
 from typing import Any, Unpack
 
-from eqsat.brief import one_line
+from eqsat.brief import listed, one_line
 from eqsat.cost import CostFunction
 from eqsat.egraph.as_callback import as_callback
 from eqsat.egraph.report import Limits
@@ -122,7 +122,9 @@ class OrderComparison:
             lines += map(_line, ranked)
         else:
             lines += [*map(_line, ranked[:half]), f"{'':>12} ... {total - SHOWN} more", *map(_line, ranked[-half:])]
-        lines += [f"skipped {name}: {reason}" for name, reason in self.skipped.items()]
+        for reason in dict.fromkeys(self.skipped.values()):
+            names = [name for name, its in self.skipped.items() if its == reason]
+            lines.append(f"skipped {listed(names)}: {reason}")
         return "\n".join(lines)
 
 
