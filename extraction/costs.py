@@ -15,8 +15,8 @@ Term: TypeAlias = Any
 
 
 def as_tuple(cost: Cost) -> tuple[float, ...]:
-    """One number for each objective, also where there is one only."""
-    return cost if isinstance(cost, tuple) else (cost,)
+    """One number for each objective, also where there is one only; JSON gives several back as a list."""
+    return tuple(cost) if isinstance(cost, (tuple, list)) else (cost,)
 
 
 def figure(number: float, digits: int = 6) -> str:

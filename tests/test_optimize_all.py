@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
 from eqsat.cli import cli
+from eqsat.errors import ArgumentError
 
 
 def model(path: Path, reluses: int) -> None:
@@ -99,3 +101,46 @@ def test_a_report_page_of_a_comparison_shows_the_orders(models: Path, tmp_path: 
     result = run("compare", models / "two.onnx", "--rules", "activations", "--orders", 1, "--report", page)
     assert result.exit_code == 0, result.output
     assert "Orders of rewriting" in page.read_text()
+
+
+def test_a_summary_page_has_every_model_with_what_was_made_of_it_or_why_not(models: Path, tmp_path: Path) -> None:
+    (models / "<torn>.onnx").write_bytes((models / "two.onnx").read_bytes()[:40])
+    page = tmp_path / "models.html"
+    for status in ("done", "skipped"):
+        result = run("optimize-all", models, tmp_path / "out", "--workers", 1, "--report", page)
+        assert result.exit_code == 1, result.output
+        told = page.read_text()
+        counts = {"done": 0, "skipped": 0} | {status: 2}
+        assert f"<dd>3: {counts['done']} done, {counts['skipped']} skipped, 1 failed</dd>" in told
+        assert "<dd>5 → 2, Constants left out</dd>" in told
+        assert f"<td>two.onnx</td><td>{status}</td>" in told
+        assert "<td>&lt;torn&gt;.onnx</td><td>" in told
+        assert "is no ONNX model, or is cut off" in told
+        assert "<torn>" not in told
+
+
+def test_a_summary_page_is_not_written_over_a_model(models: Path, tmp_path: Path) -> None:
+    result = run("optimize-all", models, tmp_path / "out", "--workers", 1, "--report", models / "two.onnx")
+    assert isinstance(result.exception, ArgumentError)
+    assert "would be written over" in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_costs_of_several_numbers_are_told_of_models_that_were_done_before(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "two_costs.py").write_text("def two(node):\n    return (1.0, 2.0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    command = ("optimize-all", models, tmp_path / "out", "--workers", 1, "--cost", "two_costs:two")
+    first, again = (run(*command, "--report", tmp_path / "models.html") for _ in range(2))
+    assert [first.exit_code, again.exit_code] == [0, 0], again.output
+    assert "3, then 6 -> 2, then 4" in first.output
+    assert "3, then 6 -> 2, then 4" in again.output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux")
+def test_a_model_that_takes_more_memory_than_it_may_has_failed(models: Path, tmp_path: Path) -> None:
+    result = run("optimize-all", models, tmp_path / "out", "--workers", 1, "--model-memory", 20, "--json")
+    rows = json.loads(result.stdout)
+    assert [row["error"] for row in rows] == ["it took more than 20 MB of memory, and was ended"] * 2
+    assert not list((tmp_path / "out").rglob("*.onnx"))

@@ -61,6 +61,12 @@ def end_out_of_memory() -> NoReturn:
     os._exit(2)
 
 
+def end_with_parent() -> None:
+    """Have the system end this process when the thread that started it ends (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def watch() -> None:
     """Where memory is limited, go on in a process of its own, and tell here if it ends for want of memory.
 
@@ -71,7 +77,7 @@ def watch() -> None:
         return
     child = os.fork()
     if not child:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # end with the process that watches
+        end_with_parent()
         return
     waited = {signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     signal.pthread_sigmask(signal.SIG_BLOCK, waited)

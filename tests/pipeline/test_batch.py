@@ -9,7 +9,8 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import distributed
 import pytest
 
 from eqsat.cli import batch
-from eqsat.cli.batch import attempt, facts_when_done, find_jobs, run_jobs
+from eqsat.cli.batch import find_jobs, run_jobs
+from eqsat.cli.bounded import Bounds
+from eqsat.cli.job import attempt, facts_when_done
 from eqsat.errors import ArgumentError, FileError
 
 WORK = '''
@@ -38,7 +41,9 @@ def shout(source, target, options):
         while True:
             held.append(held[0] + b".")
             time.sleep(0.02)
-    if text == "loop":
+    if text == "tell":
+        target.with_suffix(".begun").write_text(str(os.getpid()))
+    if text in ("loop", "tell"):
         print("on the way")
         while True:
             time.sleep(0.01)
@@ -96,7 +101,7 @@ def test_what_takes_too_long_is_ended_and_the_others_go_on(shout: Any, folders: 
     for word in ("loop", "crash", "raise"):
         (folders[0] / f"{word}.txt").write_text(word)
     jobs = find_jobs(*folders, ".txt")
-    outcomes = {each.job.source.stem: each for each in run_jobs(jobs, shout, {"times": 1}, 2, seconds=2)}
+    outcomes = {each.job.source.stem: each for each in run_jobs(jobs, shout, {"times": 1}, 2, bounds=Bounds(2))}
     assert {name: each.error for name, each in outcomes.items()} == {
         "a": "",
         "b": "",
@@ -107,14 +112,68 @@ def test_what_takes_too_long_is_ended_and_the_others_go_on(shout: Any, folders: 
     assert (folders[1] / "a.txt").read_text() == "ONE"
     assert outcomes["a"].facts == {"letters": 3}
     assert 2 <= outcomes["loop"].seconds < 60
-    with pytest.raises(ArgumentError, match="seconds=0: give a number above 0"):
-        list(run_jobs(jobs, shout, {"times": 1}, seconds=0))
+    for name in ("seconds", "megabytes"):
+        with pytest.raises(ArgumentError, match=f"{name}=0: give a number above 0"):
+            Bounds(**{name: 0})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux")
+def test_what_takes_too_much_memory_is_ended_and_the_others_go_on(shout: Any, folders: tuple[Path, Path]) -> None:
+    (folders[0] / "swell.txt").write_text("swell")
+    jobs = find_jobs(*folders, ".txt")
+    outcomes = {each.job.source.stem: each for each in run_jobs(jobs, shout, {"times": 1}, 2, bounds=Bounds(60, 300))}
+    assert {name: each.error for name, each in outcomes.items()} == {
+        "a": "",
+        "b": "",
+        "swell": "it took more than 300 MB of memory, and was ended",
+    }
+
+
+def test_an_answer_that_nobody_reads_is_no_error(shout: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("word")
+    (job,) = find_jobs(tmp_path, tmp_path / "out", ".txt")
+    command = [sys.executable, "-c", "from eqsat.cli.bounded import serve; serve()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stdin.write(pickle.dumps((None, job, shout, {"times": 1})))
+        process.stdin.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+    assert job.target.read_text() == "WORD"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system ends it on Linux")
+def test_what_a_process_was_doing_ends_with_who_waits_for_it(shout: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("tell")
+    (job,) = find_jobs(tmp_path, tmp_path / "out", ".txt")
+    wait = "import pickle, sys; from eqsat.cli.bounded import *; attempt_within(*pickle.load(sys.stdin.buffer))"
+    command = [sys.executable, "-c", wait]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.stdin
+        process.stdin.write(pickle.dumps((Bounds(60), job, shout, {})))
+        process.stdin.close()
+        begun = job.target.with_suffix(".begun")
+        wait_until(lambda: begun.exists() and begun.read_text() != "")
+        process.kill()
+    wait_until(lambda: not Path("/proc", begun.read_text()).exists())
+    assert not job.target.exists()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Return when something is so; within a minute."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_what_takes_too_long_ends_by_itself_should_nobody_wait_for_it(shout: Any, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("loop")
     (job,) = find_jobs(tmp_path, tmp_path / "out", ".txt")
-    command = [sys.executable, "-c", "from eqsat.cli.batch import serve; serve()"]
+    command = [sys.executable, "-c", "from eqsat.cli.bounded import serve; serve()"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         answer, _ = process.communicate(pickle.dumps((0.5, job, shout, {})), timeout=60)
     assert (answer, process.returncode) == (b"", 1)
@@ -248,7 +307,9 @@ def test_what_takes_too_long_on_a_cluster_is_ended_and_the_worker_goes_on(
 ) -> None:
     (folders[0] / "loop.txt").write_text("loop")
     jobs = find_jobs(*folders, ".txt")
-    outcomes = {each.job.source.stem: each.error for each in run_jobs(jobs, shout, {"times": 1}, 1, scheduler, 2)}
+    outcomes = {
+        each.job.source.stem: each.error for each in run_jobs(jobs, shout, {"times": 1}, 1, scheduler, Bounds(2))
+    }
     assert outcomes == {"a": "", "b": "", "loop": "it took more than 2 seconds, and was ended"}
 
 

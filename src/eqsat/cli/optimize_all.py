@@ -12,12 +12,23 @@ from typing import Any
 import click
 from rich.table import Table
 
-from eqsat.cli.batch import Outcome, default_workers, find_jobs, run_jobs
+from eqsat.cli.batch import default_workers, find_jobs, run_jobs
+from eqsat.cli.bounded import Bounds
 from eqsat.cli.console import Console, escape
 from eqsat.cli.interrupt import Interrupted
+from eqsat.cli.job import Outcome
 from eqsat.cli.named import digests
 from eqsat.cli.optimize import NODES, optimize_file, told_cost
-from eqsat.cli.options import PATH, Settings, Verification, json_option, shared_options, verify_options
+from eqsat.cli.options import (
+    PATH,
+    Settings,
+    Verification,
+    check_outputs,
+    json_option,
+    page_option,
+    shared_options,
+    verify_options,
+)
 from eqsat.cli.progress import counted_progress
 from eqsat.cli.schemas import print_json
 from eqsat.cli.terminal import keep_libraries_quiet
@@ -40,6 +51,14 @@ from eqsat.extraction.costs import figures
     show_default="no limit",
     help="Time after which a model has failed, whatever is being done with it; the others go on.",
 )
+@click.option(
+    "--model-memory",
+    type=click.IntRange(min=1),
+    metavar="MB",
+    show_default="no limit",
+    help="Memory of the process of a model beyond which it has failed (Linux); the others go on.",
+)
+@page_option
 @json_option
 @click.pass_context
 def optimize_all(
@@ -52,6 +71,8 @@ def optimize_all(
     workers: int,
     scheduler: str | None,
     model_seconds: float | None,
+    model_memory: int | None,
+    page: Path | None,
     as_json: bool,
 ) -> None:
     """Optimize every .onnx file in DIR and below into OUT_DIR.
@@ -63,16 +84,20 @@ def optimize_all(
     jobs = find_jobs(folder, out, ".onnx")
     options: dict[str, Any] = {"settings": asdict(settings), "verification": asdict(verification)}
     options["modules"] = digests([*settings.rules, settings.cost])  # results of other rules are made again
+    bounds = None if model_seconds is None and model_memory is None else Bounds(model_seconds, model_memory)
+    check_outputs([page], [path for job in jobs for path in (job.source, job.target)])
     outcomes: list[Outcome] = []
     try:
         with _progress(len(jobs)) as tell:
-            for outcome in run_jobs(jobs, optimize_one, options, workers, scheduler, model_seconds):
+            for outcome in run_jobs(jobs, optimize_one, options, workers, scheduler, bounds):
                 outcomes.append(outcome)
                 tell(outcome)
     except (Interrupted, KeyboardInterrupt):  # a worker may be told first
         click.echo(f"eqsat: interrupted after {len(outcomes)} of {len(jobs)} models: run it again to go on", err=True)
         context.exit(130)
     outcomes.sort(key=lambda outcome: outcome.job.source)
+    if page is not None:
+        _write_page(page, outcomes, folder)
     print_json([_row(each) for each in outcomes]) if as_json else _show(outcomes, folder)
     if any(outcome.status == "failed" for outcome in outcomes):
         context.exit(1)
@@ -108,14 +133,24 @@ def _progress(count: int) -> Iterator[Any]:
         yield tell
 
 
+def _name(outcome: Outcome, folder: Path) -> str:
+    return str(outcome.job.source.relative_to(folder.resolve()))
+
+
+def _write_page(page: Path, outcomes: list[Outcome], folder: Path) -> None:
+    from eqsat import report_page
+
+    rows = [_row(each) | {"source": _name(each, folder)} for each in outcomes]
+    report_page.write(page, report_page.render_models(rows, str(folder)))
+
+
 def _show(outcomes: list[Outcome], folder: Path) -> None:
     console = Console()
     table = Table("model", "", "nodes", "cost", "seconds", box=None)
     for outcome in outcomes:
-        name = escape(str(outcome.job.source.relative_to(folder.resolve())))
         nodes, cost = outcome.facts.get("nodes"), outcome.facts.get("cost")
         table.add_row(
-            name,
+            escape(_name(outcome, folder)),
             outcome.status if not exit_code(outcome.facts) else f"{outcome.status}, nothing proved",
             f"{nodes['before']} -> {nodes['after']}" if nodes else "",
             f"{figures(cost['before'])} -> {figures(cost['after'])}" if cost else "",

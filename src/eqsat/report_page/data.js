@@ -34,7 +34,7 @@ const graphs = JSON.parse(byId("data").textContent).map(columns => new Graph(col
 const given = [...graphs]; // as they are, whichever step is shown
 const steps = graphs[0].steps ?? []; // from the one graph to the other: see steps.py
 const NAMES = [...document.querySelectorAll("figure.graph figcaption")].map(caption => caption.textContent.toLowerCase());
-const { rule: RULE, colouring: COLOURING } = document.body.dataset; // what the column of rules tells, and what is coloured first
+const { rule: RULE, colouring: COLOURING } = byId("graphs").dataset; // what the column of rules tells, and what is coloured first
 
 function make(tag, properties = {}, ...inside) {
   const element = Object.assign(document.createElement(tag), properties);

@@ -1,13 +1,9 @@
-"""The page as a whole."""
+"""The pages about graphs."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from os import PathLike
 from string import Template
 from typing import Any
 
@@ -16,8 +12,6 @@ from eqsat.cost.models import unit_of
 from eqsat.cost.target import TargetCost
 from eqsat.egraph.report import Report
 from eqsat.equality.result import Equality
-from eqsat.errors import FileError
-from eqsat.files import replacing
 from eqsat.markup import Markup, as_json, join, text
 from eqsat.orders.compare import OrderComparison
 from eqsat.pipeline.explain import Change
@@ -26,6 +20,7 @@ from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 from eqsat.relay.visitor import post_order
 from eqsat.report_page import sections
+from eqsat.report_page.document import asset, document
 from eqsat.report_page.graph import draw
 from eqsat.report_page.told import Told
 
@@ -34,20 +29,7 @@ PROVED = "proved equal"
 
 LIBRARIES = ["vendored/dagre/dagre.min.js", "vendored/uplot/uPlot.iife.min.js"]
 SCRIPTS = ["layout.js", "data.js", "graph.js", "charts.js", "page.js"]
-STYLES = ["vendored/uplot/uPlot.min.css", "page.css"]
-
-
-def write(path: str | PathLike[str], page: str) -> None:
-    """Write a page that :func:`render` made: the file is there whole, or as it was before.
-
-    Raises:
-        FileError: the file cannot be written.
-    """
-    try:
-        with replacing(path) as written:
-            written.write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror or error}") from None
+STYLE = "vendored/uplot/uPlot.min.css"
 
 
 def render(
@@ -171,23 +153,14 @@ class _Words:
 
 
 def _page(words: _Words, summary: Markup, parts: Sequence[Markup], columns: Sequence[Mapping[str, Any]]) -> str:
-    scripts = [*map(_asset, LIBRARIES), "\n".join(map(_asset, SCRIPTS))]
-    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    return Template(_asset("page.html")).substitute(
+    graphs = Template(asset("graphs.html")).substitute(
         {name: text(told or "") for name, told in vars(words).items()},
         figures=join(
             Markup(f'<figure class="graph"><figcaption>{text(name)}</figcaption></figure>')
             for name in (words.first, words.second)
             if name is not None
         ),
-        digests=" ".join(f"'sha256-{digest}'" for digest in digests),
-        style="\n".join(map(_asset, STYLES)),
-        scripts="\n".join(f"<script>{script}</script>" for script in scripts),
-        summary=summary,
-        sections=join(parts),
-        graphs=as_json(columns),
+        columns=as_json(columns),
     )
-
-
-def _asset(name: str) -> str:
-    return files("eqsat.report_page").joinpath(name).read_text(encoding="utf-8")
+    scripts = [*map(asset, LIBRARIES), "\n".join(map(asset, SCRIPTS))]
+    return document(words.title, words.about, summary, [Markup(graphs), *parts], scripts, asset(STYLE))
