@@ -20,7 +20,7 @@ import pytest
 
 from eqsat.cli import batch
 from eqsat.cli.batch import find_jobs, run_jobs
-from eqsat.cli.bounded import Bounds
+from eqsat.cli.bounded import Bounds, attempt_within
 from eqsat.cli.job import attempt, facts_when_done
 from eqsat.errors import ArgumentError, FileError
 
@@ -43,6 +43,8 @@ def shout(source, target, options):
             time.sleep(0.02)
     if text == "tell":
         target.with_suffix(".begun").write_text(str(os.getpid()))
+    if text == "process":
+        text = str(os.getpid())
     if text in ("loop", "tell"):
         print("on the way")
         while True:
@@ -127,6 +129,16 @@ def test_what_takes_too_much_memory_is_ended_and_the_others_go_on(shout: Any, fo
         "b": "",
         "swell": "it took more than 300 MB of memory, and was ended",
     }
+
+
+def test_a_process_does_one_job_after_the_other_until_one_ends_it(shout: Any, tmp_path: Path) -> None:
+    for number, word in enumerate(["process", "raise", "process", "crash", "process"]):
+        (tmp_path / f"{number}.txt").write_text(word)
+    outcomes = [
+        attempt_within(Bounds(60), job, shout, {"times": 1}) for job in find_jobs(tmp_path, tmp_path / "out", ".txt")
+    ]
+    first, second, third = [each.job.target.read_text() for each in outcomes if each.status == "done"]
+    assert first == second != third
 
 
 def test_an_answer_that_nobody_reads_is_no_error(shout: Any, tmp_path: Path) -> None:
