@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
@@ -32,7 +33,7 @@ _LONGEST = 1000
     "--method", "methods", multiple=True, type=click.Choice([*EXTRACTORS]), help="May be repeated.  [default: auto]"
 )
 @click.option("--seconds", default=5.0, show_default=True, help="Time for each file and method.")
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def main(files: Sequence[str], methods: Sequence[str], seconds: float, seed: int, as_json: bool) -> None:
     """Extract the cheapest graph of each extraction-gym FILE (.json or .json.xz).
@@ -41,7 +42,8 @@ def main(files: Sequence[str], methods: Sequence[str], seconds: float, seed: int
     """
     rows: list[dict[str, Any]] = []
     failed = False
-    for file in files:
+    console = Console(stderr=True)
+    for file in track(files, "solving", console=console, transient=True, disable=not console.is_terminal):
         try:
             problem = read_gym(file)
             found = {method: extract(problem, method, seconds=seconds, seed=seed) for method in methods or ("auto",)}

@@ -210,6 +210,13 @@ def test_variables_correspond_by_name_by_order_or_as_told() -> None:
     assert eqsat.equal(first, relay.Function([a, b], b - a), match={"a": "y", "b": "x"})
 
 
+def test_a_free_variable_of_one_expression_is_an_input_of_both() -> None:
+    mine, other = relay.var("mine", shape=(3,)), relay.var("other", shape=(4,))
+    with pytest.raises(ArgumentError, match=r"their results differ: .*%mine.*%other.* gives Tensor\[\(4\), float32\]"):
+        eqsat.equal(mine, other)
+    assert eqsat.equal(mine, relay.nn.relu(relay.var("others", shape=(3,)))).answer == "different"
+
+
 def test_graphs_of_other_signatures_are_refused_with_both() -> None:
     with pytest.raises(ArgumentError, match=r"results differ: .*2, 3.*3, 2"):
         eqsat.equal(x, relay.transpose(x))

@@ -108,6 +108,8 @@ def read(given: Given) -> Certificate:
     if isinstance(given, Certificate):
         given = given.as_data()
     where = "the certificate"
+    if not isinstance(given, (Mapping, str, os.PathLike)):
+        raise CertificateError(f"a certificate is a Certificate, its data or the path of its file, not {given!r}")
     if not isinstance(given, Mapping):
         where = os.fspath(given)
         try:

@@ -56,8 +56,9 @@ def equal(
     the smallest parts that are left to prove.
 
     Args:
-        first, second: Expressions, functions or modules, of which the function ``main`` counts. Their variables
-            correspond by name if the names are the same, else by order.
+        first, second: Expressions, functions or modules, of which the function ``main`` counts. The parameters of two
+            functions correspond by name if the names are the same, else by order. Free variables of expressions
+            correspond by name; one that only one of the expressions has is an input of its own.
         rules: What proves that they are equal, as for :func:`eqsat.saturate`; by default
             ``eqsat.rules.default`` and ``eqsat.rules.spelled``.
         limits: When saturations stop. The time limit holds for the whole call, the others for each saturation.

@@ -238,6 +238,7 @@ def _by_identity(first: _Graph, second: _Graph) -> list[tuple[Var, Var]]:
         other = variable if same else ours.get(variable.name_hint, variable)
         if other is variable and not same:
             first.params.append(variable)
+            first.types[variable] = second.types[variable]
         elif not same and not agree(first.types[other], second.types[variable]):
             raise _different("variables", first, second)
         pairs.append((other, variable))

@@ -85,9 +85,12 @@ def bisect(
         As :func:`blame`: empty where the check also fails on what no rule changed, and None where it passes.
 
     Raises:
-        ArgumentError: The check fails on the model as it was, or not each time on one that is made in the same way.
+        ArgumentError: The check is no function, or fails on the model as it was, or not each time on one that is made
+            in the same way.
         EqsatError: As for :func:`eqsat.onnx.run`.
     """
+    if not callable(passes):
+        raise ArgumentError(f"passes={passes!r}: give a function that takes a model and returns whether it is right")
     options = Options.of(keywords, rules=rules)
     given = at_opset(model, options.opset)
     if not passes(given):

@@ -136,6 +136,8 @@ def _name(node: ir.Node) -> str:
 
 def _node(nodes: Sequence[ir.Node], name: str) -> ir.Node:
     """The node of a name, value, or operator and number."""
+    if not isinstance(name, str):
+        raise ModelError(f"a node is given by its name, not by {name!r}")
     named = {each.name: each for each in reversed(nodes) if each.name}
     named |= {value.name: each for each in nodes for value in each.outputs if value.name and value.name not in named}
     if name in named:

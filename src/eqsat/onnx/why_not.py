@@ -71,6 +71,8 @@ def _named(name: str, acting: Rules) -> Rule:
 
 def _node(imported: Imported, name: str) -> Expr:
     """The node of the graph that an ONNX node, or the node of a value, was read as."""
+    if not isinstance(name, str):
+        raise ModelError(f"a node is given by its name, not by {name!r}")
     names: dict[str, Expr] = {}
     for expr in post_order(imported.function.body):
         if isinstance(expr.span, Origin) and expr.span.node is not None:

@@ -169,6 +169,8 @@ def compare_orders(
     skipped: dict[str, str] = {}
     units = _units(several, skipped)
     chosen = _orders(len(units), orders, seed)
+    if not isinstance(random_runs, int) or random_runs < 0:
+        raise ArgumentError(f"random_runs={random_runs!r}: give a whole number of at least 0")
     saturation, extraction = _saturation(source, several, options)
     if on_row is not None:
         on_row(saturation)

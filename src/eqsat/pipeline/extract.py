@@ -22,7 +22,7 @@ from eqsat.cost.runtimes import kernels_of
 from eqsat.cost.target import TargetCost
 from eqsat.egraph.build import build_expr
 from eqsat.egraph.report import Report
-from eqsat.errors import ExtractionError
+from eqsat.errors import ArgumentError, ExtractionError
 from eqsat.extraction import Result
 from eqsat.extraction.costs import Cost, as_tuple, figures, total
 from eqsat.notebook import lines, page
@@ -200,9 +200,11 @@ def extract(
 
     Raises:
         ExtractionError: The cost model fails or gives no number.
-        ArgumentError, LimitError: An option has a wrong value.
+        ArgumentError, LimitError: An argument or option has a wrong value.
     """
     options = Options.of(keywords, cost_model=cost_model, method=method)
+    if not isinstance(saturation, Saturation):
+        raise ArgumentError(f"extract takes what eqsat.saturate returns, not {saturation!r}: optimize takes a graph")
     model = options.cost_model
     if not isinstance(model, TargetCost):
         model = TargetCost(model, kernels=kernels_of(options.runtime))

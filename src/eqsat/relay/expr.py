@@ -13,8 +13,9 @@ nodes says the following of itself once, and traversals, structural equality, th
 
 from __future__ import annotations
 
+import operator
 import typing
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, overload
 
@@ -475,6 +476,8 @@ class Tuple(Expr):
     kind = "tuple"
 
     def __init__(self, fields: Sequence[Expr], span: Any = None):
+        if not isinstance(fields, Iterable):
+            raise ArgumentError(f"the fields of a Tuple are a list of expressions, not {fields!r}")
         self.fields = tuple(fields)
         self._init(self.fields, span)
 
@@ -502,7 +505,10 @@ class TupleGetItem(Expr):
     def __init__(self, tuple_value: Expr, index: int, span: Any = None):
         self._init((tuple_value,), span)
         self.tuple_value = tuple_value
-        self.index = int(index)
+        try:
+            self.index = operator.index(index)
+        except TypeError:
+            raise ArgumentError(f"the index of a tuple's field is a whole number, not {index!r}") from None
 
     def with_children(self, children: Sequence[Expr]) -> TupleGetItem:
         return TupleGetItem(children[0], self.index)._carry(self)
@@ -539,6 +545,8 @@ class Function(Expr):
         attrs: Mapping[str, Any] | None = None,
         span: Any = None,
     ):
+        if not isinstance(params, Iterable):
+            raise ArgumentError(f"the parameters of a Function are a list of Vars, not {params!r}")
         self.params = tuple(params)
         for param in self.params:
             if not isinstance(param, Var):
@@ -743,6 +751,8 @@ def const(value: Any, dtype: str | TensorType | None = None) -> Constant:
 
 def _did_you_mean(name: str) -> str:
     """Return the end of a message: an operator of another family spelled just so, or of the same nearly so."""
+    if not isinstance(name, str):
+        return ""
     family, _, stem = name.rpartition(".")
     parted = {op: op.rpartition(".")[::2] for op in Op._registry}
     close = [op for op, (_, other) in parted.items() if other == stem]

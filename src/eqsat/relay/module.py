@@ -11,7 +11,7 @@ from eqsat.registry import get_global_func
 from eqsat.relay.adt import Constructor, TypeData
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Expr, Function, GlobalVar
+from eqsat.relay.expr import Expr, Function, GlobalVar, expression_hint
 from eqsat.relay.printable import Printable
 from eqsat.relay.ty import GlobalTypeVar
 
@@ -62,7 +62,12 @@ class IRModule(Printable):
         Args:
             expr: A function, or an expression that becomes the body of a function of its free variables.
             functions: Other functions of the module.
+
+        Raises:
+            ArgumentError: ``expr`` is no expression.
         """
+        if not isinstance(expr, Expr):
+            raise ArgumentError(f"a module is made of an expression, not {expr!r}{expression_hint(expr)}")
         module = IRModule(functions)
         module["main"] = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
         return module

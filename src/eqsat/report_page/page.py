@@ -12,6 +12,7 @@ from eqsat.cost.models import unit_of
 from eqsat.cost.target import TargetCost
 from eqsat.egraph.report import Report
 from eqsat.equality.result import Equality
+from eqsat.errors import ArgumentError
 from eqsat.markup import Markup, as_json, join, text
 from eqsat.orders.compare import OrderComparison
 from eqsat.pipeline.explain import Change
@@ -56,8 +57,11 @@ def render(
         opaque: operator -> reasons why nodes of it are not understood, with their number.
 
     Raises:
+        ArgumentError: ``extraction`` is no extraction.
         EqsatError: the cost model fails.
     """
+    if not isinstance(extraction, Extraction):
+        raise ArgumentError(f"a page is rendered of what eqsat.extract returns, not of {extraction!r}")
     posed = extraction.problems
     model = cost_model or (posed[-1].composed.model if posed else OpCount())
     unit = unit_of(model.model if isinstance(model, TargetCost) else model)

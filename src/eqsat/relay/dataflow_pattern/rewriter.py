@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from eqsat.collector import paused_gc
@@ -70,7 +70,9 @@ def rewrite(
     Raises:
         RewriteError: a callback has no pattern or gives no expression, or rewriting does not end.
     """
-    active = [callbacks] if isinstance(callbacks, (DFPatternCallback, str)) else list(callbacks)
+    active: list[DFPatternCallback] = (
+        [*callbacks] if isinstance(callbacks, Iterable) and not isinstance(callbacks, str) else [callbacks]
+    )
     for callback in active:
         _pattern_of(callback)
     if not isinstance(expr, Expr):

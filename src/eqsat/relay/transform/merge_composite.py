@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from eqsat.errors import ArgumentError
@@ -47,6 +47,8 @@ def merge_composite(
 
 def checked_table(table: PatternTable) -> list[tuple[str, DFPattern, Callable[[Expr], bool]]]:
     """The entries of a table with their checks; raises ArgumentError for one of neither form."""
+    if not isinstance(table, Iterable):
+        raise ArgumentError(f"a pattern table is a list of (name, pattern) or (name, pattern, check), not {table!r}")
     checked = []
     for entry in table:
         shaped = isinstance(entry, (tuple, list)) and len(entry) in (2, 3)
