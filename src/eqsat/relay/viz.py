@@ -217,7 +217,7 @@ def _label(node: Expr) -> tuple[list[str], str]:
         shape = ", ".join(map(str, node.data.shape))
         return [scalar_text(node.data) or f"{node.data.dtype} ({shape})"], "constant"
     if isinstance(node, Call):
-        told = call_attributes(node, MetadataWriter())
+        told = [each for each in call_attributes(node, MetadataWriter()) if not each.endswith("=None")]
         if isinstance(node.op, Op):
             return [node.op.name, *told], "operator"
         return [f"call @{node.op.name_hint}" if isinstance(node.op, GlobalVar) else "call", *told], "operator"
