@@ -30,15 +30,19 @@ _LONGEST = 1000
 @click.command(short_help="Solve files of the extraction-gym benchmark.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
-    "--method", "methods", multiple=True, type=click.Choice([*EXTRACTORS]), help="May be repeated.  [default: auto]"
+    "--method",
+    "methods",
+    multiple=True,
+    type=click.Choice([*EXTRACTORS]),
+    help="Extraction method. May be repeated.  [default: auto]",
 )
-@click.option("--seconds", default=5.0, show_default=True, help="Time for each file and method.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option("--seconds", default=5.0, show_default=True, help="Time limit for each file and method, in seconds.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random choices.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def main(files: Sequence[str], methods: Sequence[str], seconds: float, seed: int, as_json: bool) -> None:
     """Extract the cheapest graph of each extraction-gym FILE (.json or .json.xz).
 
-    The exit code is 1 when some files failed, 2 when all did.
+    The exit code is 1 if some files failed, and 2 if all of them failed.
     """
     rows: list[dict[str, Any]] = []
     failed = False

@@ -1,4 +1,4 @@
-"""The command line: parse, call, show. One module a command."""
+"""The command line. Each command has a module, which parses the options, calls the library and prints the result."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from eqsat.errors import EqsatError
 from eqsat_command.memory import end_out_of_memory, is_out_of_memory
 
 _COMMANDS = {
-    "bisect": ("eqsat.cli.bisect:bisect", "Find the rule after which a check of your own fails."),
-    "calibrate": ("eqsat.cli.calibrate:calibrate", "Measure what kernels take in onnxruntime."),
+    "bisect": ("eqsat.cli.bisect:bisect", "Find the rule that makes a check of your own fail."),
+    "calibrate": ("eqsat.cli.calibrate:calibrate", "Measure the time of kernels in onnxruntime."),
     "check": ("eqsat.cli.check:check", "Check the certificate of an optimized model."),
-    "compare": ("eqsat.cli.compare:compare", "Tell how much the order of rewriting matters for a model."),
-    "equal": ("eqsat.cli.equal:equal", "Tell whether two models are equal, and where they part."),
+    "compare": ("eqsat.cli.compare:compare", "Compare orders of rewriting with saturation."),
+    "equal": ("eqsat.cli.equal:equal", "Decide whether two models compute the same."),
     "extract": ("eqsat.extraction.__main__:main", "Solve files of the extraction-gym benchmark."),
-    "optimize": ("eqsat.cli.optimize:optimize", "Write a cheaper model that computes the same."),
-    "optimize-all": ("eqsat.cli.optimize_all:optimize_all", "Optimize every model of a folder."),
-    "partition": ("eqsat.cli.partition:partition", "Write a model cut for a target."),
-    "rules": ("eqsat.cli.rules:rules", "List the rules, or test or prove that they are sound."),
-    "show": ("eqsat.cli.show:show", "Print a graph as text or picture."),
-    "variants": ("eqsat.cli.variants:variants", "Write models that compute the same in other ways."),
-    "why": ("eqsat.cli.why:why", "Tell where a node of an optimized model is from, and by which rules."),
-    "why-not": ("eqsat.cli.why_not:why_not", "Tell why a rule does not act on a model, or its result is not chosen."),
+    "optimize": ("eqsat.cli.optimize:optimize", "Write a cheaper model that computes the same values."),
+    "optimize-all": ("eqsat.cli.optimize_all:optimize_all", "Optimize all models in a folder."),
+    "partition": ("eqsat.cli.partition:partition", "Partition a model for a target."),
+    "rules": ("eqsat.cli.rules:rules", "List, test or prove rewrite rules."),
+    "show": ("eqsat.cli.show:show", "Print a graph as text or as a picture."),
+    "variants": ("eqsat.cli.variants:variants", "Write random variants of a model that compute the same values."),
+    "why": ("eqsat.cli.why:why", "Show the origin of a node of an optimized model."),
+    "why-not": ("eqsat.cli.why_not:why_not", "Show why a rule did not contribute to the result."),
 }
-"""Where each command is, and what the list of them says of it, for which it need not be loaded."""
+"""The module and attribute of each command, and its line in the list of commands, for which it is not loaded."""
 
 EXIT_CODES = {
-    0: "done",
-    1: "some of many inputs failed, two models differ, a rule is not sound, or the reader of a pipe went away",
-    2: "bad input, which one line on the standard error names",
-    3: "a comparison that was asked for proves nothing, or a certificate not all",
-    130: "interrupted, and nothing is written",
+    0: "success",
+    1: "some of several inputs failed, two models differ, a rule is not sound, or a pipe was closed",
+    2: "bad input; one line on standard error describes it",
+    3: "the comparison proves nothing, the certificate covers only a part, or the answer is unknown",
+    130: "interrupted; nothing is written",
 }
-"""What the commands end with."""
+"""The exit codes of the commands."""
 
 _NO_COMMAND = "NoArgsIsHelpError"
 """The error of a group without a command, which shows the help; old versions of click do so themselves."""
 
 _LONGEST = 1000
-"""Characters of an error that are told: names in models may be of any length."""
+"""Maximum number of characters of a printed error, because names in models may have any length."""
 
 
 def main() -> None:
@@ -119,7 +119,7 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {what}" for code, what i
 def cli() -> None:
     """Equality saturation for tensor-compiler graphs.
 
-    Completion for a shell: eval "$(_EQSAT_COMPLETE=bash_source eqsat)", or zsh_source, fish_source.
+    To enable completion in a shell, run: eval "$(_EQSAT_COMPLETE=bash_source eqsat)" (or zsh_source, fish_source).
     """
 
 

@@ -26,16 +26,16 @@ _MOST_TOLD = 5
 """Changes of a rule that are told."""
 
 
-@click.command(short_help="Find the rule after which a check of your own fails.")
+@click.command(short_help="Find the rule that makes a check of your own fail.")
 @click.argument("source", metavar="IN", type=PATH)
 @click.option(
     "--check",
     "command",
     required=True,
     metavar="CMD|X",
-    help="A command that gets the path of a model as its last argument, or in the place of {}. An exit code other "
-    "than 0 says that the model is wrong. A number is the most by which outputs may differ on random inputs, relative "
-    "to their largest value.",
+    help="A command that receives the path of a model as its last argument, or in place of {}. A nonzero exit code "
+    "means that the model is wrong. If a number is given instead, outputs may differ on random inputs by at "
+    "most this share of their largest value.",
 )
 @click.option(
     "--check-seconds",
@@ -43,7 +43,7 @@ _MOST_TOLD = 5
     type=click.FloatRange(min=0, min_open=True),
     default=600.0,
     show_default=True,
-    help="Time after which the command is ended, which is an error: it tells nothing.",
+    help="Time limit of one run of the command, in seconds. Exceeding it is an error.",
 )
 @shared_options
 @progress_option
@@ -51,10 +51,10 @@ _MOST_TOLD = 5
 def bisect(
     source: Path, command: str, most_seconds: float, settings: Settings, progress: bool | None, as_json: bool
 ) -> None:
-    """Find the rule after which a check of the optimized model fails.
+    """Find the rule that makes a check of the optimized model fail.
 
-    IN is optimized again and again with fewer rules, and CMD is run on each result, until no rule can be left out. The
-    rules that are left are named, with what they changed.
+    Optimize IN repeatedly with fewer rules, and run CMD on each result, until no rule can be left out. Print the
+    remaining rules and what they changed.
     """
     from eqsat import onnx
     from eqsat.onnx.optimize import acting_rules

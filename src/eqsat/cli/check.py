@@ -33,9 +33,9 @@ def check(
 ) -> None:
     """Check CERTIFICATE, which `eqsat optimize IN OUT --certificate CERTIFICATE` wrote.
 
-    Each step is replayed by a checker of its own. The exit code is 0 where the steps lead from IN to OUT, 3 where the
-    certificate says that they show a part of that only, and 2 where a step does not hold or the models are others.
-    --rules are beside the rules that are shipped.
+    A checker that is independent of the optimizer replays each step. The exit code is 0 if the steps lead from IN to
+    OUT, 3 if the certificate states that it covers only a part of the model, and 2 if a step does not hold or the
+    certificate belongs to other models. --rules adds to the rules of eqsat.
     """
     from eqsat import onnx
 

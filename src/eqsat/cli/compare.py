@@ -26,12 +26,18 @@ from eqsat.egraph.rule import RuleSet, flatten
 from eqsat.errors import ModelError
 
 
-@click.command(short_help="Tell how much the order of rewriting matters for a model.")
+@click.command(short_help="Compare orders of rewriting with saturation.")
 @click.argument("source", metavar="IN", type=PATH)
-@click.option("--orders", type=click.IntRange(min=1), default=6, show_default=True, help="How many orders to try.")
-@click.option("--random-runs", type=click.IntRange(min=0), default=0, show_default=True, help="Runs by random choices.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the drawing of orders.")
-@click.option("--plot", type=PATH, metavar="FILE.svg", help="Also draw the costs.")
+@click.option("--orders", type=click.IntRange(min=1), default=6, show_default=True, help="Number of orders to try.")
+@click.option(
+    "--random-runs",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of runs that choose each match at random.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")
+@click.option("--plot", type=PATH, metavar="FILE.svg", help="Also write a plot of the costs.")
 @shared_options
 @page_option
 @progress_option
@@ -47,7 +53,7 @@ def compare(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Rewrite the ONNX model IN with the rule sets in different orders, and saturate it, and print what each costs."""
+    """Compare the costs that the ONNX model IN reaches by rewriting in different orders, and by saturation."""
     from eqsat import compare_orders, onnx, report_page
     from eqsat.onnx.cost import onnx_cost
     from eqsat.onnx.imported import opset_of

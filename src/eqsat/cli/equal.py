@@ -44,7 +44,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: float) -
     return value
 
 
-@click.command(short_help="Tell whether two models are equal, and where they part.")
+@click.command(short_help="Decide whether two models compute the same.")
 @click.argument("first", metavar="A", type=PATH)
 @click.argument("second", metavar="B", type=PATH)
 @click.option(
@@ -52,7 +52,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: float) -
     multiple=True,
     metavar="NAME=NAME",
     callback=_pairs,
-    help="An input of B, and the input of A that it corresponds to; by default by name, or else by order.",
+    help="An input of B and the input of A that it corresponds to. By default, inputs correspond by name, otherwise "
+    "by order.",
 )
 @rules_option
 @click.option(
@@ -61,29 +62,35 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: float) -
     multiple=True,
     metavar="NAME=SIZE",
     callback=sizes_told,
-    help="The size of an open dimension of A where inputs are made up; x.1 is axis 1 of input x.",
+    help="Size of a dynamic dimension of A in generated inputs; x.1 is axis 1 of input x. May be repeated.",
 )
 @click.option(
     "--inputs",
     multiple=True,
     type=PATH,
     metavar="FILE.npz",
-    help="Compare on these arrays, one for each input of A, in the place of made-up ones; repeat for more.",
+    help="Compare on these arrays, one for each input of A, instead of generated ones. May be repeated.",
 )
 @click.option(
     "--counterexample",
     type=PATH,
     metavar="FILE.npz",
-    help="Write the inputs on which they differ, if they do; --inputs takes them.",
+    help="If the models differ, write inputs on which they differ. --inputs reads this file.",
 )
 @click.option(
     "--exact-constants",
     is_flag=True,
-    help="Take no constant that a tool computed for what the other model computes unless all its bits are the same.",
+    help="Do not treat a constant as equal to an expression of constants of the other model unless all bits agree.",
 )
-@click.option("--seconds", default=60.0, show_default=True, callback=_seconds, help="Time limit of proofs.")
 @click.option(
-    "--report", "page", type=PATH, metavar="FILE.html", help="Also write a page with both graphs and where they part."
+    "--seconds", default=60.0, show_default=True, callback=_seconds, help="Time limit of the proof, in seconds."
+)
+@click.option(
+    "--report",
+    "page",
+    type=PATH,
+    metavar="FILE.html",
+    help="Also write an HTML page with both graphs and the places where they differ.",
 )
 @json_option
 @click.pass_context
@@ -101,9 +108,9 @@ def equal(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Tell whether the ONNX models A and B compute the same; - stands for standard input.
+    """Decide whether the ONNX models A and B compute the same values; - is standard input.
 
-    The exit code is 0 if rules prove that they do, 1 if there is an input on which they differ by more than rounding
+    The exit code is 0 if rules prove that they do, 1 if an input was found on which they differ by more than rounding
     explains, and 3 if neither is known.
     """
     from eqsat import onnx

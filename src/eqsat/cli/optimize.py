@@ -54,7 +54,7 @@ from eqsat.pipeline.options import Options
 from eqsat.relay.expr import Call, Expr
 
 
-@click.command(short_help="Write a cheaper model that computes the same.")
+@click.command(short_help="Write a cheaper model that computes the same values.")
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target", metavar="OUT", type=PATH)
 @shared_options
@@ -80,7 +80,7 @@ def optimize(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Write to OUT a cheaper ONNX model that computes the same as IN; - stands for standard input or output."""
+    """Write to OUT a cheaper ONNX model that computes the same values as IN; - is standard input or output."""
     with saturation_progress(progress) as tick:
         facts = optimize_file(source, target, settings, verification, page, bench, tick, certificate, measure)
     to_stderr = target == STREAM

@@ -202,7 +202,7 @@ rules_option = click.option(
     multiple=True,
     metavar="SET",
     type=RULES,
-    help="A rule set (see `eqsat rules list`), or MODULE:NAME of your own; repeat for more.",
+    help="Rule set to apply (see `eqsat rules list`), or MODULE:NAME for one of your own. May be repeated.",
 )
 
 threads_option = _option(
@@ -210,7 +210,7 @@ threads_option = _option(
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Threads with which kernels and models are measured; 0 for as many as onnxruntime takes by itself.",
+    help="Number of threads for measurements; 0 lets onnxruntime choose.",
 )
 
 shared_options = _gathered(
@@ -222,56 +222,61 @@ shared_options = _gathered(
         type=_CostName("cost model", lambda: [*COSTS, MEASURED], _cost_model),
         metavar=f"[{'|'.join([*COSTS, MEASURED])}|FILE.json|MODULE:NAME]",
         default="opcount",
-        help="What is minimized: operators; bytes read and written; floating-point operations; seconds on a device by "
-        "its roofline; bytes of constants in the file; seconds in onnxruntime as measured here, once for each kernel, "
-        "or as `eqsat calibrate` wrote them to a file; or a function of your own, which says what a CostNode costs.",
+        help="Cost to minimize. opcount: number of operators; bytes: bytes read and written; flops: floating-point "
+        "operations; roofline: estimated seconds on a device; storage: bytes of constants in the file; "
+        "measured: seconds in onnxruntime, measured on this machine; FILE.json: measurements that `eqsat "
+        "calibrate` wrote; MODULE:NAME: a function of your own that returns the cost of a CostNode.",
     ),
-    click.option("--foreign", is_flag=True, help="The file that --cost names may be of another machine or version."),
+    click.option("--foreign", is_flag=True, help="Accept measurements in FILE.json from another machine or version."),
     threads_option,
     click.option(
         "--level",
         type=click.Choice(LEVELS),
-        show_default="off for the runtime none, else all",
-        help="What the runtime's own optimizer does where kernels and models are measured.",
+        show_default="off with --runtime none, otherwise all",
+        help="Optimization level of the runtime itself in measurements.",
     ),
     _option(
         "--runtime",
         type=click.Choice(list(RUNTIMES)),
         default=DEFAULTS.runtime,
-        help="The runtime whose kernels count as one operator each.",
+        help="Runtime whose fused kernels count as one operator each.",
     ),
     click.option(
         "--contrib",
         is_flag=True,
-        help="Also write the runtime's own operators, those of com.microsoft, where they cost less.",
+        help="Also write the runtime's own operators (domain com.microsoft) if they cost less.",
     ),
     _option(
         "--extract",
         "method",
         type=click.Choice(list(EXTRACTORS)),
         default=DEFAULTS.method,
-        help="How the result is chosen.",
+        help="Method that chooses the result.",
     ),
     _limit(
         "--iterations",
         default=DEFAULTS.limits.iterations,
-        help="Most iterations, in each of which every rule has its turn.",
+        help="Maximum number of iterations; each applies every rule once.",
     ),
-    _limit("--nodes", default=DEFAULTS.limits.nodes, help="Most e-nodes of an e-graph."),
-    _limit("--seconds", default=DEFAULTS.limits.seconds, help="Time limit of the saturation of the whole model."),
-    _limit("--extract-seconds", default=DEFAULTS.seconds, help="Time limit of the choice of the result."),
+    _limit("--nodes", default=DEFAULTS.limits.nodes, help="Maximum number of e-nodes in an e-graph."),
+    _limit(
+        "--seconds", default=DEFAULTS.limits.seconds, help="Time limit of saturation of the whole model, in seconds."
+    ),
+    _limit(
+        "--extract-seconds", default=DEFAULTS.seconds, help="Time limit of extraction for the whole model, in seconds."
+    ),
     _option(
         "--on-error",
         type=click.Choice(ON_ERROR),
         default=DEFAULTS.on_error,
-        help="What to do when a rule fails on a match: end, or leave this match as it is.",
+        help="If the Python part of a rule fails: stop with the error, or skip the match.",
     ),
-    click.option("--explain", is_flag=True, help="Tell which rule made each node, and the steps to the result."),
-    click.option("--opset", type=int, metavar="N", help="Write operators of opset N; by default the model's own."),
+    click.option("--explain", is_flag=True, help="Print the rule that created each node and the steps to the result."),
+    click.option("--opset", type=int, metavar="N", help="Opset of the written model.  [default: the model's own]"),
     _option(
         "--provenance/--no-provenance",
         default=DEFAULTS.provenance,
-        help="Write into each node which nodes of IN it comes from, and by which rules: see `eqsat why`.",
+        help="Store in each node which nodes and rules it comes from, for `eqsat why`.",
     ),
 )
 
@@ -282,7 +287,7 @@ dim_option = click.option(
     multiple=True,
     metavar="NAME=SIZE",
     callback=sizes_told,
-    help="The size of an open dimension in comparisons and measurements; x.1 is axis 1 of input x.",
+    help="Size of a dynamic dimension in comparisons and measurements; x.1 is axis 1 of input x. May be repeated.",
 )
 
 
@@ -311,7 +316,8 @@ verify_options = _gathered(
         type=click.IntRange(min=0),
         default=0,
         metavar="N",
-        help="Compare outputs on N random inputs of each kind. The exit code is 3 when that proves nothing.",
+        help="Compare the outputs of both models on N random inputs of each kind. The exit code is 3 if the "
+        "comparison proves nothing.",
     ),
     dim_option,
     click.option(
@@ -319,40 +325,39 @@ verify_options = _gathered(
         multiple=True,
         metavar="FILE.npz",
         callback=_absolute,
-        help="Compare, or measure, on these arrays, one for each input, in the place of random ones; repeat for more.",
+        help="Use these arrays, one for each input, instead of random ones in comparisons and measurements. May be "
+        "repeated.",
     ),
     click.option(
         "--tolerance",
         type=float,
         callback=_tolerance,
-        show_default="what rounding was seen to explain",
-        help="Relative difference beyond which nothing is written.",
+        show_default="derived from the effect of rounding",
+        help="Largest relative difference of outputs; if it is exceeded, nothing is written.",
     ),
-    click.option("--keep-differing", is_flag=True, help="Write a model that differs by more all the same."),
+    click.option("--keep-differing", is_flag=True, help="Write the model even if its outputs differ by more."),
 )
 bench_option = click.option(
     "--bench",
     is_flag=True,
-    help="Measure the latency before and after, in turn, with onnxruntime's optimizer off and on.",
+    help="Measure the latency of both models, with onnxruntime's own optimizer off and on.",
 )
 measure_option = click.option(
     "--measure",
     is_flag=True,
-    help="Run the best few candidates whole, in turn, and write the fastest: with onnxruntime's optimizer off for the "
-    "runtime none, and on otherwise. What is slower than IN is not written.",
+    help="Run a few candidates in onnxruntime and write the fastest, which is never slower than IN. onnxruntime's "
+    "own optimizer is off with --runtime none and on otherwise.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-page_option = click.option(
-    "--report", "page", type=PATH, metavar="FILE.html", help="Also write a page that shows what was done."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+page_option = click.option("--report", "page", type=PATH, metavar="FILE.html", help="Also write an HTML report.")
 certificate_option = click.option(
     "--certificate",
     type=PATH,
     metavar="FILE.json",
-    help="Also write a certificate of the result, whose steps `eqsat check` replays; no layer is left out then.",
+    help="Also write a certificate of the result, which `eqsat check` replays. No repeated layer is left out then.",
 )
 progress_option = click.option(
-    "--progress/--no-progress", default=None, help="Tell on stderr how far it is; so on terminals."
+    "--progress/--no-progress", default=None, help="Show progress on standard error.  [default: only on a terminal]"
 )
 
 

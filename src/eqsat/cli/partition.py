@@ -69,7 +69,7 @@ def _registered(target: str) -> str:
     return name
 
 
-@click.command(short_help="Write a model cut for a target.")
+@click.command(short_help="Partition a model for a target.")
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target_file", metavar="OUT", type=PATH)
 @click.option(
@@ -77,9 +77,9 @@ def _registered(target: str) -> str:
     required=True,
     metavar="T",
     type=Named("target", _target_names, _table),
-    help="Whose pattern table is taken: dnnl, tensorrt, or MODULE:TABLE, your own or a function that gives it.",
+    help="Pattern table to use: dnnl, tensorrt, or MODULE:TABLE, a table of your own or a function that returns one.",
 )
-@click.option("--as-is", is_flag=True, help="No rules: take matches in the order of the table, as Relay does.")
+@click.option("--as-is", is_flag=True, help="Apply no rules; accept matches in the order of the table, as Relay does.")
 @shared_options
 @verify_options
 @page_option
@@ -99,10 +99,10 @@ def partition(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Write to OUT the model IN with each composite of a target as one node, a call of a local function.
+    """Write to OUT the model IN with each composite of a target as one call of a local function.
 
-    Rules act beside the pattern table, and the cheapest graph is taken that both lead to. Many targets take known
-    shapes only: with --dim the model that is written has this size there, too.
+    Rules and the pattern table act together, and the cheapest graph that they lead to is chosen. Many targets need
+    known shapes: --dim also fixes the dimension in the written model.
     """
     from eqsat import onnx
     from eqsat.onnx.graphs import node_count

@@ -30,7 +30,7 @@ JOBS = 10
 
 @click.group()
 def rules() -> None:
-    """List the rules, or test or prove that they are sound."""
+    """List, test or prove rewrite rules."""
 
 
 def _names() -> list[str]:
@@ -43,9 +43,9 @@ def _names() -> list[str]:
 _names_argument = click.argument(
     "names", nargs=-1, metavar="[NAME]...", type=Named("rule set or rule", _names, flatten)
 )
-_seed_option = click.option("--seed", default=0, show_default=True, help="Of the random choices.")
+_seed_option = click.option("--seed", default=0, show_default=True, help="Seed of the random choices.")
 _progress_option = click.option(
-    "--progress/--no-progress", default=None, help="Tell every rule on stderr; so on terminals."
+    "--progress/--no-progress", default=None, help="Show progress on standard error.  [default: only on a terminal]"
 )
 
 
@@ -56,19 +56,19 @@ _progress_option = click.option(
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="Instances to compare for each rule.",
+    help="Number of instances to compare for each rule.",
 )
 @_seed_option
-@click.option("--all", "show_all", is_flag=True, help="Print sound rules too.")
+@click.option("--all", "show_all", is_flag=True, help="Also print sound rules.")
 @_progress_option
 @json_option
 def verify_rules(
     names: tuple[str, ...], instances: int, seed: int, show_all: bool, progress: bool | None, as_json: bool
 ) -> None:
-    """Test that rules keep values: both sides of each are computed on random instances.
+    """Test rules by computing both sides of each on random instances.
 
-    A NAME is that of a shipped set, or of a rule, or MODULE:NAME for your own; by default all rules are tested. The
-    exit code is 1 when a rule is not sound, with the smallest counterexample found.
+    NAME is a rule set or a rule of eqsat, or MODULE:NAME for one of your own. By default, all rules are tested. If a
+    rule is not sound, print the smallest counterexample found; the exit code is 1.
     """
     from eqsat.rules.verify import table, verify
 
@@ -97,20 +97,20 @@ def verify_rules(
     type=click.IntRange(min=1),
     default=12,
     show_default=True,
-    help="Instances to prove of each rule, each with shapes and attributes of its own.",
+    help="Number of instances to prove for each rule. Instances differ in shapes and attributes.",
 )
 @_seed_option
-@click.option("--workers", type=click.IntRange(min=1), help="Processes to use; as many as processors by default.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of processes.  [default: the number of processors]")
 @click.option(
     "--cache/--no-cache",
     default=True,
     show_default=True,
-    help="Keep proofs, and use those that are kept.",
+    help="Store proofs, and reuse stored ones.",
 )
 @click.option(
     "--expect",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="JSON of rules and what was proved of them: to prove less of one is an error.",
+    help="A JSON file of rules and what was proved of each. Proving less of a rule is an error.",
 )
 @_progress_option
 @json_option
@@ -124,12 +124,12 @@ def prove_rules(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Prove that rules keep values, for all values of their inputs, of any rank and size as far as that is possible.
+    """Prove rules for all values of their inputs and, if possible, for all ranks and sizes.
 
-    A NAME is that of a shipped set, or of a rule, or MODULE:NAME for your own; by default all rules are taken. What
-    cannot be proved is only tested. The exit code is 1 when a rule is refuted, with a counterexample, when no
-    instance of it is found, or when less is proved of it than --expect says. Proofs are kept in the folder `proofs` of
-    eqsat's caches (EQSAT_CACHE) until the rule, the operators or the prover change.
+    NAME is a rule set or a rule of eqsat, or MODULE:NAME for one of your own. By default, all rules are proved. An
+    instance that cannot be proved is tested. The exit code is 1 if a rule is refuted (a counterexample is printed), if
+    no instance of a rule is found, or if less is proved than --expect says. Proofs are stored in the folder `proofs` of
+    eqsat's cache (EQSAT_CACHE) until the rule, the operators or the prover change.
     """
     from eqsat.rules.prove import Proof, Store, less, summary, table, told
 
@@ -212,7 +212,7 @@ def _named(name: str) -> Any:
 @rules.command(name="list")
 @json_option
 def list_rules(as_json: bool) -> None:
-    """Print the rule sets and their rules, with what each rule keeps of the values it rewrites, and what is proved."""
+    """Print the rule sets and their rules, with the soundness of each rule and what is proved of it."""
     from eqsat.rules import sets
     from eqsat.rules.prove import PROVED_BEFORE
 

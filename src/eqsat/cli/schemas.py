@@ -17,7 +17,7 @@ import click
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 OPTION = "--json-schema"
-HELP = "Print the JSON Schema of what --json prints, and do nothing else."
+HELP = "Print the JSON Schema of the output of --json and exit."
 
 Schema = dict[str, Any]
 

@@ -17,7 +17,7 @@ from eqsat.relay.expr import Call, Op
 from eqsat.relay.visitor import post_order
 
 
-@click.command(short_help="Print a graph as text or picture.")
+@click.command(short_help="Print a graph as text or as a picture.")
 @click.argument("file", type=PATH)
 @click.option(
     "--format",
@@ -25,11 +25,11 @@ from eqsat.relay.visitor import post_order
     type=click.Choice(["text", "svg", "dot"]),
     default="text",
     show_default=True,
-    help="Relay text, weights left out; or a picture.",
+    help="Relay text without weights, or a picture.",
 )
 @json_option
 def show(file: Path, form: str, as_json: bool) -> None:
-    """Print the graph of FILE: an ONNX model or Relay text, - for standard input."""
+    """Print the graph of FILE, an ONNX model or Relay text; - is standard input."""
     module, opaque = _read(file)
     if as_json:
         print_json(_summary(module, opaque))

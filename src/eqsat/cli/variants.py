@@ -26,19 +26,19 @@ from eqsat.errors import FileError, ModelError
 from eqsat.spellings.walk import COUNT, STEPS, Variant
 
 
-@click.command(short_help="Write models that compute the same in other ways.")
+@click.command(short_help="Write random variants of a model that compute the same values.")
 @click.argument("source", metavar="IN", type=PATH)
-@click.option("--count", type=click.IntRange(min=1), default=COUNT, show_default=True, help="How many to write.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random choices.")
+@click.option("--count", type=click.IntRange(min=1), default=COUNT, show_default=True, help="Number of variants.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
     default=STEPS,
     show_default=True,
-    help="How many rules are applied at most to make one.",
+    help="Maximum number of rule applications for one variant.",
 )
 @click.option(
-    "--out", type=PATH, default=Path("variants"), show_default=True, metavar="DIR", help="The folder to write to."
+    "--out", type=PATH, default=Path("variants"), show_default=True, metavar="DIR", help="Folder to write to."
 )
 @rules_option
 @verify_options
@@ -56,9 +56,9 @@ def variants(
     verification: Verification,
     as_json: bool,
 ) -> None:
-    """Write models that are equal to the ONNX model IN, but computed in other ways.
+    """Write models that compute the same values as the ONNX model IN in other ways.
 
-    Rules are applied at random places, from left to right or from right to left. Equal seeds give equal files.
+    Rules are applied at random places, from left to right or from right to left. The same seed gives the same files.
     """
     from eqsat import onnx
     from eqsat.onnx.feeds import check_asked

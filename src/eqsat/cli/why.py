@@ -11,17 +11,22 @@ from eqsat.cli.options import PATH, json_option, read_model, rules_named, rules_
 from eqsat.cli.schemas import print_json
 
 
-@click.command(short_help="Tell where a node of an optimized model is from, and by which rules.")
+@click.command(short_help="Show the origin of a node of an optimized model.")
 @click.argument("model", metavar="OUT", type=PATH)
 @click.argument("node", metavar="NODE")
-@click.option("--origin", type=PATH, metavar="IN", help="The model that was optimized: also tell operators and places.")
+@click.option(
+    "--origin",
+    type=PATH,
+    metavar="IN",
+    help="The model before optimization; also print the operators and places of its nodes.",
+)
 @rules_option
 @json_option
 def why(model: Path, node: str, origin: Path | None, rules: tuple[str, ...], as_json: bool) -> None:
-    """Tell which nodes of the given model a node of OUT comes from, and the rules that led to it, in order.
+    """Print the nodes of the given model that a node of OUT comes from, and the rules that led to it, in order.
 
-    NODE is the name of a node, or of a value that it makes, or an operator and a number: Conv:0 is the first Conv.
-    Rules of your own are told with their equations where --rules names them.
+    NODE is the name of a node, the name of one of its outputs, or an operator and a number: Conv:0 is the first Conv.
+    Name rules of your own with --rules to print their equations.
     """
     from eqsat import onnx
 

@@ -11,19 +11,19 @@ from eqsat.cli.progress import activity
 from eqsat.cli.schemas import print_json
 
 
-@click.command("why-not", short_help="Tell why a rule does not act on a model, or its result is not chosen.")
+@click.command("why-not", short_help="Show why a rule did not contribute to the result.")
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("rule", metavar="RULE")
 @click.argument("node", metavar="[NODE]", required=False)
 @shared_options
 @json_option
 def why_not(source: Path, rule: str, node: str | None, settings: Settings, as_json: bool) -> None:
-    """Tell what becomes of RULE where the ONNX model IN is optimized.
+    """Show why RULE did not contribute to the result when the ONNX model IN is optimized.
 
-    Where it does not match, the nearest places are told, with the operator, attribute, shape, dtype or constant that is
-    wanted and what is there; where it matches, the condition that does not hold; where it acted, how much more the
-    graph with its result costs. NODE, the name of a node or of a value that it makes, restricts the answer to what
-    matches there.
+    If the rule matches nowhere, print the nearest places, with the operator, attribute, shape, dtype or constant that
+    is required and the one that is there. If it matches but a condition fails, print the condition. If it acted, print
+    how much more the graph with its result costs. NODE, the name of a node or of one of its outputs, restricts the
+    answer to matches at that node.
     """
     from eqsat import onnx
 
