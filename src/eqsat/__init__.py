@@ -1,6 +1,6 @@
 """eqsat: equality saturation for tensor-compiler graphs, with Relay's pattern language.
 
-What the package offers is loaded on first use, for all of it takes a while.
+Submodules are loaded on first use, because loading all of them takes a while.
 """
 
 from importlib import import_module

@@ -1,10 +1,10 @@
-"""Every error eqsat raises on bad input; all derive from :class:`EqsatError`."""
+"""The errors that eqsat raises on bad input. All of them derive from :class:`EqsatError`."""
 
 from __future__ import annotations
 
 
 class EqsatError(Exception):
-    """Base class: something handed to eqsat is wrong; the text says what, where and what to do."""
+    """Base class of errors about bad input; the message says what is wrong, where, and what to do."""
 
 
 class ArgumentError(EqsatError, TypeError):
@@ -12,11 +12,11 @@ class ArgumentError(EqsatError, TypeError):
 
 
 class OperatorError(EqsatError):
-    """An operator name or attribute that the registry does not know."""
+    """An operator name or attribute is not in the operator registry."""
 
 
 class TypeCheckError(EqsatError):
-    """A graph whose types do not check, or whose types cannot be inferred."""
+    """A graph is not well typed, or its types cannot be inferred."""
 
 
 class EvaluationError(EqsatError):
@@ -24,25 +24,25 @@ class EvaluationError(EqsatError):
 
 
 class ParseError(EqsatError):
-    """Malformed text; the message starts with line and column."""
+    """Text cannot be parsed; the message starts with the line and column."""
 
 
 class PatternError(EqsatError):
-    """A pattern that is misused or cannot be matched."""
+    """A pattern is used in a wrong way or cannot be matched."""
 
 
 class NoMatchError(PatternError, KeyError):
-    """A callback asks what a pattern matched that took no part in the match."""
+    """A callback asks for the match of a pattern that took no part in the match."""
 
     __str__ = PatternError.__str__
 
 
 class StructuralMismatchError(EqsatError, ValueError):
-    """Two graphs that were asserted to be structurally equal are not."""
+    """Two graphs are not structurally equal, although an assertion requires it."""
 
 
 class RewriteError(EqsatError):
-    """A rewrite callback that misbehaves, or rewriting that does not end."""
+    """A rewrite callback returns something wrong, or rewriting does not terminate."""
 
 
 class PassError(EqsatError):
@@ -50,32 +50,32 @@ class PassError(EqsatError):
 
 
 class RuleError(EqsatError):
-    """A saturation rule that is ill-formed or unsound on some match."""
+    """A rule is ill-formed, fails, or would make e-classes of different types equal."""
 
 
 class EngineError(EqsatError):
-    """The e-graph engine failed; the e-graph at hand is no longer usable."""
+    """The e-graph engine failed; its e-graph can no longer be used."""
 
 
 class LimitError(EqsatError, ValueError):
-    """A limit that is zero, negative or not a number."""
+    """A limit is zero, negative or not a number."""
 
 
 class ExtractionError(EqsatError):
-    """No graph can be extracted, or a cost model misbehaves."""
+    """No graph can be extracted, or a cost model fails or returns something other than finite numbers."""
 
 
 class ModelError(EqsatError):
-    """A model file that cannot be read, understood or written."""
+    """A model cannot be read, understood or written."""
 
 
 class FileError(EqsatError):
-    """A file that cannot be written."""
+    """A file or folder cannot be read or written."""
 
 
 class CertificateError(EqsatError):
-    """A certificate that cannot be made or read, or that does not prove what it says."""
+    """A certificate cannot be created or read, or does not prove what it states."""
 
 
 class ProfileError(EqsatError):
-    """A profile of kernels that cannot be read, or is of another machine."""
+    """A profile of kernel times cannot be read, or was measured on another machine."""

@@ -23,10 +23,10 @@ class NDArray(Immutable):
     """A read-only array that may be loaded on first use.
 
     Args:
-        shape: extent of each axis; ``()`` for a scalar.
+        shape: The size of each axis; ``()`` for a scalar.
         dtype: NumPy's name of the element type, such as ``"float32"``.
-        load: gives the data, of that shape and dtype.
-        is_kept: whether data that was loaded stays; else it goes when nobody uses it, and is loaded again.
+        load: A function that returns the data, with that shape and dtype.
+        is_kept: Whether loaded data is kept. Otherwise it is released when nothing uses it, and loaded again on demand.
     """
 
     __slots__ = ("_data", "_digest", "_few", "_is_kept", "_load", "_seen", "dtype", "shape")
@@ -135,7 +135,7 @@ class Device(NamedTuple):
 
 
 def cpu(dev_id: int = 0) -> Device:
-    """Return a device that is a CPU."""
+    """Return a CPU device."""
     return Device("cpu", dev_id)
 
 
@@ -143,7 +143,7 @@ def device(dev: str, dev_id: int = 0) -> Device:
     """Return a device by its name.
 
     Raises:
-        ArgumentError: It is no CPU.
+        ArgumentError: The device is not a CPU.
     """
     if dev not in ("cpu", "llvm"):
         raise ArgumentError(f"there is no device {dev!r}: arrays are kept by the CPU; use cpu()")
@@ -151,14 +151,14 @@ def device(dev: str, dev_id: int = 0) -> Device:
 
 
 def array(data: ArrayLike | NDArray, device: Device | None = None) -> NDArray:
-    """Wrap ``data``; its dtype is kept. The array must not be written to afterwards.
+    """Return ``data`` as an NDArray with the same dtype. The array ``data`` must not be changed afterwards.
 
     Args:
-        data: The array.
-        device: A CPU, which makes no difference.
+        data: An array, or anything that NumPy converts to an array.
+        device: A CPU device; it has no effect.
 
     Raises:
-        ArgumentError: ``device`` is something else.
+        ArgumentError: ``device`` is not a CPU.
     """
     if device is not None and not isinstance(device, Device):
         raise ArgumentError(f"a device is what cpu() gives, not {device!r}")

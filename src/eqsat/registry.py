@@ -1,4 +1,4 @@
-"""Functions that users register by name and passes look up, such as ``relay.ext.<target>.optimize``."""
+"""Functions that are registered by name and that passes look up, such as ``relay.ext.<target>.optimize``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LATER: dict[str, str] = {}
 
 
 def register_later(module: str, *names: str) -> None:
-    """Say that a module registers functions of these names: it is loaded when the first of them is asked for."""
+    """Declare that a module registers functions of these names; it is loaded when one of them is first requested."""
     _LATER.update(dict.fromkeys(names, module))
 
 
@@ -29,12 +29,12 @@ def register_func(func_name: str, f: Callable[..., Any] | None = None, override:
     """Register a function under a name, directly or as a decorator.
 
     Args:
-        func_name: the name.
-        f: the function; left out, the decorated function is it.
-        override: whether to replace a function registered under the name before.
+        func_name: The name.
+        f: The function; without it, a decorator is returned.
+        override: Whether to replace a function that is already registered under the name.
 
     Raises:
-        ArgumentError: the name is taken and ``override`` is false.
+        ArgumentError: The name is taken and ``override`` is false.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,10 +48,12 @@ def register_func(func_name: str, f: Callable[..., Any] | None = None, override:
 
 
 def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
-    """The function registered under ``name``; None when there is none and ``allow_missing`` is true.
+    """Return the function that is registered under ``name``.
+
+    If there is none, return None if ``allow_missing`` is true.
 
     Raises:
-        ArgumentError: there is none and ``allow_missing`` is false.
+        ArgumentError: There is no such function, and ``allow_missing`` is false.
     """
     _load_what_registers(name)
     function = _FUNCTIONS.get(name)

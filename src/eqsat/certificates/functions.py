@@ -19,16 +19,16 @@ from eqsat.relay.module import IRModule
 
 
 def certify(extraction: Extraction) -> Certificate:
-    """A certificate that a chosen graph computes the same as the given one.
+    """Return a certificate that the extracted graph computes the same values as the given one.
 
-    What no step shows is told in ``uncovered``.
+    The attribute ``uncovered`` of the certificate lists the parts that its steps do not prove.
 
     Args:
-        extraction: The choice, from a saturation with ``explain=True``.
+        extraction: The result of an extraction, from a saturation with ``explain=True``.
 
     Raises:
-        ArgumentError: The saturation was made without ``explain=True``.
-        CertificateError: It is of a module, or its graph has parts that no certificate speaks of.
+        ArgumentError: The graph was saturated without ``explain=True``.
+        CertificateError: A module was extracted, or the graph has parts that certificates do not support.
     """
     source = extraction.source
     if isinstance(source, IRModule) or len(extraction.explanations) != 1:
@@ -46,19 +46,19 @@ def certify(extraction: Extraction) -> Certificate:
 
 
 def check(before: Expr, after: Expr, certificate: certificates.Given, rules: Rules | None = None) -> Checked:
-    """Check a certificate that one function or expression computes the same as another one.
+    """Check a certificate that two functions or expressions compute the same values.
 
     Args:
         before, after: Two functions, or two expressions over the same variables.
-        certificate: The certificate, what JSON holds of it, or the path of a file.
-        rules: The rules that it was optimized by, if they were others than those that are shipped.
+        certificate: The certificate, its JSON data as a dictionary, or the path of a file.
+        rules: The rules that the graph was optimized with, in addition to those that eqsat ships.
 
     Returns:
-        What was checked; ``proved`` tells whether the certificate covers all.
+        The result of the check; its attribute ``proved`` is true if the certificate covers the whole graph.
 
     Raises:
-        CertificateError: The certificate cannot be read, is of other functions or of other versions of rules, or a
-            step does not hold; the message names the step.
+        CertificateError: The certificate cannot be read, belongs to other functions or to other versions of rules, or
+            contains a step that does not hold. The message names the step.
     """
     read = certificates.read(certificate)
     with paused_gc():

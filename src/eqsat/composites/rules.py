@@ -25,25 +25,26 @@ from eqsat.relay.transform.merge_composite import PatternTable, checked_table
 
 
 def composite_rules(pattern_table: PatternTable, cost: CompositeCost = None) -> RuleSet:
-    """The entries of a pattern table as rules: what a pattern matches equals one call of a composite function.
+    """Return rules for the entries of a Relay pattern table.
 
-    Extraction takes the cheapest cover of the graph by composites that do not overlap, whatever the order of the
-    table, and makes of it what :func:`relay.transform.MergeComposite` makes of a match. As there, a value that a
-    composite computes inside is not taken away from others that need it, and of covers that cost the same the
-    one that leaves fewest operators outside is taken. Patterns that speak of one graph (``dominates``, functions,
-    lets) take part in covering what was extracted, not in choosing it.
+    Each rule equates what the pattern of its entry matches with one call of a composite function. Extraction then
+    chooses the cheapest cover of the graph by composites that do not overlap, whatever the order of the table, and
+    turns each chosen match into a function as :func:`relay.transform.MergeComposite` does. If another operator uses a
+    value that is computed inside a composite, that value is also computed outside of it. Of covers with equal cost, the
+    one that leaves the fewest operators outside of composites is chosen. Patterns that depend on the whole graph
+    (``dominates``, functions, lets) are not considered during extraction; they are matched in the extracted graph.
 
     Args:
-        pattern_table: entries ``(name, pattern)`` or ``(name, pattern, check)`` as for ``MergeComposite``;
-            ``check(root)`` sees the matched expression, typed.
-        cost: what a call of a composite costs, in the unit of the cost model of the extraction: a number,
-            ``cost(name, function)`` of its name and its function (typed), or the model of another device, such
-            as ``extraction.Roofline("tensorrt")``. By default the extraction's model prices it. Models are asked
-            for a node that has the composite's name and, as ``body``, what it computes: a kernel that is
-            launched once and keeps what it computes inside to itself.
+        pattern_table: The entries, ``(name, pattern)`` or ``(name, pattern, check)`` as for ``MergeComposite``.
+            ``check(root)`` receives the matched expression, with types.
+        cost: The cost of one call of a composite, in the unit of the cost model of the extraction: a number, a function
+            ``cost(name, function)`` of the composite's name and its typed function, or the cost model of another
+            device, such as ``extraction.Roofline("tensorrt")``. By default, the cost model of the extraction determines
+            it. A cost model receives one node that has the composite's name as ``op`` and the operators inside as
+            ``body``: a kernel that is launched once and whose intermediate values stay inside.
 
     Raises:
-        ArgumentError: an entry that is of neither form.
+        ArgumentError: An entry has neither of the two forms.
     """
     table = checked_table(pattern_table)
     seen: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What a saturation did: limits, and the report that is part of its result."""
+"""The limits of a saturation, and the report about it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from eqsat.notebook import preview, table
 
 @dataclass(frozen=True)
 class Limits:
-    """When saturation stops, whichever comes first. Checked between runs of rules: a single one may go beyond.
+    """Limits of a saturation, which stops at the first one that is reached.
+
+    They are checked between runs of rules, so one run of a rule may exceed them.
 
     Args:
-        iterations: rounds in which every rule has its turn.
-        nodes: e-nodes.
-        seconds: wall-clock time.
-        memory: bytes that the whole process may hold, None for any number.
+        iterations: Maximum number of iterations; each iteration applies every rule once.
+        nodes: Maximum number of e-nodes.
+        seconds: Maximum wall-clock time, in seconds.
+        memory: Maximum memory of the whole process, in bytes; None for no limit.
 
     Raises:
-        LimitError: a limit that is not a positive number.
+        LimitError: A limit is not a positive number.
     """
 
     iterations: int = 30
@@ -39,7 +41,7 @@ class Limits:
 
 @dataclass
 class IterationReport:
-    """One iteration: sizes after it, and its seconds."""
+    """The size of the e-graph after one iteration, and the time of the iteration in seconds."""
 
     nodes: int
     classes: int
@@ -48,7 +50,7 @@ class IterationReport:
 
 @dataclass
 class RuleReport:
-    """One rule over the whole run. ``updates`` counts runs that changed the e-graph."""
+    """What one rule did in the whole run; ``updates`` counts the runs of the rule that changed the e-graph."""
 
     name: str
     matches: int = 0
@@ -60,7 +62,7 @@ class RuleReport:
 
 @dataclass
 class Failure:
-    """A rule that failed on a match, in a run that went on: the message and where in the rule it came from."""
+    """A failure of a rule on a match, in a run that continued: the message, and the place in the rule."""
 
     rule: str
     message: str
@@ -69,14 +71,16 @@ class Failure:
 
 @dataclass
 class Report:
-    """What happened, in the order it did.
+    """What happened during a saturation, in order.
 
     Args:
-        iterations: one entry each.
-        rules: by rule name.
-        phases: seconds by phase: ``lower``, ``saturate``, ``snapshot``, ``extract``, ``build``.
-        stop_reason: ``saturated``, ``iterations``, ``nodes``, ``seconds``, ``memory`` or ``interrupted``.
-        failures: rules that failed, in a run with ``on_error="skip"``.
+        iterations: One entry for each iteration.
+        rules: Name of each rule -> its entry.
+        phases: Phase -> time in seconds; the phases are ``lower``, ``saturate``, ``snapshot``, ``extract`` and
+            ``build``.
+        stop_reason: Why the run stopped: ``saturated``, ``iterations``, ``nodes``, ``seconds``, ``memory`` or
+            ``interrupted``.
+        failures: The failures of rules, in a run with ``on_error="skip"``.
     """
 
     iterations: list[IterationReport] = field(default_factory=list)
@@ -86,7 +90,7 @@ class Report:
     failures: list[Failure] = field(default_factory=list)
 
     def rule(self, name: str) -> RuleReport:
-        """The entry of a rule, made when it is new."""
+        """Return the entry of a rule; it is created if there is none."""
         return self.rules.setdefault(name, RuleReport(name))
 
     def refuse(self, name: str, reason: str) -> None:
@@ -95,7 +99,7 @@ class Report:
         refusals[reason] = refusals.get(reason, 0) + 1
 
     def fail(self, name: str, error: Exception) -> None:
-        """Take a failure of a rule down."""
+        """Add a failure of a rule."""
         cause = error.__cause__ or error
         trace = "".join(traceback.format_exception(cause))
         self.failures.append(Failure(name, str(error), trace))
@@ -105,7 +109,7 @@ class Report:
         self.phases[phase] = self.phases.get(phase, 0.0) + seconds
 
     def merge(self, other: Report) -> None:
-        """Add what another run (of another function) did. The reason that is not ``saturated`` stays."""
+        """Add the report of another run, of another function. A stop reason other than ``saturated`` is kept."""
         self.iterations += other.iterations
         for name, theirs in other.rules.items():
             mine = self.rule(name)
@@ -122,13 +126,13 @@ class Report:
             self.stop_reason = other.stop_reason
 
     def copy(self) -> Report:
-        """A report that says the same, to which more can be added."""
+        """Return a copy, which can be changed independently."""
         made = Report()
         made.merge(self)
         return made
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain data."""
+        """Return the report as plain data for JSON."""
         return asdict(self)
 
     def __repr__(self) -> str:

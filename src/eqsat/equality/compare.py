@@ -1,4 +1,4 @@
-"""``equal``: the answer to whether two graphs are equal."""
+"""Deciding whether two graphs are equal."""
 
 from __future__ import annotations
 
@@ -49,26 +49,28 @@ def equal(
     exact_constants: bool = False,
     **keywords: Unpack[SaturateKeywords],
 ) -> Equality:
-    """Tell whether two graphs are equal, and if not, where they part.
+    """Decide whether two graphs compute the same values, and if not, find where they differ.
 
-    Only a proof by rules makes them equal: that their results agree on some inputs does not. Only an input on which
-    their results differ by more than rounding explains makes them different. Otherwise the answer is ``unknown``, with
-    the smallest parts that are left to prove.
+    The answer is ``equal`` only if rules prove it; agreement on some inputs is not enough. The answer is ``different``
+    only if an input is found on which the results differ by more than rounding explains. Otherwise the answer is
+    ``unknown``, and the result contains the smallest parts that remain to be proved.
 
     Args:
-        first, second: Expressions, functions or modules, of which the function ``main`` counts. The parameters of two
-            functions correspond by name if the names are the same, else by order. Free variables of expressions
-            correspond by name; one that only one of the expressions has is an input of its own.
-        rules: What proves that they are equal, as for :func:`eqsat.saturate`; by default
-            ``eqsat.rules.default`` and ``eqsat.rules.spelled``.
-        limits: When saturations stop. The time limit holds for the whole call, the others for each saturation.
-        inputs: Values of all variables by name, for each input on which to compare; by default they are made up.
-        match: Name of a variable of ``second`` -> name of that of ``first`` to which it corresponds.
-        exact_constants: Take no constant for what the other graph computes but one that is equal to it bit for bit.
-        keywords: ``on_error``, or all options as ``options``: see :class:`eqsat.Options`.
+        first, second: Expressions, functions or modules; of a module, the function ``main`` is compared. Parameters of
+            two functions correspond by name if the names are the same, otherwise by order. Free variables of
+            expressions correspond by name; a variable of only one expression is an input of its own.
+        rules: The rules that may prove the equality, as for :func:`eqsat.saturate`; by default ``eqsat.rules.default``
+            and ``eqsat.rules.spelled``.
+        limits: The limits of saturation. The time limit applies to the whole call, the others to each saturation.
+        inputs: The inputs on which to compare; each is a mapping from the names of all variables to arrays. By default,
+            inputs are generated.
+        match: Name of a variable of ``second`` -> name of the corresponding variable of ``first``.
+        exact_constants: Whether a constant may replace a computation of the other graph only if both agree in every
+            bit. By default, they may differ by rounding.
+        keywords: The option ``on_error``, or all options as ``options``: see :class:`eqsat.Options`.
 
     Raises:
-        ArgumentError: Their variables or results differ in number or types, or they use random numbers.
+        ArgumentError: The variables or results differ in number or type, or a graph uses random numbers.
         EqsatError: As for :func:`eqsat.saturate`.
     """
     options = Options.of(keywords, rules=rules, limits=limits)

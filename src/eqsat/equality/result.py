@@ -1,4 +1,4 @@
-"""What is known of two graphs: that they are equal, how they differ, or what is left to prove."""
+"""The result of a comparison of two graphs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ MOST_ROUNDED = 8
 
 @dataclass(frozen=True)
 class Part:
-    """One node of one of the graphs.
+    """A node of one of the graphs.
 
     Attributes:
         expr: The node.
-        node: What it is in :attr:`Equality.roots`, where equal nodes of a graph are one.
-        place: Where it is from, as its span says; empty if it says nothing.
-        value: Its value on the input that is told; None where it is not known.
-        origin: The span that says it, which is that of the node or of the first one computed from it that has one.
+        node: The corresponding node in :attr:`Equality.roots`, where equal nodes of a graph are one node.
+        place: Where the node comes from, according to its span; empty if the span does not say it.
+        value: The value of the node on the input on which the graphs differ; None if it is not known.
+        origin: The span that ``place`` describes: the span of the node, or of the first node computed from it that has
+            one.
     """
 
     expr: Expr
@@ -45,7 +46,7 @@ class Part:
 
 
 class Pair(NamedTuple):
-    """A node of the first graph and one of the second that stands in its place; None where nothing does."""
+    """A node of the first graph and the corresponding node of the second graph; None if there is no such node."""
 
     first: Part | None
     second: Part | None
@@ -59,12 +60,12 @@ class Difference:
     """An input on which the graphs differ.
 
     Attributes:
-        inputs: The values of all variables by name.
-        results: What the graphs give for it.
-        output: The number of the result that differs most beyond its bound.
-        difference: The largest difference of an element there.
-        bound: How far rounding may lead there: so many times the largest change that noise of the size of a rounding
-            in each operand was seen to make.
+        inputs: Name of each variable -> its value.
+        results: The results of both graphs for this input.
+        output: The number of the result that exceeds its bound most.
+        difference: The largest absolute difference of an element of that result.
+        bound: The difference that rounding may cause there. It is a multiple of the largest change that was observed
+            when each operand was disturbed by noise of the size of a rounding error.
     """
 
     inputs: Mapping[str, Any]
@@ -79,13 +80,13 @@ class Difference:
 
 
 class Rounded(NamedTuple):
-    """A constant of one graph that was taken for what the other one computes of constants.
+    """A constant of one graph that was taken for a computation from constants in the other graph.
 
     Attributes:
-        constant: It.
-        size: How many elements it has.
-        differing: How many of them differ from what is computed.
-        difference: By how much at most.
+        constant: The constant.
+        size: Its number of elements.
+        differing: The number of elements that differ from the computed ones.
+        difference: The largest absolute difference of an element.
     """
 
     constant: Part
@@ -100,25 +101,25 @@ class Rounded(NamedTuple):
 
 @dataclass(frozen=True)
 class Equality:
-    """The answer of :func:`eqsat.equal`. It is true if the graphs are equal.
+    """The result of :func:`eqsat.equal`. It is true in conditions if the graphs are equal.
 
     Attributes:
         answer: ``equal``, ``different`` or ``unknown``.
-        rules: The rules that the proof takes, with what each keeps. It is empty where none is needed.
-        rounded: The constants that the proof takes for what the other graph computes, from which they differ by
-            rounding: a wrong last bit cannot be told from that.
-        difference: An input on which they differ; None unless they do.
-        pairs: Where they part: of graphs that differ, the first nodes that have no equal in the other graph though
-            all that they are computed from has one; else the smallest pairs of nodes that agree on all inputs and
-            could not be proved equal.
-        proved: How many nodes of the second graph are proved equal to one of the first.
-        nodes: How many nodes the second graph has.
-        samples: On how many inputs the graphs were evaluated.
-        reason: What kept the answer from being another one; empty for a proof.
-        needed: Where the answer is ``unknown``, the rules of a proof that holds for values that are finite on the way.
-        seconds: Time of each phase.
-        roots: The graphs over the same variables.
-        partners: Nodes of the second graph -> what is proved equal to them in the first.
+        rules: Name of each rule of the proof -> its soundness. It is empty if the proof needs no rule.
+        rounded: The constants that the proof takes for computations of the other graph, from which they differ by
+            rounding. A constant with a wrong last bit cannot be distinguished from them.
+        difference: An input on which the graphs differ; None unless the answer is ``different``.
+        pairs: Where the graphs differ. If the answer is ``different``, these are the first nodes that have no equal
+            node in the other graph although all their operands have one. Otherwise they are the smallest pairs of nodes
+            that agree on all inputs and could not be proved equal.
+        proved: The number of nodes of the second graph that are proved equal to a node of the first.
+        nodes: The number of nodes of the second graph.
+        samples: The number of inputs on which the graphs were evaluated.
+        reason: Why the answer is not a different one; empty if the graphs are proved equal.
+        needed: If the answer is ``unknown``: the rules of a proof that holds if all intermediate values are finite.
+        seconds: Phase -> time in seconds.
+        roots: Both graphs over the same variables.
+        partners: Node of the second graph -> the node of the first graph that it is proved equal to.
     """
 
     answer: str
@@ -140,7 +141,7 @@ class Equality:
 
     @property
     def soundness(self) -> Soundness | None:
-        """The least that a rule of the proof keeps; None without a proof."""
+        """The weakest soundness of a rule of the proof; None without a proof."""
         if not self:
             return None
         order = list(Soundness)
@@ -176,7 +177,7 @@ class Equality:
         return "\n".join(told)
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as plain data, without arrays."""
+        """Return the result as plain data for JSON, without arrays."""
         difference = self.difference
         return {
             "answer": self.answer,

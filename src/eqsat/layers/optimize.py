@@ -1,4 +1,4 @@
-"""Saturate and extract in one call; of repeated layers only a few are saturated where that suffices."""
+"""Saturation and extraction in one call. Repeated layers are left out of the saturation if that suffices."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def optimize(
     rules: Rules | None = None,
     **keywords: Unpack[OptimizeKeywords],
 ) -> Source:
-    """Saturate and extract in one call; the same kind of thing comes back as was given.
+    """Return the cheapest graph that the rules lead to: :func:`eqsat.saturate` and :func:`eqsat.extract` in one call.
 
     Args:
-        source: An expression, function or module.
-        rules: What acts, as for :func:`eqsat.saturate`; by default ``eqsat.rules.default``.
+        source: An expression, function or module. The result is of the same kind.
+        rules: The rules to apply, as for :func:`eqsat.saturate`; by default ``eqsat.rules.default``.
         keywords: Further options, or all of them as ``options``: see :class:`Options`.
 
     Raises:
-        EqsatError: As for these two.
+        EqsatError: As for :func:`eqsat.saturate` and :func:`eqsat.extract`.
     """
     options = Options.of(keywords, rules=rules)
     extraction = optimize_with_report(source, options=options)
@@ -57,9 +57,9 @@ def EqualitySaturation(
     rules: Rules | None = None,
     **keywords: Unpack[OptimizeKeywords],
 ) -> Pass:
-    """Replace every function of a module by the cheapest equal one that the rules lead to; types are inferred.
+    """Return a pass that replaces every function of a module by the cheapest equal one; it also infers types.
 
-    Functions that a compiler or composite has claimed stay as they are. Arguments and errors: as :func:`optimize`.
+    Functions that a compiler or a composite claims stay unchanged. Arguments and errors are those of :func:`optimize`.
     """
     options = Options.of(keywords, rules=rules)
     info = PassInfo(0, "EqualitySaturation")

@@ -30,13 +30,13 @@ from eqsat.relay.expr import Expr
 from eqsat.relay.module import IRModule
 
 ALL_LIMIT = 5040
-"""Most orders that ``orders="all"`` tries: those of 7 rules."""
+"""Maximum number of orders that ``orders="all"`` tries: the number of orders of 7 rules."""
 
 SHOWN = 24
-"""Most rows of the printed table, from which the middle ones are left out."""
+"""Maximum number of rows in the printed table; the middle rows are left out."""
 
 NAMES_SHOWN = 8
-"""Most rules that a row of the table names."""
+"""Maximum number of rules that a row of the table names."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class OrderComparison:
     """The results of rewriting in several orders, and of saturation by the same rules.
 
     Attributes:
-        input_cost: Cost of the given graph.
+        input_cost: The cost of the given graph.
         rows: One row for each order and each random run, in the order in which they were made.
         saturation: The row of saturation followed by extraction.
         extraction: The result of that extraction.
-        skipped: Name of each rule that cannot be applied in place -> the reason.
+        skipped: Name of each rule that cannot be applied in place -> why.
     """
 
     input_cost: float
@@ -64,32 +64,32 @@ class OrderComparison:
 
     @property
     def best(self) -> OrderRow:
-        """The cheapest order; of equal ones, the first."""
+        """The order with the lowest cost; the first of several."""
         return min(self.rows, key=lambda row: row.cost)
 
     @property
     def worst(self) -> OrderRow:
-        """The dearest order; of equal ones, the first."""
+        """The order with the highest cost; the first of several."""
         return max(self.rows, key=lambda row: row.cost)
 
     @property
     def ties(self) -> list[OrderRow]:
-        """The orders that end at the cost of saturation."""
+        """The orders whose cost equals that of saturation."""
         return [row for row in self.rows if _close(row.cost, self.saturation.cost)]
 
     @property
     def losses(self) -> list[OrderRow]:
-        """The orders that end dearer than saturation."""
+        """The orders whose cost is higher than that of saturation."""
         least = self.saturation.cost
         return [row for row in self.rows if row.cost > least and not _close(row.cost, least)]
 
     @property
     def looped(self) -> list[OrderRow]:
-        """The orders in which rules undo each other without end."""
+        """The orders in which rules undo each other endlessly."""
         return [row for row in self.rows if row.stop == "loop"]
 
     def to_json(self) -> dict[str, Any]:
-        """The comparison as plain data, without the graphs."""
+        """Return the comparison as plain data for JSON, without the graphs."""
         return {
             "input_cost": self.input_cost,
             "saturation": self.saturation.to_json(),
@@ -99,7 +99,7 @@ class OrderComparison:
         }
 
     def plot(self, path: Any) -> None:
-        """Write a picture of the costs, cheapest first, to ``path`` as one self-contained SVG file."""
+        """Write a plot of the costs, in ascending order, to the SVG file ``path``."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(draw(self.ranked, self.saturation.cost, self.input_cost))
 
@@ -140,27 +140,31 @@ def compare_orders(
     on_row: Callable[[OrderRow], None] | None = None,
     **keywords: Unpack[CompareKeywords],
 ) -> OrderComparison:
-    """Rewrite a graph in place by the same rules in different orders, and saturate it, and compare the costs.
+    """Compare rewriting in different orders of the rules with saturation by the same rules.
 
-    Constants are folded on both sides, whether a rule says so or not: after every pass, and in the e-graph.
+    Rewriting changes the graph in place, one rule after another. Constants are folded in both cases, even if no rule
+    does so: after every pass of a rule, and in the e-graph.
 
     Args:
-        source: An expression or function, or a module of one function.
-        rules: Rules and Relay callbacks, whose orders are tried. When rule sets are among them their orders
-            are tried as phases: the rules of a set run until they settle, then those of the next set.
-        orders: ``"all"``, or how many different ones to draw.
-        seed: Seed of the drawing and of the random runs.
-        cost_model: Cost of one e-node, by default ``OpCount()``. Of several numbers the first is compared.
-        limits: Limits of saturation; those of nodes and seconds hold for each order as well.
-        random_runs: How often to rewrite by rules chosen at random at each turn.
-        on_row: Called with the row of saturation, and then with that of each order and random run when it is done.
+        source: An expression or function, or a module with one function.
+        rules: The rules and Relay callbacks to put in order. If rule sets are among them, their orders are tried as
+            phases: the rules of one set run until they change nothing, then those of the next set.
+        orders: The number of different orders to draw, or ``"all"``.
+        seed: The seed of the drawn orders and of the random runs.
+        cost_model: The cost of one e-node, by default ``OpCount()``. If it returns several numbers, the first one is
+            compared.
+        limits: The limits of saturation; those of nodes and seconds also apply to each order.
+        random_runs: The number of runs in which each next rule is chosen at random.
+        on_row: A function that is called with the row of saturation, and then with the row of each order and random run
+            when it is finished.
         keywords: Further options of saturation and extraction, or all of them as ``options``: see
             :class:`eqsat.Options`.
 
     Raises:
-        ArgumentError: No rules are given, or an order count is not positive, or "all" of more orders than 5040.
+        ArgumentError: No rules are given, the number of orders is not positive, or ``"all"`` would mean more than 5040
+            orders.
         RuleError: As for :func:`eqsat.saturate`.
-        TypeCheckError: The graph's types do not check.
+        TypeCheckError: The graph is not well typed.
     """
     options = Options.of(keywords, rules=rules, cost_model=cost_model, limits=limits)
     expr, module = _single(source)

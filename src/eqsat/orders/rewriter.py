@@ -31,12 +31,13 @@ class OrderRow:
     """One way to apply the rules, and its result.
 
     Attributes:
-        kind: ``order`` of rules, ``phases`` of rule sets, ``random`` choices or ``saturation``.
-        order: Names of the rules or rule sets in their order; for random choices, of those that changed the graph.
-        cost: Cost of the final graph, in which equal computations count once.
-        passes: Number of passes of single rules; for saturation, of iterations.
-        seconds: Time that it took, in seconds.
-        stop: ``settled`` or ``saturated``, ``loop``, or the limit that was reached.
+        kind: ``order`` (of rules), ``phases`` (of rule sets), ``random`` or ``saturation``.
+        order: Names of the rules or rule sets in order. For random runs, the rules that changed the graph.
+        cost: The cost of the final graph; equal computations count once.
+        passes: The number of passes of single rules; for saturation, the number of iterations.
+        seconds: The time of the run, in seconds.
+        stop: Why the run ended: ``settled`` or ``saturated`` if no rule changes anything, ``loop`` if an earlier graph
+            came back, or the limit that was reached.
         expr: The final graph.
     """
 
@@ -49,7 +50,7 @@ class OrderRow:
     expr: Expr = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The row as plain data, without the graph."""
+        """Return the row as plain data for JSON, without the graph."""
         names = ("kind", "order", "cost", "passes", "seconds", "stop")
         return {name: getattr(self, name) for name in names} | {"order": list(self.order)}
 

@@ -1,4 +1,4 @@
-"""Why a graph was chosen: which rule made each of its nodes, and the rewrites that lead to it."""
+"""Explanations of a result: which rule created each of its nodes, and the rewrites that lead to it."""
 
 from __future__ import annotations
 
@@ -23,27 +23,25 @@ from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import children_first
 
 INPUT = "input"
-"""Origin of a node that the given graph has."""
+"""Origin of a node that is part of the given graph."""
 
 AGAIN = "again"
-"""Rule of a step that applies at another place what earlier steps showed."""
+"""Rule of a step that repeats earlier steps at another place."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One rewrite, in which each ``before`` of the graph became an ``after``.
+    """One rewrite, in which each occurrence of ``before`` in the graph is replaced by ``after``.
 
     ``eqsat.rules.verify.verify_equal(step.before, step.after)`` compares the two on random inputs.
 
     Attributes:
-        rule: Name of the rule, or ``commute`` for an exchange of operands, or ``again`` for a repetition of earlier
-            steps.
+        rule: Name of the rule, ``commute`` for an exchange of operands, or ``again`` for a repetition of earlier steps.
         forward: Whether the rule was applied from left to right.
         before: The part of the graph that the rule matched.
-        after: What it became.
-        removed: The nodes of ``before`` that ``after`` does not have, outer ones first, without variables and
-            constants.
-        added: The nodes of ``after`` that ``before`` does not have, likewise.
+        after: Its replacement.
+        removed: The nodes of ``before`` that are not in ``after``, outer ones first, without variables and constants.
+        added: The nodes of ``after`` that are not in ``before``, likewise.
     """
 
     rule: str
@@ -64,10 +62,10 @@ class Change:
 
     Attributes:
         rule: Name of the rule.
-        forward: Whether it was applied from left to right.
+        forward: Whether the rule was applied from left to right.
         removed: Names of the operators that were removed, outer ones first.
-        added: Names of the operators in their place, or ``constant``; none where the graph had the value already.
-        places: For each step that removed a node of the given graph, where the first such node comes from.
+        added: Names of the operators in their place, or ``constant``; none if the graph computed the value already.
+        places: For each step that removed a node of the given graph, the place of the first such node.
         count: Number of steps.
     """
 
@@ -86,11 +84,11 @@ class Change:
 
 
 class Explanation:
-    """How the chosen graph of one region follows from the given graph.
+    """How the result for one region follows from the given graph.
 
     Args:
         region: The region, saturated with ``explain=True``.
-        choice: E-class -> chosen e-node; shape (e-classes,).
+        choice: E-class -> chosen e-node; an integer array of shape (e-classes,).
         result: The graph that was built from the choice.
 
     Raises:
@@ -114,9 +112,9 @@ class Explanation:
 
     @cached_property
     def origins(self) -> dict[Expr, str]:
-        """Node of the result -> the name of the rule that made it, or ``input``.
+        """Node of the result -> the name of the rule that created it, or ``input``.
 
-        Nodes inside composites that were carved out of the chosen graph are left out.
+        Nodes inside composites that were formed after extraction are left out.
         """
         makers, closed, terms = self._makers, self._closure, self._journal.terms
         symbols = self._journal.vocabulary.symbols
@@ -135,15 +133,15 @@ class Explanation:
         return found
 
     def steps(self) -> list[Step]:
-        """The rewrites that lead from the given graph to the chosen one, in order.
+        """Return the rewrites that lead from the given graph to the result, in order.
 
-        The folding of constants comes after them: see :meth:`graphs`.
+        Constant folding follows after them: see :meth:`graphs`.
         """
         derivation = self._derivation()
         return [self._step(edge, derivation) for edge in derivation]
 
     def graphs(self) -> Iterator[Expr]:
-        """The given graph with its lets dissolved, the graph after each step, and the folded result if it differs."""
+        """Return the given graph without lets, the graph after each step, and the folded result if it differs."""
         derivation = self._derivation()
         yield self._expr(derivation.whole())
         for _ in derivation:
@@ -152,7 +150,7 @@ class Explanation:
             yield self.result
 
     def changes(self) -> list[Change]:
-        """The steps in short: equal ones together, in order of their first appearance."""
+        """Return a summary of the steps: equal steps are counted together, in order of their first appearance."""
         alike: dict[tuple[str, bool, tuple[str, ...], tuple[str, ...]], list[Step]] = {}
         for step in self.steps():
             added = ("constant",) if isinstance(step.after, Constant) else _operators(step.added)

@@ -1,4 +1,4 @@
-"""Extraction from a saturation: the cheapest graph under a cost model."""
+"""Extraction of the cheapest graph from a saturation."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ class Copies:
 
 @dataclass
 class Extraction:
-    """The chosen graph and what is known of its cost.
+    """The chosen graph, and what is known about its cost.
 
     Attributes:
-        source: What was given to saturate.
+        source: The graph that was given to :func:`eqsat.saturate`.
         problems: The extraction problem of each region.
-        results: One extractor's result for each region.
-        exprs: The chosen body of each region, constants folded.
-        input_cost: Cost of the given graph under the same model.
-        report: A copy of the saturation's report with the times of extraction added.
-        dropped: Span of a given node in whose place an input or a constant was chosen -> how that came about; empty
-            unless matches were noted.
-        copies: What the one region stands for, None where that is the graph itself.
+        results: The result of the extractor for each region.
+        exprs: The chosen body of each region, with constants folded.
+        input_cost: The cost of the given graph under the same cost model.
+        report: A copy of the report of the saturation, with the times of extraction added.
+        dropped: Span of a given node that was replaced by an input or a constant -> how that came about; empty unless
+            matches were recorded.
+        copies: The repeated layers that the region stands for; None if no layer was left out.
     """
 
     source: Expr | IRModule
@@ -80,27 +80,27 @@ class Extraction:
 
     @property
     def regions(self) -> list[Region]:
-        """The regions of the saturation, with the kernels that could be chosen."""
+        """The regions of the saturation, including the kernels that could be chosen."""
         return [problem.region for problem in self.problems]
 
     @property
     def cost(self) -> Cost:
-        """DAG cost of the chosen graph, in the cost model's unit; a tuple where the model gives tuples."""
+        """DAG cost of the chosen graph, in the unit of the cost model; a tuple if the cost model returns tuples."""
         return total(result.cost for result in self.results)
 
     @property
     def lower_bound(self) -> Cost:
-        """No graph that the rules found costs less."""
+        """Lower bound of the cost: no graph in the e-graph costs less."""
         return total(result.lower_bound for result in self.results)
 
     @property
     def optimal(self) -> bool:
-        """Whether the choice is proved cheapest of all graphs that the rules found."""
+        """Whether it is proved that no graph in the e-graph costs less than the chosen one."""
         return all(result.optimal for result in self.results)
 
     @property
     def explanation(self) -> Explanation:
-        """How the chosen graph of the outermost region follows from the one that was given.
+        """How the chosen graph of the outermost region follows from the given one.
 
         Raises:
             ArgumentError: The graph was saturated without ``explain=True``.
@@ -109,7 +109,7 @@ class Extraction:
 
     @cached_property
     def explanations(self) -> list[Explanation]:
-        """One for each region: function literals before what they are in."""
+        """An explanation for each region; function literals come before the region that contains them."""
         parts = zip(self.regions, self.results, self.exprs, strict=True)
         return [Explanation(region, result.choice, expr) for region, result, expr in parts]
 
@@ -124,7 +124,7 @@ class Extraction:
 
     @property
     def expr(self) -> Expr:
-        """The chosen graph: an expression or function, as was given."""
+        """The chosen graph; an expression or function, as the given one."""
         if isinstance(self.source, IRModule):
             raise ExtractionError("a module was saturated: its result is .module")
         if not self.regions:
@@ -134,7 +134,7 @@ class Extraction:
 
     @property
     def module(self) -> IRModule:
-        """The chosen module; a bare expression or function becomes ``main``."""
+        """The chosen module; a single expression or function becomes ``main``."""
         if not isinstance(self.source, IRModule):
             return IRModule.from_expr(self.expr)
         module = self.source.copy()
@@ -188,18 +188,18 @@ def extract(
     method: str | None = None,
     **keywords: Unpack[ExtractKeywords],
 ) -> Extraction:
-    """Choose the cheapest graph that a saturation found, which is not changed.
+    """Choose the cheapest graph in the e-graphs of a saturation. The saturation is not changed.
 
     Args:
         saturation: The result of :func:`eqsat.saturate`.
-        cost_model: Cost of one e-node, by default ``OpCount()``; see :mod:`eqsat.cost.models`. E-nodes
-            computable from constants alone are costed with ``constant=True``.
-        method: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``, which is the default.
-        keywords: ``seconds``, the time that the choice may take, all functions together; ``runtime``, whose kernels
-            count; or all of it as ``options``: see :class:`Options`.
+        cost_model: The cost of one e-node, by default ``OpCount()``; see :mod:`eqsat.cost.models`. For e-nodes that can
+            be computed from constants alone, ``constant`` is true in the node that the cost model receives.
+        method: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``; the default is ``auto``.
+        keywords: ``seconds``, the time limit of extraction for all functions together, in seconds; ``runtime``, whose
+            kernels count; or all options as ``options``: see :class:`Options`.
 
     Raises:
-        ExtractionError: The cost model fails or gives no number.
+        ExtractionError: The cost model fails, or does not return a number.
         ArgumentError, LimitError: An argument or option has a wrong value.
     """
     options = Options.of(keywords, cost_model=cost_model, method=method)

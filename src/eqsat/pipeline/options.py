@@ -1,4 +1,4 @@
-"""What callers may ask of an optimization: one record for every function and command."""
+"""The options of an optimization, in one record for all functions and commands."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ Rules: TypeAlias = Iterable[Any] | Schedule
 """A rule set, any iterable of rules, rule sets and ``DFPatternCallback`` objects, or a schedule of them."""
 
 ON_ERROR = ("raise", "skip")
-"""What may be done about an exception in a rule's Python part."""
+"""What can be done about an exception in the Python part of a rule."""
 
 LEAST_SECONDS = 1e-9
-"""Time for a step for which none is left, in seconds: it stops at its first look at the clock."""
+"""Time limit of a step if no time is left, in seconds: it stops at its first check of the clock."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to optimize. Functions take these as keyword arguments, or all at once as ``options=Options(...)``.
+    """Options of an optimization, passed as keyword arguments or together as ``options=Options(...)``.
 
     Attributes:
-        rules: The rules that act; None for ``eqsat.rules.default``.
-        limits: When saturation stops. The time limit holds for the whole call: all functions, bodies and attempts
-            together; the other limits hold for each function.
-        cost_model: Cost of one node, in any unit: a number, or a tuple of numbers that are compared in order.
-        method: How the result is chosen: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
-        seconds: Time that the choice may take in the whole call, in seconds.
-        on_error: What to do about an exception in a rule's Python part. ``raise`` ends the run; ``skip`` leaves
-            the match alone and puts the failure, with its traceback, into ``report.failures``.
-        explain: Whether to find out how the result follows from the given graph; the run takes longer.
-        runtime: The runtime whose kernels count; ``none``: each written node is a kernel.
-        opset: Version of the ONNX operators that a model is written with; None for the model's own.
-        contrib: Whether a model may be written with the runtime's own operators too, those of com.microsoft. The rules
-            for that act beside those given; to a schedule, add ``eqsat.onnx.contrib_rules.contrib`` yourself.
-        provenance: Whether the nodes of a written model say where they are from.
+        rules: The rules to apply; None for ``eqsat.rules.default``.
+        limits: The limits of saturation. The time limit applies to the whole call, with all functions, bodies and
+            attempts; the other limits apply to each function.
+        cost_model: The cost of one node, in any unit: a number, or a tuple of numbers that are compared in order.
+        method: The extraction method: ``tree``, ``dag``, ``local``, ``exact`` or ``auto``.
+        seconds: The time limit of extraction for the whole call, in seconds.
+        on_error: What to do if the Python part of a rule raises an exception. ``raise`` ends the run; ``skip`` skips
+            the match and adds the failure, with its traceback, to ``report.failures``.
+        explain: Whether to record how the result follows from the given graph, which makes the run slower.
+        runtime: The runtime whose fused kernels count as one operator; ``none`` counts each written node as a kernel.
+        opset: The opset of the written model; None for the opset of the given model.
+        contrib: Whether the model may contain the runtime's own operators (domain com.microsoft). The rules that
+            introduce them are added to the given rules. If ``rules`` is a schedule, add
+            ``eqsat.onnx.contrib_rules.contrib`` to it yourself.
+        provenance: Whether the nodes of a written model store where they come from.
 
     Raises:
-        ArgumentError: An option has the wrong type, is none of its choices, or does not go with another.
-        LimitError: A number of seconds is not positive.
+        ArgumentError: An option has the wrong type or an unknown value, or contradicts another option.
+        LimitError: A time limit is not positive.
     """
 
     rules: Rules | None = None
@@ -95,11 +96,11 @@ class Options:
 
     @staticmethod
     def of(keywords: Mapping[str, Any], **more: Any) -> Options:
-        """The options that a caller gave.
+        """Return the options that a caller passed.
 
         Args:
-            keywords: Options by name; ``options`` is the record that the others are changes of.
-            more: More of these. None stands for an option that was not given.
+            keywords: Options by name. ``options`` is a record; the other options replace its fields.
+            more: Further options by name. None means that the option was not passed.
 
         Raises:
             ArgumentError, LimitError: As for the record itself.
@@ -112,11 +113,7 @@ class Options:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """The rules as a schedule.
-
-        Raises:
-            RuleError: A rule is ill-formed.
-        """
+        """The rules as a schedule. Raises: RuleError: A rule is ill-formed."""
         if self.rules is not None:
             return Schedule.of(self.rules)
         from eqsat.rules import default  # all the rules take a while to load
@@ -124,22 +121,22 @@ class Options:
         return Schedule.of(default)
 
     def after(self, seconds: float, extracting: float = 0.0) -> Options:
-        """The options for what is left of a call.
+        """Return the options for the remaining time of a call.
 
         Args:
             seconds: Time since the call began, in seconds.
-            extracting: Time spent on choosing results, in seconds.
+            extracting: Time spent on extraction, in seconds.
         """
         limits = replace(self.limits, seconds=max(self.limits.seconds - seconds, LEAST_SECONDS))
         return replace(self, limits=limits, seconds=max(self.seconds - extracting, LEAST_SECONDS))
 
 
 DEFAULTS = Options()
-"""The options of a caller who gives none."""
+"""The default options."""
 
 
 class SaturateKeywords(TypedDict, total=False):
-    """Options of a saturation beside its rules and limits."""
+    """Options of a saturation, except its rules and limits."""
 
     on_error: str
     explain: bool
@@ -147,7 +144,7 @@ class SaturateKeywords(TypedDict, total=False):
 
 
 class ExtractKeywords(TypedDict, total=False):
-    """Options of an extraction beside its cost model and method."""
+    """Options of an extraction, except its cost model and method."""
 
     seconds: float
     runtime: str
@@ -155,13 +152,13 @@ class ExtractKeywords(TypedDict, total=False):
 
 
 class CompareKeywords(SaturateKeywords, ExtractKeywords, total=False):
-    """Options of both beside these."""
+    """Options of saturation and extraction, except the parameters of :func:`eqsat.compare_orders`."""
 
     method: str
 
 
 class OptimizeKeywords(CompareKeywords, total=False):
-    """Options of both in one call, beside the rules."""
+    """Options of saturation and extraction in one call, except the rules."""
 
     limits: Limits
     cost_model: CostFunction
@@ -176,12 +173,13 @@ class ModelKeywords(OptimizeKeywords, total=False):
 
 
 def takes(keywords: Any) -> Callable[[Function], Function]:
-    """Let a function that takes some options as ``**keywords`` be called as if it listed each of them.
+    """Return a decorator for a function with ``**keywords``, which may then be called as if it listed each option.
 
-    They are in its signature, in the order of :class:`Options`, and can be given by place after its own parameters.
+    The options appear in the signature of the function, in the order of :class:`Options`, and can be passed by position
+    after its own parameters.
 
     Args:
-        keywords: The typed dictionary of these options.
+        keywords: The typed dictionary of the options.
     """
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
     shown = [

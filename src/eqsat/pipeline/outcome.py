@@ -1,4 +1,4 @@
-"""What became of a rule in a run."""
+"""The outcome of a rule in a run."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ OUTCOMES = {
     CUT: "its left side matches, but the run ended before it acted",
     UNMATCHED: "its left side matches nowhere",
 }
-"""What each outcome means, the best first."""
+"""Outcome -> its meaning, from best to worst."""
 
 
 @dataclass(frozen=True)
 class WhyNot:
-    """What became of a rule in a run.
+    """The outcome of a rule in a run, with the reasons.
 
     Attributes:
-        rule: Its name.
+        rule: Name of the rule.
         outcome: ``chosen``, ``declined``, ``acted``, ``refused``, ``cut`` or ``unmatched``.
-        reasons: Why, the most likely reason first.
-        places: Where its left side nearly matches the given graph, the nearest place first; of several left sides the
-            places of the one that fits worst.
+        reasons: The reasons, the most likely one first.
+        places: The places of the given graph that the left side nearly matches, the nearest one first. For a rule with
+            several left sides, the places of the side that fits worst.
     """
 
     rule: str

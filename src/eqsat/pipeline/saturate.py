@@ -41,7 +41,7 @@ from eqsat.relay.visitor import post_order
 _log = logging.getLogger(__name__)
 
 CLAIMS = ("Compiler", "Composite", "Primitive", "Extern", "SkipOptimization")
-"""Attributes that mark functions which rules leave as they are."""
+"""Attributes of functions that a compiler or composite claims; rules leave such functions unchanged."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ class Region(Body, Immutable):
 
 @dataclass
 class Saturation:
-    """A graph and all that the rules found equal to its parts.
+    """A graph, and e-graphs of everything that the rules proved equal to its parts.
 
     Attributes:
-        source: What was given: an expression, function or module.
-        regions: One for each function that was saturated, function literals before what they are in.
-        report: What happened.
+        source: The given expression, function or module.
+        regions: One region for each saturated function; function literals come before the region that contains them.
+        report: What happened during the saturation.
     """
 
     source: Expr | IRModule
@@ -141,7 +141,7 @@ class Saturation:
         return sum(region.snapshot.class_count for region in self.regions)
 
     def why_not(self, rule: str | Rule, node: Expr | None = None, cost_model: CostFunction | None = None) -> WhyNot:
-        """What became of a rule: see :func:`eqsat.pipeline.why_not.why_not`."""
+        """Return the outcome of a rule: see :func:`eqsat.pipeline.why_not.why_not`."""
         found: WhyNot = import_module("eqsat.pipeline.why_not").why_not(self, rule, node, cost_model)
         return found  # it saturates and extracts itself, so that its module is above this one
 
@@ -164,20 +164,19 @@ def saturate(
     on_iteration: OnIteration | None = None,
     **keywords: Unpack[SaturateKeywords],
 ) -> Saturation:
-    """Apply all rules, in no order, until nothing new follows or a limit is reached.
+    """Apply all rules, in no particular order, until they add nothing or a limit is reached.
 
     Args:
-        source: An expression, function or module. Functions with one of the attributes :data:`CLAIMS` are
-            left as they are.
-        rules: A rule set, any iterable of rules, rule sets and ``DFPatternCallback`` objects, or a
-            :class:`Schedule` of them; by default ``eqsat.rules.default``.
-        limits: When to stop. The time limit holds for the whole call, the others for each function.
-        on_iteration: Called with the report after every iteration.
-        keywords: ``on_error``, ``explain``, or all of it as ``options``: see :class:`Options`.
+        source: An expression, function or module. Functions with one of the attributes :data:`CLAIMS` stay unchanged.
+        rules: A rule set, an iterable of rules, rule sets and ``DFPatternCallback`` objects, or a :class:`Schedule` of
+            them; by default ``eqsat.rules.default``.
+        limits: When to stop. The time limit applies to the whole call, the other limits to each function.
+        on_iteration: A function that is called with the report after every iteration.
+        keywords: ``on_error``, ``explain``, or all options as ``options``: see :class:`Options`.
 
     Raises:
-        TypeCheckError: The graph's types do not check.
-        RuleError: A rule is ill-formed, fails, or would join classes of different types.
+        TypeCheckError: The graph is not well typed.
+        RuleError: A rule is ill-formed, fails, or would make e-classes of different types equal.
         LimitError: A limit is not positive.
         ArgumentError: An option has a wrong value.
     """

@@ -1,4 +1,4 @@
-"""Why a rule did nothing to a graph, or why what it made was not chosen."""
+"""Why a rule did not act on a graph, or why its result was not chosen."""
 
 from __future__ import annotations
 
@@ -45,16 +45,17 @@ _LEVELS = {REAL: "real numbers", ABOVE_LEAST: "real numbers above the least of t
 def why_not(
     saturation: Saturation, rule: str | Rule, node: Expr | None = None, cost_model: CostFunction | None = None
 ) -> WhyNot:
-    """Tell what became of a rule in a saturation, and why it did not act or its result was not chosen.
+    """Return the outcome of a rule in a saturation: why it did not act, or why its result was not chosen.
 
     Args:
-        saturation: The run; with ``explain=True`` it can be told what the rule's results would cost.
-        rule: A rule, or the name of one that acted.
-        node: A node of the given graph to which the answer is restricted: what the left side matches has it in it.
-        cost_model: By what is chosen, by default ``OpCount()``.
+        saturation: The saturation. If it was made with ``explain=True``, the answer includes the cost of the rule's
+            results.
+        rule: A rule, or the name of a rule of the run.
+        node: A node of the given graph that restricts the answer to matches of the left side that contain it.
+        cost_model: The cost model of the extraction, by default ``OpCount()``.
 
     Raises:
-        RuleError: There is no such rule in the run, or it is of a kind that matches no pattern.
+        RuleError: The run has no such rule, or the rule has no pattern that could be matched.
         ExtractionError: The cost model fails.
     """
     extracted = cache(lambda: extract(saturation, cost_model))

@@ -36,10 +36,10 @@ Walked: TypeAlias = tuple[list[Expr], tuple[str, ...]]
 """The bodies of a graph that a walk ended at, and the rules that led to it."""
 
 COUNT = 50
-"""How many variants are made if nothing else is asked for."""
+"""Default number of variants."""
 
 STEPS = 20
-"""How many rules are applied at most to make a variant if nothing else is asked for."""
+"""Default maximum number of rule applications for one variant."""
 
 PLACES = 6
 """At how many places a rule is tried in one step."""
@@ -59,12 +59,12 @@ ANYWHERE = 0.25
 
 @dataclass(frozen=True)
 class Variant(Generic[Graph]):
-    """A graph that equals a given one.
+    """A graph that is equal to a given one.
 
     Attributes:
-        graph: The graph: an expression, function, module or model, as was given.
-        rules: Names of the rules that led to it, in their order; of a rule that was run from right to left, its name
-            and ``backwards``.
+        graph: The graph: an expression, function, module or model, as the given one.
+        rules: Names of the rules that led to it, in order. For a rule that was applied from right to left, the name is
+            followed by ``backwards``.
     """
 
     graph: Graph
@@ -81,19 +81,22 @@ def variants(
     rules: Rules | None = None,
     steps: int = STEPS,
 ) -> list[Variant[Any]]:
-    """Make equal graphs by applying rules at random places, from left to right or from right to left.
+    """Return graphs that are equal to a given one, created by applying rules at random places.
+
+    The rules are applied from left to right and from right to left.
 
     Args:
-        source: An expression, function or module. Functions that rules may not look into stay as they are.
-        count: How many graphs to make, which differ from each other and from the given one. There may be fewer.
-        seed: Of the random choices: equal seeds give equal graphs.
+        source: An expression, function or module. Functions that a compiler or a composite claims stay unchanged.
+        count: The number of graphs, all of them different from each other and from the given one. If not that many are
+            found, fewer are returned.
+        seed: The seed of the random choices; the same seed gives the same graphs.
         rules: Rules and rule sets, by default ``eqsat.rules.default``.
-        steps: How many rules are applied at most to make one graph; how many is drawn from 1 to this number.
+        steps: The maximum number of rule applications for one graph. The actual number is drawn between 1 and this one.
 
     Raises:
-        ArgumentError: ``count`` or ``steps`` is below 1, or ``source`` is no graph.
+        ArgumentError: ``count`` or ``steps`` is below 1, or ``source`` is not a graph.
         RuleError: A rule is ill-formed.
-        TypeCheckError: The graph's types do not check.
+        TypeCheckError: The graph is not well typed.
     """
     bodies, made = _parts(source)
     known = Graphs()
