@@ -1,4 +1,4 @@
-"""Which rule is to blame when an optimized or partitioned model is wrong: do it again with ever fewer rules."""
+"""Finding the rule to blame for a wrong model: it is made again and again with fewer rules."""
 
 from __future__ import annotations
 
@@ -36,19 +36,21 @@ def blame(
     inputs: Sequence[Mapping[str, Any]] = (),
     **keywords: Unpack[ModelKeywords],
 ) -> list[str] | None:
-    """Names of the rules without any one of which the optimized, or partitioned, model would not differ.
+    """Return the names of the rules that make the optimized or partitioned model differ from the given one.
 
     Args:
-        model: The model as it was, in any form that :func:`eqsat.onnx.load` takes.
-        rules: What acted, as for :func:`eqsat.onnx.run`.
-        runs, dims, inputs: On what models are compared, as for :func:`eqsat.onnx.verify`.
-        tolerance: The relative difference beyond which they differ, by default what rounding explains.
-        target: What it was partitioned for, None if it was optimized.
-        keywords: How it was optimized, as for :func:`eqsat.onnx.run`.
+        model: The given model, in any form that :func:`eqsat.onnx.load` takes.
+        rules: The rules to apply, as for :func:`eqsat.onnx.run`.
+        runs, dims, inputs: How the models are compared, as for :func:`eqsat.onnx.verify`.
+        tolerance: The relative difference beyond which the models differ. By default, it is derived from the effect of
+            rounding.
+        target: The target that the model was partitioned for; None if the model was optimized.
+        keywords: How the model was optimized, as for :func:`eqsat.onnx.run`.
 
     Returns:
-        One name, or the smallest set found of rules that only together do it; empty when the model differs with
-        no rule at all; None when it does not differ with those rules alone that changed something.
+        One name, or the smallest set found of rules that only together cause the difference. The list is empty if the
+        model differs without any rule. The result is None if the model does not differ when only the rules that changed
+        something are applied.
     """
     options = Options.of(keywords, rules=rules)
     given = at_opset(model, options.opset)
@@ -74,19 +76,20 @@ def blame(
 def bisect(
     model: Given, passes: Callable[[ir.Model], bool], rules: Rules | None = None, **keywords: Unpack[ModelKeywords]
 ) -> list[str] | None:
-    """Names of the rules without any one of which the optimized model would pass a check.
+    """Return the names of the rules that are needed to make the optimized model fail a check.
 
     Args:
-        model: The model as it was, in any form that :func:`eqsat.onnx.load` takes.
-        passes: The check: whether a model is as it should be.
-        rules, keywords: How it is optimized, as for :func:`eqsat.onnx.run`.
+        model: The given model, in any form that :func:`eqsat.onnx.load` takes.
+        passes: The check: a function that receives a model and returns whether it is correct.
+        rules, keywords: How the model is optimized, as for :func:`eqsat.onnx.run`.
 
     Returns:
-        As :func:`blame`: empty where the check also fails on what no rule changed, and None where it passes.
+        As for :func:`blame`: one name, or the smallest set found; empty if the check also fails without any rule; None
+        if it passes on the optimized model.
 
     Raises:
-        ArgumentError: The check is no function, or fails on the model as it was, or not each time on one that is made
-            in the same way.
+        ArgumentError: The check is not a function, fails on the given model, or gives different answers for models that
+            were made in the same way.
         EqsatError: As for :func:`eqsat.onnx.run`.
     """
     if not callable(passes):

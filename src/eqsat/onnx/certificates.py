@@ -1,4 +1,4 @@
-"""Certificates of optimized ONNX models: how one is made, and how one is checked."""
+"""Creating and checking certificates of optimized ONNX models."""
 
 from __future__ import annotations
 
@@ -48,42 +48,43 @@ from eqsat.relay.visitor import post_order, rebuild
 from eqsat.rules import RuleSet, default, written
 
 _SPELLED = Limits(iterations=6, nodes=20_000, seconds=20.0)
-"""Limits within which a node is proved to be what it is written as."""
+"""Limits of the proof that a node equals its written form."""
 _KEPT_BYTES = 1 << 16
-"""Bytes up to which constants are looked into where it is proved what a node is written as."""
+"""Largest size, in bytes, of constants whose values these proofs may use."""
 _MOST_FOLDED = 1 << 30
-"""Bytes up to which constants are computed there."""
+"""Largest size, in bytes, of constants that are computed in these proofs."""
 _IMPORTING = Limits()
 
 
 def certify(done: Optimization) -> Certificate:
-    """A certificate that an optimized model computes the same as the given one.
+    """Return a certificate that the optimized model computes the same values as the given one.
 
-    What no step shows is told in ``uncovered``.
+    The attribute ``uncovered`` of the certificate lists the parts that its steps do not prove.
 
     Args:
         done: The optimization, made with ``explain=True``.
 
     Raises:
-        ArgumentError: It was made without ``explain=True``.
-        CertificateError: The model has parts that no certificate speaks of.
+        ArgumentError: The optimization was made without ``explain=True``.
+        CertificateError: The model has parts that certificates do not support.
     """
     return certified(done).certificate
 
 
 @dataclass(frozen=True)
 class Proved:
-    """How much of an optimized model is proved, and how much can only be sampled.
+    """How many nodes of an optimized model are proved, and how many can only be sampled.
 
-    A node is proved if steps that were checked lead from the given model to what it computes. It counts by what those
-    of these steps keep that concern no operand of it: so a node is ``exact`` if it computes, of the same operands, the
-    same bits as the given model does in its place.
+    A node is proved if checked steps lead from the given model to what it computes. It is classified by the soundness
+    of those of these steps that do not concern its operands. A node is ``exact`` if it computes the same bits as the
+    given model would in its place from the same operands.
 
     Attributes:
-        nodes: The number of nodes whose steps keep every bit (``exact``), all but ``rounding``, and all but rounding
-            where values are ``finite``; and of those that no step leads to (``sampled``).
-        sampled: Of the last, how many of each operator.
-        uncovered: What no step shows, in words.
+        nodes: Class -> number of nodes. The steps of the node keep every bit (``exact``), all but rounding
+            (``rounding``), or all but rounding if all values are finite (``finite``); no step leads to the node
+            (``sampled``).
+        sampled: Operator -> number of its ``sampled`` nodes.
+        uncovered: Descriptions of the parts that no step proves.
     """
 
     nodes: dict[str, int]
@@ -108,14 +109,14 @@ _KEPT = {
 
 
 def proved(done: Optimization, found: Certified | None = None) -> Proved:
-    """How much of an optimized model is proved to compute the same as the given one, node by node.
+    """Return how many nodes of an optimized model are proved to compute the same values as the given one.
 
     Args:
         done: The optimization, made with ``explain=True``.
-        found: What :func:`certified` made of it, if it was asked before.
+        found: The result of :func:`certified` for it, if there is one already.
 
     Raises:
-        ArgumentError: It was made without ``explain=True``.
+        ArgumentError: The optimization was made without ``explain=True``.
     """
     counts = dict.fromkeys([*WEAKER, _SAMPLED], 0)
     sampled: Counter[str] = Counter()
@@ -138,28 +139,29 @@ def proved(done: Optimization, found: Certified | None = None) -> Proved:
 
 
 def check(before: Given, after: Given, certificate: certificates.Given, rules: Rules | None = None) -> Checked:
-    """Check a certificate that one model computes the same as another one.
+    """Check a certificate that two models compute the same values.
 
-    The models are read, and each step is checked to be an instance of its rule. No part of the optimizer is used.
+    The models are read, and each step is checked to be an instance of its rule. The check uses no part of the
+    optimizer.
 
     Args:
         before, after: The models, in any form that :func:`eqsat.onnx.load` takes.
-        certificate: The certificate, what JSON holds of it, or the path of a file.
-        rules: The rules that the model was optimized by, if they were others than those that are shipped.
+        certificate: The certificate, its JSON data as a dictionary, or the path of a file.
+        rules: The rules that the model was optimized with, in addition to those that eqsat ships.
 
     Returns:
-        What was checked; ``proved`` tells whether the certificate covers all.
+        The result of the check; its attribute ``proved`` is true if the certificate covers the whole model.
 
     Raises:
-        CertificateError: The certificate cannot be read, is of other models or of other versions of rules, or a step
-            does not hold; the message names the step.
+        CertificateError: The certificate cannot be read, belongs to other models or to other versions of rules, or
+            contains a step that does not hold. The message names the step.
         ModelError: A model cannot be read.
     """
     return Models(before, after).check(certificate, rules)
 
 
 class Models:
-    """Two models, which are read once for all certificates of them.
+    """Two models that are read once, to check several certificates of them.
 
     Args:
         before, after: As for :func:`check`.
@@ -170,7 +172,7 @@ class Models:
         self._read: dict[int | None, tuple[_Read, _Read]] = {}
 
     def check(self, certificate: certificates.Given, rules: Rules | None = None) -> Checked:
-        """Check a certificate as :func:`check` does."""
+        """Check a certificate, as :func:`check` does."""
         read = certificates.read(certificate)
         with paused_gc():
             if read.opset not in self._read:
@@ -275,7 +277,10 @@ def _inner(values: Collection[Expr], expr: Expr) -> Sequence[Expr]:
 
 @paused_gc()
 def certified(done: Optimization) -> Certified:
-    """As :func:`certify`, with all that the steps are over: of it :func:`proved` tells more."""
+    """Return the certificate that :func:`certify` returns, with the expressions that its steps are about.
+
+    :func:`proved` uses it to count nodes.
+    """
     given = _raised(done.imported.model, None)
     written = _Read(done.after)
     chosen = done.extraction.expr

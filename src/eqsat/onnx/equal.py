@@ -1,4 +1,4 @@
-"""Are two ONNX models equal? The answer of :func:`eqsat.equal` for their graphs, told in terms of their nodes."""
+"""Deciding whether two ONNX models are equal; the result of :func:`eqsat.equal` refers to their nodes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from eqsat.relay.expr import Call, Expr, Function, Tuple
 from eqsat.rules import RuleSet, spelled
 
 _SETTINGS = 12
-"""How many sizes and ranges of inputs are tried."""
+"""Number of combinations of sizes and ranges of inputs that are tried."""
 
 _MOST_BYTES = 1 << 28
-"""Bytes that an operator may give which ONNX's reference implementation computes."""
+"""Largest result, in bytes, that ONNX's reference implementation computes for one operator."""
 
 
 @takes(SaturateKeywords)
@@ -55,24 +55,25 @@ def equal(
     exact_constants: bool = False,
     **keywords: Unpack[SaturateKeywords],
 ) -> Equality:
-    """Tell whether two models are equal, and if not, where they part: see :func:`eqsat.equal`.
+    """Decide whether two models compute the same values, and if not, find where they differ: see :func:`eqsat.equal`.
 
     Args:
-        first, second: Models in any form that :func:`eqsat.onnx.load` takes. Their inputs correspond by name if the
-            names are the same, else by order; outputs by order.
-        rules: What proves that they are equal; by default what :func:`eqsat.onnx.optimize` uses, and
+        first, second: Models in any form that :func:`eqsat.onnx.load` takes. Inputs correspond by name if the names are
+            the same, otherwise by order; outputs correspond by order.
+        rules: The rules that may prove the equality; by default those of :func:`eqsat.onnx.optimize` and
             ``eqsat.rules.spelled``.
-        limits: When saturations stop. The time limit holds for the whole call, the others for each saturation.
-        inputs: Arrays by name of the first model's inputs, for each input on which to compare; by default they are
-            made up.
-        match: Name of an input of ``second`` -> name of that of ``first`` to which it corresponds.
-        dims: Sizes of open dimensions of the first model where inputs are made up, as for :func:`eqsat.onnx.verify`.
-        exact_constants: Take no constant for what the other model computes but one that is equal to it bit for bit.
-        keywords: ``on_error``, or all options as ``options``: see :class:`eqsat.Options`.
+        limits: The limits of saturation. The time limit applies to the whole call, the others to each saturation.
+        inputs: The inputs on which to compare; each is a mapping from the input names of the first model to arrays. By
+            default, inputs are generated.
+        match: Name of an input of ``second`` -> name of the corresponding input of ``first``.
+        dims: The sizes of dynamic dimensions of the first model in generated inputs, as for :func:`eqsat.onnx.verify`.
+        exact_constants: Whether a constant may replace a computation of the other model only if both agree in every
+            bit. By default, they may differ by rounding.
+        keywords: The option ``on_error``, or all options as ``options``: see :class:`eqsat.Options`.
 
     Raises:
         ModelError: A model cannot be read, or uses random operators.
-        ArgumentError: Their inputs or outputs differ in number or types.
+        ArgumentError: The inputs or outputs differ in number or type.
         EqsatError: As for :func:`eqsat.saturate`.
     """
     options = Options.of(keywords, rules=rules, limits=limits)

@@ -36,19 +36,19 @@ def export_model(
     composite: Callable[[Call], OnnxNode] | None = None,
     provenance: Provenance | None = None,
 ) -> ir.Model:
-    """``function`` as a model that takes the place of the one that was imported.
+    """Return ``function`` as a model that replaces the imported one.
 
-    Inputs, outputs, opsets, versions, metadata and local functions are those of the imported model; values
-    that are still computed keep their names, as far as expressions carry their origin in ``span``.
+    Inputs, outputs, opsets, versions, metadata and local functions are those of the imported model. Values that are
+    still computed keep their names if the ``span`` of an expression says where it comes from.
 
     Args:
-        function: takes the parameters of ``imported.function``, in order, and gives as many results.
-        imported: the model it comes from.
-        composite: how calls of function literals are written; without it they cannot be.
-        provenance: writes into nodes where they are from; without it they do not say.
+        function: A function with the parameters of ``imported.function``, in order, and with as many results.
+        imported: The imported model.
+        composite: A function that writes calls of function literals; without it, such calls are an error.
+        provenance: A function that stores in nodes where they come from; without it, they store nothing.
 
     Raises:
-        ModelError: an operator has no ONNX form in the model's opset.
+        ModelError: An operator has no ONNX form in the opset of the model.
     """
     with paused_gc():
         names = imported.names.copy()

@@ -1,4 +1,4 @@
-"""Model files: read with clear errors, written whole or not at all."""
+"""Reading and writing model files, with clear errors. A file is written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from eqsat.onnx.sparse import without_sparse_tensors
 from eqsat.onnx.weights import check_external_files, has_external_tensors, take_in, taken_in, write
 
 Given: TypeAlias = ir.Model | onnx.ModelProto | str | os.PathLike[str]
-"""What is taken for a model: an ``onnx_ir.Model``, an ``onnx.ModelProto``, or the path of a file."""
+"""The forms in which models are passed: an ``onnx_ir.Model``, an ``onnx.ModelProto``, or the path of a file."""
 
 NAMELESS = "the model"
-"""What a model is called in errors that is from no file."""
+"""Name in errors of a model that was not read from a file."""
 _FILE = "eqsat.file"
-"""The key in ``meta`` of a model of the file that it is from, which is not written."""
+"""Key in the ``meta`` of a model for the file that it was read from; it is not written."""
 _LARGEST_PROTOBUF = (2 << 30) - (1 << 20)
-"""Bytes that one file can hold: protobuf's limit, less room for the graph."""
+"""Largest size of weights in one file, in bytes: the limit of protobuf, minus room for the graph."""
 _NEWEST_OPSET = 2**31 - 1
 """The largest number that versions have in ONNX's own tools."""
 _SMALL = 256
-"""Bytes up to which weights are in the model though others are in an external file."""
+"""Largest weight, in bytes, that stays inside the model when others go to an external file."""
 _MAPPED = 1 << 16
-"""Bytes beyond which weights are beside a model that is written only to be run."""
+"""Size of weights, in bytes, beyond which a model that is written only to be run has them in an external file."""
 
 
 def load(model: Given) -> ir.Model:
-    """The model that is given in one of the forms that every function of ``eqsat.onnx`` takes.
+    """Return the model that is given in one of the forms that every function of ``eqsat.onnx`` takes.
 
-    Weights in external files are not read but mapped when they are asked for. Those of an ``onnx.ModelProto`` are
-    looked for in the current folder.
+    Weights in external files are memory-mapped when they are needed. For an ``onnx.ModelProto``, they are searched for
+    in the current folder.
 
     Args:
         model: The path of a file; an ``onnx.ModelProto``, which is not changed; or an ``onnx_ir.Model``, which is
-            returned as it is.
+            returned unchanged.
 
     Raises:
-        ModelError: The file is missing, unreadable, cut off, or no ONNX model; an external file is not there or too
-            short; or ``model`` is something else.
+        ModelError: The file is missing, unreadable, truncated or not an ONNX model; an external file is missing or too
+            short; or ``model`` is of another kind.
     """
     if isinstance(model, ir.Model):
         return model
@@ -69,15 +69,15 @@ def _content(where: str) -> bytes:
 
 
 def from_bytes(data: bytes, where: str = NAMELESS, folder: str = ".") -> ir.Model:
-    """The model in the bytes of a file.
+    """Return the model in the bytes of a file.
 
     Args:
-        data: what the file holds.
-        where: what to call it in errors.
-        folder: what names of external files are relative to.
+        data: The content of the file.
+        where: The name of the model in errors.
+        folder: The folder that contains the external files.
 
     Raises:
-        ModelError: as :func:`load`.
+        ModelError: As for :func:`load`.
     """
     proto = onnx.ModelProto()
     try:
@@ -92,15 +92,16 @@ def from_bytes(data: bytes, where: str = NAMELESS, folder: str = ".") -> ir.Mode
 
 
 def from_proto(proto: Any, where: str = NAMELESS, folder: str = ".") -> ir.Model:
-    """An ``onnx.ModelProto`` as a model of onnx_ir.
+    """Return an ``onnx.ModelProto`` as an ``onnx_ir.Model``.
 
     Args:
-        proto: the message; it is not changed.
-        where: what to call it in errors.
-        folder: what names of external files are relative to.
+        proto: The message; it is not changed.
+        where: The name of the model in errors.
+        folder: The folder that contains the external files.
 
     Raises:
-        ModelError: it is inconsistent, or has parts that onnx_ir cannot hold; or an external file is not there.
+        ModelError: The message is inconsistent or has parts that onnx_ir cannot represent, or an external file is
+            missing.
     """
     proto = without_sparse_tensors(proto, where, folder)
     _check_names(proto, where)
@@ -173,13 +174,13 @@ def _names(model: ir.Model) -> list[object]:
 
 
 def to_bytes(model: Given) -> bytes:
-    """What a file of the model holds, its weights included.
+    """Return the bytes of a file of the model, including its weights.
 
     Args:
         model: A model in any form that :func:`load` takes.
 
     Raises:
-        ModelError: it is larger than a file can be; or not well-formed.
+        ModelError: The model is too large for one file, or not well-formed.
     """
     model = load(model)
     if weight_bytes(model) > _LARGEST_PROTOBUF:
@@ -199,10 +200,10 @@ class PickledModel:
 
 
 def to_proto(model: ir.Model) -> Any:
-    """The model as an ``onnx.ModelProto``.
+    """Return the model as an ``onnx.ModelProto``.
 
     Raises:
-        ModelError: it has parts that ONNX cannot hold.
+        ModelError: The model has parts that ONNX cannot represent.
     """
     try:
         return ir.to_proto(model)
@@ -211,17 +212,17 @@ def to_proto(model: ir.Model) -> Any:
 
 
 def save(model: Given, path: str | os.PathLike[str]) -> None:
-    """Write a model: the file is there whole, or as it was before.
+    """Write a model to a file. If this fails, an existing file stays unchanged.
 
-    Weights that are in external files, and those of a model too large for one file, go to ``path`` with
-    ``.data`` behind it. To a pipe or a device such as ``/dev/null`` all is written at once.
+    Weights that are in external files are written to the file ``path`` + ``.data``, as are those of a model that is too
+    large for one file. If ``path`` is a pipe or a device such as ``/dev/null``, everything is written to it at once.
 
     Args:
         model: A model in any form that :func:`load` takes.
         path: The file.
 
     Raises:
-        ModelError: The folder does not exist or the file cannot be written.
+        ModelError: The folder does not exist, or the file cannot be written.
     """
     model = load(model)
     try:

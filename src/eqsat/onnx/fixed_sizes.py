@@ -1,4 +1,4 @@
-"""Models whose open dimensions are given a size."""
+"""Models whose dynamic dimensions get fixed sizes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from eqsat.onnx.sizes import open_dims
 
 
 def with_sizes(model: Given, sizes: Mapping[str, int]) -> ir.Model:
-    """Return a model that takes inputs of given sizes only, so that more is known of its shapes.
+    """Return a model whose inputs have the given sizes, so that more of its shapes are known.
 
     Args:
         model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
-        sizes: Name of an open dimension of inputs -> its size. A dimension without a name has that of its input and
-            axis: ``x.1``.
+        sizes: Name of a dynamic dimension of inputs -> its size. A dimension without a name is called after its input
+            and axis: ``x.1``.
 
     Raises:
-        ArgumentError: A name is that of no open dimension, or a size is not above 0.
+        ArgumentError: No dynamic dimension has one of the names, or a size is not positive.
         ModelError: The model cannot be read.
     """
     given = load(model)

@@ -1,4 +1,4 @@
-"""What is known of an imported model."""
+"""The result of importing a model."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from eqsat.pipeline.provenance import Derived
 from eqsat.relay.expr import Expr, Function
 
 INITIALIZERS_ARE_INPUTS = 3
-"""The last IR version in which every initializer is listed as an input, and is nonetheless a constant."""
+"""The last IR version in which every initializer must be listed as an input, although it is a constant."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an expression is from: the ``span`` of imported expressions.
+    """Where an expression comes from: the ``span`` of imported expressions.
 
     Args:
-        node: the ONNX node, None for an initializer.
-        values: the ONNX values that the expression is; several for a call of several outputs.
+        node: The ONNX node; None for an initializer.
+        values: The ONNX values that the expression computes; several for a call with several outputs.
     """
 
     node: Any
@@ -39,7 +39,7 @@ class Origin:
 
 
 def origin_of(expr: Expr) -> Origin | None:
-    """Where an expression is from, None where that is not known."""
+    """Return where an expression comes from; None if that is not known."""
     span = expr.span.span if isinstance(expr.span, Derived) else expr.span
     return span if isinstance(span, Origin) else None
 
@@ -49,17 +49,18 @@ class Imported:
     """A model as a function of the IR.
 
     Args:
-        model: the model; it is not changed.
-        graph: its graph, or a subgraph.
-        function: what the graph computes. Parameters are captured values, inputs, and initializers of element
-            types that the IR does not have; the body is what :func:`eqsat.relay.results.body_of` makes of the outputs.
-        names: how often each name is given in the model.
-        opaque: operator type -> reasons why nodes of it are not understood, with their number.
-        tensors: the ONNX tensor of each constant's data.
-        captured: what a subgraph takes from outside, constants aside.
-        outer: the data of constants that a subgraph takes from outside, and their values there.
-        values: the expression of each value of the graph, by name.
-        opset: version of the standard operators that is written; by default that of the model.
+        model: The model; it is not changed.
+        graph: The graph of the model, or a subgraph.
+        function: The function that the graph computes. Its parameters are captured values, inputs, and initializers
+            whose element types the IR does not have. Its body is the result of :func:`eqsat.relay.results.body_of` for
+            the outputs.
+        names: Name -> how often it occurs in the model.
+        opaque: Operator type -> reasons why nodes of it are not understood, with the number of nodes.
+        tensors: Data of a constant -> its ONNX tensor.
+        captured: The values that a subgraph takes from outside, except constants.
+        outer: The data of constants that a subgraph takes from outside -> their values there.
+        values: Name of each value of the graph -> its expression.
+        opset: The version of the standard operators to write; by default that of the model.
     """
 
     model: ir.Model
@@ -81,19 +82,19 @@ class Imported:
 
     @property
     def ir_version(self) -> int:
-        """The IR version that is written: that of the model, or the first that has newer operators."""
+        """The IR version to write: that of the model, or the first one that supports the opset if that is later."""
         if self.opset == opset_of(self.model):
             return int(self.model.ir_version)
         return max(int(self.model.ir_version), int(find_min_ir_version_for([make_operatorsetid("", self.opset)])))
 
 
 def opset_of(model: ir.Model) -> int:
-    """The version of the standard operators that a model uses, 0 when it uses none."""
+    """Return the version of the standard operators that a model uses; 0 if it uses none."""
     return int(model.opset_imports.get("", 0))
 
 
 def constant_initializers(graph: ir.Graph, ir_version: int) -> set[str]:
-    """Names of initializers that no caller can override, though they may be listed as inputs."""
+    """Return the names of initializers that callers cannot override, even if they are listed as inputs."""
     if ir_version <= INITIALIZERS_ARE_INPUTS:
         return set(graph.initializers)
     inputs = {value.name for value in graph.inputs}

@@ -1,4 +1,4 @@
-"""From an ONNX model to a function of the IR."""
+"""Conversion of an ONNX model to a function of the IR."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ NEWEST_OPSET = defs.onnx_opset_version()
 """The last opset that the installed onnx package knows."""
 
 _PASSES = 8
-"""How often a model is looked through for conditions that have one value only: each may show others."""
+"""Maximum number of passes that look for conditions with a constant value; each pass may reveal others."""
 
 _ROUNDS = 4
-"""How often the types of what a Loop carries are widened before nothing is said of them."""
+"""Number of times that the types of a Loop's carried values are widened before they are treated as unknown."""
 
 _MOST_SHOWN = 4096
-"""Elements of a constant up to which a definition of a node may depend on its values."""
+"""Maximum number of elements of a constant on whose values the definition of a node may depend."""
 
 _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError)
-"""What NumPy and Python raise on attributes and constants that no valid node has."""
+"""Exceptions that NumPy and Python raise on attributes and constants of invalid nodes."""
 
 
 Body = Callable[[Imported], ir.Graph]
@@ -68,17 +68,18 @@ Body = Callable[[Imported], ir.Graph]
 
 
 def import_model(model: Given, body: Body | None = None, constants: ConstantNodes | None = None) -> Imported:
-    """The graph of ``model`` as a function.
+    """Return the graph of ``model`` as a function.
 
-    What is not understood becomes an opaque operator, see :mod:`eqsat.onnx.opaque`; it is no error.
+    A node that is not understood becomes a call of an opaque operator, see :mod:`eqsat.onnx.opaque`; it is not an
+    error.
 
     Args:
-        model: a model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
-        body: what becomes of the subgraphs of nodes that are not understood, inner ones first; None to keep them
-            as they are, as are those for which it raises an EqsatError.
+        model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
+        body: A function that returns a replacement for each subgraph of nodes that are not understood, inner subgraphs
+            first. Subgraphs stay unchanged if it is None or raises an EqsatError.
 
     Raises:
-        ModelError: the graph has a cycle, uses a value that nothing makes, or operators of an opset that is not known.
+        ModelError: The graph has a cycle, uses a value that no node computes, or uses operators of an unknown opset.
     """
     model = load(model)
     with errors_of(model), paused_gc():

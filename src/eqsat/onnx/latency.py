@@ -1,4 +1,4 @@
-"""How long a model takes in onnxruntime before and after."""
+"""Latency of two models in onnxruntime."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from eqsat.onnx.sessions import run_session, session
 
 _SECONDS = 2.0
 _ROUNDS = (5, 200)
-"""Fewest and most runs of each model."""
+"""Minimum and maximum number of runs of each model."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds of a run: the medians of two models that ran in turn.
+    """The latencies of two models that ran in turn.
 
     Args:
-        optimizer: whether onnxruntime optimized them too.
-        before, after: seconds.
-        runs: of each model.
-        inputs: type and shape of each input, as text.
+        optimizer: Whether onnxruntime's own optimizer was on.
+        before, after: The median time of a run of each model, in seconds.
+        runs: The number of runs of each model.
+        inputs: Name of each input -> its type and shape, as text.
     """
 
     optimizer: bool
@@ -47,14 +47,15 @@ def bench(
     inputs: Sequence[Mapping[str, np.ndarray[Any, Any]]] = (),
     seconds: float = _SECONDS,
 ) -> list[Latency]:
-    """The latency of two models, with the optimizer of onnxruntime off and on.
+    """Measure the latency of two models, with the optimizer of onnxruntime off and on.
 
-    The models run in turn, so that what else the machine does falls on both.
+    The models run in turn, so that other load on the machine affects both.
 
     Args:
-        before, after: models in any form that :func:`eqsat.onnx.load` takes, of the same inputs.
-        seed, dims, inputs: what they run on, as for :func:`eqsat.onnx.verify`; of several inputs the first.
-        seconds: how long they run with each of the two, though five times at least.
+        before, after: Models in any form that :func:`eqsat.onnx.load` takes, with the same inputs.
+        seed, dims, inputs: The inputs, as for :func:`eqsat.onnx.verify`; if several are given, the first is used.
+        seconds: The time for which the models run with each setting of the optimizer, in seconds. Each model runs at
+            least five times.
 
     Raises:
         ArgumentError: ``dims`` does not fit the model.

@@ -1,4 +1,4 @@
-"""What rules that assume finite values would save: they are tried where NaN or overflow may be what forbids them."""
+"""What rules that assume finite values would save, for models in which such rules are likely to act."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ LEAST_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Offer:
-    """What could be had.
+    """What finite rules would save.
 
     Attributes:
-        nodes: How many nodes fewer there would be.
-        rules: The names of the rules that find them, of which the set ``finite`` has more.
+        nodes: The number of nodes that the model would have less.
+        rules: The names of the finite rules that achieve this, all of them in the set ``finite``.
     """
 
     nodes: int
@@ -47,9 +47,9 @@ class Offer:
 
 
 def finite_offer(done: Optimization) -> Offer | None:
-    """What finite rules would save beyond what an optimization by the default rules did; None if nothing.
+    """Return what finite rules would save in addition to the default rules; None if they save nothing.
 
-    They are tried only where the result looks for NaN, has an exponential or a logarithm, or weighs by a softmax
+    They are tried only if the result tests for NaN, computes an exponential or a logarithm, or weights by a softmax
     although its opset has attention. They are tried on the result, which is smaller than the given model, and may take
     half as long as the optimization did.
     """

@@ -1,4 +1,4 @@
-"""An ONNX model in, a cheaper one that computes the same out."""
+"""Optimization of ONNX models."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ATTENTION_SINCE = 23
 """The first opset with operators for attention and rotary embeddings."""
 
 WITHOUT_ATTENTION = default.without(*[rule.name for rule in attending if rule.soundness is not Soundness.FINITE])
-"""The default rules without those that find them."""
+"""The default rules, without those that introduce these operators."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,19 @@ class Body:
 
 @dataclass
 class Optimization(Extractions):
-    """A model before and after, and how it came about.
+    """A model before and after optimization, and how the result was found.
 
     Attributes:
-        before: The model that was given; it is not changed.
-        after: The optimized one.
-        options: How it was optimized; the cost model is that of the nodes that are written.
-        imported: The model as a function, and which nodes are not understood and why.
-        extractions: What was chosen for the graph, with the report of all saturations, then for the bodies of control
-            flow, inner ones first.
-        folded: Nodes over constants that are not understood: which were computed, and which were left and why.
-        seconds: Time of each phase, in seconds.
-        written: The bodies as they were read and written; none where this comes from a pickle.
+        before: The given model; it is not changed.
+        after: The optimized model.
+        options: The options of the optimization. The cost model is that of the written nodes.
+        imported: The given model as a function, with the nodes that are not understood and the reasons.
+        extractions: The extraction of the graph, with the report of all saturations, followed by those of the bodies of
+            control flow, inner ones first.
+        folded: The nodes over constants that are not understood: those that were computed, and those that were kept,
+            with the reasons.
+        seconds: Phase -> time in seconds.
+        written: The bodies as they were read and written; empty if the object was unpickled.
     """
 
     before: ir.Model
@@ -115,12 +116,12 @@ class Optimization(Extractions):
 
     @property
     def extraction(self) -> Extraction:
-        """That of the graph, without the bodies."""
+        """The extraction of the graph, without the bodies of control flow."""
         return self.extractions[0]
 
     @property
     def bodies(self) -> list[Extraction]:
-        """Those of the bodies of control flow, inner ones first."""
+        """The extractions of the bodies of control flow, inner ones first."""
         return self.extractions[1:]
 
 
@@ -148,15 +149,15 @@ def optimize(
     on_iteration: OnIteration | None = None,
     **keywords: Unpack[ModelKeywords],
 ) -> ir.Model | onnx.ModelProto:
-    """A cheaper model that computes the same.
+    """Return a cheaper model that computes the same values.
 
     Args:
-        model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed. Of an ``onnx.ModelProto`` the
-            result is one, too, and otherwise an ``onnx_ir.Model``.
+        model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed. The result is an
+            ``onnx.ModelProto`` if the model is one, and otherwise an ``onnx_ir.Model``.
         rules, on_iteration, keywords: As for :func:`run`.
 
     Raises:
-        ModelError: It is no model, or its graph is not well-formed.
+        ModelError: The model cannot be read, or its graph is not well-formed.
         EqsatError: As for :func:`eqsat.optimize`.
     """
     after = run(model, on_iteration=on_iteration, options=Options.of(keywords, rules=rules)).after
@@ -172,18 +173,17 @@ def run(
     on_iteration: OnIteration | None = None,
     **keywords: Unpack[ModelKeywords],
 ) -> Optimization:
-    """Optimize a model and tell how.
+    """Optimize a model, and return the result with all that is known about it.
 
     Args:
         model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
         rules: Rule sets or rules, by default those of :func:`rules_for`.
-        on_iteration: Called with the report after every iteration of a saturation.
-        keywords: Further options, or all of them as ``options``: see :class:`eqsat.Options`. Those about time hold
-            for the whole call, bodies of control flow included.
+        on_iteration: A function that is called with the report after every iteration of a saturation.
+        keywords: Further options, or all of them as ``options``: see :class:`eqsat.Options`. Time limits apply to the
+            whole call, including bodies of control flow.
 
     Raises:
-        ModelError: The model cannot be read, is not well-formed, or cannot be written with the operators of the
-            ``opset``.
+        ModelError: The model cannot be read, is not well-formed, or cannot be written with the operators of ``opset``.
         EqsatError: As for :func:`eqsat.optimize`.
     """
     with forms(model, on_iteration, Options.of(keywords, rules=rules)) as found:
@@ -192,9 +192,9 @@ def run(
 
 @contextmanager
 def forms(model: Given, on_iteration: OnIteration | None, options: Options) -> Iterator[Forms]:
-    """Saturate a model; what comes back can be asked for optimized models while the context is open.
+    """Return a context that saturates a model; while it is open, optimized models can be chosen from the result.
 
-    Args and errors: as :func:`run`.
+    Arguments and errors are those of :func:`run`.
     """
     start = time.perf_counter()
     given = load(model)
@@ -203,15 +203,17 @@ def forms(model: Given, on_iteration: OnIteration | None, options: Options) -> I
 
 
 class Forms:
-    """A model and all that the rules found equal to its parts: models are chosen by one cost model after another.
+    """A model with everything that the rules proved equal to its parts, from which cheapest models are chosen.
+
+    Several models can be chosen, each by another cost model.
 
     Args:
         given, on_iteration, options: As for :func:`run`.
-        start: When the call began, by ``time.perf_counter()``.
-        constants: What computes nodes over constants.
+        start: When the call began, as a value of ``time.perf_counter()``.
+        constants: The object that computes nodes over constants.
 
     Attributes:
-        options: The same, with the rules that act.
+        options: The options, with the rules that apply.
     """
 
     def __init__(
@@ -270,9 +272,9 @@ class Forms:
         """Return the cheapest model.
 
         Args:
-            cost_model, runtime: What counts, by default that of the options. Bodies of control flow are chosen by
-                those once and for all.
-            seconds: Time that the choice may take, by default that of the options.
+            cost_model, runtime: What to count, by default that of the options. Bodies of control flow are always chosen
+                by the options.
+            seconds: Time limit of extraction, in seconds; by default that of the options.
         """
         given = self.options
         options = self._by(cost_model or given.cost_model, runtime or given.runtime)
@@ -295,7 +297,7 @@ class Forms:
 
 
 def with_definitions(rules: Rules | None, imported: Imported) -> Rules | None:
-    """``rules`` with those that nodes of a model equal their definitions, as sound as the rules are."""
+    """Return ``rules`` and the rules that equate nodes of a model with their definitions, if they are as sound."""
     found = definition_rules(imported.function)
     if not found or not isinstance(rules, RuleSet):
         return rules
@@ -304,7 +306,7 @@ def with_definitions(rules: Rules | None, imported: Imported) -> Rules | None:
 
 
 def acting_rules(model: ir.Model, options: Options) -> Rules:
-    """The rules that act on a model: those that options name or imply."""
+    """Return the rules that apply to a model: those that the options name or imply."""
     taken = any(function.domain == DOMAIN for function in model.functions.values())  # a name may mean another operator
     if not options.contrib or taken:
         return rules_for(model) if options.rules is None else options.rules
@@ -318,14 +320,14 @@ def acting_rules(model: ir.Model, options: Options) -> Rules:
 
 
 def rules_for(model: ir.Model, attends: bool = False) -> RuleSet:
-    """The rules that a model is optimized by if none are asked for: ``eqsat.rules.default``.
+    """Return the rules that apply to a model by default, taken from ``eqsat.rules.default``.
 
-    Of these the exact ones only for a model that quantizes by what it computes, where a last bit decides a step of
-    all, and none that finds what there is no operator for.
+    For a model that quantizes computed values, only the exact rules are returned, because a different last bit could
+    change a quantized value by a whole step. Rules that introduce operators which the opset does not have are left out.
 
     Args:
         model: The model.
-        attends: Whether there are operators for attention, though the opset of the model may have none.
+        attends: Whether operators for attention are available even if the opset of the model has none.
     """
     found = default if attends or opset_of(model) >= ATTENTION_SINCE else WITHOUT_ATTENTION
     # scales that are computed from the values they quantize magnify every rounding

@@ -1,4 +1,4 @@
-"""An ONNX model cut into what a target computes in one call each, and the rest."""
+"""Partitioning of ONNX models into composites of a target and the remaining nodes."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ from eqsat.relay.op.contrib.register import registered
 from eqsat.relay.transform.merge_composite import merge_composite
 
 SHIPPED = {"dnnl": dnnl, "tensorrt": tensorrt}
-"""The targets whose pattern tables are part of eqsat."""
+"""The targets whose pattern tables eqsat ships."""
 
 
 @dataclass(frozen=True)
 class Partitioning:
-    """A model before and after.
+    """A model before and after partitioning.
 
     Attributes:
-        before: The model that was given; it is not changed.
-        after: The same with a node for each composite, and a local function for each kind of composite.
-        composites: Kind of composite -> number of nodes of it.
-        opaque: Operator -> reasons why nodes of it are not understood, with their number.
-        folded: Nodes over constants that are not understood: which were computed, and which were left and why.
-        extraction: The chosen graph and the report of the saturation; None where no rules acted.
-        unmatched: Why there are no composites; None where there are some.
+        before: The given model; it is not changed.
+        after: The partitioned model, with one node for each composite and one local function for each kind of
+            composite.
+        composites: Kind of composite -> number of its nodes.
+        opaque: Operator -> reasons why nodes of it are not understood, with the number of nodes.
+        folded: The nodes over constants that are not understood: those that were computed, and those that were kept,
+            with the reasons.
+        extraction: The chosen graph, with the report of the saturation; None if no rules were applied.
+        unmatched: Why there are no composites; None if there are some.
     """
 
     before: ir.Model
@@ -87,19 +89,19 @@ def partition(
     on_iteration: OnIteration | None = None,
     **keywords: Unpack[ModelKeywords],
 ) -> Partitioning:
-    """Cut a model into composites of a target: the cheapest cover of the cheapest graph that the rules lead to.
+    """Partition a model into composites of a target: the cheapest cover of the cheapest graph that the rules lead to.
 
     Args:
         model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
-        target: Whose pattern table is taken; also the domain of the new nodes.
-        rules: What acts beside the table, by default ``eqsat.rules.default``; none to cover the graph as it is.
-        on_iteration: Called with the report after every iteration of the saturation.
+        target: The target whose pattern table is used; it is also the domain of the new nodes.
+        rules: The rules to apply in addition to the table, by default ``eqsat.rules.default``. An empty list covers the
+            given graph unchanged.
+        on_iteration: A function that is called with the report after every iteration of the saturation.
         keywords: Further options, or all of them as ``options``: see :class:`eqsat.Options`.
 
     Raises:
         ArgumentError: No pattern table is registered for the target, or an option has a wrong value.
-        ModelError: The model cannot be read, is not well-formed, or cannot be written with the operators of the
-            ``opset``.
+        ModelError: The model cannot be read, is not well-formed, or cannot be written with the operators of ``opset``.
         EqsatError: As for :func:`eqsat.saturate` and :func:`eqsat.extract`.
     """
     options = Options.of(keywords, rules=rules)
@@ -126,11 +128,11 @@ def partition(
 
 
 def merge(model: Given, target: str, *, provenance: bool = True) -> Partitioning:
-    """Cut a model as it is into composites of a target, in the order of its table, as Relay's MergeComposite does.
+    """Partition a model without rules, in the order of the target's pattern table, as Relay's MergeComposite does.
 
     Args:
         model, target: As for :func:`partition`.
-        provenance: Whether nodes say which nodes of the given model they come from.
+        provenance: Whether the written nodes store which nodes of the given model they come from.
 
     Raises:
         ArgumentError: No pattern table is registered for the target.
@@ -145,7 +147,7 @@ def merge(model: Given, target: str, *, provenance: bool = True) -> Partitioning
 
 
 def targets() -> list[str]:
-    """The targets that can be asked for: those shipped, and what else has registered a pattern table."""
+    """Return the available targets: those that eqsat ships, and those with another registered pattern table."""
     return sorted({*SHIPPED, *registered()})
 
 

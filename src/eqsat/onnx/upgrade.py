@@ -1,4 +1,4 @@
-"""A model over newer standard operators: each that is understood is spelled anew."""
+"""Rewriting of a model for a newer opset."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from eqsat.relay.visitor import post_order
 def at_opset(
     model: Given, opset: int | None, constants: ConstantNodes | None = None, provenance: bool = False
 ) -> ir.Model:
-    """``model`` over version ``opset`` of the standard operators; the same model if that is its version.
+    """Return ``model`` with the operators of version ``opset``; the same model if that is its version.
 
     Args:
         model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
-        opset: The version, not below the model's own; None for the model's own.
-        constants: Computes nodes over constants that are not understood, if it is given.
-        provenance: Whether the nodes of a model that is made say where they are from.
+        opset: The version of the standard operators, not older than the model's own; None for the model's own.
+        constants: An object that computes nodes over constants that are not understood; optional.
+        provenance: Whether the nodes of a new model store where they come from.
 
     Raises:
-        ModelError: The version is older or not known, or a node that is not understood is of another version of its
-            operator there.
+        ModelError: The version is older than the model's or not known, or the operator of a node that is not understood
+            changed up to this version.
     """
     model = load(model)
     old = opset_of(model)
@@ -58,7 +58,7 @@ def at_opset(
 
 
 def _version(op_type: str, opset: int) -> int | None:
-    """The opset since which an operator is as it is in ``opset``; None if it has none."""
+    """Return the opset in which an operator got the version that ``opset`` has; None if there is no such operator."""
     if not is_standard(op_type, opset):
         return None
     return int(defs.get_schema(op_type, opset).since_version)

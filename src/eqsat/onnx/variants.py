@@ -1,4 +1,4 @@
-"""Equal ONNX models, made by applying rules at random."""
+"""Variants of ONNX models: equal models that are created by applying rules at random."""
 
 from __future__ import annotations
 
@@ -41,11 +41,14 @@ def variants(  # type: ignore[overload-cannot-match]  # the types of onnx are no
 def variants(
     model: Given, count: int = COUNT, seed: int = 0, rules: Rules | None = None, steps: int = STEPS
 ) -> list[Variant[ir.Model]] | list[Variant[onnx.ModelProto]]:
-    """Make equal models by applying rules at random places, from left to right or from right to left.
+    """Return models that are equal to a given one, created by applying rules at random places.
+
+    The rules are applied from left to right and from right to left.
 
     Args:
         model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed. The bodies of control flow
-            stay as they are. Of an ``onnx.ModelProto`` the variants are such, and otherwise ``onnx_ir.Model``.
+            stay unchanged. The variants are ``onnx.ModelProto`` objects if the model is one, and otherwise
+            ``onnx_ir.Model`` objects.
         count, seed, steps: As for :func:`eqsat.variants`.
         rules: Rules and rule sets, by default those of :func:`eqsat.onnx.optimize.rules_for`.
 

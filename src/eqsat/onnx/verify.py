@@ -1,4 +1,4 @@
-"""Do two models compute the same? Both run in onnxruntime on inputs of several kinds, and so does one with mistakes."""
+"""Comparison of two models by running them in onnxruntime on several kinds of inputs, also with injected mistakes."""
 
 from __future__ import annotations
 
@@ -26,35 +26,36 @@ from eqsat.onnx.sessions import run_session, session
 Array = np.ndarray[Any, Any]
 
 LARGEST_TOLERANCE = 1e-3
-"""The relative difference that is never explained by rounding unless it was seen to be."""
+"""Largest relative difference that is attributed to rounding without an observed effect of that size."""
 _ROUNDINGS = 8
-"""How many times what rounding of weights and inputs makes of an output is allowed: other nodes round too."""
+"""Allowed difference as a multiple of the effect of rounding weights and inputs, because other nodes round too."""
 _LEAST_ROUNDINGS = 16
-"""The same, in roundings of the output's largest value, where less was seen."""
+"""Smallest allowed difference, in roundings of the output's largest value."""
 _SPEECHLESS = 0.1
-"""The relative difference beyond which an output says nothing, if rounding may make it."""
+"""Relative effect of rounding beyond which the comparison of an output proves nothing."""
 _JITTERS = 2
 _FEW = 3
-"""Mistakes of which some should be noticed: a single one may be where it makes no difference."""
+"""Number of mistakes of which some should be noticed; a single one may have no effect on the outputs."""
 _FLOATS = {ir.DataType.FLOAT: "f4", ir.DataType.DOUBLE: "f8", ir.DataType.FLOAT16: "f2", ir.DataType.BFLOAT16: "f2"}
 _STEPS = frozenset(("QuantizeLinear", "DynamicQuantizeLinear", "Round", "Ceil", "Floor", "ArgMax", "ArgMin", "TopK"))
-"""Operators whose results jump: rounding may show only for some inputs."""
+"""Operators with discontinuous results: the effect of rounding may be visible only for some inputs."""
 _CURVES = frozenset(("Sigmoid", "Tanh", "Erf"))
-"""Operators that kernels compute by polynomials of one error everywhere, however small the result is."""
+"""Operators that kernels approximate by polynomials whose absolute error is the same even for small results."""
 _OF_SHAPE = frozenset(("Shape", "Size"))
 
 
 @dataclass
 class Difference:
-    """How far one output differs at most over all runs.
+    """The largest difference of one output over all runs.
 
     Args:
-        output: its name.
-        absolute: largest absolute difference; infinite where shape, dtype or NaNs differ.
-        relative: largest absolute difference over the largest magnitude in the same output of the same run, or of the
-            first if that is larger: small inputs do not make what is rounded on the way smaller.
-        excess: largest relative difference as a multiple of what rounding explains in the same run.
-        silent: why the output proves nothing, empty if it does.
+        output: The name of the output.
+        absolute: The largest absolute difference of an element; infinite if the shapes, dtypes or positions of NaNs
+            differ.
+        relative: The largest absolute difference divided by the largest magnitude of the output in the same run, or in
+            the first run if that is larger: small inputs do not make intermediate rounding errors smaller.
+        excess: The largest relative difference as a multiple of the difference that rounding explains in the same run.
+        silent: Why the comparison of this output proves nothing; empty if it proves something.
     """
 
     output: str
@@ -66,12 +67,12 @@ class Difference:
 
 @dataclass
 class Sensitivity:
-    """How many mistakes a comparison notices.
+    """How many injected mistakes a comparison notices.
 
     Args:
-        tried: how many weights were made wrong, each by itself, in a region of its own of the model.
-        unnoticed: names of those that no output told of.
-        problem: why none was tried, or not all; empty if all were.
+        tried: The number of weights that were changed, one at a time, each in another region of the model.
+        unnoticed: The names of the changed weights that made no output differ.
+        problem: Why no weights, or not all, were tried; empty if all were.
     """
 
     tried: int = 0
@@ -80,19 +81,19 @@ class Sensitivity:
 
     @property
     def noticed(self) -> int:
-        """How many mistakes an output told of."""
+        """The number of mistakes that made an output differ."""
         return self.tried - len(self.unnoticed)
 
 
 class Verified(list[Difference]):
-    """The differences of two models' outputs, one for each output, and on what they were found.
+    """The differences of the outputs of two models, one for each output, and how they were measured.
 
     Attributes:
-        inputs: type and shape of each input, as text.
-        kinds: how floats were drawn, and on how many inputs each.
-        seed: of the random numbers.
-        sensitivity: how many mistakes the comparison notices.
-        seconds, most_seconds: it took, and might have taken beside the least that it does.
+        inputs: Name of each input -> its type and shape, as text.
+        kinds: Kind of input (how floats were drawn) -> number of inputs of this kind.
+        seed: The seed of the random numbers.
+        sensitivity: How many mistakes the comparison notices.
+        seconds, most_seconds: The time of the comparison, and the time limit of its optional part, in seconds.
     """
 
     def __init__(self, differences: Iterable[Difference] = ()):
@@ -106,7 +107,7 @@ class Verified(list[Difference]):
 
     @property
     def silent(self) -> dict[str, str]:
-        """Why there is no proof, by output; under the empty name, of all of them together."""
+        """Output -> why its comparison proves nothing; the empty name stands for all outputs together."""
         found = {each.output: each.silent for each in self if each.silent}
         mistakes = self.sensitivity
         if mistakes.tried >= _FEW and not mistakes.noticed and len(found) < len(self):
@@ -130,17 +131,19 @@ def verify(
     mistakes: int = 24,
     seconds: float = 10.0,
 ) -> Verified:
-    """The differences of two models' outputs, one for each output.
+    """Run two models on the same inputs and return the differences of their outputs, one for each output.
 
     Args:
-        before: a model in any form that :func:`eqsat.onnx.load` takes; it says what inputs look like.
-        after: a model of the same inputs and outputs.
-        runs: how many random inputs of each kind.
-        seed: of the random numbers.
-        dims: sizes of open dimensions, by name, or by input and axis as in ``x.1``; others are made up.
-        inputs: arrays by name of input, for each run: they are taken in the place of random ones.
-        mistakes: in how many regions of ``after`` one weight is made wrong, to see that the comparison notices it.
-        seconds: beyond which no more random inputs of other kinds than the first are made, and no more mistakes.
+        before: A model in any form that :func:`eqsat.onnx.load` takes; inputs are generated for it.
+        after: A model with the same inputs and outputs.
+        runs: The number of random inputs of each kind.
+        seed: The seed of the random numbers.
+        dims: The sizes of dynamic dimensions, by name, or by input and axis as in ``x.1``. Other sizes are generated.
+        inputs: The inputs to use instead of random ones; each is a mapping from input names to arrays.
+        mistakes: The number of regions of ``after`` in each of which one weight is changed, to measure whether the
+            comparison notices mistakes.
+        seconds: The time after which no more mistakes are tried, and only random inputs of the first kind are still
+            run, in seconds.
 
     Raises:
         ArgumentError: ``dims`` or ``inputs`` do not fit the model.
@@ -195,11 +198,11 @@ def verify(
 
 
 def differing(differences: Iterable[Difference], tolerance: float | None = None) -> list[Difference]:
-    """The differences that are more than rounding explains.
+    """Return the differences that are larger than rounding explains.
 
     Args:
-        differences: of outputs.
-        tolerance: the relative difference that is allowed in the place of what rounding was seen to explain.
+        differences: The differences of outputs.
+        tolerance: The largest relative difference to allow, instead of the one that rounding explains.
     """
     if tolerance is None:
         return [difference for difference in differences if not difference.excess <= 1]

@@ -1,4 +1,4 @@
-"""Where a node of an optimized model is from, as the file tells: see :mod:`eqsat.onnx.provenance`."""
+"""Where a node of an optimized model comes from, according to its file: see :mod:`eqsat.onnx.provenance`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from eqsat.rules import sets
 
 @dataclass(frozen=True)
 class OriginNode:
-    """A node of the given model that another one comes from.
+    """A node of the given model that another node comes from.
 
     Attributes:
-        name: Its name, or its first output.
-        op_type: Its operator; None where the given model was not asked.
-        place: Its number among the nodes of the given model, from 0 on; those in bodies follow the node they are in.
-        inputs, outputs: The names of the values that it takes and makes.
+        name: The name of the node, or of its first output.
+        op_type: Its operator; None if the given model was not passed.
+        place: Its number among the nodes of the given model, starting at 0. Nodes in a body follow the node that
+            contains the body.
+        inputs, outputs: The names of its inputs and outputs.
     """
 
     name: str
@@ -46,9 +47,9 @@ class AppliedRule:
     """A rule that led to a node.
 
     Attributes:
-        name: Its name.
-        equation: What it says; None for a rule that is neither shipped nor was given.
-        keeps: What it keeps of values: ``exact``, ``rounding`` or ``finite``; None where the equation is.
+        name: The name of the rule.
+        equation: The rule as an equation; None for a rule that is neither shipped nor passed.
+        keeps: Its soundness: ``exact``, ``rounding`` or ``finite``; None if the equation is None.
     """
 
     name: str
@@ -61,14 +62,14 @@ class AppliedRule:
 
 @dataclass(frozen=True)
 class Why:
-    """Where a node is from.
+    """Where a node comes from.
 
     Attributes:
-        node: Its name, or its first output.
+        node: The name of the node, or of its first output.
         op_type: Its operator.
-        outputs: The names of the values that it makes.
-        origins: Nodes of the given model that it comes from, in their order there.
-        rules: What led from these to it, in the order in which it was applied.
+        outputs: The names of its outputs.
+        origins: The nodes of the given model that it comes from, in their order there.
+        rules: The rules that led from these nodes to it, in the order in which they were applied.
     """
 
     node: str
@@ -79,7 +80,7 @@ class Why:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether no rule led to the node."""
+        """Whether the node comes from the given model without any rule."""
         return not self.rules
 
     def __repr__(self) -> str:
@@ -96,17 +97,17 @@ class Why:
 
 
 def why(model: Given, node: str, origin: Given | None = None, rules: Rules = ()) -> Why:
-    """Tell where a node of an optimized model is from.
+    """Return where a node of an optimized model comes from.
 
     Args:
         model: The optimized model, in any form that :func:`eqsat.onnx.load` takes.
-        node: The name of a node, that of a value that it makes, or an operator and a number: ``Conv:0`` is the first
-            Conv of the model.
-        origin: The model that was optimized, from which operators and places of origins are told.
-        rules: Rules of the caller's own, whose equations are told beside those of shipped rules.
+        node: The name of a node or of one of its outputs, or an operator and a number: ``Conv:0`` is the first Conv of
+            the model.
+        origin: The given model; it is needed for the operators and places of the origins.
+        rules: Rules of your own, so that their equations are known in addition to those of shipped rules.
 
     Raises:
-        ModelError: A model cannot be read, has no such node, or its nodes do not say where they are from.
+        ModelError: A model cannot be read, has no such node, or its nodes do not store where they come from.
     """
     loaded = load(model)
     with errors_of(loaded):

@@ -1,4 +1,4 @@
-"""Why a rule did nothing to an ONNX model, or why what it made was not chosen."""
+"""Why a rule did not act on an ONNX model, or why its result was not chosen."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def why_not(
     rules: Rules | None = None,
     **keywords: Unpack[ModelKeywords],
 ) -> WhyNot:
-    """Tell what becomes of a rule where a model is optimized, and why it does not act or its result is not chosen.
+    """Return the outcome of a rule when a model is optimized: why it does not act, or why its result is not chosen.
 
-    Bodies of control flow are not looked into.
+    Bodies of control flow are not examined.
 
     Args:
         model: A model in any form that :func:`eqsat.onnx.load` takes; it is not changed.
-        rule: A rule, or the name of one that acts or is shipped.
-        node: The name of a node, or of a value that it makes, to which the answer is restricted.
-        rules, keywords: How it is optimized, as for :func:`eqsat.onnx.run`.
+        rule: A rule, or the name of a rule that applies to the model or is shipped.
+        node: The name of a node, or of one of its outputs, to which the answer is restricted.
+        rules, keywords: How the model is optimized, as for :func:`eqsat.onnx.run`.
 
     Raises:
         ModelError: The model cannot be read, or has no such node.
-        RuleError: There is no such rule, or it is of a kind that matches no pattern.
+        RuleError: There is no such rule, or the rule has no pattern that could be matched.
         EqsatError: As for :func:`eqsat.onnx.run`.
     """
     options = Options.of(keywords, rules=rules)
