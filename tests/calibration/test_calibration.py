@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +29,8 @@ from eqsat.calibration import (
     measuring,
     profile,
     prune,
-    worker,
 )
+from eqsat.calibration.engines import in_onnxruntime
 from eqsat.calibration.fitted import Fitted, Sample
 from eqsat.calibration.kernels import Kernel, kernel_model
 from eqsat.calibration.medley import measure_change, medley_model, small_kernels
@@ -149,15 +150,13 @@ def test_kernels_are_timed() -> None:
 
 
 def test_a_kernel_that_ends_the_process_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fragile = tmp_path / "fragile.py"
+    engines = tmp_path / "engines"
+    shutil.copytree(Path(in_onnxruntime.__file__).parent, engines)
+    fragile = engines / "in_onnxruntime.py"
     ending = "import onnx, os\\n    if [n.op_type for n in onnx.load(path).graph.node][:2] == ['Tanh'] * 2: os._exit(1)"
-    text = (
-        Path(worker.__file__)
-        .read_text()
-        .replace("optimized = f", ending.replace("\\n", "\n") + "\n    optimized = f", 1)
-    )
-    fragile.write_text(text)
-    monkeypatch.setattr(measuring, "_WORKER", fragile)
+    ending = ending.replace("\\n", "\n") + "\n    optimized = f"
+    fragile.write_text(fragile.read_text().replace("optimized = f", ending, 1))
+    monkeypatch.setattr(measuring, "_WORKER", engines / "worker.py")
     tanh, relu = kernel(relay.tanh(X)), kernel(relay.nn.relu(X))
     found, _ = measure([tanh, relu], SETUP)
     assert found[tanh.key] == "it hangs, or ends the process"
@@ -175,7 +174,7 @@ def test_layouts_are_changed_outside_of_what_is_timed(tmp_path: Path) -> None:
     image = relay.var("x", shape=(1, 32, 6, 6))
     path = str(tmp_path / "model.onnx")
     onnx.save(kernel_model(kernel(relay.nn.conv2d(image, ones(32, 32, 3, 3), kernel_size=(3, 3), channels=32))), path)
-    run, _ = worker._prepared(path, 1, worker.LEVELS["all"])
+    run, _ = in_onnxruntime.kernel(path, 1, "all")
     run()
     assert operators(onnx.load(path)) == ["Conv"]
 

@@ -69,7 +69,7 @@ _WORTH = 2e-4
 _LAUNCH, _FLOPS, _BYTES = 1e-6, 1e12, 2e11
 """Of a fast processor: seconds of any kernel, and operations and bytes in a second."""
 
-_WORKER = Path(__file__).with_name("worker.py")
+_WORKER = Path(__file__).parent / "engines" / "worker.py"
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,14 @@ class Setup:
     """How the runtime runs.
 
     Attributes:
-        threads: Threads of an operator; 0 for as many as onnxruntime takes by itself.
+        threads: Threads of an operator; 0 for as many as the runtime takes by itself.
         level: What its optimizer does: ``off``, ``basic``, ``extended`` or ``all``.
+        runtime: Which one it is.
     """
 
     threads: int = 0
     level: str = "all"
+    runtime: str = "onnxruntime"
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def measure(
         Timings by key, of a kernel that fails or hangs why; and the seconds of the reference.
 
     Raises:
-        ModelError: onnxruntime is missing or does not start.
+        ModelError: The runtime is missing or does not start.
     """
     found: dict[str, Timing | str] = {}
     for group in _groups({kernel.key: kernel for kernel in kernels}.values(), found):
@@ -124,7 +126,7 @@ def measure(
             times, reference = time_models([EMPTY, *[model for _, _, model in group]], setup, folder, reference)
         overhead = times[0]
         if isinstance(overhead, str):
-            raise ModelError(f"onnxruntime cannot be measured: {overhead}")
+            raise ModelError(f"{setup.runtime} cannot be measured: {overhead}")
         for (key, copies, _), runs in zip(group, times[1:], strict=True):
             found[key] = runs if isinstance(runs, str) else _timing(runs, overhead, copies)
         if on_group is not None:
@@ -210,6 +212,7 @@ def time_files(
     onnx.save(_REFERENCE, folder / _REFERENCE_NAME)
     rounds = ROUNDS if feeds is None else (ROUNDS[0], MOST_WHOLE)
     request = {
+        "runtime": setup.runtime,
         "threads": setup.threads,
         "level": setup.level,
         "rounds": rounds,

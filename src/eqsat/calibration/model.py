@@ -87,7 +87,7 @@ class Calibrated(CostModel):
         """Return a model that measures what it is asked for and was not measured here before.
 
         Raises:
-            ModelError: There is no onnxruntime.
+            ModelError: The runtime is missing.
             ProfileError: The cache cannot be read.
         """
         return Calibrated(cached(setup), on_demand=True)
@@ -137,7 +137,7 @@ class Calibrated(CostModel):
         """Measure what was asked for and is not known; return how many kernels that are.
 
         Raises:
-            ModelError: onnxruntime is missing or does not start.
+            ModelError: The runtime is missing or does not start.
         """
         new = [each for key, each in self.estimated.items() if key not in self.profile.entries]
         if not new:

@@ -9,6 +9,7 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +44,17 @@ class Machine:
     version: str
 
     @staticmethod
-    def here() -> Machine:
-        """Return this machine with the onnxruntime that is installed.
+    def here(runtime: str = Setup.runtime) -> Machine:
+        """Return this machine with the version of a runtime that is installed.
 
         Raises:
             ModelError: There is none.
         """
         try:
-            import onnxruntime
+            engine = import_module(f"eqsat.calibration.engines.in_{runtime}")
         except ImportError as error:
-            raise ModelError(f"kernels are measured in onnxruntime, which cannot be loaded: {error}") from None
-        return Machine(f"{_processor()} x {os.cpu_count()}", "onnxruntime", str(onnxruntime.__version__))
+            raise ModelError(f"kernels are measured in {runtime}, which cannot be loaded: {error}") from None
+        return Machine(f"{_processor()} x {os.cpu_count()}", runtime, engine.version())
 
     def __str__(self) -> str:
         return f"{self.runtime} {self.version} on {self.processor}"
@@ -193,7 +194,7 @@ class Profile:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             told = f"{type(error).__name__}: {error}"
             raise ProfileError(f"{name} is damaged ({told}); write it anew with eqsat calibrate") from None
-        here = None if foreign else Machine.here()
+        here = None if foreign else Machine.here(profile.setup.runtime)
         if here is not None and profile.machine != here:
             raise ProfileError(
                 f"{name} is of {profile.machine}, and here is {here}: measure anew with eqsat calibrate, or say that "
@@ -206,7 +207,7 @@ def _parsed(record: Mapping[str, Any]) -> Profile:
     if record["format"] != FORMAT:
         raise ValueError(f"format {record['format']!r} is not {FORMAT}")
     machine = Machine(*[_text(record[name]) for name in ("processor", "runtime", "version")])
-    setup = Setup(int(record["threads"]), _text(record["level"]))
+    setup = Setup(int(record["threads"]), _text(record["level"]), machine.runtime)
     if setup.level not in LEVELS:
         raise ValueError(f"level {setup.level!r} is not {' or '.join(LEVELS)}")
     entries = {key: _entry(**each) for key, each in record["kernels"].items()}
@@ -247,10 +248,10 @@ def cached(setup: Setup) -> Profile:
     """Return what was measured on demand here before.
 
     Raises:
-        ModelError: There is no onnxruntime.
+        ModelError: The runtime is missing.
         ProfileError: The file is damaged.
     """
-    machine = Machine.here()
+    machine = Machine.here(setup.runtime)
     path = cache_path(machine, setup)
     return Profile.load(path) if path.exists() else Profile(machine, setup)
 
@@ -291,7 +292,7 @@ def calibrate(profile: Profile, kernels: Iterable[Kernel]) -> int:
     """Time the kernels that a profile does not have, and add them to it; return how many these are.
 
     Raises:
-        ModelError: onnxruntime is missing or does not start.
+        ModelError: The runtime is missing or does not start.
     """
     new = {kernel.key: kernel for kernel in kernels if kernel.key not in profile.entries}
     if new and profile.change is None:

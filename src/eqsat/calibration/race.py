@@ -96,7 +96,7 @@ def _race(files: Sequence[Path], setup: Setup, folder: Path, reference: float | 
     empty, first, again, *others = times
     if isinstance(first, str) or isinstance(again, str) or isinstance(empty, str):
         why = [each for each in (first, again, empty) if isinstance(each, str)]
-        raise ModelError(f"the model as it was does not run in onnxruntime: {why[0]}")
+        raise ModelError(f"the model as it was does not run in {setup.runtime}: {why[0]}")
     call = median(empty)
     itself, control = Run(max(median(first) - call, 0.0), 1.0, 0.0), _run(again, first, call)
     runs = [itself, *[each if isinstance(each, str) else _run(each, first, call) for each in others]]

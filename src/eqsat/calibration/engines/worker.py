@@ -1,0 +1,117 @@
+"""Times models in a runtime, run as a program: a model that crashes or hangs ends nothing else.
+
+The first line of standard input is a JSON object: ``runtime``, ``threads``, ``level``, ``rounds``, ``seconds``;
+``models``, a list of paths; ``reference``, the path of a model that runs before and after each run of another, so that
+all find the runtime alike, and by whose time theirs are told; and ``feeds``, the path of arrays by name that the models
+take, or null where they are kernels, whose inputs are made up. The models run in turn, kernels always in one order,
+whole models in any.
+
+On standard output comes a JSON line for each thing that begins or is done: ``{"at": index}`` before a model is loaded
+and run for the first time, ``{"failed": index, "why": text}`` where that fails, and at last ``{"seconds": [[...],
+...], "reference": [[...], ...]}``, the seconds of the runs of each model, and of those of the reference beside them.
+
+This file imports nothing of ours, so that it starts fast and holds little.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_SILENT = 1.0
+"""Seconds after which it is told that the models still run."""
+
+_LONG = 5e-3
+"""Seconds from which on it does not matter what a kernel finds in the caches: it runs once in its turn."""
+
+_FEWEST, _PATIENCE = 3, 5
+"""Fewest runs of kernels, where the least number of them takes more than this many times as long as asked."""
+
+_TOGETHER, _MOST_TOGETHER = 1e-3, 9
+"""Seconds for which a whole model runs more than once in its turn, and how many times more at most."""
+
+
+def main() -> None:
+    """Answer one request."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    request = json.loads(sys.stdin.readline())
+    sys.path.append(str(Path(__file__).parent))  # as the last: no library finds modules of ours
+    engine = importlib.import_module(f"in_{request['runtime']}")
+
+    def tell(said: dict[str, Any]) -> None:
+        answers.write(json.dumps(said) + "\n")
+        answers.flush()
+
+    reference, _ = engine.kernel(request["reference"], request["threads"], next(iter(engine.LEVELS)))
+    feeds = None if request["feeds"] is None else dict(np.load(request["feeds"]))
+    runs: dict[int, Any] = {}
+    inputs: dict[int, Any] = {}
+    for index, path in enumerate(request["models"]):
+        tell({"at": index})
+        try:
+            how = path, request["threads"], request["level"]
+            runs[index], inputs[index] = engine.kernel(*how) if feeds is None else engine.whole(*how, feeds)
+            runs[index]()
+        except Exception as error:
+            runs.pop(index, None)
+            tell({"failed": index, "why": " ".join(str(error).split())[:200]})
+    seconds: list[list[float]] = [[] for _ in request["models"]]
+    beside: list[list[float]] = [[] for _ in request["models"]]
+    least, most = request["rounds"]
+    clock = time.thread_time if request["threads"] == 1 else time.perf_counter  # not what other programs take
+
+    def referred() -> float:
+        reference()  # what ran before left nothing of it in the caches
+        start = clock()
+        reference()
+        return clock() - start
+
+    references: list[float] = []
+    places: list[int] = []
+    told = time.perf_counter()
+    end, late = told + request["seconds"], told + _PATIENCE * request["seconds"]
+    for done in range(most):
+        now = time.perf_counter()
+        if (done >= least and now > end) or (done >= _FEWEST and now > late and feeds is None):
+            break
+        order = [*runs]
+        if feeds is not None:
+            random.Random(done).shuffle(order)  # none shall always find the caches that another left
+        for index in order:
+            if time.perf_counter() > told + _SILENT:
+                told = time.perf_counter()
+                tell({"at": -1})
+            run = runs[index]
+            for array in inputs[index]:
+                array.max(initial=0)  # what a kernel takes was just computed: it is at hand
+            references.append(referred())
+            places.append(index)
+            begun, start = time.perf_counter(), clock()
+            run()  # a model runs often: what another one left in the caches is no part of what this one takes
+            took, once = time.perf_counter() - begun, clock() - start
+            if feeds is None and took > _LONG:
+                seconds[index].append(once)
+                continue
+            often = 0 if feeds is None else _MOST_TOGETHER
+            count = 1 + int(min(_TOGETHER / took, often))
+            start = clock()
+            for _ in range(count):
+                run()
+            seconds[index].append((clock() - start) / count)
+    references.append(referred())
+    for place, index in enumerate(places):
+        beside[index].append((references[place] + references[place + 1]) / 2)
+    tell({"seconds": seconds, "reference": beside})
+
+
+if __name__ == "__main__":
+    main()
