@@ -1,4 +1,4 @@
-"""Extraction: the cheapest graph in an e-graph. The cost models of :mod:`eqsat.cost` can be had here too."""
+"""Extraction of the cheapest graph of an e-graph, and the cost models of :mod:`eqsat.cost`."""
 
 import math
 from collections.abc import Callable
@@ -58,13 +58,13 @@ EXTRACTORS: dict[str, Callable[..., Result]] = {"tree": tree, "dag": dag, "local
 
 
 def extract(problem: Problem, method: str = "auto", **limits: Any) -> Result:
-    """Extract by the method of that name.
+    """Solve an extraction problem by the method with the given name.
 
     Args:
         problem: The problem.
         method: A name in `EXTRACTORS`.
-        limits: `seconds` of wall time allowed, the `seed` of random choices, and an `incumbent`: a choice that the
-            result is no worse than; int (C,), -1 for classes without a node.
+        limits: `seconds`, the wall time allowed; `seed`, the seed of the random choices; and `incumbent`, a choice that
+            the result is no worse than: the node of each class, -1 for classes without a node; int (C,).
 
     Raises:
         ExtractionError: There is no such method, `seconds` is not a positive number, or the incumbent is not an

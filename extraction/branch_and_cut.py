@@ -36,7 +36,7 @@ _SHRINK = 0.95  # worth starting over where reduced costs leave at most this sha
 
 
 def exact(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
-    """Extract the cheapest graph with a proof, or the best found and a lower bound when the time is over.
+    """Extract the cheapest graph with a proof of optimality; if time runs out, the best graph found and a lower bound.
 
     Ctrl-C returns the best result so far. Arguments and errors are those of :func:`eqsat.extraction.extract`.
     """
@@ -46,7 +46,7 @@ def exact(problem: Problem, *, seconds: float = math.inf, seed: int = 0, incumbe
 def auto(problem: Problem, *, seconds: float = 5.0, seed: int = 0, incumbent: ArrayLike | None = None) -> Result:
     """Extract greedily, then improve by local search, then prove optimality, in the time given.
 
-    The result is never dearer than those of `tree` and `dag` or the incumbent. If the time does not run out, it
+    The result is never more expensive than those of `tree` and `dag` or the incumbent. If the time does not run out, it
     depends on the seed alone. Ctrl-C returns the best result so far. Arguments and errors are those of
     :func:`eqsat.extraction.extract`.
     """

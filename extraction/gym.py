@@ -25,8 +25,8 @@ def read_gym(path: str | os.PathLike[str]) -> Problem:
     """Read the problem in an extraction-gym file (`.json` or `.json.xz`).
 
     Raises:
-        ExtractionError: The file cannot be read, is not of this format, names a child that is not there, or holds a
-            problem that `Problem` refuses.
+        ExtractionError: The file cannot be read, is not of this format, names a child that is not there, or describes a
+            problem that `Problem` rejects.
     """
     try:
         return _parse(_load(Path(path)))

@@ -30,7 +30,7 @@ def local(
     incumbent: ArrayLike | None = None,
     objective: Objective | None = None,
 ) -> Result:
-    """Improve the best of the greedy results and the incumbent by local search, until nothing more is found.
+    """Improve the best of the greedy results and the incumbent by local search, until no improvement is found.
 
     If the time does not run out, the result depends on the seed alone. Ctrl-C returns the best result so far.
 

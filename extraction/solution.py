@@ -31,8 +31,7 @@ class Result:
         optimal: Whether the cost is proved to be the smallest, objectives compared in order.
         seconds: Wall time spent.
         method: The extractor's name.
-        message: What the caller should know, such as a solver that failed or a time limit that was reached; often
-            empty.
+        message: A remark for the caller, such as a failed solver or a time limit that was reached; often empty.
     """
 
     choice: Ints = field(repr=False)

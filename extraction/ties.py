@@ -1,4 +1,4 @@
-"""Among equally cheap choices, find one that is near a given choice: what gains nothing is left as it was."""
+"""Choosing, among equally cheap choices, one that is near a given choice."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _EFFORT = 30  # classes looked at per class in all, after which the rest stays a
 
 
 def nearer(problem: Problem, choice: ArrayLike, wanted: ArrayLike) -> Ints:
-    """A choice changed to the nodes of another one wherever that costs no more, from the roots down.
+    """Return a choice that takes the nodes of another choice wherever that costs no more, from the roots down.
 
     A class changes together with the classes below it that are not in use yet: these get the nodes of `wanted`, or
     those of the cheapest trees. The time is linear, so in large graphs not every possible change is made.
 
     Args:
         problem, choice: The problem, and an extraction; int (C,), -1 for classes without a node.
-        wanted: Another choice; int (C,). It need not be complete.
+        wanted: The other choice; int (C,). It need not be complete.
     """
     used = np.asarray(choice, np.int64)
     if np.all((used < 0) | (np.asarray(wanted) == used)):

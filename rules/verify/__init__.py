@@ -1,6 +1,6 @@
-"""The rule verifier: both sides of a rule, computed on random instances, must agree.
+"""The rule verifier: both sides of a rule must agree on random instances.
 
-No rule imports it: optimizing a graph loads nothing of what is here.
+No rule imports it, so optimizing a graph does not load it.
 """
 
 from eqsat.rules.verify.verifier import Verdict, example, table, verify, verify_equal

@@ -1,13 +1,12 @@
-"""The rule verifier: both sides of a rule, computed on many random instances, must agree.
+"""The rule verifier: both sides of a rule must agree on many random instances.
 
-Instances of the left side that satisfy the guards are drawn, the engine applies the rule to them, and the
-interpreter computes what was there and what the rule made of it. How far the two may differ follows from the
-rule's soundness class:
+Instances of the left side that satisfy the guards are drawn, the engine applies the rule to them, and the interpreter
+computes the original and the result. The soundness of the rule determines by how much the two may differ:
 
-* ``exact``: every bit (any NaN is as good as another);
-* ``rounding``: a few rounding errors, relative to the largest number that either side computes on the way;
-  integers every bit;
-* ``finite``: the same, where all numbers that the left side computes are finite.
+* ``exact``: every bit must agree (any two NaNs are equal);
+* ``rounding``: floats may differ by a few rounding errors, relative to the largest intermediate value of either side;
+integers must be equal;
+* ``finite``: the same as ``rounding``, if all values that the left side computes are finite.
 """
 
 from __future__ import annotations
@@ -36,27 +35,27 @@ from eqsat.rules.verify.injective import comparisons
 from eqsat.rules.verify.instances import Instance, Value, arrays_of, draw_instances, draw_values
 
 BATCH = 50
-"""Instances that one e-graph holds."""
+"""Number of instances in one e-graph."""
 ATTEMPTS = 400
-"""Draws for each wanted instance before the search is given up."""
+"""Number of draws for each wanted instance before the search is given up."""
 ROUNDINGS = 64
-"""How many units of the last place ``rounding`` rules may be off."""
+"""Units in the last place by which the sides of ``rounding`` rules may differ."""
 EXAMPLES = 10
-"""Instances of which the smallest is the example."""
+"""Number of instances of which the smallest is the example."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a rule.
+    """The result of testing a rule.
 
     Args:
-        rule: its name.
-        soundness: the class it claims.
-        status: ``sound`` (on all instances), ``unsound``, ``unmatched`` (no instance was found that the rule
-            applies to) or ``failed`` (the rule raised an error).
-        instances: how many instances both sides were compared on.
-        detail: the smallest counterexample as Relay text, or the error.
-        seconds: time it took.
+        rule: The name of the rule.
+        soundness: The soundness that it declares.
+        status: ``sound`` (on all instances), ``unsound``, ``unmatched`` (no instance was found to which the rule
+            applies) or ``failed`` (the rule raised an error).
+        instances: The number of instances on which both sides were compared.
+        detail: The smallest counterexample as Relay text, or the error.
+        seconds: The time of the test, in seconds.
     """
 
     rule: str
@@ -75,15 +74,15 @@ def verify(rules: Any, instances: int = 100, seed: int = 0) -> list[Verdict]:
     """Test rules on random instances.
 
     Args:
-        rules: a rule, or any iterable of rules, rule sets and ``DFPatternCallback`` objects.
-        instances: how many instances to compare for each rule.
-        seed: of the random choices; the instances of a rule depend on it and on the rule's name only.
+        rules: A rule, or any iterable of rules, rule sets and ``DFPatternCallback`` objects.
+        instances: The number of instances to compare for each rule.
+        seed: The seed of the random choices. The instances of a rule depend only on it and on the name of the rule.
 
     Returns:
         A verdict for each rule.
 
     Raises:
-        RuleError: ``rules`` holds something that is no rule.
+        RuleError: ``rules`` contains something that is not a rule.
     """
     return [_verify(rule, instances, seed) for rule in flatten(rules)]
 
@@ -91,13 +90,13 @@ def verify(rules: Any, instances: int = 100, seed: int = 0) -> list[Verdict]:
 def verify_equal(
     before: Expr, after: Expr, soundness: Soundness = Soundness.ROUNDING, instances: int = 10, seed: int = 0
 ) -> Verdict:
-    """Test that two graphs have the same values, as the steps of an explanation should.
+    """Test that two graphs compute the same values, such as the two sides of a step of an explanation.
 
     Args:
-        before, after: the graphs; their free variables have types.
-        soundness: how near the values must be.
-        instances: on how many random inputs to compare them.
-        seed: of the inputs.
+        before, after: The graphs; their free variables have types.
+        soundness: How much the values may differ.
+        instances: The number of random inputs on which to compare them.
+        seed: The seed of the inputs.
     """
     start, tested, rng = time.perf_counter(), 0, random.Random(seed)
     whole = Tuple([infer_type(before), after])
@@ -113,18 +112,18 @@ def verify_equal(
 
 
 def example(rule: Rule, seed: int = 0) -> tuple[Expr, Expr] | None:
-    """A small graph that a rule matches, and what the rule says that it equals.
+    """Return a small graph that a rule matches, and the graph that the rule equates it with.
 
     Args:
-        rule: the rule.
-        seed: of the random choices, as for :func:`verify`.
+        rule: The rule.
+        seed: The seed of the random choices, as for :func:`verify`.
 
     Returns:
-        Both sides, over the same variables; tuples of several graphs where the rule has several roots. None if no
-        instance was found.
+        Both sides, over the same variables; tuples of graphs if the rule has several roots. None if no instance was
+        found.
 
     Raises:
-        RuleError: the rule fails.
+        RuleError: The rule fails.
     """
     for batch in _batches(rule, EXAMPLES, seed):
         found = [(instance, others[0]) for instance, others in batch if others]
@@ -135,7 +134,7 @@ def example(rule: Rule, seed: int = 0) -> tuple[Expr, Expr] | None:
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
-    """Verdicts as text: a line for each rule, counterexamples below."""
+    """Return verdicts as text: a line for each rule, with counterexamples below."""
     lines = []
     for verdict in verdicts:
         count = f"{verdict.instances} instances"

@@ -1,8 +1,8 @@
-"""Certificates as plain data, which JSON can hold.
+"""Certificates as plain data, which can be stored as JSON.
 
-A certificate holds the steps that lead from one function to another one. A step says that one term equals another, and
-by which rule. Terms are numbered: those of the two functions come first, each different node once, in the order of
-:meth:`eqsat.certificates.terms.Terms.add`, then those of the certificate.
+A certificate contains the steps that lead from one function to another one. A step states that one term equals another,
+and by which rule. Terms are numbered: first the different nodes of the two functions, in the order of
+:meth:`eqsat.certificates.terms.Terms.add`, then the terms of the certificate.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ FORMAT = "eqsat certificate"
 VERSION = 1
 
 Given: TypeAlias = "Certificate | Mapping[str, Any] | str | os.PathLike[str]"
-"""What is taken for a certificate: one, what JSON holds of it, or the path of a file."""
+"""The forms in which certificates are passed: a Certificate, its JSON data, or the path of a file."""
 
 COMMUTE, FOLD, FIELD = "commute", "fold-constants", "field-of-tuple"
-"""Steps that are by no rule of a set: operands exchanged, a value computed, the field of a tuple that is there."""
+"""Steps without a rule: operands are exchanged, a constant is computed, or a field of a known tuple is taken."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """That each term of ``left`` equals the one at its place in ``right``.
+    """The statement that each term of ``left`` equals the term at the same place in ``right``.
 
     Attributes:
-        rule: The name of the rule that says so.
-        left: What the rule matched; several for a rule of several left sides.
-        right: What it says that they equal.
-        over: For rules by which arguments are equal, the calls that are.
+        rule: The name of the rule.
+        left: The terms that the rule matched; several for a rule with several left sides.
+        right: The terms that the rule equates them with.
+        over: For rules that equate arguments of equal calls: these calls.
     """
 
     rule: str
@@ -46,17 +46,17 @@ class Step:
 
 @dataclass
 class Certificate:
-    """That two functions compute the same.
+    """The proof that two functions compute the same values.
 
     Attributes:
         before, after: Digests of the functions.
-        opset: The ONNX opset to which the first model was raised before; None for that of the model.
-        rules: Version of each rule that a step names.
-        soundness: What all steps together keep of the values: ``exact``, ``rounding`` or ``finite``.
+        opset: The ONNX opset to which the first model was converted before; None for the opset of the model.
+        rules: Name of each rule that a step uses -> its version.
+        soundness: The weakest soundness of a step: ``exact``, ``rounding`` or ``finite``.
         constants: The constants of the certificate: dtype, shape, and the bytes as hexadecimal digits.
-        terms: The terms of the certificate: a kind and what it says, the numbers of the children last.
-        steps: The steps, each of which holds by its rule and those before it.
-        uncovered: What no step shows, in words; a certificate that covers all has none.
+        terms: The terms of the certificate: a kind, its data, and the numbers of the children.
+        steps: The steps. Each holds by its rule and the steps before it.
+        uncovered: Descriptions of the parts that no step proves; empty if the certificate covers everything.
     """
 
     before: str
@@ -73,7 +73,7 @@ class Certificate:
         return f"Certificate({len(self.steps)} steps by {len(self.rules)} rules, which keep: {self.soundness})"
 
     def as_data(self) -> dict[str, Any]:
-        """The certificate as JSON holds it."""
+        """Return the certificate as data for JSON."""
         data: dict[str, Any] = {"format": FORMAT, "version": VERSION, **asdict(self)}
         data["steps"] = [
             [step.rule, list(step.left), list(step.right), *([list(step.over)] if step.over else [])]
@@ -82,7 +82,7 @@ class Certificate:
         return data
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file.
+        """Write the certificate to a file.
 
         Raises:
             FileError: The file cannot be written.
@@ -100,10 +100,10 @@ class Certificate:
 
 
 def read(given: Given) -> Certificate:
-    """A certificate that is given in one of several forms.
+    """Return a certificate that is given in one of several forms.
 
     Raises:
-        CertificateError: It cannot be read, or is no certificate.
+        CertificateError: It cannot be read, or is not a certificate.
     """
     if isinstance(given, Certificate):
         given = given.as_data()

@@ -1,4 +1,4 @@
-"""Checks certificates: replays their steps, each of which must be an instance of its rule."""
+"""The checker of certificates: it replays the steps, each of which must be an instance of its rule."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Checked:
     """A certificate whose steps all hold.
 
     Attributes:
-        steps: How many steps it has.
-        rules: The rules that they are by.
-        soundness: What they keep of the values.
-        uncovered: What no step shows, in words.
+        steps: The number of steps.
+        rules: The names of the rules that the steps use.
+        soundness: The weakest soundness of a step.
+        uncovered: Descriptions of the parts that no step proves.
     """
 
     steps: int
@@ -43,7 +43,7 @@ class Checked:
 
     @property
     def proved(self) -> bool:
-        """Whether the functions are proved to compute the same."""
+        """Whether the certificate proves that the functions compute the same values."""
         return not self.uncovered
 
 
@@ -94,15 +94,16 @@ class Pair:
 
 
 def check(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> Checked:
-    """Check a certificate that two functions compute the same.
+    """Check a certificate that two functions compute the same values.
 
     Args:
         pair: The functions.
         certificate: The certificate.
-        rules: The rules that its steps may name.
+        rules: The rules that the steps may use.
 
     Raises:
-        CertificateError: It is of other functions, or a step does not hold; the message names the step.
+        CertificateError: The certificate belongs to other functions, or a step does not hold; the message names the
+            step.
     """
     for which, mine, theirs in zip(
         ("before", "after"), pair.digests, (certificate.before, certificate.after), strict=True

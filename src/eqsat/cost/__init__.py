@@ -1,4 +1,4 @@
-"""Cost models: what an e-node, a graph of them, and a kernel of several costs."""
+"""Cost models: functions that return the cost of one e-node, or of a kernel of several e-nodes."""
 
 from eqsat.cost.devices import Device
 from eqsat.cost.measured import Measured

@@ -12,15 +12,15 @@ from eqsat.errors import ExtractionError
 
 @dataclass(frozen=True)
 class Device:
-    """What bounds an operator's time.
+    """The profile of a device: what limits the time of an operator.
 
     Attributes:
-        name, description: For people.
-        launch: Seconds that every operator costs before it does anything.
-        view: Seconds for an operator that only gives another shape.
-        bandwidth: Bytes per second to and from memory.
-        peak: Operations per second of matrix products and convolutions by dtype; `default` for the others.
-        vector: The same for every other operator.
+        name, description: Texts for people.
+        launch: Fixed time of every operator, in seconds.
+        view: Time of an operator that only changes the shape, in seconds.
+        bandwidth: Memory bandwidth, in bytes per second.
+        peak: Dtype -> operations per second of matrix products and convolutions; `default` for other dtypes.
+        vector: Dtype -> operations per second of all other operators.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Device:
 
 @cache
 def devices() -> dict[str, Device]:
-    """The shipped profiles by name."""
+    """Return the profiles that eqsat ships, by name."""
     table = tomllib.loads(files(__package__).joinpath("devices.toml").read_text(encoding="utf-8"))
     return {name: Device(name, **values) for name, values in table.items()}
 
 
 def load_device(name: str) -> Device:
-    """The shipped profile of that name; raises ExtractionError where there is none."""
+    """Return the shipped profile with this name; raise ExtractionError if there is none."""
     if name not in devices():
         raise ExtractionError(f"there is no device {name!r}; devices.toml has {', '.join(devices())}")
     return devices()[name]

@@ -1,4 +1,4 @@
-"""Costs measured by running each operator once and remembered in a file."""
+"""A cost model that runs each operator once and stores the measured times in a file."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ENOUGH = 0.05  # seconds after which an operator is not run again
 
 
 class Measured(CostModel):
-    """Seconds of the operator's NumPy kernel on arrays of the node's types, the least of a few runs.
+    """Measured seconds of the operator's NumPy kernel on arrays of the node's types: the minimum of a few runs.
 
     Args:
-        cache: JSON file of what was measured before, keyed by operator, attributes and types; written after each new
-            measurement. Without it nothing outlives the object.
-        otherwise: Model in seconds for nodes that cannot be run: no kernel, an unknown dimension, values that do not
-            fit.
+        cache: JSON file of earlier measurements, by operator, attributes and types; it is written after each new
+            measurement. Without it, measurements are lost with the object.
+        otherwise: A cost model in seconds for nodes that cannot be run, because there is no kernel, a dimension is
+            unknown, or the generated values do not fit.
 
     Raises:
         ExtractionError: The file is not such a cache.

@@ -1,7 +1,7 @@
-"""Cost models: what one e-node costs, from its operator, attributes and types.
+"""Cost models: functions that return the cost of one e-node, computed from its operator, attributes and types.
 
-A model is any callable of a `CostNode` that returns a number. Those here are also added to each other and multiplied
-by numbers or by each other: `Roofline("gpu") + 1e-12 * Storage()`.
+A cost model is any callable that takes a `CostNode` and returns a number. The models in this module can also be added
+to each other, and multiplied by numbers or by each other: `Roofline("gpu") + 1e-12 * Storage()`.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from eqsat.relay.traits import Trait
 from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type
 
 FREE = frozenset({"var", "constant", "tuple", "joined", "project", "function", "global"})
-"""Heads of e-nodes that compute nothing."""
+"""Operators of e-nodes that compute nothing."""
 
 PARTS = frozenset({"split"})
-"""Operators that name parts of the same bytes: some devices copy them, those of the profiles here do not."""
+"""Operators whose result is a part of the same bytes. Some devices copy it; those of the profiles here do not."""
 
 
 @dataclass(frozen=True)
 class CostNode:
-    """What a cost model sees of an e-node.
+    """An e-node as a cost model receives it.
 
     Attributes:
-        op: The operator's name, that of a composite, or one of `var constant tuple project if function apply global`.
-        attrs: The call's attributes, None where it has none.
-        arg_types, type: Types of the children and of the result, None where unknown.
-        constant: The value depends on constants alone, so it is computed before run time.
-        body: What one kernel of several operators computes inside; empty for single operators.
-        arg_constant: Which children's values depend on constants alone; empty where that is unknown.
-        graph: What a kernel with a body computes, over variables and constants; it has no part in comparisons.
+        op: The name of the operator or of the composite, or one of `var constant tuple project if function apply
+            global`.
+        attrs: The attributes of the call; None if it has none.
+        arg_types, type: The types of the children and of the result; None if a type is not known.
+        constant: Whether the value depends only on constants, so that it is computed before run time.
+        body: The operators inside a kernel of several operators; empty for a single operator.
+        arg_constant: For each child, whether its value depends only on constants; empty if that is not known.
+        graph: The computation of a kernel with a body, over variables and constants; it is ignored in comparisons.
     """
 
     op: str
@@ -53,37 +54,39 @@ class CostNode:
 
     @property
     def runs(self) -> bool:
-        """Whether anything is computed at run time."""
+        """Whether the node computes anything at run time."""
         return not self.constant and self.op not in FREE
 
 
 NOTHING = CostNode("tuple", None, (), None)
-"""What is seen of a node that computes nothing."""
+"""A node that computes nothing."""
 
 CostFunction: TypeAlias = Callable[[CostNode], float]
-"""Any cost model: what one node costs."""
+"""The type of cost models: functions that return the cost of a node."""
 
 
 class CostModel:
-    """Base class that lets models be combined; a subclass says what one node costs."""
+    """Base class of cost models that can be combined; a subclass defines the cost of one node."""
 
     unit: ClassVar[str] = ""
-    """What a cost of 1 is, in the plural."""
+    """The unit of the cost, in the plural, such as ``bytes read and written``; empty if unknown."""
 
     as_it_runs: ClassVar[bool] = False
-    """Whether a given graph is priced with all kernels that the runtime makes of it, those too that cost more than
-    their nodes one by one; else with those that cost least."""
+    """Whether the cost of the given graph counts all kernels that the runtime forms.
+
+    They count even if they cost more than their nodes do separately. Otherwise the kernels with the lowest cost count.
+    """
 
     @property
     def ties(self) -> CostFunction | None:
-        """What decides between graphs that cost the same."""
+        """The cost model that decides between graphs of equal cost; None if there is none."""
         return None
 
     def __call__(self, node: CostNode) -> float:
         raise NotImplementedError
 
     def settle(self) -> bool:
-        """Find out what was asked for and only estimated so far; say whether anything costs something else now."""
+        """Replace estimates by exact costs for all nodes requested so far; return whether any cost changed."""
         return False
 
     def __add__(self, other: CostFunction) -> CostModel:
@@ -114,7 +117,7 @@ class _Combined(CostModel):
 
 @dataclass(frozen=True)
 class OpCount(CostModel):
-    """1 for each operator that runs; a kernel of several counts as its dearest. What takes less time decides ties."""
+    """Number of operators that run. A kernel counts as its most expensive operator; `Roofline` decides ties."""
 
     unit = "operators that run"
 
@@ -131,18 +134,18 @@ class OpCount(CostModel):
 
 
 def ties_of(model: CostFunction) -> CostFunction | None:
-    """What decides between graphs that cost the same under a model."""
+    """Return the cost model that decides between graphs of equal cost under a model; None if there is none."""
     return model.ties if isinstance(model, CostModel) else None
 
 
 def unit_of(model: CostFunction) -> str:
-    """What a model counts, as far as it says."""
+    """Return the unit of a cost model; an empty string if it does not declare one."""
     return model.unit if isinstance(model, CostModel) else ""
 
 
 @dataclass(frozen=True)
 class Bytes(CostModel):
-    """Bytes read and written by each operator that runs, 0 for those that only reshape; unknown sizes count as 1."""
+    """Bytes read and written by operators that run; 0 for those that only reshape. Unknown sizes count as 1."""
 
     unit = "bytes read and written"
 
@@ -152,7 +155,7 @@ class Bytes(CostModel):
 
 @dataclass(frozen=True)
 class Flops(CostModel):
-    """Floating-point operations of each operator that runs, by its registry entry; unknown sizes count as 1."""
+    """Floating-point operations of operators that run, by their registry entries. Unknown sizes count as 1."""
 
     unit = "floating-point operations"
 
@@ -162,9 +165,10 @@ class Flops(CostModel):
 
 @dataclass(frozen=True)
 class Storage(CostModel):
-    """Bytes of constants in the model file, so that weights folded at no run time are still charged for.
+    """Bytes of constants in the model file. Unlike in the other models, constants and folded expressions are not free.
 
-    A constant is charged with its bytes; a node computed from constants with what its result has beyond its arguments.
+    A constant costs its bytes. A node that is computed from constants costs the bytes by which its result exceeds its
+    arguments.
     """
 
     unit = "bytes of constants"
@@ -178,9 +182,9 @@ class Storage(CostModel):
 
 
 class Roofline(CostModel):
-    """Seconds on a device: launch + max(operations / peak, bytes / bandwidth) for each operator that runs.
+    """Estimated seconds on a device: for each operator that runs, launch + max(operations / peak, bytes / bandwidth).
 
-    `device` names a profile of `devices.toml`, or is a `Device`. Raises ExtractionError for an unknown name.
+    `device` is the name of a profile in `devices.toml`, or a `Device`. An unknown name raises ExtractionError.
     """
 
     unit = "seconds, estimated"
@@ -207,7 +211,7 @@ class Roofline(CostModel):
 
 
 def flops(node: CostNode) -> float:
-    """Floating-point operations of one evaluation: as the operator says, else one per element it handles."""
+    """Return the floating-point operations of a node, as its operator defines, else one for each element it handles."""
     if node.body:
         return math.fsum(flops(part) for part in node.body if part.runs)
     op = Op.find(node.op)
@@ -223,7 +227,7 @@ def flops(node: CostNode) -> float:
 
 
 def moved_bytes(node: CostNode) -> float:
-    """Bytes of all arguments and the result; none for operators that only give another shape."""
+    """Return the bytes of all arguments and the result; 0 for operators that only change the shape."""
     if _is_view(node.op):
         return 0.0
     inside = [part.type for part in node.body if part.op == "constant"]
@@ -231,12 +235,12 @@ def moved_bytes(node: CostNode) -> float:
 
 
 def element_count(*types: Type | None) -> float:
-    """Elements of all tensors of some types; unknown dimensions count as 1."""
+    """Return the number of elements of all tensors of the types; unknown dimensions count as 1."""
     return math.fsum(map(size, _tensors(types)))
 
 
 def byte_count(*types: Type | None) -> float:
-    """Bytes of all tensors of some types; unknown dimensions count as 1."""
+    """Return the number of bytes of all tensors of the types; unknown dimensions count as 1."""
     return math.fsum(size(ty) * nbytes(TensorType((), ty.dtype)) for ty in _tensors(types))
 
 

@@ -1,4 +1,4 @@
-"""How rules are written: the functions that :mod:`eqsat.rules` offers to authors."""
+"""The functions with which rules are written; :mod:`eqsat.rules` exports them."""
 
 from __future__ import annotations
 
@@ -34,45 +34,46 @@ from eqsat.relay.expr import Expr
 
 
 def attrs_of(pattern: DFPattern) -> Ref:
-    """The attributes of the call that ``pattern``, a call pattern of the left side, matched (Attrs or None)."""
+    """Refer to the attributes (Attrs or None) of the call that the call pattern ``pattern`` matched."""
     return Ref("attrs", pattern)
 
 
 def index_of(pattern: DFPattern) -> Ref:
-    """The number of the field that ``pattern``, a pattern of a field of a tuple, matched."""
+    """Refer to the index of the field that ``pattern``, a pattern of a tuple field, matched."""
     return Ref("index", pattern)
 
 
 def type_of(pattern: DFPattern) -> Ref:
-    """The type of what ``pattern`` matched. Where it is not known the rule does not apply."""
+    """Refer to the type of what ``pattern`` matched. The rule does not apply if the type is not known."""
     return Ref("type", pattern)
 
 
 def value_of(pattern: DFPattern) -> Ref:
-    """The NumPy array of the constant that ``pattern`` matched. Where there is none the rule does not apply."""
+    """Refer to the NumPy array of the constant that ``pattern`` matched. The rule applies only to constants."""
     return Ref("value", pattern)
 
 
 def uses_of(pattern: DFPattern) -> Ref:
-    """How many operators of the input graph read what ``pattern`` matched (the graph's result counts as one).
+    """Refer to the number of operators of the input graph that use what ``pattern`` matched.
 
-    Of equal values the uses add up. Where only rules made the value, the rule does not apply.
+    The result of the graph counts as one use. The uses of equal values are added. The rule does not apply if the input
+    graph does not contain the value.
     """
     return Ref("uses", pattern)
 
 
 def place_of(pattern: DFPattern) -> Ref:
-    """When the input graph computes what ``pattern`` matched: a number that no other value has.
+    """Refer to the position at which the input graph computes what ``pattern`` matched: a number unique to the value.
 
-    Where only rules made the value, the rule does not apply.
+    The rule does not apply if the input graph does not contain the value.
     """
     return Ref("place", pattern)
 
 
 def successive(within: int, *patterns: DFPattern) -> Guard:
-    """Guard: the input graph computes what ``patterns`` matched in this order, all in fewer than ``within`` steps.
+    """Guard: the input graph computes the matches of ``patterns`` in this order, all in fewer than ``within`` steps.
 
-    Where only rules made one of the values, the rule does not apply.
+    The rule does not apply if the input graph does not contain one of the values.
     """
 
     def holds(*places: int) -> bool:
@@ -82,101 +83,104 @@ def successive(within: int, *patterns: DFPattern) -> Guard:
 
 
 def single_use(pattern: DFPattern) -> Guard:
-    """Guard: the input graph reads what ``pattern`` matched in one place: rewriting it leaves no copy behind."""
+    """Guard: the input graph uses what ``pattern`` matched only once, so rewriting it leaves no copy behind."""
     return when(lambda uses: uses == 1, uses_of(pattern))
 
 
 def refuse(reason: str) -> Refusal:
-    """Return this from a rule, guard or computation to leave a match alone; refusals are counted by reason."""
+    """Create a value that a rule, guard or computation returns to skip a match; the report counts the reasons."""
     return Refusal(reason)
 
 
 def when(holds: Callable[..., Any], *refs: Ref) -> Guard:
-    """A guard. ``holds`` gets what ``refs`` refer to, and returns a truth value or a refusal."""
+    """Guard: ``holds``, a function that receives the values of ``refs`` and returns a truth value or a refusal."""
     return Guard(holds, refs)
 
 
 def distinct(*patterns: DFPattern) -> Distinct:
-    """A condition: ``patterns`` matched different values, as far as is known yet.
+    """Condition: ``patterns`` matched values that are not known to be equal.
 
-    A law that takes something out of a value would go on for ever where that value equals its own part.
+    Without it, a rule that takes a part out of a value would be applied endlessly if the value is equal to its own
+    part.
     """
     return Distinct(patterns)
 
 
 def non_constant(pattern: DFPattern) -> NonConstant:
-    """A condition: ``pattern`` matched what is no constant, as far as is known yet.
+    """Condition: ``pattern`` matched a value that is not known to be constant.
 
-    A law that moves constants about would go on for ever where all it finds are constants, of which some cancel.
+    Without it, a rule that moves constants would be applied endlessly if all values are constants and some cancel out.
     """
     return NonConstant(pattern)
 
 
 def base(pattern: DFPattern, after: DFPattern | None = None) -> Base:
-    """A condition: ``pattern`` matched no constant, nor only a sum or product with one (:mod:`eqsat.egraph.bases`).
+    """Condition: ``pattern`` matched neither a constant nor a sum or product with one (:mod:`eqsat.egraph.bases`).
 
-    A law that brings constants together takes all of them at once. Such rules run to their end before others do.
+    A rule that combines constants then combines all of them at once. Such rules run until they add nothing before other
+    rules run.
 
     Args:
-        pattern: the pattern.
-        after: another base, which the law could exchange with this one: it is applied for one order of them.
+        pattern: The pattern.
+        after: Another base that the rule could exchange with this one; the rule is applied for only one of the two
+            orders.
     """
     return Base(pattern, after)
 
 
 def factor(pattern: DFPattern) -> Settled:
-    """A condition: ``pattern`` matched what is more than a scalar times something (:mod:`eqsat.egraph.bases`)."""
+    """Condition: ``pattern`` matched a value that is not a scalar times another value (:mod:`eqsat.egraph.bases`)."""
     return Settled(pattern, "factor")
 
 
 def term(pattern: DFPattern) -> Settled:
-    """A condition: ``pattern`` matched what is more than a scalar plus something (:mod:`eqsat.egraph.bases`)."""
+    """Condition: ``pattern`` matched a value that is not a scalar plus another value (:mod:`eqsat.egraph.bases`)."""
     return Settled(pattern, "term")
 
 
 def weighted(pattern: DFPattern) -> Settled:
-    """A condition: a scale of what ``pattern`` matched may go into a weight inside (:mod:`eqsat.egraph.bases`)."""
+    """Condition: a weight inside what ``pattern`` matched can absorb a scale of it (:mod:`eqsat.egraph.bases`)."""
     return Settled(pattern, "weighted")
 
 
 def plain(pattern: DFPattern) -> Settled:
-    """A condition: ``pattern`` matched no constant, nor, as far as is known yet, what is :func:`weighted`."""
+    """Condition: ``pattern`` matched neither a constant nor a value that is known to be :func:`weighted`."""
     return Settled(pattern, "plain")
 
 
 def real(pattern: DFPattern) -> Numbers:
-    """A condition: every element that ``pattern`` matched is a real number, see :mod:`eqsat.egraph.number_levels`."""
+    """Condition: every element of what ``pattern`` matched is a real number (:mod:`eqsat.egraph.number_levels`)."""
     return Numbers(pattern, REAL)
 
 
 def above_least(pattern: DFPattern) -> Numbers:
-    """A condition: :func:`real`, and no element is the least number of its dtype."""
+    """Condition: as :func:`real`, and no element is the smallest number of its dtype."""
     return Numbers(pattern, ABOVE_LEAST)
 
 
 def modest(pattern: DFPattern) -> Numbers:
-    """A condition: :func:`above_least`, also of sums of a few such numbers."""
+    """Condition: as :func:`above_least`, and the same holds for sums of a few such numbers."""
     return Numbers(pattern, MODEST)
 
 
 def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
-    """An attribute value or constant computed from the match.
+    """Define an attribute value or a constant of the right side that is computed from the match.
 
     Args:
-        function: gets what ``refs`` refer to; returns the value of the attribute it stands for, or, as an
-            argument, a NumPy array for a constant; or a refusal. Called once per distinct arguments.
-        refs: what it needs of the match.
+        function: A function that receives the values of ``refs``. It returns the attribute value, or, for an argument,
+            a NumPy array for a constant; or a refusal. It is called once for distinct arguments.
+        refs: The parts of the match that the function needs.
     """
     return Compute(function, refs)
 
 
 def like(call: DFPattern, *args: Any, **changes: Any) -> Like:
-    """The call that ``call`` matched, over other arguments, with some attributes changed; or the same field of a tuple.
+    """Build a call as ``call`` matched it, with other arguments and attributes; or the same field of another tuple.
 
     Args:
-        call: a call pattern of the left side, or a pattern of a field of a tuple.
-        args: the new arguments, or the other tuple.
-        changes: attribute values, constant or :func:`compute`.
+        call: A call pattern of the left side, or a pattern of a tuple field.
+        args: The new arguments, or the other tuple.
+        changes: The changed attributes: constant values, or :func:`compute`.
     """
     return Like(call, args, changes)
 
@@ -191,23 +195,23 @@ def rewrite(
     contracts: bool = False,
     early: bool = False,
 ) -> Rewrite:
-    """A rule that reads as an equation: ``rewrite("multiply-one", x * one, x)``.
+    """Define a rule as an equation: ``rewrite("multiply-one", x * one, x)``.
 
     Args:
-        name: unique name.
-        lhs: a pattern, or a tuple of patterns matched together.
-        rhs: a template over what the left side matched; see :class:`Rewrite` for several roots.
-        guards: conditions made by :func:`when`, :func:`distinct`, :func:`non_constant`, :func:`base`, :func:`factor`,
-            :func:`term`, :func:`real`,
-            :func:`above_least` and :func:`modest`.
-        soundness: what it keeps; by default every bit.
-        examples: draws instances of the left side for the verifier; see :class:`Rewrite`.
-        contracts: whether the right side is no larger whatever is chosen: such rules run to their end before others,
-            and no rule sees what one replaced any more.
-        early: whether the rule runs to its end before others, too, but hides nothing.
+        name: A unique name.
+        lhs: A pattern, or a tuple of patterns that are matched together.
+        rhs: A template built from what the left side matched; see :class:`Rewrite` for several roots.
+        guards: Conditions that :func:`when`, :func:`distinct`, :func:`non_constant`, :func:`base`, :func:`factor`,
+            :func:`term`, :func:`real`, :func:`above_least` and :func:`modest` return.
+        soundness: Which values the rule keeps; by default every bit.
+        examples: A function that draws instances of the left side for the verifier; see :class:`Rewrite`.
+        contracts: Whether the right side is never larger, whatever is chosen. Such rules run until they add nothing
+            before other rules run, and other rules no longer see the left side.
+        early: Whether the rule runs until it adds nothing before other rules run, but hides nothing.
 
     Raises:
-        RuleError: no pattern on the left, a right side or guard that uses what the left does not match.
+        RuleError: The left side is not a pattern, or the right side or a guard uses something that the left side does
+            not match.
     """
     _check_name(name)
     _check_soundness(name, soundness)
@@ -252,7 +256,7 @@ def _check_soundness(name: str, soundness: Any) -> None:
 def birewrite(
     name: str, lhs: Any, rhs: Any, *guards: Guard | Distinct | NonConstant, soundness: Soundness = Soundness.EXACT
 ) -> RuleSet:
-    """The equation in both directions: two rules, ``name`` and ``name-back``."""
+    """Define an equation in both directions, as two rules: ``name`` and ``name-back``."""
     forth = rewrite(name, lhs, rhs, *guards, soundness=soundness)
     back = rewrite(f"{name}-back", rhs, lhs, *guards, soundness=soundness)
     return RuleSet(name, (forth, back))
@@ -261,16 +265,16 @@ def birewrite(
 def rule(
     name: str, lhs: DFPattern, soundness: Soundness = Soundness.ROUNDING, examples: Examples | None = None
 ) -> Callable[[Callable[..., Any]], PythonRule]:
-    """A rule whose right side is a Python function, as a decorator of it.
+    """Decorate a Python function that computes the right side of a rule.
 
-    The function's parameters are labels of patterns in ``lhs``; each receives the typed expression that its
-    pattern matched. It returns an expression, or ``refuse(reason)``.
+    The parameters of the function are labels of patterns in ``lhs``. Each receives the typed expression that its
+    pattern matched. The function returns an expression, or ``refuse(reason)``.
 
     Args:
-        name: unique name.
-        lhs: the pattern.
-        soundness: what it keeps.
-        examples: draws instances of the left side for the verifier; see :class:`PythonRule`.
+        name: A unique name.
+        lhs: The pattern.
+        soundness: Which values the rule keeps.
+        examples: A function that draws instances of the left side for the verifier; see :class:`PythonRule`.
     """
     _check_name(name)
     _check_soundness(name, soundness)
@@ -294,10 +298,10 @@ def rule(
 
 
 def variables(labels: str) -> list[DFPattern]:
-    """Wildcards labelled by the words of ``labels``: ``x, y = variables("x y")``."""
+    """Return wildcards that are labelled with the words of ``labels``: ``x, y = variables("x y")``."""
     return [wildcard(label=label) for label in labels.split()]
 
 
 def constants(labels: str) -> list[DFPattern]:
-    """Patterns of any constant, labelled by the words of ``labels``; constant expressions count as constants."""
+    """Return patterns of constants, labelled with the words of ``labels``; constant expressions count as constants."""
     return [is_constant(label=label) for label in labels.split()]

@@ -1,7 +1,7 @@
-"""Rules as data: what they match, what they equate it to, under which conditions.
+"""Rules as data: the patterns that they match, what these are equal to, and the conditions.
 
-Left sides are patterns of :mod:`eqsat.relay.dataflow_pattern`, right sides the same: on a right side a call
-pattern builds a call, a pattern that the left side matched stands for what it matched.
+The left side consists of patterns of :mod:`eqsat.relay.dataflow_pattern`, and so does the right side. On the right
+side, a call pattern builds a call, and a pattern of the left side stands for what it matched.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, DFPatternCallba
 from eqsat.relay.expr import Expr
 
 Array: TypeAlias = NDArray[Any]
-"""The elements of a constant, as guards and computations are given them."""
+"""The elements of a constant, as guards and computations receive them."""
 Examples: TypeAlias = Callable[[Any], Any]
-"""Draws what the left side matches: an expression, a tuple of them, or a module whose ``main`` computes it."""
+"""A function that draws an instance of the left side: an expression, a tuple, or a module with ``main``."""
 
 
 class Soundness(Enum):
-    """What a rule keeps of the value it rewrites."""
+    """Which values a rule keeps."""
 
     EXACT = "exact"
-    """Every bit."""
+    """The rule keeps every bit."""
     ROUNDING = "rounding"
-    """The real-number value: floats may round differently."""
+    """The rule keeps the values as real numbers; floats may be rounded differently."""
     FINITE = "finite"
-    """The real-number value where no NaN or infinity takes part."""
+    """The rule keeps the values as real numbers if no value is NaN or infinite."""
 
 
 @dataclass(frozen=True)
 class Ref:
-    """Something of what a pattern matched, given to Python.
+    """A part of a match that is passed to a Python function.
 
-    ``kind`` is ``attrs``, ``index`` (of a field of a tuple), ``type``, ``value``, ``uses`` or ``place``.
+    ``kind`` is ``attrs``, ``index`` (of a tuple field), ``type``, ``value``, ``uses`` or ``place``.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What a Python part of a rule returns when the rule does not apply, with the reason."""
+    """The value that the Python part of a rule returns if the rule does not apply, with the reason."""
 
     reason: str
 
@@ -62,7 +62,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition: ``holds(*refs)`` is true of the match; asked once per distinct arguments."""
+    """A condition: ``holds(*refs)`` is true for the match. It is called once for distinct arguments."""
 
     holds: Callable[..., Any]
     refs: tuple[Ref, ...]
@@ -85,25 +85,25 @@ class Successive(Guard):
 
 @dataclass(frozen=True)
 class Distinct:
-    """A condition: the patterns matched classes of which nothing says that they are equal."""
+    """A condition: the patterns matched e-classes that are not known to be equal."""
 
     patterns: tuple[DFPattern, ...]
 
 
 @dataclass(frozen=True)
 class NonConstant:
-    """A condition: what the pattern matched is not known to be computable from constants alone."""
+    """A condition: what the pattern matched is not known to depend only on constants."""
 
     pattern: DFPattern
 
 
 @dataclass(frozen=True)
 class Base:
-    """A condition: what the pattern matched is no constant, nor only a sum or product with one.
+    """A condition: what the pattern matched is neither a constant nor a sum or product with a constant.
 
     Args:
-        pattern: the pattern.
-        after: another base, that comes first if the two could be exchanged.
+        pattern: The pattern.
+        after: Another base, which must come first in order if the two could be exchanged.
     """
 
     pattern: DFPattern
@@ -126,18 +126,18 @@ class Settled:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A condition: the elements of what the pattern matched are of this level (:mod:`eqsat.egraph.number_levels`)."""
+    """A condition: the elements of what the pattern matched have this level (:mod:`eqsat.egraph.number_levels`)."""
 
     pattern: DFPattern
     level: int
 
 
 class Template(DFPattern):
-    """A part of a right side that is no pattern by itself; base class."""
+    """Base class of the parts of a right side that are not patterns."""
 
 
 class Compute(Template):
-    """A right-side value that Python computes from the match; see :func:`eqsat.egraph.author.compute`."""
+    """A value of the right side that Python computes from the match; see :func:`eqsat.egraph.author.compute`."""
 
     is_computed = True
 
@@ -151,7 +151,7 @@ class Compute(Template):
 
 
 class Like(Template):
-    """A right-side node that is a matched one over other operands; see :func:`eqsat.egraph.author.like`."""
+    """A node of the right side: a matched node with other operands; see :func:`eqsat.egraph.author.like`."""
 
     def __init__(self, call: DFPattern, args: Sequence[DFPattern], changes: dict[str, Any]):
         super().__init__()
@@ -179,7 +179,7 @@ class _AnyRule(Immutable):
 
     @property
     def equation(self) -> str:
-        """What the rule says, in symbols or in words."""
+        """The rule as an equation, in symbols or in words."""
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
@@ -192,26 +192,26 @@ class _AnyRule(Immutable):
 
 @dataclass(frozen=True)
 class Rewrite(_AnyRule):
-    """``lhs`` equals ``rhs`` wherever ``when`` holds; runs natively in the engine.
+    """A rule: ``lhs`` equals ``rhs`` if all conditions hold. It runs inside the engine.
 
     Args:
-        name: unique in a run.
-        lhs: one pattern, or several that are matched together (a join).
-        rhs: what they equal: one template for one pattern; for several, as many, or one whose value is
-            the tuple of them.
-        when: guards.
-        distinct: patterns that matched different values.
-        non_constant: patterns that matched no constants.
-        bases: patterns that matched no sums or products with constants either.
-        settled: where scalars go that meet what patterns matched.
-        numbers: which patterns matched real numbers.
-        soundness: what it keeps.
-        examples: ``examples(draw)`` draws an expression that the left side matches (a tuple of them for several
-            roots), where ``draw`` is an :class:`eqsat.relay.op.draw.Draw`. It stands in where no instance can be
-            drawn from the pattern itself.
-        contracts: whether the right side takes the place of the left in the eyes of all rules. It may still be chosen.
-            Beside whatever else is chosen, the right side should take no more operators than the left.
-        early: whether it runs to its end before others, as rules that contract do.
+        name: A name that is unique in a run.
+        lhs: One pattern, or several that are matched together (a join).
+        rhs: What they are equal to: one template for one pattern; for several patterns, as many templates, or one whose
+            value is the tuple of them.
+        when: Guards.
+        distinct: Patterns that must match different values.
+        non_constant: Patterns that must not match constants.
+        bases: Patterns that must match neither constants nor sums or products with constants.
+        settled: Conditions on where scalars move that are combined with what a pattern matched.
+        numbers: Patterns whose matches must be real numbers.
+        soundness: Which values the rule keeps.
+        examples: A function ``examples(draw)`` that draws an expression that the left side matches (a tuple for several
+            roots); ``draw`` is an :class:`eqsat.relay.op.draw.Draw`. It is used if no instance can be drawn from the
+            pattern itself.
+        contracts: Whether the right side replaces the left side for all rules; extraction may still choose the left
+            side. The right side should never need more operators than the left side.
+        early: Whether the rule runs until it adds nothing before other rules run, as rules that contract do.
     """
 
     name: str
@@ -230,12 +230,12 @@ class Rewrite(_AnyRule):
 
     @property
     def varying(self) -> list[DFPattern]:
-        """The patterns that may match no constants: bases are none either."""
+        """The patterns that must not match constants; they include bases."""
         return [*[each.pattern for each in self.non_constant], *[each.pattern for each in self.bases]]
 
     @property
     def equation(self) -> str:
-        """Both sides, down to some depth."""
+        """Both sides as text, down to a limited depth."""
         left, right = [", ".join([each.brief() for each in side]) for side in (self.lhs, self.rhs)]
         return f"{left} = {right}"
 
@@ -245,18 +245,18 @@ class Rewrite(_AnyRule):
 
 @dataclass(frozen=True)
 class PythonRule(_AnyRule):
-    """``lhs`` equals what ``apply`` makes of a match.
+    """A rule: ``lhs`` equals the result of ``apply`` for a match.
 
     Args:
-        name: unique in a run.
-        lhs: the pattern.
-        apply: called with the matched root (an expression rebuilt from the match, typed) and a node map
-            (pattern -> list of one expression); returns an expression of the same type, None or a refusal.
-        soundness: what it keeps.
-        examples: as for :class:`Rewrite`.
-        saturates: whether it runs in the e-graph; False for what concerns the extracted graph only.
-        callback: the Relay callback that the rule was made of. It is shown what Relay's matcher binds: operands in
-            exchanged order only where they do not match as they are written.
+        name: A name that is unique in a run.
+        lhs: The pattern.
+        apply: A function that receives the matched root (a typed expression that is rebuilt from the match) and a node
+            map (pattern -> list with one expression). It returns an expression of the same type, None, or a refusal.
+        soundness: Which values the rule keeps.
+        examples: As for :class:`Rewrite`.
+        saturates: Whether the rule runs in the e-graph. If false, it runs only on the extracted graph.
+        callback: The Relay callback that the rule was created from. It receives the matches of Relay's matcher:
+            operands are in exchanged order only if they do not match in the written order.
     """
 
     name: str
@@ -269,17 +269,17 @@ class PythonRule(_AnyRule):
 
     @property
     def equation(self) -> str:
-        """The left side, down to some depth; the right side is what Python makes of it."""
+        """The left side as text, down to a limited depth; Python computes the right side."""
         return f"{self.lhs.brief()} = {getattr(self.apply, '__name__', 'a function')}(...)"
 
     def __repr__(self) -> str:
         return one_line(f"PythonRule({self.name!r}: {self.equation})")
 
     def result(self, root: Expr, node_map: dict[DFPattern, list[Expr]]) -> Expr | Refusal:
-        """What the rule makes of a match.
+        """Return the result of the rule for a match.
 
         Raises:
-            RuleError: its function fails, or returns no expression.
+            RuleError: The function of the rule fails, or returns something other than an expression.
         """
         try:
             result = self.apply(root, node_map)
@@ -445,7 +445,7 @@ def flatten(rules: Any) -> list[Rule]:
     Several callbacks of one class are several rules: the second is named ``<class>-2``.
 
     Raises:
-        RuleError: something that is none of these, or two different rules of one name.
+        RuleError: An element is of another kind, or two different rules have the same name.
     """
     known: dict[Hashable, Rule] = {}
     names: set[str] = set()
@@ -473,7 +473,7 @@ def _renamed(rule: Rule, taken: Container[str]) -> Rule:
     """Return the rule of a callback under a name that is not ``taken``.
 
     Raises:
-        RuleError: The name of another rule is taken.
+        RuleError: Another rule has the same name.
     """
     if rule.name not in taken:
         return rule

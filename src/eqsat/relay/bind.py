@@ -11,15 +11,16 @@ from eqsat.relay.visitor import substitute
 
 
 def bind(expr: Expr, binds: Mapping[Var, Expr]) -> Expr:
-    """Return an expression with others in place of some of its variables.
+    """Return an expression in which some variables are replaced by other expressions.
 
     Args:
-        expr: The expression. If it is a function, its parameters may be bound too; they are then parameters no more,
-            and what is free in the expressions that take their place becomes a parameter.
-        binds: Variable -> what takes its place. It is not looked into, nor are other functions' parameters bound.
+        expr: The expression. If it is a function, its parameters may also be replaced; they are then no longer
+            parameters, and the free variables of their replacements become parameters.
+        binds: Variable -> replacement. Replacements are inserted unchanged, and parameters of functions inside ``expr``
+            are not replaced.
 
     Raises:
-        ArgumentError: A key is no variable or a value is no expression.
+        ArgumentError: A key is not a variable, or a value is not an expression.
     """
     for variable, value in binds.items():
         if not isinstance(variable, Var) or not isinstance(value, Expr):

@@ -28,10 +28,10 @@ class Executor:
         self.params = dict(params)
 
     def evaluate(self, expr: Expr | None = None, binds: Mapping[Var, Any] | None = None) -> Any:
-        """Return the value of an expression; of a function, something to call with its arguments.
+        """Return the value of an expression. For a function, return a callable that takes its arguments.
 
-        Arrays are given as NumPy's, as NDArrays or as constants, by their places or by the names of parameters. The
-        value is an NDArray, or a tuple of such.
+        Arguments are NumPy arrays, NDArrays or constants, by position or by the names of the parameters. The value is
+        an NDArray, or a tuple of NDArrays.
 
         Args:
             expr: The expression; by default ``main``.

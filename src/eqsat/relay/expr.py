@@ -84,11 +84,7 @@ class Expr(Printable, Immutable):
 
     @property
     def checked_type(self) -> Type:
-        """The inferred type.
-
-        Raises:
-            TypeCheckError: Type inference has not run over this node.
-        """
+        """The inferred type. Raises: TypeCheckError: Type inference has not run over this node."""
         if self._checked_type is None:
             raise TypeCheckError(
                 f"this {type(self).__name__} has no checked_type yet: run relay.transform.InferType() first"
@@ -322,8 +318,7 @@ class Op(Expr):
     def get(name: str) -> Op:
         """Return the operator of a name.
 
-        Raises:
-            OperatorError: There is none.
+        Raises: OperatorError: There is none.
         """
         try:
             return Op._registry[name]
@@ -348,7 +343,7 @@ class Op(Expr):
         self.attr_map[key] = value
 
     def reset_attr(self, key: str) -> None:
-        """Unset Relay's operator attribute ``key``."""
+        """Remove Relay's operator attribute ``key``."""
         self.attr_map.pop(key, None)
 
     @property
@@ -361,7 +356,7 @@ class Op(Expr):
         self.arguments = tuple([*(self.arguments or ()), *[f"{_UNNAMED}{index}" for index in range(n)]][:n])
 
     def add_argument(self, name: str, type: str, description: str) -> None:
-        """Give the first argument without a name one, or add an argument; what else is said of it is for readers."""
+        """Name the first argument without a name, or add an argument; ``type`` and ``description`` are for readers."""
         names = list(self.arguments or ())
         unnamed = [index for index, each in enumerate(names) if each.startswith(_UNNAMED)]
         names[slice(unnamed[0], unnamed[0] + 1) if unnamed else slice(len(names), None)] = [name]
@@ -370,7 +365,7 @@ class Op(Expr):
     def add_type_rel(
         self, rel_name: str, type_rel_func: Callable[[Sequence[Type], Any], Type | None] | None = None
     ) -> None:
-        """Set how the type of a call is found.
+        """Set how the type of a call is inferred.
 
         Args:
             rel_name: A name. Without a function it is ``"Identity"``, the type of the argument, or ``"Broadcast"``.
@@ -399,7 +394,7 @@ class Op(Expr):
         self.support_level = level
 
     def set_attrs_type_key(self, key: str) -> None:
-        """Do nothing: calls of an operator that declares no attributes may have any."""
+        """Do nothing: calls of an operator that declares no attributes may have any attributes."""
 
     @staticmethod
     def list_op_names() -> list[str]:
@@ -705,13 +700,13 @@ def var(
     shape: Sequence[Any] | None = None,
     dtype: str = "float32",
 ) -> Var:
-    """A new variable.
+    """Return a new variable.
 
     Args:
-        name_hint: its name.
-        type_annotation: its type; a dtype name stands for a scalar of it.
-        shape: instead of ``type_annotation``: the shape of a tensor (ints or ``Any()``).
-        dtype: element type that goes with ``shape``.
+        name_hint: The name.
+        type_annotation: The type; the name of a dtype stands for a scalar of that dtype.
+        shape: The shape of a tensor (ints or ``Any()``), instead of ``type_annotation``.
+        dtype: The element type, together with ``shape``.
     """
     if type_annotation is not None and shape is not None:
         raise ArgumentError(f"variable {name_hint}: give type_annotation or shape, not both")
@@ -726,15 +721,16 @@ _NARROWED = {"int64": "int32", "float64": "float32"}
 
 
 def const(value: Any, dtype: str | TensorType | None = None) -> Constant:
-    """A constant.
+    """Return a constant.
 
     Args:
-        value: bool, int, float, list, NumPy array or NDArray.
-        dtype: element type, or a tensor type that has it; by default int32 for Python and int64 integers, float32 for
-            Python and float64 floats, otherwise the array's own. NDArrays keep theirs.
+        value: A bool, int, float, list, NumPy array or NDArray.
+        dtype: The element type, or a tensor type with it. By default, int32 for Python integers and int64 arrays,
+            float32 for Python floats and float64 arrays, and otherwise the dtype of the array. NDArrays keep their
+            dtype.
 
     Raises:
-        ArgumentError: the value is none of these.
+        ArgumentError: The value is of another kind.
     """
     if isinstance(value, NDArray):
         return Constant(value)

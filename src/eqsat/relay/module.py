@@ -20,7 +20,7 @@ _Value = TypeVar("_Value")
 
 
 class Table(dict[_Key, _Value]):
-    """A dictionary whose items are a list, as those of TVM's maps are: ``module.functions.items()[0]``."""
+    """A dictionary whose ``items()`` is a list, as for TVM's maps: ``module.functions.items()[0]``."""
 
     def items(self) -> list[tuple[_Key, _Value]]:  # type: ignore[override]
         """The pairs of key and value."""
@@ -57,14 +57,14 @@ class IRModule(Printable):
 
     @staticmethod
     def from_expr(expr: Expr, functions: Mapping[Any, Function] | None = None) -> IRModule:
-        """Make a module of an expression, which becomes ``main``.
+        """Return a module whose function ``main`` is an expression.
 
         Args:
             expr: A function, or an expression that becomes the body of a function of its free variables.
             functions: Other functions of the module.
 
         Raises:
-            ArgumentError: ``expr`` is no expression.
+            ArgumentError: ``expr`` is not an expression.
         """
         if not isinstance(expr, Expr):
             raise ArgumentError(f"a module is made of an expression, not {expr!r}{expression_hint(expr)}")
@@ -155,7 +155,7 @@ class IRModule(Printable):
             self[name] = function
 
     def extend(self, library: IRModule) -> None:
-        """Add the functions and types of ``library`` that the module has not; functions of the same names stay.
+        """Add the functions and types of ``library`` that the module does not have. Existing functions are kept.
 
         Raises:
             ArgumentError: The module has another type of the same name.
@@ -182,11 +182,11 @@ class IRModule(Printable):
         return typed
 
     def same_as(self, other: object) -> bool:
-        """Whether ``other`` is this very module."""
+        """Whether ``other`` is the same object."""
         return self is other
 
     def get_attr(self, attr_key: str) -> Any:
-        """An attribute of the module, None if it has no such attribute."""
+        """Return an attribute of the module; None if it has no such attribute."""
         return self.attrs.get(attr_key)
 
     def with_attr(self, attr_key: str, attr_value: Any) -> IRModule:

@@ -30,25 +30,25 @@ from eqsat.torch.rows import Dialect
 _log = logging.getLogger(__name__)
 
 THEN = ("inductor", "eager")
-"""What may run the optimized graph."""
+"""The programs that can run the optimized graph."""
 
 _SHORT = {"cost": "cost_model"}
-"""Options that have another name here."""
+"""Options that have a shorter name here -> their names in :class:`eqsat.Options`."""
 
 
 def backend(module: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
-    """Compile a graph of ``torch.compile``: optimize it by rules, then run it by Inductor or as it is.
+    """Optimize a graph of ``torch.compile`` by rules, and compile it by Inductor or return it as it is.
 
-    Graphs of training pass through untouched, and so do those that cannot be optimized; a warning says so once.
+    Graphs for training are not changed, and neither are graphs that cannot be optimized; one warning says so.
 
     Args:
-        module: The graph, of operators of PyTorch.
-        inputs: What it takes.
-        options: ``rules``, ``cost`` and the other fields of :class:`eqsat.Options`; ``then`` is ``"inductor"``, which
-            is the default, or ``"eager"``.
+        module: The graph, with operators of PyTorch.
+        inputs: Example inputs of the graph.
+        options: ``rules``, ``cost`` and the other fields of :class:`eqsat.Options`. The option ``then`` is
+            ``"inductor"`` (the default) or ``"eager"``.
 
     Raises:
-        ArgumentError: An option is not known, or has a wrong value.
+        ArgumentError: An option is unknown or has a wrong value.
     """
     given = dict(options or {})
     then = given.pop("then", THEN[0])

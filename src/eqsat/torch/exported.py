@@ -1,4 +1,4 @@
-"""An exported program in, a cheaper one that computes the same out."""
+"""Optimization of exported programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eqsat.torch.opaque import mutates
 
 @dataclass(repr=False)
 class Optimization(Rewritten):
-    """An exported program before and after, and how it came about.
+    """An exported program before and after optimization, and how the result was found.
 
     Attributes:
         program: The optimized program.
@@ -30,16 +30,16 @@ class Optimization(Rewritten):
 def optimize(
     program: ExportedProgram, rules: Rules | None = None, **keywords: Unpack[OptimizeKeywords]
 ) -> ExportedProgram:
-    """A cheaper program that computes the same.
+    """Return a cheaper program that computes the same values.
 
-    Parameters and buffers, signature, dynamic shapes and constraints are those of the program that is given.
+    Parameters, buffers, signature, dynamic shapes and constraints are those of the given program.
 
     Args:
-        program: What ``torch.export.export`` gives; it is not changed.
+        program: The result of ``torch.export.export``; it is not changed.
         rules, keywords: As for :func:`run`.
 
     Raises:
-        ModelError: It is no exported program, or none that can be optimized; the text names the operator.
+        ModelError: The argument is not an exported program, or cannot be optimized; the message names the operator.
         EqsatError: As for :func:`eqsat.optimize`.
     """
     return run(program, options=Options.of(keywords, rules=rules)).program
@@ -47,15 +47,15 @@ def optimize(
 
 @takes(OptimizeKeywords)
 def run(program: ExportedProgram, rules: Rules | None = None, **keywords: Unpack[OptimizeKeywords]) -> Optimization:
-    """Optimize an exported program and tell how.
+    """Optimize an exported program, and return the result with all that is known about it.
 
     Args:
-        program: What ``torch.export.export`` gives; it is not changed.
+        program: The result of ``torch.export.export``; it is not changed.
         rules: Rule sets or rules, by default ``eqsat.rules.default``.
         keywords: Further options, or all of them as ``options``: see :class:`eqsat.Options`.
 
     Raises:
-        ModelError: It is no exported program, or none that can be optimized; the text names the operator.
+        ModelError: The argument is not an exported program, or cannot be optimized; the message names the operator.
         EqsatError: As for :func:`eqsat.optimize`.
     """
     if not isinstance(program, ExportedProgram):

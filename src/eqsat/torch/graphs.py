@@ -1,4 +1,4 @@
-"""One fx graph of ATen operators in, a cheaper one that computes the same out."""
+"""Optimization of fx graphs of ATen operators."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ CHECK = "aten._assert_tensor_metadata.default"
 
 @dataclass
 class Rewritten(Extractions):
-    """An fx graph before and after, and how it came about.
+    """An fx graph before and after optimization, and how the result was found.
 
     Attributes:
-        before: The module that was given; it is not changed.
-        after: The optimized one.
-        imported: The parts of the graph as functions, and which nodes are not understood and why.
-        extractions: What was chosen for each part.
-        seconds: Time of each phase, in seconds.
-        stored: Constants that ``get_attr`` nodes of the optimized graph give beside those of the given one, by name.
+        before: The given module; it is not changed.
+        after: The optimized module.
+        imported: The parts of the graph as functions, with the nodes that are not understood and the reasons.
+        extractions: The extraction of each part.
+        seconds: Phase -> time in seconds.
+        stored: Name -> constant that a ``get_attr`` node of the optimized graph returns and that the given graph does
+            not have.
     """
 
     before: fx.GraphModule
@@ -64,7 +65,7 @@ class Rewritten(Extractions):
 
     @property
     def opaque(self) -> dict[str, dict[str, int]]:
-        """Operator -> reasons why nodes of it are not understood, with their number."""
+        """Operator -> reasons why nodes of it are not understood, with the number of nodes."""
         found: dict[str, dict[str, int]] = {}
         for part in self.imported:
             for name, reasons in part.opaque.items():
@@ -75,7 +76,7 @@ class Rewritten(Extractions):
 
 
 def call_count(graph: fx.Graph) -> int:
-    """The number of operators that a graph calls; naming an output of one calls nothing."""
+    """Return the number of operators that a graph calls; selecting an output of a call is not a call."""
     return sum(node.op == "call_function" and node.target is not operator.getitem for node in graph.nodes)
 
 

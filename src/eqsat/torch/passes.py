@@ -1,4 +1,4 @@
-"""Rules as a pass over fx graphs, and rules that are written as two functions of PyTorch."""
+"""Passes over fx graphs, and rules that are written as two functions of PyTorch."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ Graph = TypeVar("Graph", fx.Graph, fx.GraphModule)
 
 
 def graph_pass(rules: Rules | None = None, **keywords: Unpack[OptimizeKeywords]) -> Callable[[Graph], Graph]:
-    """A pass for Inductor's ``post_grad_custom_pre_pass``, or for anything that takes an fx graph of ATen operators.
+    """Return a pass for Inductor's ``post_grad_custom_pre_pass``, or for any fx graph of ATen operators.
 
-    The pass changes the graph, or module, that it is given, and returns it. Where the graph cannot be optimized it is
-    left as it was, with one warning that says why.
+    The pass changes the graph or module that it receives, and returns it. A graph that cannot be optimized stays
+    unchanged, and one warning gives the reason.
 
     Args:
-        rules: Rule sets or rules, by default ``eqsat.rules.default``; see :func:`rule` for those of two functions.
+        rules: Rule sets or rules, by default ``eqsat.rules.default``; see :func:`rule` for rules that are written as
+            two functions.
         keywords: Further options, or all of them as ``options``: see :class:`eqsat.Options`.
     """
     options = Options.of(keywords, rules=rules)
@@ -75,24 +76,25 @@ def rule(
     examples: Sequence[torch.Tensor],
     soundness: Soundness = Soundness.ROUNDING,
 ) -> RuleSet:
-    """A rule that two functions of PyTorch say: what one computes, the other does, too.
+    """Return a rule that equates the computations of two functions of PyTorch.
 
-    Both are traced. Sizes that the operators of the functions name, such as those of ``view``, have to be those of the
-    examples where the rule is to match; all else is matched whatever its sizes are, and in whatever order it is
-    written that other rules know. What is searched for is found in the cheapest form, too, that the default rules know
-    of it, where sizes are equal, or 1, as those of the examples are: all that is spelled in another way has that form.
+    Both functions are traced. Sizes that are written in the functions as arguments of operators, such as those of
+    ``view``, must be those of the examples for the rule to match. Other sizes do not matter. The rule also matches
+    every form of the searched computation that other rules derive. In addition, a second rule searches for the cheapest
+    form that the default rules derive from ``search``, because other spellings have the same cheapest form. It matches
+    only where sizes are equal, or 1, as those of the examples are.
 
     Args:
-        name: What the rule is called.
-        search, replacement: Functions of as many tensors as there are examples, each of one tensor.
-        examples: Tensors of the element types that the rule is for.
-        soundness: How equal the two are.
+        name: The name of the rule.
+        search, replacement: Functions that take as many tensors as there are examples, and return one tensor.
+        examples: Tensors with the element types that the rule is for.
+        soundness: Which values the rule keeps.
 
     Returns:
-        The rule, and under the name ``NAME-in-short`` the one of the cheapest form if that is another.
+        The rule, and the rule for the cheapest form under the name ``NAME-in-short`` if that form is a different one.
 
     Raises:
-        RuleError: A function cannot be traced, gives something else than one tensor, or does more than compute it.
+        RuleError: A function cannot be traced, does not return exactly one tensor, or has other effects.
     """
     places = variables(" ".join(f"x{index}" for index in range(len(examples))))
     searched, replaced = (_traced(name, function, examples) for function in (search, replacement))
