@@ -1,0 +1,333 @@
+"""`eqsat optimize-all` over many generated models on a Dask cluster whose workers are killed at random.
+
+    python benchmarks/many_models.py [--count 1000] [--workers N] [--seconds-between-kills 15] [--rates 60]
+
+Among the models are one at which a rule never returns, one at which a rule takes all memory, and one that is cut off.
+The command is interrupted after a while and run again, so that it is taken up where it was cut short. Each model must
+have exactly one result or one reason, and what was done before must not be done again.
+
+Then some of the models are optimized by 1, 2, … local processes, up to the number of cores: models for each second, and
+whether the files that are written are the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from eqsat import relay
+from eqsat.rules import RuleSet, rule, variables
+
+WIDTH = 8
+"""Channels of all values."""
+
+NEVER_RETURNS, TAKES_ALL_MEMORY = 5, 6
+"""First sizes of the inputs of the models at which a rule goes wrong."""
+
+MODEL_SECONDS, MODEL_MEGABYTES = 10, 1000
+"""Bounds of each model."""
+
+(x,) = variables("x")
+
+
+def _wait_for_ever() -> None:
+    threading.Event().wait()
+
+
+def _take_all_memory() -> None:
+    held = []
+    while True:
+        held.append(b"." * 50_000_000)
+
+
+@rule("trouble", relay.erf(x))
+def trouble(x: Any) -> Any:
+    """Goes wrong at values of some sizes; elsewhere it equates a value with itself."""
+    first = int(x.checked_type.shape[0])
+    {NEVER_RETURNS: _wait_for_ever, TAKES_ALL_MEMORY: _take_all_memory}.get(first, lambda: None)()
+    return relay.erf(x)
+
+
+TROUBLE = RuleSet("trouble", [trouble])
+
+
+# ---- models
+
+
+class Network:
+    """A network of random layers, many of which do what rules find to be less."""
+
+    def __init__(self, seed: int, layers: int, rows: int = 4):
+        self.random = np.random.default_rng(seed)
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self.rows = rows
+        last = "x"
+        for _ in range(layers):
+            last = self.random.choice(LAYERS)(self, last)
+        self.last = self.node("Erf", last)
+
+    def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node; the name of its value."""
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, [*inputs], [name], **attributes))
+        return name
+
+    def weight(self, *shape: int) -> str:
+        """Add a weight; its name."""
+        name = f"w{len(self.weights)}"
+        values = self.random.normal(size=shape).astype(np.float32)
+        self.weights.append(numpy_helper.from_array(values, name))
+        return name
+
+    def model(self) -> onnx.ModelProto:
+        """The network as a model."""
+        shape = [self.rows, WIDTH]
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", self.last)]
+        graph = helper.make_graph(self.nodes, "network", ends[:1], ends[1:], self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def _dense(network: Network, value: str) -> str:
+    product = network.node("MatMul", value, network.weight(WIDTH, WIDTH))
+    return network.node("Relu", network.node("Add", product, network.weight(WIDTH)))
+
+
+def _siblings(network: Network, value: str) -> str:
+    left, right = (network.node("MatMul", value, network.weight(WIDTH, WIDTH)) for _ in range(2))
+    return network.node("Add", network.node("Sigmoid", left), right)
+
+
+def _scaled(network: Network, value: str) -> str:
+    scaled = network.node("Mul", value, network.weight(WIDTH))
+    return network.node("Sub", scaled, network.weight(WIDTH))
+
+
+def _turned(network: Network, value: str) -> str:
+    there = network.node("Transpose", network.node("Relu", network.node("Identity", value)), perm=[1, 0])
+    return network.node("Transpose", network.node("Relu", there), perm=[1, 0])
+
+
+def _residual(network: Network, value: str) -> str:
+    return network.node("Add", value, _dense(network, _dense(network, value)))
+
+
+LAYERS = [_dense, _siblings, _scaled, _turned, _residual]
+
+
+def write_models(folder: Path, count: int, seed: int = 0) -> None:
+    """Write ``count`` models into a folder; the last three of them are trouble."""
+    draws = random.Random(seed)
+    for number in range(count - 3):
+        place = folder / f"part{number % 10}"
+        place.mkdir(parents=True, exist_ok=True)
+        onnx.save(Network(number, draws.randint(1, 8)).model(), place / f"network{number}.onnx")
+    onnx.save(Network(0, 2, NEVER_RETURNS).model(), folder / "never_returns.onnx")
+    onnx.save(Network(0, 2, TAKES_ALL_MEMORY).model(), folder / "takes_all_memory.onnx")
+    (folder / "cut_off.onnx").write_bytes(Network(0, 2).model().SerializeToString()[:100])
+
+
+EXPECTED = {
+    "never_returns.onnx": f"it took more than {MODEL_SECONDS} seconds, and was ended",
+    "takes_all_memory.onnx": f"it took more than {MODEL_MEGABYTES} MB of memory, and was ended",
+    "cut_off.onnx": "is no ONNX model, or is cut off",
+}
+"""Why models fail, unless every worker that did them was killed."""
+
+KILLED = "every worker that did it ended"
+
+
+# ---- runs
+
+
+def command(models: Path, out: Path, *options: Any) -> list[str]:
+    """The command that optimizes all models."""
+    bounds = ("--model-seconds", MODEL_SECONDS, "--model-memory", MODEL_MEGABYTES)
+    rules = ("--rules", "default", "--rules", "many_models:TROUBLE")
+    program = [sys.executable, "-c", "from eqsat_command import main; main()", "optimize-all"]
+    return [*program, *map(str, (models, out, "--json", *rules, *bounds, *options))]
+
+
+def run(models: Path, out: Path, *options: Any, interrupt_at: int = 0) -> list[dict[str, Any]]:
+    """Run the command in this file's folder, where it finds its rules; the rows that it prints.
+
+    It prints none if it is interrupted, which it is when so many models are done.
+    """
+    process = subprocess.Popen(
+        command(models, out, *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parent,
+        text=True,
+    )
+    with process:
+        if interrupt_at:
+            while process.poll() is None and len(done(out)) < interrupt_at:
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+        printed = process.communicate()[0]
+    rows: list[dict[str, Any]] = json.loads(printed) if printed else []
+    return rows
+
+
+def done(out: Path) -> dict[str, int]:
+    """When each result in a folder was written that has a record, in nanoseconds."""
+    records = [path for path in out.rglob("*.onnx.json") if path.with_suffix("").exists()]
+    return {str(path.with_suffix("").relative_to(out)): path.with_suffix("").stat().st_mtime_ns for path in records}
+
+
+def mistakes(models: Path, out: Path, rows: list[dict[str, Any]]) -> list[str]:
+    """What is wrong with a run: models without exactly one result or one reason, and reasons that are not theirs."""
+    names = [str(path.relative_to(models)) for path in models.rglob("*.onnx")]
+    told = Counter(str(Path(row["source"]).relative_to(models)) for row in rows)
+    wrong = [f"{name} has {told[name]} rows" for name in names if told[name] != 1]
+    written = done(out)
+    for row in rows:
+        name = str(Path(row["source"]).relative_to(models))
+        is_failed = row["status"] == "failed"
+        if is_failed == (name in written) or is_failed == (not row["error"]):
+            wrong.append(f"{name} is {row['status']}: {row['error']}")
+        if EXPECTED.get(name, "") not in row["error"] and KILLED not in row["error"]:
+            wrong.append(f"{name} failed for another reason: {row['error']}")
+    return wrong
+
+
+@contextmanager
+def killing(cluster: Any, between: float, seed: int = 0) -> Iterator[list[int]]:
+    """Kill a worker of a cluster at random every so many seconds; the processes that were killed."""
+    killed: list[int] = []
+    over = threading.Event()
+    draws = random.Random(seed)
+
+    def kill() -> None:
+        while not over.wait(draws.uniform(0.5, 1.5) * between):
+            alive = sorted(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
+            if alive:
+                killed.append(draws.choice(alive))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def cluster_of(workers: int) -> Iterator[Any]:
+    """A Dask cluster of so many processes here, in a folder of its own."""
+    import dask
+    import distributed
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes", "temporary-directory": folder}),
+        distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+    ):
+        yield cluster
+
+
+def survive(models: Path, out: Path, workers: int, between: float) -> list[str]:
+    """Run on a cluster whose workers are killed, interrupt it, and run it again; print what came of it.
+
+    Returns:
+        What is wrong, which should be nothing.
+    """
+    count = len([*models.rglob("*.onnx")])
+    start = time.perf_counter()
+    with cluster_of(workers) as cluster, killing(cluster, between) as killed:
+        options = ("--scheduler", cluster.scheduler_address)
+        run(models, out, *options, interrupt_at=count // 3)
+        time.sleep(1)  # what workers had begun is done
+        first = done(out)
+        rows = run(models, out, *options)
+        wrong = mistakes(models, out, rows)
+        last = run(models, out, *options)
+        wrong += mistakes(models, out, last)
+    taken = time.perf_counter() - start
+    counts, again = (Counter(row["status"] for row in each) for each in (rows, last))
+    written = done(out)
+    wrong += [f"{name} was done before, and again" for name in first if first[name] != written[name]]
+    if again["done"] > counts["failed"] - len(EXPECTED):
+        wrong.append(f"{again['done']} models were done again")
+    print(f"{count} models on {workers} workers, of which {len(killed)} were killed: {taken:.0f} s")
+    for told, each in (
+        (f"interrupted when {len(first)} were done", None),
+        ("run again", counts),
+        ("run again", again),
+    ):
+        print(told if each is None else f"{told}: {dict(sorted(each.items()))}")
+    for row in last:
+        if row["status"] == "failed":
+            print(f"  {Path(row['source']).name}: {row['error']}")
+    return wrong
+
+
+def rates(models: Path, out: Path, cores: int) -> list[str]:
+    """Print throughput by number of local processes, which no other load should share; what is wrong."""
+    written: list[dict[str, bytes]] = []
+    print(f"{'processes':>9}{'seconds':>10}{'models a second':>17}{'times':>8}")
+    alone = 0.0
+    for workers in range(1, cores + 1):
+        folder = out / str(workers)
+        start = time.perf_counter()
+        rows = run(models, folder, "--workers", workers)
+        rate = len(rows) / (time.perf_counter() - start)
+        alone = alone or rate
+        print(f"{workers:9}{len(rows) / rate:10.1f}{rate:17.2f}{rate / alone:8.2f}", flush=True)
+        written.append({str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.onnx")})
+    same = all(each == written[0] for each in written)
+    print("the same results" if same else "DIFFERENT results")
+    return [] if same else ["results differ"]
+
+
+def main() -> None:
+    """Run everything; the exit code is 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=cores)
+    parser.add_argument("--seconds-between-kills", type=float, default=15.0)
+    parser.add_argument("--rates", type=int, default=60, help="models whose throughput is measured")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        models, few = Path(folder, "models"), Path(folder, "few")
+        write_models(models, options.count)
+        wrong = survive(models, Path(folder, "out"), options.workers, options.seconds_between_kills)
+        write_models(few, options.rates)
+        for name in EXPECTED:
+            (few / name).unlink()
+        wrong += rates(few, Path(folder, "few_out"), cores)
+    for each in wrong:
+        print(f"WRONG: {each}")
+    raise SystemExit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
