@@ -1,6 +1,6 @@
-"""What the commands print with ``--json``, as types: :mod:`eqsat.cli.schemas` makes JSON Schemas of them.
+"""The output of the commands with ``--json``, as types; :mod:`eqsat.cli.schemas` converts them to JSON Schemas.
 
-A docstring says what each field means.
+The docstrings describe the fields.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Cost = float | list[float]
 
 
 class Nodes(TypedDict):
-    """Numbers of nodes of the ONNX models, Constants left out.
+    """Numbers of nodes of the ONNX models, without Constant nodes.
 
     Attributes:
-        before: Of the given model.
-        after: Of the model that was made.
+        before: Number of nodes of the given model.
+        after: Number of nodes of the new model.
     """
 
     before: int
@@ -33,11 +33,11 @@ class Nodes(TypedDict):
 
 
 class CostUnit(TypedDict):
-    """What costs count.
+    """The cost model and its unit.
 
     Attributes:
-        model: The cost model, as ``--cost`` names it.
-        unit: The unit of its numbers; empty if it does not say one.
+        model: The cost model, as named by ``--cost``.
+        unit: The unit of the costs; empty if the cost model does not declare one.
     """
 
     model: str
@@ -45,15 +45,15 @@ class CostUnit(TypedDict):
 
 
 class Costs(CostUnit):
-    """What the models cost: one number, or several that are compared in order where the cost model gives several.
+    """The costs of the models: numbers, or lists of numbers that are compared in order.
 
     Attributes:
-        model: The cost model, as ``--cost`` names it.
-        unit: The unit of its numbers; empty if it does not say one.
-        before: Of the given model.
-        after: Of the model that was made.
-        lower_bound: What no model that the rules lead to costs less than; null if no bound is known.
-        optimal: Whether it is proved that none costs less.
+        model: The cost model, as named by ``--cost``.
+        unit: The unit of the costs; empty if the cost model does not declare one.
+        before: The cost of the given model.
+        after: The cost of the new model.
+        lower_bound: No model that the rules lead to costs less than this; null if no bound is known.
+        optimal: Whether it is proved that no such model costs less than the new one.
     """
 
     before: Cost
@@ -63,14 +63,14 @@ class Costs(CostUnit):
 
 
 class Kernels(TypedDict):
-    """How much is known of the kernels of which a measured cost is made up.
+    """How much is known about the kernels of which a measured cost consists.
 
     Attributes:
-        measured: How many were measured.
-        noisy: Of how many of these the runs differ by more than they should.
-        estimated: How many were estimated.
-        unknown: How many nodes are no kernels, such as those of unknown sizes.
-        told: The same as text.
+        measured: Number of kernels that were measured.
+        noisy: Number of measured kernels whose runs differ by more than they should.
+        estimated: Number of kernels that were estimated.
+        unknown: Number of nodes that are not kernels, such as nodes with unknown sizes.
+        told: A summary as text.
     """
 
     measured: int
@@ -84,8 +84,8 @@ class RuleMatches(TypedDict):
     """What a rule did.
 
     Attributes:
-        matches: How many matches it had.
-        seconds: Time that it took, in seconds.
+        matches: Number of matches.
+        seconds: Time of the rule, in seconds.
     """
 
     matches: int
@@ -96,11 +96,11 @@ class MeasuredCandidate(TypedDict):
     """A model that ran.
 
     Attributes:
-        name: What chose it.
-        nodes: How many nodes it has.
-        predicted: Seconds that its kernels take together.
-        measured: Seconds that it takes, the median of its runs; null where it did not run.
-        ratio: What it takes over what the given model takes; null where it did not run.
+        name: Name of the candidate, which says how it was chosen.
+        nodes: Number of nodes.
+        predicted: Sum of the times of its kernels, in seconds.
+        measured: Median time of a run, in seconds; null if it did not run.
+        ratio: Its time divided by that of the given model; null if it did not run.
         problem: Why it did not run; empty if it did.
         chosen: Whether it is the model that was written.
     """
@@ -118,10 +118,10 @@ class Candidates(TypedDict):
     """The models that ran in turn.
 
     Attributes:
-        threads: With how many threads; 0 for as many as onnxruntime takes by itself.
-        level: With which level of onnxruntime's own optimizer.
+        threads: Number of threads; 0 if onnxruntime chose it.
+        level: Level of onnxruntime's own optimizer.
         inputs: Name of each input -> its type and shape.
-        noise: By what share times differed for no reason.
+        noise: Share by which times differed without a reason.
         told: The outcome as text.
         measured: The models, the given one first.
     """
@@ -135,12 +135,12 @@ class Candidates(TypedDict):
 
 
 class OutputDifference(TypedDict):
-    """By how much an output of the model that was made differs from that of the given one.
+    """The difference of an output of the new model from the same output of the given one.
 
     Attributes:
-        output: Its name.
-        absolute: Largest difference of an element; null if it is not bounded.
-        relative: The same over the largest value of the output; null if it is not bounded.
+        output: Name of the output.
+        absolute: Largest absolute difference of an element; null if it is not bounded.
+        relative: Largest difference divided by the largest value of the output; null if it is not bounded.
     """
 
     output: str
@@ -149,13 +149,13 @@ class OutputDifference(TypedDict):
 
 
 class Mistakes(TypedDict):
-    """How many mistakes the comparison notices.
+    """How many injected mistakes the comparison notices.
 
     Attributes:
-        tried: How many weights were made wrong, each by itself.
-        unnoticed: Names of those that no output told of.
-        problem: Why none was tried, or not all; empty if all were.
-        noticed: How many an output told of.
+        tried: Number of weights that were changed, one at a time.
+        unnoticed: Names of the changed weights that made no output differ.
+        problem: Why no weights, or not all, were tried; empty if all were.
+        noticed: Number of changed weights that made an output differ.
     """
 
     tried: int
@@ -169,12 +169,12 @@ class Comparison(TypedDict):
 
     Attributes:
         inputs: Name of each input -> its type and shape.
-        kinds: How floats were drawn -> on how many inputs so.
-        seed: Of the random numbers.
-        seconds: Time that it took, in seconds.
-        most_seconds: Time that it might have taken beside the least that it does.
-        mistakes: How many mistakes it notices.
-        proves_nothing: Output -> why its comparison proves nothing; under the empty name, of all outputs together.
+        kinds: Kind of input (how floats were drawn) -> number of inputs of this kind.
+        seed: Seed of the random numbers.
+        seconds: Time of the comparison, in seconds.
+        most_seconds: Time limit of the optional part of the comparison, in seconds.
+        mistakes: How many injected mistakes it notices.
+        proves_nothing: Output -> why its comparison proves nothing; the empty name stands for all outputs together.
     """
 
     inputs: dict[str, str]
@@ -187,14 +187,14 @@ class Comparison(TypedDict):
 
 
 class ProvedNodes(TypedDict):
-    """How much of the model that was made follows from the given one by rules.
+    """How many nodes of the new model follow from the given one by rules.
 
     Attributes:
-        nodes: What is kept of values -> number of nodes: ``exact``, ``rounding`` and ``finite``, and ``sampled`` for
-            those that no step leads to.
-        sampled: Of the last, how many of each operator.
-        uncovered: What no step shows, in words.
-        told: The same as text.
+        nodes: Soundness of the steps -> number of nodes: ``exact``, ``rounding`` and ``finite``, and ``sampled`` for
+            nodes that no step leads to.
+        sampled: Operator -> number of its ``sampled`` nodes.
+        uncovered: Descriptions of the parts that no step proves.
+        told: A summary as text.
     """
 
     nodes: dict[str, int]
@@ -211,13 +211,13 @@ class Compared(TypedDict):
 
 
 class CertificateFacts(TypedDict):
-    """What a certificate shows.
+    """What a certificate proves.
 
     Attributes:
-        steps: Number of its steps.
-        keeps: What they keep of values.
-        rules: Names of the rules that they apply.
-        uncovered: What no step shows, in words.
+        steps: Number of steps.
+        keeps: The weakest soundness of a step.
+        rules: Names of the rules that the steps apply.
+        uncovered: Descriptions of the parts that no step proves.
     """
 
     steps: int
@@ -227,12 +227,12 @@ class CertificateFacts(TypedDict):
 
 
 class FiniteOffer(TypedDict):
-    """What could be had with ``--rules default --rules finite``.
+    """What ``--rules default --rules finite`` would save.
 
     Attributes:
-        nodes: How many nodes fewer.
-        rules: Names of the rules that find them.
-        told: The same as text.
+        nodes: Number of nodes that the model would have less.
+        rules: Names of the rules that achieve this.
+        told: A summary as text.
     """
 
     nodes: int
@@ -248,28 +248,28 @@ class Explained(TypedDict):
 
 
 class Optimize(Compared, Explained):
-    """What ``eqsat optimize`` did.
+    """The result of ``eqsat optimize``.
 
     Attributes:
         nodes: Numbers of nodes.
-        cost: What was minimized.
-        kernels: With a measured cost: how much is known of the kernels.
+        cost: The cost that was minimized.
+        kernels: With a measured cost: how much is known about the kernels.
         runtime: The runtime whose kernels count as one operator each.
-        stop_reason: What ended the saturation.
-        iterations: How many iterations it had.
-        e_nodes: How many e-nodes the largest e-graph had.
+        stop_reason: Why the saturation ended.
+        iterations: Number of iterations of the saturation.
+        e_nodes: Number of e-nodes of the largest e-graph.
         rules: Name of each rule that changed an e-graph -> what it did.
-        opaque: Operator that was passed through as it is -> why, with the number of nodes.
-        folded: What became of nodes over constants that eqsat does not know itself.
-        seconds: Phase -> time that it took, in seconds.
+        opaque: Operator of nodes that passed through unchanged -> why, with the number of nodes.
+        folded: What happened to nodes over constants that eqsat does not understand.
+        seconds: Phase -> time in seconds.
         candidates: With ``--measure``: the models that ran in turn.
-        differences: With ``--verify`` or ``--inputs``: how outputs differ; else empty.
+        differences: With ``--verify`` or ``--inputs``: the differences of the outputs; otherwise empty.
         verified: With ``--verify`` or ``--inputs``: how the models were compared.
-        proved: With ``--verify`` or ``--inputs``: how much is proved.
-        certificate: With ``--certificate``: what it shows.
+        proved: With ``--verify`` or ``--inputs``: how many nodes are proved.
+        certificate: With ``--certificate``: what the certificate proves.
         latency: With ``--bench``: the latency of both models, once for each setting of onnxruntime's optimizer.
         offer: What finite rules would save, if anything.
-        made_by: With ``--explain``: rule, or ``input`` for what is as it was -> number of operators that it made.
+        made_by: With ``--explain``: rule, or ``input`` for unchanged operators -> number of operators that it created.
         changes: With ``--explain``: the steps from the given model to the result.
     """
 
@@ -292,15 +292,15 @@ class Optimize(Compared, Explained):
 
 
 class OptimizeAllRow(TypedDict):
-    """What became of one model.
+    """The result for one model.
 
     Attributes:
-        source: Its file.
+        source: The file of the model.
         target: The file of the result.
-        status: ``skipped`` if it was done before.
-        error: Why it failed; empty if it did not.
-        seconds: Time that it took now, in seconds.
-        facts: What ``eqsat optimize`` prints of it; null if it failed.
+        status: ``skipped`` if the result existed already.
+        error: Why the model failed; empty if it did not.
+        seconds: Time in this run, in seconds.
+        facts: What ``eqsat optimize`` prints about it; null if it failed.
     """
 
     source: str
@@ -312,18 +312,18 @@ class OptimizeAllRow(TypedDict):
 
 
 class Partition(Compared, Explained):
-    """What ``eqsat partition`` did.
+    """The result of ``eqsat partition``.
 
     Attributes:
         nodes: Numbers of nodes.
         composites: Name of each composite function -> number of its calls.
         runtime: The runtime whose kernels count as one operator each.
-        opaque: Operator that was passed through as it is -> why, with the number of nodes.
-        folded: What became of nodes over constants that eqsat does not know itself.
-        differences: With ``--verify`` or ``--inputs``: how outputs differ; else empty.
+        opaque: Operator of nodes that passed through unchanged -> why, with the number of nodes.
+        folded: What happened to nodes over constants that eqsat does not understand.
+        differences: With ``--verify`` or ``--inputs``: the differences of the outputs; otherwise empty.
         verified: With ``--verify`` or ``--inputs``: how the models were compared.
-        unmatched: Where there are no composites: why.
-        made_by: With ``--explain``: rule, or ``input`` for what is as it was -> number of operators that it made.
+        unmatched: Why there are no composites, if there are none.
+        made_by: With ``--explain``: rule, or ``input`` for unchanged operators -> number of operators that it created.
         changes: With ``--explain``: the steps from the given model to the result.
     """
 
@@ -336,12 +336,12 @@ class Partition(Compared, Explained):
 
 
 class Bisect(TypedDict):
-    """What ``eqsat bisect`` found.
+    """The result of ``eqsat bisect``.
 
     Attributes:
-        rules: Names of the rules with which the check fails; null if it passes with all of them, and empty if it fails
-            without any.
-        runs: How many models were checked.
+        rules: Names of the rules with which the check fails; null if it passes with all rules, and empty if it fails
+            without any rule.
+        runs: Number of models that were checked.
         changes: What the rules changed, as text.
     """
 
@@ -351,11 +351,11 @@ class Bisect(TypedDict):
 
 
 class Kernel(TypedDict):
-    """What is known of a kernel.
+    """What is known about a kernel.
 
     Attributes:
-        seconds: What it takes; null where it could not be measured.
-        spread: By what part of that the middle half of its runs differ.
+        seconds: Time of the kernel, in seconds; null if it could not be measured.
+        spread: Difference of the middle half of its runs, as a share of that time.
     """
 
     seconds: float | None
@@ -363,22 +363,23 @@ class Kernel(TypedDict):
 
 
 class Calibrate(TypedDict):
-    """What ``eqsat calibrate`` knows.
+    """The result of ``eqsat calibrate``.
 
     Attributes:
-        machine: The machine, and the versions of what runs there.
-        threads: With how many threads kernels run; 0 for as many as onnxruntime takes by itself.
-        level: With which level of onnxruntime's own optimizer.
-        date: When the first of them was measured.
-        change: How many seconds more a kernel takes among others than among its like; null if that was not measured.
-        kernels: How many kernels are known.
-        new: How many of them were measured now.
-        noisy: Of how many the runs differ by more than they should.
+        machine: The machine, and the versions of the software that ran.
+        threads: Number of threads of a kernel; 0 if onnxruntime chose it.
+        level: Level of onnxruntime's own optimizer.
+        date: When the first kernel was measured.
+        change: Additional time of a kernel between kernels of other kinds, in seconds, compared with kernels of its own
+            kind; null if it was not measured.
+        kernels: Number of kernels that are known.
+        new: Number of kernels that were measured in this run.
+        noisy: Number of kernels whose runs differ by more than they should.
         skipped: Kernel that could not be measured -> why.
-        unknown: Operators of nodes that are no kernels, such as those of unknown sizes.
-        errors: Operators -> mean relative error of estimates of their kernels; null if it is not bounded.
+        unknown: Operators of nodes that are not kernels, such as nodes with unknown sizes.
+        errors: Operators -> mean relative error of the estimates for their kernels; null if it is not bounded.
         removed: Files of other machines and versions that ``--prune`` removed.
-        entries: With ``--show``: kernel -> what is known of it.
+        entries: With ``--show``: kernel -> what is known about it.
     """
 
     machine: str
@@ -397,14 +398,14 @@ class Calibrate(TypedDict):
 
 
 class Check(CertificateFacts):
-    """What ``eqsat check`` found.
+    """The result of ``eqsat check``.
 
     Attributes:
         proved: Whether the steps lead from the given model to the result.
-        steps: Number of its steps.
-        keeps: What they keep of values.
-        rules: Names of the rules that they apply.
-        uncovered: What no step shows, in words.
+        steps: Number of steps.
+        keeps: The weakest soundness of a step.
+        rules: Names of the rules that the steps apply.
+        uncovered: Descriptions of the parts that no step proves.
     """
 
     proved: bool
@@ -415,11 +416,12 @@ class Order(TypedDict):
 
     Attributes:
         kind: ``order`` of rules, ``phases`` of rule sets, ``random`` choices or ``saturation``.
-        order: Names of the rules or rule sets in their order; for random choices, of those that changed the graph.
+        order: Names of the rules or rule sets in order; for random choices, the rules that changed the graph.
         cost: Cost of the result.
-        passes: Number of passes of single rules; for saturation, of iterations.
-        seconds: Time that it took, in seconds.
-        stop: What ended it: ``settled`` or ``saturated``, ``loop``, or the limit that was reached.
+        passes: Number of passes of single rules; for saturation, number of iterations.
+        seconds: Time of the run, in seconds.
+        stop: Why it ended: ``settled`` or ``saturated`` if no rule changes anything, ``loop`` if an earlier graph came
+            back, or the limit that was reached.
     """
 
     kind: Literal["order", "phases", "random", "saturation"]
@@ -431,17 +433,17 @@ class Order(TypedDict):
 
 
 class Compare(Explained):
-    """What ``eqsat compare`` found.
+    """The result of ``eqsat compare``.
 
     Attributes:
         input_cost: Cost of the given model.
-        saturation: Saturation with all rules.
+        saturation: The row of saturation with all rules.
         rows: A row for each order and each random run.
-        ties: How many of them end at the cost of saturation.
+        ties: Number of rows whose cost equals that of saturation.
         skipped: Name of each rule that cannot be applied in place -> why.
-        cost: What costs count.
+        cost: The cost model and its unit.
         runtime: The runtime whose kernels count as one operator each.
-        made_by: With ``--explain``: rule, or ``input`` for what is as it was -> number of operators that it made.
+        made_by: With ``--explain``: rule, or ``input`` for unchanged operators -> number of operators that it created.
         changes: With ``--explain``: the steps from the given model to the result.
     """
 
@@ -455,14 +457,14 @@ class Compare(Explained):
 
 
 class RoundedConstant(TypedDict):
-    """A constant that was taken for what the other model computes, from which it differs by rounding.
+    """A constant that was taken for a computation of the other model, from which it differs by rounding.
 
     Attributes:
-        constant: It, as text.
-        place: Where it is from; empty if that is not known.
-        size: How many elements it has.
-        differing: How many of them differ.
-        difference: By how much at most; null if that is not bounded.
+        constant: The constant, as text.
+        place: Where it comes from; empty if that is not known.
+        size: Number of elements.
+        differing: Number of elements that differ.
+        difference: Largest absolute difference of an element; null if it is not bounded.
     """
 
     constant: str
@@ -476,10 +478,10 @@ class Counterexample(TypedDict):
     """An input on which the models differ.
 
     Attributes:
-        output: The number of the output that differs most.
-        difference: The largest difference of an element there; null if it is not bounded.
-        bound: How far rounding may lead there; null if that is not bounded.
-        inputs: Name of each input -> its value in short.
+        output: Number of the output that differs most.
+        difference: Largest absolute difference of an element of that output; null if it is not bounded.
+        bound: The difference that rounding may cause there; null if it is not bounded.
+        inputs: Name of each input -> a short form of its value.
     """
 
     output: int
@@ -492,9 +494,9 @@ class Part(TypedDict):
     """A node of one of the models.
 
     Attributes:
-        node: It, as text.
-        place: Where it is from; empty if that is not known.
-        value: Its value on the input, in short; null where that is not known.
+        node: The node, as text.
+        place: Where it comes from; empty if that is not known.
+        value: A short form of its value on the input; null if it is not known.
     """
 
     node: str
@@ -503,21 +505,21 @@ class Part(TypedDict):
 
 
 class Equal(TypedDict):
-    """What ``eqsat equal`` found.
+    """The result of ``eqsat equal``.
 
     Attributes:
         answer: The answer.
-        keeps: The least that a rule of the proof keeps of values; null without a proof.
-        rules: Name of each rule of the proof -> what it keeps.
-        rounded: Constants within rounding.
-        difference: An input on which they differ; null if none is known.
-        pairs: Where they part: a node of each model; null where nothing stands in its place.
-        proved: How many nodes of the second model are proved equal to one of the first.
-        nodes: How many nodes the second model has.
-        samples: On how many inputs the models were evaluated.
-        reason: What kept the answer from being another one; empty for a proof.
-        needed: Where the answer is ``unknown``: the rules of a proof that holds where values are finite.
-        seconds: Phase -> time that it took, in seconds.
+        keeps: The weakest soundness of a rule of the proof; null without a proof.
+        rules: Name of each rule of the proof -> its soundness.
+        rounded: Constants that are equal up to rounding.
+        difference: An input on which the models differ; null if none is known.
+        pairs: Where the models differ: a node of each model; null if there is no corresponding node.
+        proved: Number of nodes of the second model that are proved equal to one of the first.
+        nodes: Number of nodes of the second model.
+        samples: Number of inputs on which the models were evaluated.
+        reason: Why the answer is not a different one; empty for a proof.
+        needed: If the answer is ``unknown``: the rules of a proof that holds if values are finite.
+        seconds: Phase -> time in seconds.
     """
 
     answer: Literal["equal", "different", "unknown"]
@@ -535,19 +537,20 @@ class Equal(TypedDict):
 
 
 class ExtractRow(TypedDict):
-    """What ``eqsat extract`` found in one file by one method.
+    """The result of ``eqsat extract`` for one file and one method.
 
     Attributes:
         file: The file.
-        nodes: How many e-nodes it has.
-        classes: How many e-classes.
+        nodes: Number of e-nodes.
+        classes: Number of e-classes.
         method: The method.
-        cost: What the chosen graph costs, nodes that are shared counted once; null if none was found.
-        lower_bound: What no graph costs less than; null if no bound is known.
-        optimal: Whether it is proved that none costs less.
-        tree_cost: What it costs if shared nodes count as often as they are used; null if that is too much for a float.
-        seconds: Time that it took, in seconds.
-        remark: What the method has to say; empty if nothing.
+        cost: The cost of the chosen graph; shared nodes count once. It is null if no graph was found.
+        lower_bound: No graph costs less than this; null if no bound is known.
+        optimal: Whether it is proved that no graph costs less.
+        tree_cost: The cost of the chosen graph if shared nodes count as often as they are used; null if it exceeds the
+            range of floats.
+        seconds: Time of the method, in seconds.
+        remark: A remark of the method; often empty.
     """
 
     file: str
@@ -563,11 +566,11 @@ class ExtractRow(TypedDict):
 
 
 class ListedRule(TypedDict):
-    """A rule that is shipped.
+    """A rule of eqsat.
 
     Attributes:
-        keeps: What it keeps of values.
-        proved: For what it is proved; empty if it is only tested.
+        keeps: Its soundness.
+        proved: What it is proved for; empty if it is only tested.
     """
 
     keeps: Keeps
@@ -579,7 +582,7 @@ class Function(TypedDict):
 
     Attributes:
         parameters: Name of each parameter -> its type.
-        operators: Operator -> number of its calls.
+        operators: Operator -> number of calls.
     """
 
     parameters: dict[str, str]
@@ -587,10 +590,10 @@ class Function(TypedDict):
 
 
 class Show(TypedDict):
-    """What ``eqsat show`` counts.
+    """The summary that ``eqsat show`` prints.
 
     Attributes:
-        functions: Name of each function -> what it has.
+        functions: Name of each function -> its parameters and operators.
         opaque: Operator of an ONNX model that is not understood -> why, with the number of nodes.
     """
 
@@ -602,10 +605,10 @@ class VariantFacts(Compared):
     """A variant that was written.
 
     Attributes:
-        file: Its file.
-        nodes: Its number of nodes, Constants left out.
-        rules: Names of the rules that made it, in order.
-        differences: With ``--verify`` or ``--inputs``: how outputs differ; else empty.
+        file: The file.
+        nodes: Number of nodes, without Constant nodes.
+        rules: Names of the rules that created it, in order.
+        differences: With ``--verify`` or ``--inputs``: the differences of the outputs; otherwise empty.
         verified: With ``--verify`` or ``--inputs``: how the models were compared.
     """
 
@@ -615,11 +618,11 @@ class VariantFacts(Compared):
 
 
 class Variants(TypedDict):
-    """What ``eqsat variants`` wrote.
+    """The result of ``eqsat variants``.
 
     Attributes:
-        asked: How many variants were asked for.
-        variants: Those that were written.
+        asked: Number of variants that were requested.
+        variants: The variants that were written.
     """
 
     asked: int
@@ -627,12 +630,12 @@ class Variants(TypedDict):
 
 
 class WhyNot(TypedDict):
-    """What ``eqsat why-not`` found.
+    """The result of ``eqsat why-not``.
 
     Attributes:
         rule: Name of the rule.
-        outcome: What became of it.
-        reasons: Why, the most likely reason first.
+        outcome: The outcome of the rule.
+        reasons: The reasons, the most likely one first.
     """
 
     rule: str

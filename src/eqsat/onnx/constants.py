@@ -57,11 +57,11 @@ def constant_nodes(model: ir.Model, limits: Limits) -> Iterator[ConstantNodes]:
 
 @dataclass
 class Folded:
-    """What became of nodes over constants that the interpreter does not know.
+    """What happened to nodes over constants that the interpreter does not know.
 
     Attributes:
         computed: Operator type -> number of nodes that were computed.
-        left: Operator type -> reasons why nodes of it were left as they are, with their number.
+        left: Operator type -> reasons why nodes of it were kept, with the number of nodes.
     """
 
     computed: dict[str, int] = field(default_factory=dict)

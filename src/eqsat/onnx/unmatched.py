@@ -27,8 +27,8 @@ class Unmatched:
     """Why there are no composites.
 
     Attributes:
-        reason: What kept the patterns from matching, as a sentence without its full stop.
-        open_sizes: Names of the dimensions of inputs that are to blame, because nothing says how large they are.
+        reason: The reason, as a sentence without a full stop.
+        open_sizes: Names of dynamic dimensions of inputs whose unknown sizes prevent the patterns from matching.
     """
 
     reason: str

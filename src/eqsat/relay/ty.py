@@ -17,9 +17,9 @@ class Any:
     """A dimension whose size is not known before run time.
 
     Args:
-        name: two dimensions of one name have one size; unnamed ones promise nothing of each other,
-            though they compare equal as Relay's do.
-        terms: what a name that is an expression stands for, see :mod:`eqsat.relay.dims`; None for a plain one.
+        name: Two dimensions with the same name have the same size. Nothing is known about the sizes of unnamed
+            dimensions, although they compare equal as in Relay.
+        terms: The expression that the name stands for, see :mod:`eqsat.relay.dims`; None for a plain name.
     """
 
     __slots__ = ("name", "terms")
@@ -105,11 +105,11 @@ class Type(Immutable):
 
 
 class TensorType(Type):
-    """A tensor.
+    """The type of a tensor.
 
     Args:
-        shape: the dimensions, ints or :class:`Any`; ``()`` is a scalar.
-        dtype: element type by NumPy's name, ``"bool"`` (``"uint1"`` to TVM) and ``"bfloat16"`` included.
+        shape: The dimensions, ints or :class:`Any`; ``()`` is a scalar.
+        dtype: NumPy's name of the element type, or ``"bool"`` (``"uint1"`` in TVM) or ``"bfloat16"``.
     """
 
     __slots__ = ("dtype", "shape")
@@ -122,7 +122,7 @@ class TensorType(Type):
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:
-        """The shape as ints; raises TypeError when a dimension is not known."""
+        """The shape as ints; raises TypeError if a dimension is not known."""
         if not is_static(self):
             raise TypeError(f"{self} has a dimension that is not known")
         return tuple(map(int, self.shape))  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ class TupleType(Type):
 
 
 class TypeVar(Type):
-    """A type that is not known here: a parameter of a generic function or algebraic type. Equal to itself only."""
+    """A type that is not known: a parameter of a generic function or algebraic type. It is equal only to itself."""
 
     __slots__ = ("name_hint",)
     _given = ("name_hint",)
@@ -194,11 +194,11 @@ class TypeCall(Type):
 
 
 class FuncType(Type):
-    """A function from ``arg_types`` to ``ret_type``, for any types in the place of ``type_params``.
+    """The type of functions from ``arg_types`` to ``ret_type``, for any types in place of ``type_params``.
 
-    Two such types are equal if they differ in nothing but the variables that their ``type_params`` are.
+    Two function types are equal if they differ only in the variables that they use as ``type_params``.
 
-    TVM's argument of constraints may be given, empty: there is no kind of them.
+    TVM's argument for type constraints is accepted if it is empty, because there are no constraints.
     """
 
     __slots__ = ("arg_types", "ret_type", "type_params")
@@ -268,7 +268,7 @@ class RefType(Type):
 
 
 class IncompleteType(Type):
-    """Nothing is known of the value: what an operator that is not understood gives."""
+    """The type of a value about which nothing is known, such as the result of an opaque operator."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""Pictures of graphs: ``relay.viz(expr)`` gives DOT and SVG, and shows itself in Jupyter.
+"""Pictures of graphs: ``relay.viz(expr)`` returns a picture as DOT and SVG, which notebooks show.
 
-Functions and branches are frames. A function that is called in one place is drawn as part of the data flow,
-under its ``Composite`` name if it has one: arguments lead to its parameters, its body leads on.
+Functions and branches are frames. A function that is called in one place is drawn as part of the data flow, under its
+``Composite`` name if it has one: arguments lead to its parameters, and its body leads on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TITLES = ("Composite", "Compiler", "PartitionedFromPattern")
 
 
 def viz(graph: Expr | IRModule) -> Picture:
-    """A picture of an expression or of all functions of a module."""
+    """Return a picture of an expression, or of all functions of a module."""
     scene = _Scene()
     if isinstance(graph, IRModule):
         for variable, function in graph.functions.items():
@@ -49,10 +49,10 @@ def viz(graph: Expr | IRModule) -> Picture:
 
 
 class Picture:
-    """Boxes and the edges between them; :attr:`dot` for Graphviz, :attr:`svg` laid out here, a page in notebooks.
+    """A picture of a graph: :attr:`dot` is its source for Graphviz, :attr:`svg` an SVG document; notebooks show a page.
 
-    ``graph`` is what is drawn; ``root`` is the box that holds all others; ``nodes`` says what each box that is no frame
-    stands for: that of the result of a function for its body.
+    ``graph`` is the graph; ``root`` is the box that contains all others; ``nodes`` maps each box that is not a frame to
+    the node that it shows: the box of the result of a function to its body.
     """
 
     def __init__(self, graph: Expr | IRModule, root: Box, edges: list[Arrow], nodes: dict[Box, Expr]):

@@ -1,4 +1,4 @@
-"""Relay's dataflow pattern language: describe sub-graphs, match, rewrite and partition them."""
+"""Relay's dataflow pattern language: patterns that describe subgraphs, to match, rewrite and partition them."""
 
 from eqsat.relay.dataflow_pattern.explanation import Mismatch, PatternExplanation, Place
 from eqsat.relay.dataflow_pattern.language import (
@@ -51,7 +51,7 @@ K_OUT_ELEMWISE_FUSABLE = int(OpPattern.OUT_ELEMWISE_FUSABLE)
 K_OPAQUE = int(OpPattern.OPAQUE)
 
 is_elemwise = wildcard().has_attr({"TOpPattern": K_ELEMWISE})(wildcard())
-"""A call of an elementwise operator of one argument."""
+"""A pattern of calls of elementwise operators with one argument."""
 
 __all__ = [
     "K_BROADCAST", "K_COMM_REDUCE", "K_ELEMWISE", "K_INJECTIVE", "K_OPAQUE", "K_OUT_ELEMWISE_FUSABLE", "AltPattern",

@@ -1,4 +1,4 @@
-"""What is told of patterns that do not match."""
+"""Explanations of why a pattern does not match."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from eqsat.relay.expr import Expr
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A sub-pattern that does not fit what it is laid over.
+    """A sub-pattern that does not fit the expression at its place.
 
     Attributes:
         pattern: The sub-pattern.
-        expr: What is there.
-        wanted: What the pattern asks for, in words.
+        expr: The expression at its place.
+        wanted: What the pattern requires, in words.
         seen: What is there instead, in words.
     """
 
@@ -31,13 +31,13 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Place:
-    """A pattern laid over a graph at one node.
+    """A comparison of a pattern with a graph at one node.
 
     Attributes:
         expr: The node.
-        mismatches: What does not fit; nothing where the pattern matches.
-        missing: How many sub-patterns do not fit, those below what does not fit included.
-        fitting: How many sub-patterns fit, without wildcards.
+        mismatches: The sub-patterns that do not fit; empty if the pattern matches.
+        missing: The number of sub-patterns that do not fit, including those below them.
+        fitting: The number of sub-patterns that fit, without wildcards.
     """
 
     expr: Expr
@@ -60,8 +60,8 @@ class PatternExplanation:
     """Whether a pattern matches an expression, and if not, why.
 
     Attributes:
-        root: The pattern laid over the expression itself.
-        nearest: Places inside of the expression at which fewer sub-patterns do not fit, or none; the nearest first.
+        root: The comparison of the pattern with the expression itself.
+        nearest: The places inside the expression at which fewer sub-patterns do not fit, or none; the nearest first.
     """
 
     root: Place

@@ -1,7 +1,7 @@
-"""The pattern language: pattern classes and the functions that build them, under Relay's names.
+"""The pattern language: pattern classes and the functions that build them, with Relay's names.
 
-Patterns are compared by identity: one pattern object used in several places must match one and the same
-expression in all of them.
+Patterns are compared by identity: a pattern object that is used in several places must match the same expression in all
+of them.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def implements_method(function: _F) -> _F:
 class DFPattern:
     """Base class of patterns.
 
-    A class says here all that graph and e-graph have in common. ``parts`` and ``kind`` with :meth:`operands`
-    are enough for the matcher wherever a pattern matches one node and its sub-patterns match operands of that node.
+    Each class defines what the matchers of graphs and e-graphs have in common. If a pattern matches one node and its
+    sub-patterns match operands of that node, ``parts``, ``kind`` and :meth:`operands` define it completely.
 
     Attributes:
-        parts: names of the attributes that hold sub-patterns, in the order in which they are matched. Each
-            holds a pattern, a tuple of patterns, or None.
-        kind: the class of expressions that the pattern matches; None where sub-patterns decide.
-        label: a name that reports show for the pattern; it plays no part in matching.
+        parts: The names of the attributes that contain sub-patterns, in the order in which they are matched. Each
+            contains a pattern, a tuple of patterns, or None.
+        kind: The class of expressions that the pattern matches; None if the sub-patterns determine it.
+        label: A name of the pattern for reports; it has no effect on matching.
     """
 
     parts: ClassVar[tuple[str, ...]] = ()
@@ -62,7 +62,7 @@ class DFPattern:
         return tuple(found)
 
     def with_children(self, children: Sequence[DFPattern]) -> DFPattern:
-        """A copy of this pattern over other sub-patterns, as many as :meth:`children` gives."""
+        """Return a copy of this pattern with other sub-patterns, as many as :meth:`children` returns."""
         clone, rest = copy(self), iter(children)
         for name in self.parts:
             part = self.__dict__.get(name)
@@ -73,23 +73,23 @@ class DFPattern:
         return clone
 
     def brief(self, depth: int = DEPTH) -> str:
-        """A text of this pattern and those in it, down to a depth."""
+        """Return a short text of this pattern and its sub-patterns, down to a depth."""
         return self.label or call_text(type(self).__name__.removesuffix("Pattern").lower(), self.children(), depth)
 
     def __repr__(self) -> str:
         return one_line(f"{type(self).__name__}({self.brief()})")
 
     def same_expression(self) -> tuple[DFPattern, ...]:
-        """The sub-patterns that are matched against the very expression that this pattern is matched against."""
+        """The sub-patterns that are matched against the same expression as this pattern."""
         return self.children() if self.kind is None else ()
 
     def operands(self, expr: Any) -> Sequence[Expr] | None:
-        """What the sub-patterns must match where ``expr`` is of class :attr:`kind`; None where it does not match."""
+        """Return what the sub-patterns must match in ``expr`` of class :attr:`kind`; None if this does not match."""
         children: Sequence[Expr] = expr.children()
         return children
 
     def __call__(self, *args: Any) -> CallPattern:
-        """A call of what this matches; ``p(None)`` matches calls with any arguments."""
+        """Return a pattern of calls whose callee this matches; ``p(None)`` matches calls with any arguments."""
         return CallPattern(self, None if len(args) == 1 and args[0] is None else args)
 
     def __or__(self, other: DFPattern) -> AltPattern:
@@ -108,55 +108,55 @@ class DFPattern:
         return is_op("divide")(self, other)
 
     def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
-        """This, on an operator, call or function with the given attribute values."""
+        """Return a pattern that also requires the given attribute values, of an operator, call or function."""
         return AttrPattern(self, attrs)
 
     def has_type(self, ttype: Type) -> TypePattern:
-        """This, of type ``ttype``."""
+        """Return a pattern that also requires the type ``ttype``."""
         return TypePattern(self, ttype)
 
     def has_dtype(self, dtype: str) -> DataTypePattern:
-        """This, a tensor of element type ``dtype``."""
+        """Return a pattern that also requires a tensor with the element type ``dtype``."""
         return DataTypePattern(self, dtype)
 
     def has_shape(self, shape: Sequence[Any]) -> ShapePattern:
-        """This, a tensor of shape ``shape``."""
+        """Return a pattern that also requires a tensor of shape ``shape``."""
         return ShapePattern(self, shape)
 
     def optional(self, option_constructor: Callable[[DFPattern], DFPattern]) -> AltPattern:
-        """This, or what ``option_constructor`` makes of it; this alone is tried first."""
+        """Return a pattern of this or of ``option_constructor(this)``; this alone is tried first."""
         return self | option_constructor(self)
 
     def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
-        """This as the end of a region that starts at ``parent`` and has only ``path`` nodes between."""
+        """Return a pattern of regions that start at ``parent``, end with this, and have only ``path`` nodes between."""
         return DominatorPattern(parent, path, self)
 
     def match(self, expr: Expr) -> bool:
-        """Whether this matches ``expr``; users of nodes outside of ``expr`` do not count."""
+        """Return whether this matches ``expr``; users outside of ``expr`` are ignored."""
         return bool(_implementations["match"](self, expr))
 
     def explain(self, expr: Expr) -> PatternExplanation:
-        """Why this does not match ``expr``, and where in it it nearly does; see :func:`mismatches.explain`."""
+        """Return why this does not match ``expr``, and where it nearly matches; see :func:`mismatches.explain`."""
         found: PatternExplanation = _implementations["explain"](self, expr)
         return found
 
     def partition(
         self, expr: Expr, attrs: Mapping[str, Any] | None = None, check: Callable[[Expr], Any] = lambda _: True
     ) -> Expr:
-        """``expr`` with every match made a call of a new function; see :func:`partition`."""
+        """Return ``expr`` with every match replaced by a call of a new function; see :func:`partition`."""
         result: Expr = _implementations["partition"](self, expr, attrs, check)
         return result
 
     def build_call(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> DFPattern:
-        """What an operator's builder gives when one of its arguments is a pattern.
+        """Return the pattern that the builder of an operator creates if one of its arguments is a pattern.
 
         Args:
-            op: the operator.
-            args: patterns and expressions, which match themselves.
-            attrs: the attributes the caller wrote; the others match anything.
+            op: The operator.
+            args: Patterns, and expressions, which match themselves.
+            attrs: The attributes that the caller passed; other attributes may have any value.
 
         Raises:
-            OperatorError: the operator does not have an attribute, or a value is of the wrong kind.
+            OperatorError: The operator does not have an attribute, or a value is of the wrong kind.
         """
         call = is_op(op.name)(*args)
         written = {
@@ -168,7 +168,7 @@ class DFPattern:
 
 
 class ExprPattern(DFPattern):
-    """Matches what is structurally equal to ``expr``, free variables being themselves."""
+    """Matches expressions that are structurally equal to ``expr``, with the same free variables."""
 
     def __init__(self, expr: Expr):
         if not isinstance(expr, Expr):
@@ -180,7 +180,7 @@ class ExprPattern(DFPattern):
 
 
 class VarPattern(DFPattern):
-    """Matches a local variable; only those of name ``name`` when it is not empty."""
+    """Matches a local variable, with the name ``name`` unless that is empty."""
 
     kind = Var
 
@@ -192,7 +192,7 @@ class VarPattern(DFPattern):
 
 
 class ConstantPattern(DFPattern):
-    """Matches any constant, or those whose NumPy array ``predicate`` holds of."""
+    """Matches constants; with a predicate, those for whose NumPy array ``predicate`` returns true."""
 
     kind = Constant
 
@@ -204,7 +204,7 @@ class ConstantPattern(DFPattern):
 
 
 class WildcardPattern(DFPattern):
-    """Matches anything; after :meth:`redirect_to`, what the target matches."""
+    """Matches anything; after :meth:`redirect_to`, what the other pattern matches."""
 
     parts = ("pattern",)
     pattern: DFPattern | None = None
@@ -214,10 +214,10 @@ class WildcardPattern(DFPattern):
         return self.label or "*"
 
     def redirect_to(self, pattern: DFPattern) -> None:
-        """From now on match what ``pattern`` does. ``pattern`` may contain this wildcard: a recursive pattern.
+        """Let this wildcard match what ``pattern`` matches; ``pattern`` may contain it, which makes it recursive.
 
         Raises:
-            PatternError: ``pattern`` would match this wildcard against the very expression it starts with.
+            PatternError: ``pattern`` would match this wildcard against the same expression as itself.
         """
         if self in at_same_expression(pattern_of(pattern)):
             raise PatternError(
@@ -286,7 +286,7 @@ class TuplePattern(DFPattern):
 
     @property
     def repetitions(self) -> list[ManyPattern]:
-        """Those of the fields that stand for any number of fields."""
+        """The elements of ``fields`` that stand for any number of fields."""
         return [field for field in self.fields or () if isinstance(field, ManyPattern)]
 
     def arrangements(self, count: int) -> Iterator[tuple[int, ...]]:
@@ -313,7 +313,7 @@ class TuplePattern(DFPattern):
 
 
 class ManyPattern(DFPattern):
-    """Matches any number of fields of a tuple that follow each other, each by a copy of the patterns inside.
+    """Matches any number of successive fields of a tuple, each by a copy of the patterns inside.
 
     The arguments are those of :func:`many`.
     """
@@ -402,7 +402,7 @@ class LetPattern(DFPattern):
 
 
 class AltPattern(DFPattern):
-    """Matches what ``left`` does, or else what ``right`` does."""
+    """Matches what ``left`` matches, or otherwise what ``right`` matches."""
 
     parts = ("left", "right")
 
@@ -411,7 +411,7 @@ class AltPattern(DFPattern):
 
 
 class AttrPattern(DFPattern):
-    """Matches what ``pattern`` does, if its attributes have the values ``attrs``."""
+    """Matches what ``pattern`` matches if its attributes have the values ``attrs``."""
 
     parts = ("pattern",)
 
@@ -426,10 +426,10 @@ class AttrPattern(DFPattern):
 
 
 class TypedPattern(DFPattern):
-    """Matches what ``pattern`` does, if its type satisfies a condition; base class.
+    """Base class of patterns that match what ``pattern`` matches if the type satisfies a condition.
 
     Attributes:
-        condition: equal for patterns that ask the same of a type.
+        condition: A value that is equal for patterns with the same condition.
     """
 
     parts = ("pattern",)
@@ -445,12 +445,12 @@ class TypedPattern(DFPattern):
         return type(expr) is not Op and self.accepts(type_of(expr))
 
     def fitted(self, ty: TensorType) -> Type:
-        """The type that satisfies the condition and is like ``ty`` in all that the condition leaves open."""
+        """Return the type that satisfies the condition and otherwise equals ``ty``."""
         raise NotImplementedError
 
 
 class TypePattern(TypedPattern):
-    """Matches what ``pattern`` does, if it is of type ``type``."""
+    """Matches what ``pattern`` matches if it has the type ``type``."""
 
     def __init__(self, pattern: DFPattern, type: Type):
         if not isinstance(type, Type):
@@ -466,7 +466,7 @@ class TypePattern(TypedPattern):
 
 
 class DataTypePattern(TypedPattern):
-    """Matches what ``pattern`` does, if it is a tensor of element type ``dtype``."""
+    """Matches what ``pattern`` matches if it is a tensor with the element type ``dtype``."""
 
     def __init__(self, pattern: DFPattern, dtype: str):
         self.pattern, self.dtype = pattern_of(pattern), str(dtype)
@@ -480,7 +480,7 @@ class DataTypePattern(TypedPattern):
 
 
 class ShapePattern(TypedPattern):
-    """Matches what ``pattern`` does, if it is a tensor of shape ``shape``."""
+    """Matches what ``pattern`` matches if it is a tensor of shape ``shape``."""
 
     def __init__(self, pattern: DFPattern, shape: Sequence[Any]):
         self.pattern, self.shape = pattern_of(pattern), tuple(shape)
@@ -576,56 +576,57 @@ dominates = DominatorPattern
 
 
 def is_op(op_name: str) -> ExprPattern:
-    """Matches an operator; raises OperatorError when there is none of that name."""
+    """Return a pattern of the operator with a name; raise OperatorError if there is none."""
     return ExprPattern(Op.get(op_name))
 
 
 def is_var(name: str = "", *, label: str | None = None) -> VarPattern:
-    """Matches a local variable, of any name when ``name`` is empty."""
+    """Return a pattern of local variables, with any name if ``name`` is empty."""
     return _labelled(VarPattern(name), label)
 
 
 def is_constant(*, label: str | None = None, predicate: Callable[[Any], bool] | None = None) -> ConstantPattern:
-    """Matches any constant, or those whose NumPy array ``predicate`` holds of."""
+    """Return a pattern of constants; with a predicate, those for whose NumPy array ``predicate`` returns true."""
     return _labelled(ConstantPattern(predicate), label)
 
 
 def wildcard(*, label: str | None = None) -> WildcardPattern:
-    """Matches anything."""
+    """Return a pattern that matches anything."""
     return _labelled(WildcardPattern(), label)
 
 
 def many(field: DFPattern, *, shared: Sequence[DFPattern] = (), some: DFPattern | None = None) -> ManyPattern:
-    """Any number of fields of a tuple, among those that :func:`is_tuple` gets: ``is_tuple([x, many(y), z])``.
+    """Return a pattern of any number of fields of a tuple, for :func:`is_tuple`: ``is_tuple([x, many(y), z])``.
 
     Args:
-        field: matches each field, by a copy of its own: its parts may match something else in each field.
-        shared: the parts of ``field`` that match the same expression in all fields.
-        some: a pattern of fields that need not match ``field``; at least one field matches it.
+        field: The pattern of each field. Each field is matched by a copy of it, so its sub-patterns may match other
+            expressions in each field.
+        shared: The sub-patterns of ``field`` that must match the same expression in all fields.
+        some: A pattern that at least one field must match; it may stand for fields that do not match ``field``.
     """
     return ManyPattern(field, shared, some)
 
 
 def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
-    """Matches field ``index``, or any field, of a tuple."""
+    """Return a pattern of the projection to field ``index`` of a tuple, or to any field."""
     return TupleGetItemPattern(tuple_value, index)
 
 
 def has_type(ttype: Type, pattern: DFPattern | None = None) -> TypePattern:
-    """Matches what is of type ``ttype`` and matches ``pattern``, if given."""
+    """Return a pattern of expressions with the type ``ttype`` that match ``pattern``, if given."""
     return TypePattern(_or_wildcard(pattern), ttype)
 
 
 def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
-    """Matches a tensor of element type ``dtype`` that matches ``pattern``, if given."""
+    """Return a pattern of tensors with the element type ``dtype`` that match ``pattern``, if given."""
     return DataTypePattern(_or_wildcard(pattern), dtype)
 
 
 def has_shape(shape: Sequence[Any], pattern: DFPattern | None = None) -> ShapePattern:
-    """Matches a tensor of shape ``shape`` that matches ``pattern``, if given."""
+    """Return a pattern of tensors of shape ``shape`` that match ``pattern``, if given."""
     return ShapePattern(_or_wildcard(pattern), shape)
 
 
 def has_attr(attrs: Mapping[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
-    """Matches what has the given attribute values and matches ``pattern``, if given."""
+    """Return a pattern of expressions with the given attribute values that match ``pattern``, if given."""
     return AttrPattern(_or_wildcard(pattern), attrs)

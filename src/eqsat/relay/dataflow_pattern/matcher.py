@@ -425,7 +425,7 @@ def _action_of(cls: type[DFPattern]) -> Callable[..., Goals]:
 
 @implements_method
 def match(pattern: DFPattern, expr: Expr) -> bool:
-    """Whether ``pattern`` matches ``expr``; users of nodes outside of ``expr`` do not count."""
+    """Return whether ``pattern`` matches ``expr``; users outside of ``expr`` are ignored."""
     if not isinstance(expr, Expr):
         raise PatternError(f"a pattern matches expressions, not {expr!r}{expression_hint(expr)}")
     return Matcher(pattern_of(pattern), DataflowGraph(expr)).match(expr)

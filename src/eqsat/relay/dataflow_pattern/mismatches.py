@@ -1,7 +1,7 @@
-"""Why a pattern does not match: the places where it nearly does, and what differs there.
+"""Why a pattern does not match: the places where it nearly matches, and the differences there.
 
-A pattern is laid over a graph at each of its nodes. Where a sub-pattern does not fit, that is noted, and what is around
-it is compared all the same: the nearest place is the one at which the fewest sub-patterns do not fit.
+A pattern is compared with a graph at each of its nodes. If a sub-pattern does not fit, the difference is recorded, and
+the sub-patterns around it are still compared. The nearest place is the one at which the fewest sub-patterns do not fit.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from eqsat.relay.ty import TensorType, Type
 from eqsat.relay.visitor import children_first, post_order
 
 NEAREST = 3
-"""Places that are told."""
+"""Number of places in an explanation."""
 
 
 @implements_method
 def explain(pattern: DFPattern, expr: Expr) -> PatternExplanation:
-    """Tell why a pattern does not match an expression, and where in it it nearly does.
+    """Return why a pattern does not match an expression, and where inside it nearly matches.
 
     Args:
         pattern: The pattern.
-        expr: The expression. Its types are found where the pattern asks for them.
+        expr: The expression. Its types are inferred if the pattern requires them.
 
     Raises:
-        PatternError: It is no expression.
-        TypeCheckError: The pattern asks for a type, and the types do not check.
+        PatternError: ``expr`` is not an expression.
+        TypeCheckError: The pattern requires a type, and the expression is not well typed.
     """
     if not isinstance(expr, Expr):
         raise PatternError(f"a pattern matches expressions, not {expr!r}{expression_hint(expr)}")

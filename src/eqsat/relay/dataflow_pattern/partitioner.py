@@ -1,4 +1,4 @@
-"""Partitioning: matches of a pattern become calls of functions of their own."""
+"""Partitioning: matches of a pattern are replaced by calls of functions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def partition(
     attrs: Mapping[str, Any] | None = None,
     check: Callable[[Expr], Any] = lambda _: True,
 ) -> Expr:
-    """``expr`` with every match of ``pattern`` made a call of a function literal.
+    """Return ``expr`` with every match of ``pattern`` replaced by a call of a function literal.
 
-    What wildcards and other leaves matched becomes an argument, except for constants matched by
-    ``is_constant()`` or ``is_expr(constant)``, which stay inside, as do variables that a let inside binds.
+    What wildcards and other leaves matched becomes an argument. Constants that ``is_constant()`` or
+    ``is_expr(constant)`` matched stay inside, as do variables that a let inside binds.
 
     Args:
-        pattern: the pattern.
-        expr: the graph; it stays as it is.
-        attrs: attributes of the functions, besides ``PartitionedFromPattern``, which lists the operators.
-        check: called with the root of each match; False leaves the match as it is.
+        pattern: The pattern.
+        expr: The graph; it is not changed.
+        attrs: Attributes of the functions, in addition to ``PartitionedFromPattern``, which lists the operators.
+        check: A function that is called with the root of each match; if it returns False, the match stays unchanged.
 
     Raises:
-        PatternError: the check gives neither a bool nor an int.
+        PatternError: The check returns neither a bool nor an int.
     """
     if not isinstance(pattern, DFPattern) or not isinstance(expr, Expr):
         given = f"{pattern!r} and {expr!r}{expression_hint(expr)}"

@@ -18,18 +18,19 @@ from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import rebuild
 
 PASS_LIMIT = 100
-"""Rewriting that has not settled after so many passes of a callback is an error."""
+"""Maximum number of passes of a callback; rewriting that needs more is an error."""
 
 _GROWTH_LIMIT = 100
 _GROWTH_FREE = 100_000
 
 
 class DFPatternCallback:
-    """A pattern and what to put in the place of its matches. Subclasses set ``pattern`` in ``__init__``.
+    """A pattern and a function that returns replacements of its matches. Subclasses set ``pattern`` in ``__init__``.
 
     Args:
-        require_type: infer types before each pass, so that ``pre`` and what is below have checked types.
-        rewrite_once: stop after the first pass that changes something.
+        require_type: Whether to infer types before each pass, so that ``pre`` and the nodes below it have checked
+            types.
+        rewrite_once: Whether to stop after the first pass that changes something.
     """
 
     pattern: DFPattern | None = None
@@ -41,18 +42,18 @@ class DFPatternCallback:
         self.rewrite_once = rewrite_once
 
     def rewrite(self, expr: Expr) -> Expr:
-        """``expr`` rewritten by this callback alone."""
+        """Return ``expr``, rewritten by this callback alone."""
         return rewrite(self, expr)
 
     def callback(self, pre: Expr, post: Expr, node_map: NodeMap) -> Expr:
-        """What replaces a match.
+        """Return the replacement of a match.
 
         Args:
-            pre: the root of the match.
-            post: the same over operands that are rewritten already; return it to leave the match alone.
-            node_map: what each sub-pattern that took part matched, rewritten; a list, of one expression
-                except for the patterns on a dominator's path and in recursive patterns. Asking for another
-                pattern raises NoMatchError, a KeyError.
+            pre: The root of the match.
+            post: The same node with operands that are already rewritten; return it to keep the match unchanged.
+            node_map: Each sub-pattern that took part -> a list of the rewritten expressions that it matched. The list
+                has one element, except for patterns on a dominator's path and in recursive patterns. Any other pattern
+                raises NoMatchError, a KeyError.
         """
         raise RewriteError(f"{type(self).__name__} does not define callback(self, pre, post, node_map)")
 
@@ -60,15 +61,15 @@ class DFPatternCallback:
 def rewrite(
     callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: Expr, mod: IRModule | None = None
 ) -> Expr:
-    """``expr`` rewritten by all callbacks, in passes in their order, until none changes anything.
+    """Return ``expr``, rewritten by all callbacks in passes, in their order, until none changes anything.
 
     Args:
-        callbacks: one or several.
-        expr: the graph; it stays as it is.
-        mod: where functions called in ``expr`` are found when types are inferred.
+        callbacks: One or several callbacks.
+        expr: The graph; it is not changed.
+        mod: The module of the functions that ``expr`` calls, for type inference.
 
     Raises:
-        RewriteError: a callback has no pattern or gives no expression, or rewriting does not end.
+        RewriteError: A callback has no pattern or does not return an expression, or rewriting does not end.
     """
     active: list[DFPatternCallback] = (
         [*callbacks] if isinstance(callbacks, Iterable) and not isinstance(callbacks, str) else [callbacks]

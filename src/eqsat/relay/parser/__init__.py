@@ -34,14 +34,14 @@ def parse(
     """Read a module and infer its types.
 
     Args:
-        source: the text, with its version line.
-        source_name: named by the spans of the nodes, which print as comments; None for no spans.
-        init_module: a module whose functions and types the text uses; the result has them too.
-        init_meta_table: kind -> values, to which the text refers as ``meta[kind][i]``.
+        source: The text, with its version line.
+        source_name: The name of the source in the spans of the nodes, which print as comments; None for no spans.
+        init_module: A module whose functions and types the text uses; the result contains them too.
+        init_meta_table: Kind -> values, to which the text refers as ``meta[kind][i]``.
 
     Raises:
-        ParseError: malformed text; the message gives line, column, what was expected and what was found.
-        TypeCheckError: types that do not check or cannot be inferred.
+        ParseError: The text is malformed; the message says the line, the column, what was expected and what was found.
+        TypeCheckError: The module is not well typed, or types cannot be inferred.
     """
     parser = _parser(source, source_name)
     parser.assume(init_module or IRModule(), init_meta_table or {})
@@ -58,7 +58,7 @@ def parse_expr(source: str, source_name: str | None = SOURCE_NAME) -> Expr:
 
 
 def fromtext(source: str, source_name: str | None = SOURCE_NAME) -> Expr | IRModule:
-    """Read whichever the text holds: a module, as :func:`parse` does, or an expression."""
+    """Read a module, as :func:`parse` does, or an expression, whichever the text contains."""
     parser = _parser(source, source_name)
     parser.version(required=False)
     is_module = any(map(parser.next_is, ("def", "type", "extern")))
