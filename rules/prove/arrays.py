@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.rules.prove.terms import BOOL, REAL, NoTermError, Term, Terms, sort_of
+from eqsat.rules.prove.terms import BOOL, REAL, NoTermError, Term, Terms, UnsuitedError, sort_of
 
 
 class TermArray(np.ndarray[Any, Any]):
@@ -35,12 +36,18 @@ class TermArray(np.ndarray[Any, Any]):
         """The numbers in another dtype."""
         wanted = np.dtype(dtype)
         if wanted == self.dtype or wanted.kind == "O":
-            return self
+            return self if keywords.get("copy") is False else self.copy()
         return mapped(self.terms, lambda a: self.terms.convert(a, wanted), wanted, self)
 
     def mapped(self, function: Callable[..., Term]) -> TermArray:
         """A function of each element."""
         return mapped(self.terms, function, self.dtype, self)
+
+    def real_function(self, name: str) -> TermArray:
+        """A function of real numbers that is told by its name."""
+        if sort_of(self.dtype) != REAL:
+            raise UnsuitedError(f"{name} of integers")
+        return self.mapped(lambda a: self.terms.function(name, a))
 
     def tolist(self) -> Any:
         """The numbers, where all are constants."""
@@ -74,6 +81,8 @@ class TermArray(np.ndarray[Any, Any]):
             return _as_array(self, *args, **kwargs)
         if func in (np.ones, np.tri):
             return func(*args, **kwargs)
+        if func in _WRITING or kwargs.get("out") is not None:
+            raise NoTermError("a kernel writes into an array")
         own = _FUNCTIONS.get(func)
         if own is not None:
             return own(*args, **kwargs)
@@ -257,6 +266,18 @@ def _opaque(name: str, sort: str | None = None) -> Callable[..., Term]:
     return make
 
 
+def _divided_whole(name: str, by_one: Callable[[Terms, Term], Term]) -> Callable[..., Term]:
+    """A quotient rounded or its rest, with what it is of integers divided by 1."""
+    of_others = _opaque(name)
+
+    def make(terms: Terms, a: Term, b: Term) -> Term:
+        if a.sort not in (REAL, BOOL) and b.head == "const" and b.data == 1:
+            return by_one(terms, a)
+        return of_others(terms, a, b)
+
+    return make
+
+
 def _exp(terms: Terms, a: Term) -> Term:
     if a.head == "const" and a.data == -math.inf:
         return terms.const(0.0, REAL)
@@ -334,10 +355,13 @@ UFUNCS: dict[Any, Callable[..., Term]] = {
         for ufunc in (
             np.arccos, np.arccosh, np.arcsin, np.arcsinh, np.arctan, np.arctanh, np.ceil, np.cos, np.cosh, np.floor,
             np.log2, np.log10, np.log1p, np.expm1, np.rint, np.sign, np.sin, np.sinh, np.tan, np.tanh, np.trunc,
-            np.logaddexp, np.fmod, np.remainder, np.floor_divide, np.left_shift, np.right_shift,
+            np.logaddexp, np.left_shift, np.right_shift,
         )
     },
 }  # fmt: skip
+UFUNCS[np.floor_divide] = _divided_whole("floor_divide", lambda terms, a: a)
+for _rest in (np.fmod, np.remainder):
+    UFUNCS[_rest] = _divided_whole(_rest.__name__, lambda terms, a: terms.const(0, a.sort))
 for _name in ("and", "or", "xor"):
     UFUNCS[getattr(np, f"bitwise_{_name}")] = lambda terms, a, b, _name=_name: (
         terms.logic(_name, a, b) if a.sort == BOOL else terms.make(f"bitwise_{_name}", (a, b), None, a.sort)
@@ -395,12 +419,21 @@ def _as_array(like: TermArray, value: Any, dtype: Any = None, **_: Any) -> Any:
 
 
 def _einsum(equation: Any, *arrays: Any, **_: Any) -> Any:
-    """Products summed over the letters that the result lacks."""
+    """Products summed over the letters that the result lacks, in the order of their indices."""
     terms = next(each.terms for each in arrays if isinstance(each, TermArray))
     dtype = common(*arrays)
-    objects = [lifted(terms, each, dtype).objects for each in arrays]
-    result = np.einsum(equation, *objects, optimize=False)
-    return wrapped(terms, result, dtype)
+    inputs, arrow, result = equation.replace(" ", "").partition("->")
+    if not arrow or "." in equation:
+        raise NoTermError("a sum of products in another way")
+    inner = [name for name in dict.fromkeys(inputs) if name not in f"{result},"]
+    letters = [*result, *inner]
+    factors = []
+    for names, each in zip(inputs.split(","), arrays, strict=True):
+        order = [names.index(name) for name in letters if name in names]
+        objects = lifted(terms, each, dtype).objects.transpose(order)
+        factors.append(objects[tuple(slice(None) if name in names else None for name in letters)])
+    product = functools.reduce(lambda one, other: mapped(terms, terms.mul, dtype, one, other), factors)
+    return _reduced(terms, np.add, product, tuple(range(len(result), len(letters))), dtype) if inner else product
 
 
 REDUCTIONS: dict[Any, Any] = {
@@ -414,6 +447,9 @@ REDUCTIONS: dict[Any, Any] = {
     np.any: np.logical_or,
 }
 """Functions that reduce arrays, and by what."""
+
+_WRITING = {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
+"""Functions that write into an argument: it would be a copy of terms that they write into."""
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: _where,

@@ -1,8 +1,8 @@
-"""Expressions over terms: the operators' kernels, run on arrays of terms."""
+"""Expressions over terms: the operators' denotations, run on arrays of terms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,7 @@ from eqsat.relay.ty import TensorType, TupleType, Type
 from eqsat.relay.values import value_type
 from eqsat.relay.visitor import post_order
 from eqsat.rules.prove.arrays import TermArray, lifted, wrapped
-from eqsat.rules.prove.general_meaning import WINDOWED
-from eqsat.rules.prove.meaning import MEANINGS
-from eqsat.rules.prove.sizes import Poly, Scope
-from eqsat.rules.prove.symbolic import SymbolicArray
-from eqsat.rules.prove.symbolic import lifted as constants
-from eqsat.rules.prove.terms import REAL, NoTermError, Term, Terms, sort_of
+from eqsat.rules.prove.terms import REAL, NoTermError, Terms, sort_of
 
 
 def inputs_of(terms: Terms, values: Mapping[Var, Any], integers: bool) -> dict[Expr, Any]:
@@ -73,13 +68,9 @@ def _call(terms: Terms, call: Call, given: list[Any]) -> Any:
     assert isinstance(op, Op)
     if not any(map(_has_terms, given)):
         return _lifted(terms, evaluate_op(op, call.attrs, given))
-    windowed = WINDOWED.get(op.name)
-    kernel = MEANINGS.get(op.name, op.kernel)
-    if kernel is None:
-        raise NoTermError(f"{op.name} has no kernel")
+    denotation = denotation_of(op)
     try:
-        attrs, arrays = complete_attrs(op, call.attrs), map(_widened, given)
-        result = kernel(attrs, *arrays) if windowed is None else _at_all_places(terms, windowed, attrs, arrays)
+        result = denotation(complete_attrs(op, call.attrs), *map(_widened, given))
         return _typed(terms, result, call_type(op, call.attrs, [value_type(each) for each in given]))
     except NoTermError as error:
         raise NoTermError(f"{op.name}: {error}") from None
@@ -89,28 +80,15 @@ def _call(terms: Terms, call: Call, given: list[Any]) -> Any:
         raise NoTermError(f"{op.name}: {type(error).__name__}: {error}") from None
 
 
-def _at_all_places(terms: Terms, meaning: Callable[..., Any], attrs: Any, arrays: Iterable[Any]) -> TermArray:
-    """What a denotation says of all elements, where sizes are known."""
-    scope = Scope()
+def denotation_of(op: Op) -> Callable[..., Any]:
+    """What an operator computes, on arrays of terms as on arrays of numbers.
 
-    def of(array: Any) -> SymbolicArray:
-        if not isinstance(array, TermArray):
-            return constants(terms, scope, array)
-        objects = array.objects
-
-        def read(indices: tuple[Poly, ...]) -> Term:
-            place = tuple(int(index.constant or 0) for index in indices)
-            if any(not 0 <= each < dim for each, dim in zip(place, objects.shape, strict=True)):
-                return terms.make("var", (), "outside", sort_of(array.dtype))  # where no condition asks for it
-            return objects[place]  # type: ignore[no-any-return]
-
-        return SymbolicArray(terms, scope, array.shape, array.dtype, read)
-
-    result = meaning(attrs, *map(of, arrays))
-    made = np.empty(result.shape, object)
-    for place in np.ndindex(*result.shape):
-        made[place] = result.at(tuple(map(Poly.of, place)))
-    return wrapped(terms, made, result.dtype)
+    Raises:
+        NoTermError: The registry has none.
+    """
+    if op.denotation is None or isinstance(op.denotation, str):
+        raise NoTermError(f"{op.name}: {op.denotation or 'it has no kernel'}")
+    return op.denotation
 
 
 def _has_terms(value: Any) -> bool:

@@ -35,8 +35,8 @@ from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import post_order, rebuild
 from eqsat.rules.prove.cases import unequal
 from eqsat.rules.prove.drawing import SmallDraw
+from eqsat.rules.prove.evaluate import denotation_of
 from eqsat.rules.prove.folds import Normal
-from eqsat.rules.prove.general_meaning import GENERAL
 from eqsat.rules.prove.sizes import Poly, Scope, Size, product
 from eqsat.rules.prove.symbolic import MOST, SymbolicArray, lifted
 from eqsat.rules.prove.terms import NoTermError, Term, Terms, UnsuitedError, sort_of
@@ -404,14 +404,12 @@ class _Run:
     def _call(self, call: Call, given: list[Any]) -> Any:
         op = call.op
         assert isinstance(op, Op)
-        kernel = GENERAL.get(op.name, op.kernel)
-        if kernel is None:
-            raise NoTermError(f"{op.name} has no kernel")
+        denotation = denotation_of(op)
         attrs = complete_attrs(op, call.attrs)
         if attrs is not None:
             attrs = Attrs({name: self._attribute(value) for name, value in attrs.items()}, attrs.type_key)
         try:
-            return self._typed(kernel(attrs, *given), self.types[call])
+            return self._typed(denotation(attrs, *given), self.types[call])
         except UnsuitedError:
             raise
         except EqsatError as error:

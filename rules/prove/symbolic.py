@@ -11,6 +11,7 @@ from itertools import product as combinations
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.rules.prove.arrays import REDUCTIONS, UFUNCS, simplest
 from eqsat.rules.prove.sizes import ONE, ZERO, Poly, Scope, Size, product
@@ -55,6 +56,12 @@ class SymbolicArray(np.lib.mixins.NDArrayOperatorsMixin):
         return mapped(function, self.dtype, self)
 
     # ---- what kernels ask of arrays
+
+    def real_function(self, name: str) -> SymbolicArray:
+        """A function of real numbers that is told by its name."""
+        if sort_of(self.dtype) != REAL:
+            raise UnsuitedError(f"{name} of integers")
+        return self.mapped(lambda a: self.terms.function(name, a))
 
     @property
     def ndim(self) -> int:
@@ -453,6 +460,21 @@ def _part(data: SymbolicArray, key: tuple[Any, ...]) -> SymbolicArray:
     return data.made(shape, lambda indices: data.at(tuple(pick(indices) for pick in picks)))
 
 
+def _windows(data: SymbolicArray, window_shape: Sequence[Any], axis: Sequence[int], **_: Any) -> SymbolicArray:
+    rank, axes = data.ndim, _axes(axis, data.ndim)
+    shape = list(data.shape)
+    for place, size in zip(axes, window_shape, strict=True):
+        shape[place] = shape[place] - size + 1
+
+    def read(indices: tuple[Poly, ...]) -> Term:
+        at = list(indices[:rank])
+        for place, tap in zip(axes, indices[rank:], strict=True):
+            at[place] = at[place] + tap
+        return data.at(tuple(at))
+
+    return data.made([*shape, *window_shape], read)
+
+
 def _bounds(part: slice, dim: Any) -> tuple[Poly, Any, Poly]:
     """The first index, the number and the distance of indices of a slice."""
     step = 1 if part.step is None else int(part.step)
@@ -724,6 +746,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.tile: _tiled,
     np.pad: _padded,
     np.take: _taken,
+    sliding_window_view: _windows,
     np.ndim: lambda data: data.ndim,
     np.shape: lambda data: data.shape,
 }

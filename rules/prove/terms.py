@@ -377,7 +377,15 @@ class Terms:
             return self.choose(a, self.const(1, sort), self.const(0, sort))
         if a.head == "const" and not (isinstance(a.data, float) and isinf(a.data)):
             return self.const(Fraction(a.data) if sort == REAL else int(a.data), sort)
+        if a.head == "choose":
+            return self.choose(a.args[0], *[self.convert(each, dtype) for each in a.args[1:]])
+        if a.head == "convert" and REAL not in (a.data, a.sort, sort) and _bytes(a.sort) >= _bytes(sort):
+            return self.convert(a.args[0], dtype)  # each takes the last bits
         return self.make("convert", (a,), a.sort, sort)
+
+
+def _bytes(sort: str) -> int:
+    return np.dtype(sort).itemsize
 
 
 def _exact(term: Term) -> Any:

@@ -553,7 +553,7 @@ def space_to_batch(draw: Draw) -> Any:
 
 
 def batch_to_space(draw: Draw) -> Any:
-    data = fill(draw, (12, 4, 6, *draw(shapes(0, 1))), "float32")
+    data = fill(draw, (6, 2, 3, *draw(shapes(0, 1))), "float32")
     return [data], {"block_shape": (2, 3), "crops": any_of(draw, ((0, 0), (0, 0)), ((1, 1), (1, 2)))}
 
 

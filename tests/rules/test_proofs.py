@@ -13,20 +13,15 @@ from click.testing import CliRunner
 from eqsat import relay
 from eqsat.cli import cli
 from eqsat.relay import nn
-from eqsat.relay.expr import Op, const
-from eqsat.relay.interpreter import evaluate_op
+from eqsat.relay.expr import const
 from eqsat.relay.op import abs as absolute
 from eqsat.relay.op import cos, exp, maximum, minimum, negative
-from eqsat.relay.op.op import make_attrs
-from eqsat.relay.relations import complete_attrs
 from eqsat.relay.ty import is_static
 from eqsat.rules import Rewrite, Soundness, compute, rewrite, sets, type_of, variables, when
 from eqsat.rules.prove import PROVED_BEFORE, Proof, Status, Store, less, prove
 from eqsat.rules.prove.cases import unequal
-from eqsat.rules.prove.general_meaning import GENERAL as GENERAL_MEANINGS
 from eqsat.rules.prove.linear import infeasible
 from eqsat.rules.prove.sizes import Poly, Scope
-from eqsat.rules.prove.symbolic import lifted
 from eqsat.rules.prove.terms import REAL, Term, Terms
 
 x, y, z = variables("x y z")
@@ -81,46 +76,6 @@ def test_what_python_computes_of_sizes_in_a_way_that_is_not_known_is_not_proved_
     guard = when(lambda ty: is_static(ty) and ty.shape[0] > 1 and ty.dtype[0] == "f", type_of(x))
     (proof,) = prove(rewrite("mean", mean, total(x) * factor, guard, soundness=Soundness.FINITE), instances=2)
     assert proof.status is Status.VALUES, proof.detail
-
-
-MOVED = {
-    "transpose": ([(2, 3, 4)], {"axes": (2, 0, 1)}),
-    "reshape": ([(2, 3, 4)], {"newshape": (4, -1)}),
-    "strided_slice": ([(5, 4)], {"begin": (3, 0), "end": (0, 4), "strides": (-2, 2)}),
-    "reverse": ([(2, 3)], {"axis": 1}),
-    "repeat": ([(2, 3)], {"repeats": 2, "axis": 1}),
-    "tile": ([(2, 3)], {"reps": (2, 1, 2)}),
-    "nn.pad": ([(3, 2), ()], {"pad_width": ((1, 2), (-1, 1))}),
-    "broadcast_to": ([(3, 1)], {"shape": (2, 3, 2)}),
-    "layout_transform": ([(2, 4, 3)], {"src_layout": "NCW", "dst_layout": "NCW2c"}),
-    "nn.matmul": ([(2, 3, 4), (5, 4)], {"transpose_b": True}),
-    "nn.dense": ([(2, 3), (4, 3)], {}),
-    "nn.conv1d": ([(1, 4, 5), (6, 2, 2)], {"groups": 2, "padding": (1, 0), "strides": (2,)}),
-    "nn.conv2d": ([(1, 2, 4, 3), (2, 2, 2, 2)], {"padding": (1, 1, 0, 0), "dilation": (2, 1)}),
-    "nn.avg_pool1d": ([(1, 2, 6)], {"pool_size": (2,), "strides": (2,)}),
-    "nn.max_pool2d": ([(1, 2, 4, 4)], {"pool_size": (2, 3)}),
-    "sum": ([(2, 3, 2)], {"axis": (0, 2)}),
-    "prod": ([(2, 3)], {"axis": (1,), "keepdims": True}),
-    "max": ([(3, 4)], {}),
-    "mean": ([(2, 4)], {"axis": (1,)}),
-    "nn.global_avg_pool2d": ([(1, 2, 2, 2)], {}),
-}
-
-
-@pytest.mark.parametrize("name", [*MOVED])
-def test_what_is_proved_of_operators_is_what_they_compute(name: str) -> None:
-    """The denotation by which rules are proved for all sizes, at sizes that are known, is what the interpreter says."""
-    shapes, given = MOVED[name]
-    op, source = Op.get(name), np.random.default_rng(0)
-    arrays = [source.integers(-4, 5, shape).astype("float64") for shape in shapes]
-    attrs = make_attrs(op, given)
-    wanted = evaluate_op(op, attrs, arrays)
-    terms, scope = Terms(), Scope()
-    kernel = GENERAL_MEANINGS.get(name, op.kernel)
-    found = kernel(complete_attrs(op, attrs), *[lifted(terms, scope, array) for array in arrays])
-    assert found.shape == wanted.shape
-    for place in np.ndindex(*wanted.shape):
-        assert float(found.at(tuple(map(Poly.of, place)))) == wanted[place]
 
 
 def test_indices_are_divided_exactly() -> None:

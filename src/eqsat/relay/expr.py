@@ -281,8 +281,8 @@ class Op(Expr):
     """
 
     __slots__ = (
-        "arguments", "attr_map", "deduce", "fields", "flops", "infer", "kernel", "name", "outputs", "own_tuples",
-        "refine", "support_level", "traits", "tuples",
+        "arguments", "attr_map", "deduce", "denotation", "fields", "flops", "infer", "kernel", "name", "outputs",
+        "own_tuples", "refine", "support_level", "traits", "tuples",
     )  # fmt: skip
     kind = "operator"
 
@@ -300,6 +300,7 @@ class Op(Expr):
         self.refine: Callable[..., Type | None] | None = None
         self.deduce: Callable[..., Sequence[Type | None]] | None = None
         self.kernel: Callable[..., Any] | None = None
+        self.denotation: Callable[..., Any] | str | None = None
         self.flops: Callable[..., float] | None = None
         self.outputs: int | Callable[[Attrs], int | None] = 1
         self.support_level = 10

@@ -44,7 +44,7 @@ _full = define(
     Field("shape", "ints", ()),
     Field("dtype", "dtype", ""),
     infer=_full_type,
-    kernel=lambda attrs, value: np.full(attrs.shape, value, attrs.dtype or value.dtype),
+    kernel=lambda attrs, value: np.broadcast_to(value, attrs.shape).astype(attrs.dtype or value.dtype),
     kind=OpPattern.ELEMWISE,
 )
 dyn_zeros, dyn_ones, dyn_full = dynamic(_zeros, "shape"), dynamic(_ones, "shape"), dynamic(_full, "fill_value shape")
@@ -61,7 +61,7 @@ full_like = define(
     "full_like",
     "data fill_value",
     infer=_full_like_type,
-    kernel=lambda attrs, data, value: np.full(data.shape, value, data.dtype),
+    kernel=lambda attrs, data, value: np.broadcast_to(value, data.shape).astype(data.dtype),
     kind=OpPattern.ELEMWISE,
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.relay.op.denotation import BY_VALUE
 from eqsat.relay.op.index import bounded
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.window import both_sides, channels_first, define_image, extent, pad_spatial, per_axis, taps
@@ -158,6 +159,7 @@ grid_sample = define(
     Field("align_corners", "bool", True),
     infer=_grid_sample_type,
     kernel=_grid_sample,
+    denotation=BY_VALUE,
     kind=OpPattern.INJECTIVE,
     flops=lambda attrs, args, ty: 8 * size(ty),
 )
@@ -225,6 +227,7 @@ crop_and_resize = define(
     Field("out_dtype", "dtype", ""),
     infer=_crop_type,
     kernel=_cropped,
+    denotation=BY_VALUE,
     kind=OpPattern.INJECTIVE,
     flops=lambda attrs, args, ty: (4 if attrs.method == "bilinear" else 0) * size(ty),
 )

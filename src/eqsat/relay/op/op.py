@@ -119,6 +119,7 @@ def define(  # type: ignore[overload-overlap]  # 1 is the default, and no other 
     *fields: Field,
     infer: Callable[[Any, Sequence[Type]], Type],
     kernel: Callable[..., Any] | None = None,
+    denotation: Callable[..., Any] | str | None = None,
     kind: OpPattern | None = None,
     refine: Callable[[Any, Sequence[Type], Sequence[Sequence[Dim] | None]], Type | None] | None = None,
     deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type | None]] | None = None,
@@ -133,6 +134,7 @@ def define(
     *fields: Field,
     infer: Callable[[Any, Sequence[Type]], Type],
     kernel: Callable[..., Any] | None = None,
+    denotation: Callable[..., Any] | str | None = None,
     kind: OpPattern | None = None,
     refine: Callable[[Any, Sequence[Type], Sequence[Sequence[Dim] | None]], Type | None] | None = None,
     deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type | None]] | None = None,
@@ -146,6 +148,7 @@ def define(
     *fields: Field,
     infer: Callable[[Any, Sequence[Type]], Type],
     kernel: Callable[..., Any] | None = None,
+    denotation: Callable[..., Any] | str | None = None,
     kind: OpPattern | None = None,
     refine: Callable[[Any, Sequence[Type], Sequence[Sequence[Dim] | None]], Type | None] | None = None,
     deduce: Callable[[Any, Sequence[Type | None]], Sequence[Type | None]] | None = None,
@@ -166,6 +169,11 @@ def define(
             a TensorType or a TupleType whose dimensions may be ``Any``.
         kernel: ``kernel(attrs, *arrays)`` computes the result with NumPy, a tuple if there are several outputs.
             Tuple arguments arrive as Python tuples.
+        denotation: ``denotation(attrs, *arrays)`` computes the same as the kernel, up to rounding, from numbers or from
+            terms in place of numbers: proofs of rules read from it what each element of the result is. It calls
+            NumPy's functions on whole arrays, writes into no array and asks for the value of no element. By default
+            it is the kernel. If a kernel cannot compute with terms, give another function, or a text that says why
+            there is none.
         kind: The operator's ``TOpPattern``, or None if Relay registers none.
         traits: What holds of all calls of the operator.
         refine: ``refine(attrs, arg_types, elements)`` returns a more precise type, or None if there is none.
@@ -188,6 +196,7 @@ def define(
     op.tuples = tuple(each[1:] for each in names or () if each[0] in "*+")
     op.own_tuples = tuple(each[1:] for each in names or () if each[0] == "+")
     op.infer, op.refine, op.kernel, op.deduce = infer, refine, kernel, deduce
+    op.denotation = kernel if denotation is None else denotation
     op.outputs, op.flops, op.traits = outputs, flops, traits
     if kind is not None:
         op.attr_map["TOpPattern"] = int(kind)

@@ -20,6 +20,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.expr import Expr, const
+from eqsat.relay.op.denotation import RANDOM
 from eqsat.relay.op.op import Builder, Field, OpPattern, define, tensor_of
 from eqsat.relay.op.types import ranked, tensor, unify
 from eqsat.relay.ty import TensorType, TupleType, Type
@@ -230,6 +231,7 @@ multinomial = define(
     Field("num_samples", "int"),
     infer=_keyed(_choices_type),
     kernel=_choices,
+    denotation=RANDOM,
     kind=OpPattern.OPAQUE,
 )
 """The next key and indices, each with the probability that the last dimension of ``probs`` has there, up to a factor.

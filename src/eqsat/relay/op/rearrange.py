@@ -41,6 +41,7 @@ shape_of = define(
     Field("dtype", "dtype", "int32"),
     infer=lambda attrs, args: TensorType((len(tensor(args[0]).shape),), attrs.dtype),
     kernel=lambda attrs, data: np.array(data.shape, attrs.dtype),
+    denotation=lambda attrs, data: np.array(data.shape, object),  # sizes that are not known are no numbers
     kind=OpPattern.OPAQUE,
 )
 ndarray_size = define(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import EvaluationError, TypeCheckError
+from eqsat.relay.op.denotation import BY_VALUE
 from eqsat.relay.op.index import bounded
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.parameters import dynamic, static_or_dynamic
@@ -257,6 +258,7 @@ argwhere = define(
     kernel=lambda attrs, condition: np.stack(np.nonzero(np.atleast_1d(condition)), 1)[:, : condition.ndim].astype(
         np.int32
     ),
+    denotation=BY_VALUE,
     kind=OPAQUE,
 )
 

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.op.create import ones
+from eqsat.relay.op.denotation import TRANSFORM
 from eqsat.relay.op.nn.window import extent
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.types import axis_index, check_dtype, ranked, tensor, unify
@@ -86,6 +87,7 @@ _stft_builder = define(
     Field("onesided", "bool", True),
     infer=_stft_type,
     kernel=_stft,
+    denotation=TRANSFORM,
     kind=OpPattern.OPAQUE,
 )
 
@@ -138,6 +140,7 @@ dft = define(
     Field("inverse", "bool", False, bool),
     infer=_dft_type,
     kernel=_dft,
+    denotation=TRANSFORM,
     kind=OpPattern.OPAQUE,
     outputs=2,
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from eqsat.errors import EvaluationError, TypeCheckError
 from eqsat.relay.expr import Tuple
+from eqsat.relay.op.denotation import BY_VALUE
 from eqsat.relay.op.index import bounded
 from eqsat.relay.op.op import Field, OpPattern, define, tensor_of
 from eqsat.relay.op.parameters import dynamic, static_or_dynamic
@@ -39,7 +40,7 @@ def _scattered_type(attrs: Any, args: Sequence[Type]) -> Type:
 
 
 def _scattered(attrs: Any, indices: Any, values: Any, default: Any) -> Any:
-    result = np.full(attrs.output_shape, default, values.dtype)
+    result = np.broadcast_to(default, attrs.output_shape).astype(values.dtype)
     places = indices.T if indices.ndim == 2 else [indices]
     result[tuple(bounded(place, dim, "fast") for place, dim in zip(places, result.shape, strict=True))] = values
     return result
@@ -132,6 +133,7 @@ _fill_rows = define(
     "sparse_indices sparse_values dense_shape default_value",
     infer=_filled_type,
     kernel=_filled,
+    denotation=BY_VALUE,
     kind=OpPattern.OPAQUE,
     outputs=3,
 )

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.polynomial.chebyshev import chebinterpolate, chebval
 
+from eqsat.relay.op.denotation import by_name
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.types import broadcast, compare, predicate, same_type
 from eqsat.relay.traits import Trait
@@ -73,12 +74,19 @@ def _power(lhs: Any, rhs: Any) -> Any:
     return np.where(rhs < 0, inverse, np.power(lhs, np.maximum(rhs, 0)))
 
 
+@by_name("sigmoid")
 def sigmoid_of(data: Any) -> Any:
     """1 / (1 + e^-x), without overflow."""
     small = np.exp(-np.abs(data))
     return np.where(data >= 0, 1, small).astype(data.dtype, copy=False) / (1 + small)
 
 
+@by_name("rsqrt")
+def _rsqrt(data: Any) -> Any:
+    return 1 / np.sqrt(data)
+
+
+@by_name("fast_exp")
 def _fast_exp(data: Any) -> Any:
     return np.exp(np.clip(data, -88.3762626647950, 88.3762626647949))
 
@@ -107,6 +115,7 @@ def _far(u: Any) -> Any:
 _NEAR, _FAR = chebinterpolate(_near, 14), chebinterpolate(_far, 26)
 
 
+@by_name("erf")
 def erf_of(data: Any) -> Any:
     """Elementwise erf(x) as float64, accurate to about 1e-15."""
     x = np.asarray(data, np.float64)
@@ -139,7 +148,7 @@ log2 = _unary("log2", np.log2)
 log10 = _unary("log10", np.log10)
 negative = _unary("negative", np.negative, INJECTIVE)
 round = _unary("round", np.rint)
-rsqrt = _unary("rsqrt", lambda data: 1 / np.sqrt(data))
+rsqrt = _unary("rsqrt", _rsqrt)
 sigmoid = _unary("sigmoid", sigmoid_of)
 sign = _unary("sign", np.sign)
 sin = _unary("sin", np.sin)
@@ -173,8 +182,8 @@ minimum = _binary("minimum", np.minimum, COMMUTATIVE)
 bitwise_and = _binary("bitwise_and", np.bitwise_and, COMMUTATIVE)
 bitwise_or = _binary("bitwise_or", np.bitwise_or, COMMUTATIVE)
 bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, COMMUTATIVE)
-left_shift = _binary("left_shift", np.left_shift)
-right_shift = _binary("right_shift", np.right_shift)
+left_shift = _binary("left_shift", lambda lhs, rhs: np.left_shift(lhs, rhs).astype(lhs.dtype, copy=False))
+right_shift = _binary("right_shift", lambda lhs, rhs: np.right_shift(lhs, rhs).astype(lhs.dtype, copy=False))
 
 equal = _compare("equal", np.equal, COMMUTATIVE)
 not_equal = _compare("not_equal", np.not_equal, COMMUTATIVE)

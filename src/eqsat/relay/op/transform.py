@@ -10,6 +10,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, floor_divide_dims, multiply_dims, subtract_dims
+from eqsat.relay.op.denotation import BITS
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.parameters import dynamic, length, static_or_dynamic, unknown
 from eqsat.relay.op.shape import resolve_reshape
@@ -83,6 +84,7 @@ reinterpret = define(
     Field("dtype", "dtype"),
     infer=_reinterpret_type,
     kernel=lambda attrs, data: np.ascontiguousarray(data).view(attrs.dtype).reshape(data.shape),
+    denotation=BITS,
     kind=OpPattern.ELEMWISE,
 )
 

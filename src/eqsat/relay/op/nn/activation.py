@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.relay.op.denotation import by_name
 from eqsat.relay.op.nn.norm import deduce_per_channel
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.reduce import accumulator
 from eqsat.relay.op.shape import spread
-from eqsat.relay.op.tensor import erf_of, sigmoid_of
+from eqsat.relay.op.tensor import erf_of, sigmoid_of, truncated_divide
 from eqsat.relay.op.types import along_axis, axis_index, ranked, same_type, size, tensor, unify
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import Type
@@ -61,7 +62,7 @@ prelu = define(
 
 def _hardswish(attrs: Any, data: Any) -> Any:
     gate = np.clip(data + data.dtype.type(3), data.dtype.type(0), data.dtype.type(6))
-    return data * (gate / data.dtype.type(6))
+    return data * truncated_divide(gate, data.dtype.type(6))
 
 
 hardswish = define(
@@ -152,7 +153,8 @@ def _activation(name: str, function: Callable[..., Any], **defaults: float) -> B
     )
 
 
-def _softplus(x: Any) -> Any:
+@by_name("softplus")
+def softplus_of(x: Any) -> Any:
     return np.logaddexp(x, x.dtype.type(0))
 
 
@@ -167,10 +169,10 @@ def _shrink(x: Any, bias: Any, lambd: Any) -> Any:
 celu = _activation("celu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)), alpha=1.0)
 elu = _activation("elu", lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), alpha=1.0)
 hard_sigmoid = _activation("hard_sigmoid", lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), alpha=0.2, beta=0.5)
-mish = _activation("mish", lambda x: x * np.tanh(_softplus(x)))
+mish = _activation("mish", lambda x: x * np.tanh(softplus_of(x)))
 selu = _activation("selu", _selu, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)
 shrink = _activation("shrink", _shrink, bias=0.0, lambd=0.5)
-softplus = _activation("softplus", _softplus)
+softplus = _activation("softplus", softplus_of)
 softsign = _activation("softsign", lambda x: x / (1 + np.abs(x)))
 swish = _activation("swish", lambda x, alpha: x * sigmoid_of(alpha * x), alpha=1.0)
 thresholded_relu = _activation("thresholded_relu", lambda x, alpha: np.where(x > alpha, x, 0), alpha=1.0)

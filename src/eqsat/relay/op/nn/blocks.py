@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, map_dim, multiply_dims
-from eqsat.relay.op.nn.window import channels_first, define_image
+from eqsat.relay.op.nn.window import channels_first, define_image, interleaved
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.parameters import dynamic, static_or_dynamic
 from eqsat.relay.op.resize import resize_array
@@ -160,20 +160,13 @@ def _dilate_shape(attrs: Any, shape: Sequence[Dim]) -> Sequence[Dim]:
     ]
 
 
-def _dilate(attrs: Any, data: Any) -> Any:
-    shape = [max((dim - 1) * step + 1, 0) for dim, step in zip(data.shape, attrs.strides, strict=True)]
-    result = np.full(shape, attrs.dilation_value, data.dtype)
-    result[tuple(slice(None, None, step) for step in attrs.strides)] = data
-    return result
-
-
 dilate = define(
     "nn.dilate",
     "data",
     Field("strides", "ints"),
     Field("dilation_value", "float", 0.0),
     infer=shaped(_dilate_shape),
-    kernel=_dilate,
+    kernel=lambda attrs, data: interleaved(data, attrs.strides, attrs.dilation_value),
     kind=INJECTIVE,
 )
 

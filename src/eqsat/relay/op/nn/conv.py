@@ -17,13 +17,22 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, multiply_dims
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.matrix import from_product, product_dtype
-from eqsat.relay.op.nn.window import SPATIAL, both_sides, channels_first, extent, pad_spatial, per_axis, taps
+from eqsat.relay.op.nn.window import (
+    SPATIAL,
+    both_sides,
+    channels_first,
+    extent,
+    interleaved,
+    pad_spatial,
+    per_axis,
+    taps,
+    windows_of,
+)
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.types import divided, size, tensor, unify
 from eqsat.relay.ty import Dim, TensorType, Type
@@ -82,6 +91,7 @@ def _define(
     infer: Callable[[Any, Sequence[Type]], TensorType],
     filters: Callable[[Any, Dim], tuple[Dim, Dim]],
     convolve: Callable[[Any, Any, Any], Any],
+    meaning: Callable[[Any, Any, Any], Any],
 ) -> Builder:
     """Add a convolution to the registry.
 
@@ -92,6 +102,7 @@ def _define(
         infer: its type relation.
         filters: the first two sizes of its weight in the canonical layout, from the attributes and the data's channels.
         convolve: computes it from data and weight in canonical layouts, and the attributes.
+        meaning: the same on terms, too.
     """
 
     def deduce(attrs: Any, args: Sequence[Type | None]) -> Sequence[Type | None]:
@@ -110,6 +121,11 @@ def _define(
         result = convolve(values, geometry.weight_in(weight).astype(dtype, copy=False), attrs)
         return from_product(geometry.out(result), out_dtype)
 
+    def denotation(attrs: Any, data: Any, weight: Any) -> Any:
+        geometry = Geometry(attrs, order)
+        values, filters = (each.astype(attrs.out_dtype or data.dtype) for each in (data, weight))
+        return geometry.out(meaning(geometry.data_in(values), geometry.weight_in(filters), attrs))
+
     def flops(attrs: Any, args: Sequence[Type], ty: Type) -> float:
         """Two per multiply-add: elements of the result, or data if transposed, times the weights one of them meets."""
         weight = tensor(args[1])
@@ -124,6 +140,7 @@ def _define(
         infer=infer,
         deduce=deduce,
         kernel=kernel,
+        denotation=denotation,
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
         flops=flops,
     )
@@ -190,17 +207,46 @@ def _convolve(data: Any, weight: Any, attrs: Any) -> Any:
         weight = weight.reshape(-1, 1, *weight.shape[2:])
     data = pad_spatial(data, attrs.padding[:rank], attrs.padding[rank:], 0)
     kernel = weight.shape[2:]
-    reach = [(size - 1) * step + 1 for size, step in zip(kernel, attrs.dilation, strict=True)]
-    windows = sliding_window_view(data, reach, tuple(range(2, 2 + rank)))
-    steps = [slice(None, None, step) for step in (*attrs.strides, *attrs.dilation)]
-    windows = windows[(slice(None), slice(None), *steps)]  # N, C, out..., kernel...
-    out = windows.shape[2 : 2 + rank]
+    out = _extents(data, kernel, attrs)
     if depthwise:
         return _depthwise(data, weight, attrs, out)
+    windows = windows_of(data, kernel, attrs.strides, attrs.dilation, out)
     order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
     columns = windows.transpose(order).reshape(len(data), groups, prod(kernel) * data.shape[1] // groups, prod(out))
     rows = weight.reshape(groups, weight.shape[0] // groups, -1)
     return np.matmul(rows, columns).reshape(len(data), weight.shape[0], *out)
+
+
+def _extents(padded: Any, kernel: Sequence[int], attrs: Any) -> list[Any]:
+    """How many windows fit each axis."""
+    steps = zip(padded.shape[2:], kernel, attrs.strides, attrs.dilation, strict=True)
+    return [extent(*each, padding=0) for each in steps]
+
+
+def _sum_of_windows(data: Any, weight: Any, attrs: Any) -> Any:
+    """Each element is a sum of products over the channels of a group and the places in a window."""
+    rank, kernel = data.ndim - 2, weight.shape[2:]
+    if attrs.groups > 1 and attrs.groups == data.shape[1]:
+        weight = weight.reshape(-1, 1, *kernel)
+    padded = pad_spatial(data, attrs.padding[:rank], attrs.padding[rank:], 0)
+    out = _extents(padded, kernel, attrs)
+    windows = windows_of(padded, kernel, attrs.strides, attrs.dilation, out)
+    outputs, inputs = weight.shape[:2]
+    return _grouped(windows, weight.reshape(attrs.groups, outputs // attrs.groups, inputs, *kernel), "goi")
+
+
+def _grouped(windows: Any, weight: Any, order: str) -> Any:
+    """Products of (N, C, out..., kernel...) with (groups, ..., kernel...), summed over channels of a group and windows.
+
+    ``order`` names the first three axes of the weight: groups, and the output and input channels of one.
+    """
+    rank = weight.ndim - 3
+    groups, outputs, inputs = (weight.shape[order.index(name)] for name in "goi")
+    count, out = windows.shape[0], windows.shape[2 : 2 + rank]
+    places, taps = "xyz"[:rank], "uvw"[:rank]
+    windows = windows.reshape(count, groups, inputs, *windows.shape[2:])
+    result = np.einsum(f"ngi{places}{taps},{order}{taps}->ngo{places}", windows, weight)
+    return result.reshape(count, groups * outputs, *out)
 
 
 def _depthwise(data: Any, weight: Any, attrs: Any, out: Sequence[int]) -> Any:
@@ -218,7 +264,7 @@ def _blocked() -> list[Field]:
 
 
 def _conv(name: str, fields: Sequence[Field]) -> Builder:
-    return _define(name, fields, "OI", _conv_type, _filters, _convolve)
+    return _define(name, fields, "OI", _conv_type, _filters, _convolve, _sum_of_windows)
 
 
 conv1d, conv2d, conv3d = (_conv(f"conv{rank}d", _attributes(rank)) for rank in (1, 2, 3))
@@ -289,6 +335,22 @@ def _scatter_product(data: Any, weight: Any, attrs: Any) -> Any:
     return result[(slice(None), slice(None), *crop)]
 
 
+def _sum_of_flipped_windows(data: Any, weight: Any, attrs: Any) -> Any:
+    """The adjoint as a convolution with flipped kernels of data whose elements are strides apart."""
+    groups, rank, kernel = attrs.groups, data.ndim - 2, weight.shape[2:]
+    data = interleaved(data, attrs.strides, 0)
+    reach = [(size - 1) * step for size, step in zip(kernel, attrs.dilation, strict=True)]
+    begins = [size - pad for size, pad in zip(reach, attrs.padding[:rank], strict=True)]
+    ends = [
+        size - pad + extra for size, pad, extra in zip(reach, attrs.padding[rank:], attrs.output_padding, strict=True)
+    ]
+    padded = pad_spatial(data, begins, ends, 0)
+    out = [dim - size for dim, size in zip(padded.shape[2:], reach, strict=True)]
+    windows = windows_of(padded, kernel, (1,) * rank, attrs.dilation, out)
+    flipped = np.flip(weight, tuple(range(2, 2 + rank)))
+    return _grouped(windows, flipped.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]), "gio")
+
+
 conv1d_transpose, conv2d_transpose, conv3d_transpose = (
     _define(
         f"conv{rank}d_transpose",
@@ -297,6 +359,7 @@ conv1d_transpose, conv2d_transpose, conv3d_transpose = (
         _transposed_type,
         lambda attrs, inputs: (inputs, attrs.channels // attrs.groups),
         _scatter_product,
+        _sum_of_flipped_windows,
     )
     for rank in (1, 2, 3)
 )

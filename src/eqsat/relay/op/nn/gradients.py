@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.op.denotation import OVERLAPPING
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.matrix import from_product, product_dtype
 from eqsat.relay.op.nn.pool import fold_windows, pad_windows, pool_windows, window_sizes
-from eqsat.relay.op.nn.window import both_sides, extent, pad_spatial, per_axis, taps
+from eqsat.relay.op.nn.window import both_sides, extent, pad_spatial, per_axis, taps, windows_of
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
 from eqsat.relay.op.reduce import lowest
 from eqsat.relay.op.types import check_dtype, divided, size, tensor, unify
@@ -53,6 +54,20 @@ def _weight_gradient(attrs: Any, grad: Any, data: Any) -> Any:
     return layout_change("OIHW", attrs.out_layout)(from_product(result, out_dtype))
 
 
+def _weight_meaning(attrs: Any, grad: Any, data: Any) -> Any:
+    out_dtype = attrs.out_dtype or grad.dtype
+    change = layout_change(attrs.data_layout, "NCHW")(grad.astype(out_dtype))
+    values = layout_change(attrs.kernel_layout, "NCHW")(data.astype(out_dtype))
+    values = pad_spatial(values, attrs.padding[:2], attrs.padding[2:], 0)
+    batch, channels, *out = change.shape
+    inner = values.shape[1] // attrs.groups
+    windows = windows_of(values, attrs.kernel_size, attrs.strides, attrs.dilation, out)
+    windows = windows.reshape(batch, attrs.groups, inner, *out, *attrs.kernel_size)
+    change = change.reshape(batch, attrs.groups, channels // attrs.groups, *out)
+    result = np.einsum("ngoxy,ngixyuv->goiuv", change, windows).reshape(channels, inner, *attrs.kernel_size)
+    return layout_change("OIHW", attrs.out_layout)(result)
+
+
 _backward_weight = define(
     "nn.conv2d_backward_weight",
     "grad data",
@@ -68,6 +83,7 @@ _backward_weight = define(
     Field("out_dtype", "dtype", ""),
     infer=_weight_type,
     kernel=_weight_gradient,
+    denotation=_weight_meaning,
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=lambda attrs, args, ty: 2 * size(ty) * size(args[0]),
 )
@@ -138,6 +154,7 @@ def _pool(name: str, shares: Callable[[Any, Any, Sequence[int]], Iterator[Any]],
         *more,
         infer=_pooled_type,
         kernel=kernel,
+        denotation=OVERLAPPING,
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
         flops=lambda attrs, args, ty: size(args[0]) * attrs.pool_size[0] * attrs.pool_size[1],
     )

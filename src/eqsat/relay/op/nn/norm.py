@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.op.op import Field, OpPattern, define
@@ -195,12 +196,10 @@ def _lrn(attrs: Any, data: Any) -> Any:
     """x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta."""
     wide = data.astype(accumulator(data.dtype), copy=False)
     axis, reach = axis_index(attrs.axis, data.ndim), attrs.size // 2
-    squares = np.moveaxis(wide * wide, axis, 0)
-    sums = np.concatenate([np.zeros_like(squares[:1]), np.cumsum(squares, axis=0, dtype=np.float64)])
-    channels = np.arange(len(squares))
-    high = np.minimum(channels + attrs.size - reach, len(squares))
-    windows = sums[high] - sums[np.maximum(channels - reach, 0)]
-    scale = attrs.bias + attrs.alpha / attrs.size * np.moveaxis(windows, 0, axis)
+    beside = [(0, 0)] * data.ndim
+    beside[axis] = (reach, attrs.size - reach - 1)
+    windows = sliding_window_view(np.pad(wide * wide, beside), (attrs.size,), (axis,))
+    scale = attrs.bias + attrs.alpha / attrs.size * np.sum(windows, axis=-1, dtype=np.float64)
     return (wide / scale**attrs.beta).astype(data.dtype, copy=False)
 
 

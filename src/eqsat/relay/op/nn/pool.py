@@ -13,7 +13,16 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from eqsat.relay.expr import Built, Call, Expr, Foreign
-from eqsat.relay.op.nn.window import both_sides, channels_first, define_image, extent, pad_spatial, per_axis, taps
+from eqsat.relay.op.nn.window import (
+    both_sides,
+    channels_first,
+    define_image,
+    extent,
+    pad_spatial,
+    per_axis,
+    taps,
+    windows_of,
+)
 from eqsat.relay.op.op import Builder, Field, OpPattern
 from eqsat.relay.op.reduce import accumulator, lowest
 from eqsat.relay.op.tensor import is_float, truncated_divide
@@ -93,21 +102,45 @@ def _average_windows(attrs: Any, data: Any) -> Any:
     return truncated_divide(total, count)
 
 
-def _pool(name: str, rank: int, reduce: Callable[[Any, Any], Any], *more: Field) -> Builder:
+def _folded(attrs: Any, data: Any, start: Any, fold: Any) -> Any:
+    """The same as :func:`fold_windows`, on terms, too; ``fold`` reduces axes."""
+    out: Any = pool_windows(attrs, data.shape)
+    padded = pad_windows(attrs, data, out, start)
+    windows = windows_of(padded, attrs.pool_size, attrs.strides, attrs.dilation, out)
+    return fold(windows, axis=tuple(range(-len(out), 0)))
+
+
+def _greatest(attrs: Any, data: Any) -> Any:
+    return _folded(attrs, data, lowest(data.dtype), np.max)
+
+
+def _mean(attrs: Any, data: Any) -> Any:
+    wide = data.astype(accumulator(data.dtype) if is_float(data) else np.int64)
+    count = np.asarray(prod(attrs.pool_size), wide.dtype, like=data)
+    if not attrs.count_include_pad and (attrs.ceil_mode or any(attrs.padding)):
+        ones = np.ones((1, 1, *data.shape[2:]), wide.dtype, like=data)
+        count = np.maximum(_folded(attrs, ones, 0, np.sum), 1)
+    return truncated_divide(_folded(attrs, wide, 0, np.sum), count)
+
+
+def _pool(
+    name: str, rank: int, reduce: Callable[[Any, Any], Any], meaning: Callable[[Any, Any], Any], *more: Field
+) -> Builder:
     return define_image(
         f"nn.{name}{rank}d",
         rank,
         *_attributes(rank, *more),
         shape=lambda attrs, shape: (*shape[:2], *pool_windows(attrs, shape)),
         kernel=reduce,
+        denotation=meaning,
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
         flops=lambda attrs, args, ty: size(ty) * prod(attrs.pool_size),
     )
 
 
 _PADDED = Field("count_include_pad", "bool", False)
-max_pool1d, max_pool2d, max_pool3d = (_pool("max_pool", rank, _max_windows) for rank in (1, 2, 3))
-avg_pool1d, avg_pool2d, avg_pool3d = (_pool("avg_pool", rank, _average_windows, _PADDED) for rank in (1, 2, 3))
+max_pool1d, max_pool2d, max_pool3d = (_pool("max_pool", rank, _max_windows, _greatest) for rank in (1, 2, 3))
+avg_pool1d, avg_pool2d, avg_pool3d = (_pool("avg_pool", rank, _average_windows, _mean, _PADDED) for rank in (1, 2, 3))
 
 
 # ---- adaptive and global pooling
@@ -170,8 +203,21 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
     _adaptive("avg_pool", rank, _average_regions) for rank in (1, 2, 3)
 )
-global_max_pool2d = _regional("global_max_pool", 2, _max_regions)
-global_avg_pool2d = _regional("global_avg_pool", 2, _average_regions)
+
+
+def _max_of_all(values: Any, out: Sequence[int]) -> Any:
+    axes = tuple(range(2, values.ndim))
+    return np.max(values, axis=axes, keepdims=True, initial=lowest(values.dtype))
+
+
+def _average_of_all(values: Any, out: Sequence[int]) -> Any:
+    wide = values.astype(accumulator(values.dtype) if is_float(values) else np.int64, copy=False)
+    total = np.sum(wide, axis=tuple(range(2, values.ndim)), keepdims=True)
+    return truncated_divide(total, np.asarray(prod(values.shape[2:]), total.dtype, like=values))
+
+
+global_max_pool2d = _regional("global_max_pool", 2, _max_of_all)
+global_avg_pool2d = _regional("global_avg_pool", 2, _average_of_all)
 
 
 class _Pools(Protocol):

@@ -9,6 +9,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.expr import TupleWrapper
+from eqsat.relay.op.nn.activation import softplus_of
 from eqsat.relay.op.op import BuilderOf, Field, OpPattern, define
 from eqsat.relay.op.tensor import sigmoid_of
 from eqsat.relay.op.types import check_dtype, ranked, size, tensor, unify
@@ -19,7 +20,7 @@ FORWARD, REVERSE, BIDIRECTIONAL = "forward", "reverse", "bidirectional"
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "Relu": lambda x: np.maximum(x, 0),
     "Sigmoid": sigmoid_of,
-    "Softplus": lambda x: np.logaddexp(x, x.dtype.type(0)),
+    "Softplus": softplus_of,
     "Softsign": lambda x: x / (1 + np.abs(x)),
     "Tanh": np.tanh,
 }

@@ -10,6 +10,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, floor_divide_dims, multiply_dims
+from eqsat.relay.op.denotation import BY_VALUE
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.matrix import from_product, product_dtype
 from eqsat.relay.op.nn.window import both_sides, extent, pad_spatial, per_axis
@@ -121,6 +122,7 @@ deformable_conv2d = define(
     infer=_deformable_type,
     deduce=_deformable_deduced,
     kernel=_deformable,
+    denotation=BY_VALUE,
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=lambda attrs, args, ty: 2 * size(ty) * size(TensorType(tensor(args[2]).shape[1:])) + 8 * size(args[1]),
 )
@@ -171,7 +173,7 @@ def _correlation(attrs: Any, data: Any, other: Any) -> Any:
         for right in _displacements(attrs):
             pairs = [(at(first, y, x), at(second, y + down, x + right)) for y, x in near]
             parts = [(a * b if attrs.is_multiply else np.abs(a - b)).sum(axis=1) for a, b in pairs]
-            found.append(np.sum(parts, axis=0) / (len(near) * data.shape[1]))
+            found.append(np.sum(np.stack(parts), axis=0) / (len(near) * data.shape[1]))
     return np.stack(found, axis=1).astype(data.dtype)
 
 

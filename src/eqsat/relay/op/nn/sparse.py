@@ -16,6 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.errors import ArgumentError, EvaluationError, TypeCheckError
 from eqsat.relay.dims import add_dims, multiply_dims
+from eqsat.relay.op.denotation import BY_INDEX
 from eqsat.relay.op.index import bounded
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.matrix import multiply_matrices
@@ -128,6 +129,7 @@ sparse_conv2d = define(
     Field("kernel_size", "ints", (1, 1), per_axis(2)),
     infer=_convolution_type,
     kernel=_convolution,
+    denotation=BY_INDEX,
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     flops=lambda attrs, args, ty: 2 * size(args[1]) * size(TensorType(_pixels(attrs, tensor(args[0])))),
 )
@@ -177,6 +179,7 @@ _sparse_add = define(
     "dense_mat sparse_data sparse_indices sparse_indptr",
     infer=_add_type,
     kernel=lambda attrs, dense, data, indices, indptr: dense + _as_dense(data, indices, indptr, dense.shape[1]),
+    denotation=BY_INDEX,
     kind=OpPattern.OPAQUE,
     flops=lambda attrs, args, ty: size(args[1]),
 )

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import add_dims, floor_divide_dims
@@ -30,6 +31,7 @@ def define_image(
     *fields: Field,
     shape: Callable[[Any, Sequence[Dim]], Sequence[Dim]],
     kernel: Callable[[Any, Any], Any],
+    denotation: Callable[[Any, Any], Any] | None = None,
     **more: Any,
 ) -> Builder:
     """Add an operator on images, whose attributes say layouts: ``layout``, and perhaps ``out_layout``, of the result.
@@ -40,6 +42,7 @@ def define_image(
         fields: its attributes. If ``out_dtype`` is among them and set, it is the result's dtype, else the data's is.
         shape: ``shape(attrs, shape)`` is the shape of the result for data of a shape, both (N, C, spatial...).
         kernel: ``kernel(attrs, data)`` computes the result, both (N, C, spatial...).
+        denotation: computes it on terms, too, if the kernel does not.
         more: passed on to :func:`define`.
     """
     canonical = channels_first(rank)
@@ -52,11 +55,15 @@ def define_image(
         result = shape(attrs, layout_change(attrs.layout, canonical).shape(data.shape))
         return TensorType(back(attrs).shape(result), attrs.get("out_dtype") or data.dtype)
 
-    def compute(attrs: Any, data: Any) -> Any:
-        result = kernel(attrs, layout_change(attrs.layout, canonical)(data))
-        return back(attrs)(result).astype(attrs.get("out_dtype") or data.dtype, copy=False)
+    def in_layout(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def computed(attrs: Any, data: Any) -> Any:
+            result = compute(attrs, layout_change(attrs.layout, canonical)(data))
+            return back(attrs)(result).astype(attrs.get("out_dtype") or data.dtype, copy=False)
 
-    return define(name, "data", *fields, infer=infer, kernel=compute, **more)
+        return computed
+
+    meaning = None if denotation is None else in_layout(denotation)
+    return define(name, "data", *fields, infer=infer, kernel=in_layout(kernel), denotation=meaning, **more)
 
 
 def per_axis(rank: int) -> Callable[[Any], tuple[Any, ...]]:
@@ -114,3 +121,30 @@ def taps(
             for start, stride, count in zip(starts, strides, out, strict=True)
         ]
         yield index, (slice(None), slice(None), *spans)
+
+
+def windows_of(
+    data: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int], out: Sequence[int]
+) -> Any:
+    """What ``out`` windows along each axis read of (N, C, spatial...), as (N, C, out..., kernel...)."""
+    reach = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
+    if 0 in out:  # then a window may be larger than the data
+        data = pad_spatial(data, [0] * len(reach), reach, 0)
+    windows = sliding_window_view(data, reach, tuple(range(2, 2 + len(reach))))
+    spans = [
+        slice(0, stride * (count - 1) + 1, stride) if count else slice(0, 0)
+        for stride, count in zip(strides, out, strict=True)
+    ]
+    return windows[(slice(None), slice(None), *spans, *[slice(None, None, step) for step in dilation])]
+
+
+def interleaved(data: Any, strides: Sequence[int], value: Any) -> Any:
+    """``data`` with its elements ``strides`` apart along the last axes, and ``value`` between them."""
+    for axis, stride in enumerate(strides, data.ndim - len(strides)):
+        if stride != 1:
+            shape, widths = data.shape, [(0, 0)] * (data.ndim + 1)
+            widths[axis + 1] = (0, stride - 1)
+            apart = np.pad(np.expand_dims(data, axis + 1), widths, constant_values=value)
+            whole = apart.reshape(*shape[:axis], shape[axis] * stride, *shape[axis + 1 :])
+            data = whole[(*[slice(None)] * axis, slice(0, max((shape[axis] - 1) * stride + 1, 0)))]
+    return data

@@ -211,11 +211,14 @@ def _product(
         ty: Type = op.infer(attrs, args[:2])
         return ty
 
-    def kernel(attrs: Any, data: Any, weight: Any, data_zero: Any, weight_zero: Any, *scales: Any) -> Any:
-        left = data.astype(np.float64) - on_axis(data_zero, data.ndim, -1)
-        right = weight.astype(np.float64) - on_axis(weight_zero, weight.ndim, axis(attrs, weight))
-        exact = op.kernel(attrs.replace(out_dtype="float64"), left, right)
-        return matrix.from_product(exact, attrs.out_dtype)
+    def of_product(product: Callable[..., Any]) -> Callable[..., Any]:
+        def compute(attrs: Any, data: Any, weight: Any, data_zero: Any, weight_zero: Any, *scales: Any) -> Any:
+            left = data.astype(np.float64) - on_axis(data_zero, data.ndim, -1)
+            right = weight.astype(np.float64) - on_axis(weight_zero, weight.ndim, axis(attrs, weight))
+            exact = product(attrs.replace(out_dtype="float64"), left, right)
+            return matrix.from_product(exact, attrs.out_dtype)
+
+        return compute
 
     return define_quantized(
         real.__name__,
@@ -223,7 +226,8 @@ def _product(
         *fields,
         infer=infer,
         deduce=op.deduce and (lambda attrs, args: [*op.deduce(attrs, args[:2]), *args[2:]]),
-        kernel=kernel,
+        kernel=of_product(op.kernel),
+        denotation=of_product(op.denotation),
         kind=kind,
         flops=op.flops,
     )
@@ -287,6 +291,7 @@ avg_pool2d = define_quantized(
     _POOL["out_layout"],
     infer=_avg_pool2d_type,
     kernel=_by_reals(_AVERAGE.kernel),
+    denotation=_by_reals(_AVERAGE.denotation),
     kind=OpPattern.OUT_ELEMWISE_FUSABLE,
 )
 

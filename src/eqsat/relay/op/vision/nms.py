@@ -14,6 +14,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import multiply_dims
+from eqsat.relay.op.denotation import BY_RANK
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.order import order_of
 from eqsat.relay.op.parameters import with_numbers
@@ -139,6 +140,7 @@ non_max_suppression = with_numbers(
         Field("invalid_to_bottom", "bool", False),
         infer=_suppression_type,
         kernel=_suppress,
+        denotation=BY_RANK,
         kind=OpPattern.OPAQUE,
         outputs=lambda attrs: 2 if attrs.return_indices else None,
     ),
@@ -211,6 +213,7 @@ all_class_non_max_suppression = with_numbers(
         Field("output_format", "str", "onnx", choices=("onnx", "tensorflow")),
         infer=_all_class_type,
         kernel=_all_class,
+        denotation=BY_RANK,
         kind=OpPattern.OPAQUE,
         outputs=lambda attrs: 2 if attrs.output_format == "onnx" else 3,
     ),

@@ -10,6 +10,7 @@ import numpy as np
 
 from eqsat.errors import TypeCheckError
 from eqsat.relay.dims import multiply_dims
+from eqsat.relay.op.denotation import BY_RANK
 from eqsat.relay.op.op import Field, OpPattern, define
 from eqsat.relay.op.order import order_of
 from eqsat.relay.op.types import check_dtype, ranked, unify
@@ -104,6 +105,7 @@ proposal = define(
     Field("iou_loss", "bool", False),  # whether offsets are those of corners
     infer=_proposal_type,
     kernel=_proposal,
+    denotation=BY_RANK,
     kind=OpPattern.OPAQUE,
 )
 """The best boxes of each image, which overlap little: rows of the image's number and the corners, repeated if too few.

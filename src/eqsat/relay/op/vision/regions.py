@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.relay.dims import floor_divide_dims, multiply_dims
+from eqsat.relay.op.denotation import BY_VALUE
 from eqsat.relay.op.index import bounded
 from eqsat.relay.op.layout import layout_change
 from eqsat.relay.op.nn.window import per_axis
@@ -49,6 +50,7 @@ def _define(name: str, pool: Callable[[Any, Any, Any], Any], *more: Field) -> Bu
         *more,
         infer=_pooled_type,
         kernel=kernel,
+        denotation=BY_VALUE,
         kind=OpPattern.OUT_ELEMWISE_FUSABLE,
     )
 
