@@ -44,6 +44,28 @@ def positive(*shape: int) -> Any:
     return relay.const(abs(RNG.normal(size=shape)).astype("float32"))
 
 
+def gelu(x: Any) -> Any:
+    return number(0.5) * x * (number(1) + relay.erf(x * number(0.5**0.5)))
+
+
+def conv(x: Any) -> Any:
+    return nn.conv2d(x, normal(4, 4, 3, 3), padding=(1, 1))
+
+
+def normalized(x: Any) -> Any:
+    return nn.batch_norm(x, normal(4), normal(4), normal(4), positive(4))[0]
+
+
+def max_pool(x: Any) -> Any:
+    return nn.max_pool2d(x, pool_size=(3, 3), padding=(1, 1))
+
+
+def layer_normalized(x: Any) -> Any:
+    centered = x - relay.mean(x, axis=-1, keepdims=True)
+    variance = relay.mean(centered * centered, axis=-1, keepdims=True)
+    return centered / relay.sqrt(variance + number(1e-5)) * normal(8) + normal(8)
+
+
 LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "relu(x * 2 + 0)": ((4, 8), lambda x, i: nn.relu(x * number(2) + number(0))),
     "x + float": ((4, 8), lambda x, i: x + normal()),
@@ -71,14 +93,8 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (4, 8),
         lambda x, i: nn.relu(nn.bias_add(x, normal(8))) * positive(8),
     ),
-    "batch normalization": (
-        (1, 4, 8, 8),
-        lambda x, i: nn.batch_norm(x, normal(4), normal(4), normal(4), positive(4))[0],
-    ),
-    "relu(batch norm)": (
-        (1, 4, 8, 8),
-        lambda x, i: nn.relu(nn.batch_norm(x, normal(4), normal(4), normal(4), positive(4))[0]),
-    ),
+    "batch normalization": ((1, 4, 8, 8), lambda x, i: normalized(x)),
+    "relu(batch norm)": ((1, 4, 8, 8), lambda x, i: nn.relu(normalized(x))),
     "(x + a) * b + x * c": ((4, 8), lambda x, i: (x + number(0.3)) * number(0.75) + x * number(0.5)),
     "(x + a) * 2 + x": ((4, 8), lambda x, i: (x + number(0.3)) * number(2) + x),
     "x + a (x - b)": ((4, 8), lambda x, i: x + number(0.1) * (x - number(i / 10))),
@@ -98,6 +114,12 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (4, 24),
         lambda x, i: relay.concatenate([relay.strided_slice(x, [0, 2 * j], [4, 2 * j + 2]) for j in range(12)], axis=1),
     ),
+    "concat of slices with work": (
+        (4, 24),
+        lambda x, i: relay.concatenate(
+            [nn.relu(relay.strided_slice(x, [0, 2 * j], [4, 2 * j + 2])) * number(1.1) for j in range(12)], axis=1
+        ),
+    ),
     "rotary embedding": (
         (4, 8),
         lambda x, i: (
@@ -113,7 +135,9 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "polynomial": ((4, 8), lambda x, i: x * relay.var("z", shape=(4, 8)) + normal()),
     "x * x * a": ((4, 8), lambda x, i: x * x * number(0.5)),
     "x * x * x * a": ((4, 8), lambda x, i: x * x * x * number(0.1)),
-    "gelu": ((4, 8), lambda x, i: number(0.5) * x * (number(1) + relay.erf(x * number(0.5**0.5)))),
+    "gelu": ((4, 8), lambda x, i: gelu(x)),
+    "gelu of dense": ((4, 8), lambda x, i: gelu(nn.bias_add(nn.dense(x, normal(8, 8)), normal(8)))),
+    "layer norm written out": ((4, 8), lambda x, i: layer_normalized(x)),
     "gelu, halved first": (
         (4, 8),
         lambda x, i: x * ((relay.erf(x * number(0.5**0.5)) + number(1)) * number(0.5)),
@@ -142,9 +166,10 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (4, 6),
         lambda x, i: relay.reshape(x * number(1.01) + number(0.1), ((2, 12), (3, 8), (24,), (4, 6))[i % 4]),
     ),
-    "gelu of a transpose": (
-        (8, 8),
-        lambda x, i: (lambda y: number(0.5) * y * (number(1) + relay.erf(y * number(0.5**0.5))))(relay.transpose(x)),
+    "gelu of a transpose": ((8, 8), lambda x, i: gelu(relay.transpose(x))),
+    "gelu of a reshape": (
+        (4, 6),
+        lambda x, i: gelu(relay.reshape(x, ((2, 12), (3, 8), (24,), (4, 6))[i % 4])),
     ),
     "x + z + a": ((4, 8), lambda x, i: x + relay.var(f"z{i}", shape=(4, 8)) + number(i / 10)),
     "x * z * a": ((4, 8), lambda x, i: x * relay.var(f"z{i}", shape=(4, 8)) * number(1.01)),
@@ -152,22 +177,49 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (4, 8),
         lambda x, i: x * x * x * number(0.1) + x * x * number(0.2) + x * number(0.5) + number(0.2),
     ),
+    "(dense + b) * array": (
+        (4, 8),
+        lambda x, i: nn.bias_add(nn.dense(x, normal(8, 8)), normal(8)) * normal(8),
+    ),
+    "(dense + b) + array": (
+        (4, 8),
+        lambda x, i: nn.bias_add(nn.dense(x, normal(8, 8)), normal(8)) + normal(8),
+    ),
     "(dense + array) * array": (
         (4, 8),
         lambda x, i: (nn.dense(x, normal(8, 8)) + normal(8)) * normal(8),
     ),
     "conv * array + array": (
         (1, 4, 8, 8),
-        lambda x, i: nn.conv2d(x, normal(4, 4, 3, 3), padding=(1, 1)) * normal(4, 1, 1) + normal(4, 1, 1),
+        lambda x, i: conv(x) * normal(4, 1, 1) + normal(4, 1, 1),
     ),
-    "max pool * a": (
+    "(conv + array) * array": ((1, 4, 8, 8), lambda x, i: (conv(x) + normal(4, 1, 1)) * normal(4, 1, 1)),
+    "conv(x * array)": ((1, 4, 8, 8), lambda x, i: conv(x * normal(4, 1, 1))),
+    "conv bias bn": ((1, 4, 8, 8), lambda x, i: normalized(nn.bias_add(conv(x), normal(4)))),
+    "conv bias bn relu": ((1, 4, 8, 8), lambda x, i: nn.relu(normalized(nn.bias_add(conv(x), normal(4))))),
+    "conv bn": ((1, 4, 8, 8), lambda x, i: normalized(conv(x))),
+    "conv bn relu": ((1, 4, 8, 8), lambda x, i: nn.relu(normalized(conv(x)))),
+    "conv bn residual": ((1, 4, 8, 8), lambda x, i: nn.relu(normalized(conv(x)) + x)),
+    "depthwise bn relu": (
         (1, 4, 8, 8),
-        lambda x, i: nn.max_pool2d(x, pool_size=(3, 3), padding=(1, 1)) * number(1.1),
+        lambda x, i: nn.relu(normalized(nn.conv2d(x, normal(4, 1, 3, 3), padding=(1, 1), groups=4))),
     ),
+    "max pool * a": ((1, 4, 8, 8), lambda x, i: max_pool(x) * number(1.1)),
+    "max pool + a": ((1, 4, 8, 8), lambda x, i: max_pool(x) + number(1.1)),
+    "max pool of relu": ((1, 4, 8, 8), lambda x, i: max_pool(nn.relu(x * number(1.1) + number(0.2)))),
+    "average pool * a + b": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.avg_pool2d(x, pool_size=(3, 3), padding=(1, 1)) * number(1.1) + number(0.3),
+    ),
+    "average pool of x * array": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.avg_pool2d(x * normal(4, 1, 1), pool_size=(3, 3), padding=(1, 1)),
+    ),
+    "max pool of conv * a": ((1, 4, 8, 8), lambda x, i: max_pool(nn.relu(conv(x))) * number(1.1)),
     "a x^2 + b x + c": ((4, 8), lambda x, i: x * x * number(0.1) + x * number(0.5) + number(0.2)),
     "scaled convolution": (
         (1, 4, 8, 8),
-        lambda x, i: nn.relu(nn.conv2d(x, normal(4, 4, 3, 3), padding=(1, 1)) * normal(4, 1, 1) + normal(4, 1, 1)),
+        lambda x, i: nn.relu(conv(x) * normal(4, 1, 1) + normal(4, 1, 1)),
     ),
 }
 

@@ -25,6 +25,7 @@ from eqsat.egraph.author import (
     type_of,
     value_of,
     variables,
+    weighted,
     when,
 )
 from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
@@ -95,8 +96,8 @@ def signs(attrs: Attrs, first: TensorType, second: TensorType, factor: TensorTyp
     return each.reshape(-1, *[1] * (rank - 1 - axis))
 
 
-weighted = x * u + y * v
-weighted_scaled = weighted * s
+weighted_sum = x * u + y * v
+weighted_scaled = weighted_sum * s
 negated = concatenate(is_tuple([negative(x), y]))
 negated_scaled = negated * u
 
@@ -137,6 +138,7 @@ scaling = RuleSet(
             viewed * s,
             like(viewed, x * s),
             when(is_number_for, type_of(s), type_of(x), type_of(viewed)),
+            weighted(x),
         ),
         # x (y c) = (x y) c: a row of constants, as the gamma of RMSNorm, gets where weights absorb it; x y may overflow
         rewrite(

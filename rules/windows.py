@@ -12,8 +12,25 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.author import (
+    attrs_of,
+    base,
+    compute,
+    constants,
+    distinct,
+    like,
+    plain,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    weighted,
+    when,
+)
+from eqsat.egraph.bases import POOLS
+from eqsat.egraph.rule import Array, Base, Distinct, Guard, Refusal, Rewrite, RuleSet, Settled, Soundness
+from eqsat.egraph.scales import is_moderate
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, many
@@ -32,8 +49,7 @@ s, c, b, w, lowest, point = constants("s c b w lowest point")
 (weight,) = variables("w")
 ROUNDING = Soundness.ROUNDING
 
-WINDOWED = [f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)]
-POOLS = [*WINDOWED, "nn.global_max_pool2d", "nn.global_avg_pool2d"]
+WINDOWED = [name for name in POOLS if "global" not in name]
 
 
 def _short(name: str) -> str:
@@ -159,30 +175,71 @@ def averages_data_only(attrs: Attrs) -> bool:
 
 
 def through(name: str) -> list[Rewrite]:
-    """The rules that a pool commutes with a scale, a shift and a bias."""
+    """The rules that a pool commutes with a scale, a shift and a bias.
+
+    These go inward where a weight absorbs them. Elsewhere scales and shifts go outward, where they meet.
+    """
     short, is_maximum = _short(name), "max" in name
-    pool = is_op(name)(x)
+    pooled, scaled = is_op(name), x * s
+    pool, affine, shifted = pooled(x), scaled + c, x + c
     biased = nn.bias_add(pool, b)
 
-    def along(constant: DFPattern) -> list[Guard]:
-        """The constant lies along the channels, and all are floats."""
+    def along(whole: DFPattern, *constants: DFPattern) -> list[Guard]:
+        """The constants lie along the channels, and all are floats."""
         return [
-            when(is_along_channels, attrs_of(pool), type_of(x), type_of(constant)),
-            when(floats_of_one_dtype, type_of(x), type_of(constant), type_of(pool)),
+            *[when(is_along_channels, attrs_of(whole), type_of(x), type_of(each)) for each in constants],
+            when(floats_of_one_dtype, type_of(x), type_of(whole), *map(type_of, constants)),
         ]
 
-    def may_shift(constant: DFPattern) -> list[Guard]:
+    def may_shift(whole: DFPattern, constant: DFPattern) -> list[Guard]:
         finite = when(is_finite, value_of(constant))
-        return [finite] if is_maximum else [finite, when(averages_data_only, attrs_of(pool))]
+        return [finite] if is_maximum else [finite, when(averages_data_only, attrs_of(whole))]
 
-    def law(verb: str, left: DFPattern, right: DFPattern, *guards: Guard) -> Rewrite:
+    def law(verb: str, left: DFPattern, right: DFPattern, *guards: Guard | Distinct | Base | Settled) -> Rewrite:
         return rewrite(f"{verb}-{short}", left, right, *guards, soundness=ROUNDING)
 
+    may_multiply = when(may_scale(name), value_of(s))
+    may_leave = [when(is_moderate, value_of(s)), *([when(all_positive, value_of(s))] if is_maximum else [])]
+    out_of_scaled, out_of_shifted, out_of_affine = pooled(scaled), pooled(shifted), pooled(affine)
     return [
         # pool(x) s = pool(x s)
-        law("scale-through", pool * s, like(pool, x * s), when(may_scale(name), value_of(s)), *along(s)),
+        law("scale-through", pool * s, like(pool, x * s), may_multiply, *along(pool, s), weighted(x)),
         # pool(x) + c = pool(x + c)
-        law("shift-through", pool + c, like(pool, x + c), *along(c), *may_shift(c)),
+        law("shift-through", pool + c, like(pool, x + c), *along(pool, c), *may_shift(pool, c), weighted(x)),
+        # pool(x s) = pool(x) s
+        law(
+            "scale-out-of",
+            out_of_scaled,
+            like(out_of_scaled, x) * s,
+            *may_leave,
+            *along(out_of_scaled, s),
+            distinct(scaled, x),
+            base(x),
+            plain(x),
+        ),
+        # pool(x + c) = pool(x) + c
+        law(
+            "shift-out-of",
+            out_of_shifted,
+            like(out_of_shifted, x) + c,
+            *along(out_of_shifted, c),
+            *may_shift(out_of_shifted, c),
+            distinct(shifted, x),
+            base(x),
+            plain(x),
+        ),
+        # pool(x s + c) = pool(x) s + c
+        law(
+            "scale-and-shift-out-of",
+            out_of_affine,
+            like(out_of_affine, x) * s + c,
+            *may_leave,
+            *along(out_of_affine, s, c),
+            *may_shift(out_of_affine, c),
+            distinct(affine, scaled, x),
+            base(x),
+            plain(x),
+        ),
         # bias(pool(x), b) = pool(bias(x, b))
         law(
             "bias-through",
@@ -191,7 +248,8 @@ def through(name: str) -> list[Rewrite]:
             when(lambda bias: bias.axis == 1, attrs_of(biased)),
             when(lambda attrs, ty: attrs.layout == channels_first(rank_of(ty) - 2), attrs_of(pool), type_of(x)),
             when(is_float, type_of(x)),
-            *may_shift(b),
+            *may_shift(pool, b),
+            weighted(x),
         ),
     ]
 

@@ -12,7 +12,7 @@ import numpy as np
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Var, const
-from eqsat.relay.op import add, cast, clip, cumsum, mean, multiply, rsqrt, sum
+from eqsat.relay.op import add, cast, clip, cumsum, expand_dims, mean, multiply, reshape, rsqrt, sum
 from eqsat.relay.op.draw import FLOATS, Draw
 from eqsat.relay.ty import TensorType
 
@@ -86,6 +86,19 @@ def behind_weight(draw: Draw, between: Callable[[Expr, Expr], Expr], behind: Cal
     return behind(between(product, vector), last)
 
 
+def scaled_view_of_weighted(draw: Draw) -> Any:
+    """A view of what a weight makes, times a number."""
+    dtype = draw.rng.choice(FLOATS)
+    product = nn.dense(Var("x", TensorType((2, 3), dtype)), draw.constant((4, 3), dtype))
+    views = (
+        lambda data: reshape(data, newshape=(4, 2)),
+        lambda data: reshape(data, newshape=(8,)),
+        lambda data: expand_dims(data, axis=1),
+    )
+    ty = TensorType(draw.rng.choice(((), (1,))), dtype)
+    return draw.rng.choice(views)(product) * draw.constant(ty.concrete_shape, dtype)
+
+
 def batch_norm(draw: Draw) -> Any:
     """Batch normalization written out, in any association."""
     data, ty = floats(draw, draw.rng.choice((2, 3, 4)))
@@ -113,6 +126,7 @@ EXAMPLES: dict[str, Examples] = {
     "clip-real-numbers": wide_clip,
     "mean": written_out_mean,
     "scale-into-weighted-sum": scaled_weighted_sum,
+    "scale-through-view": scaled_view_of_weighted,
     "scale-through-relu": partial(behind_weight, between=lambda x, b: nn.relu(x), behind=multiply),
     "scale-through-leaky-relu": partial(behind_weight, between=lambda x, b: nn.leaky_relu(x), behind=multiply),
     "scale-of-bias": partial(behind_weight, between=nn.bias_add, behind=multiply),

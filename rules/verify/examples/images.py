@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.egraph.bases import POOLS
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Call, Constant, Expr, Op, Var
@@ -24,11 +25,11 @@ def call(name: str, *args: Expr, **attrs: Any) -> Any:
     return Call(op, args, make_attrs(op, attrs))
 
 
-def image(draw: Draw, rank: int) -> tuple[Var, int]:
+def image(draw: Draw, rank: int, longest: int = 5) -> tuple[Var, int]:
     """Floating-point data of a few channels and ``rank`` spatial axes, and the number of channels."""
     draw.dtype = draw.rng.choice(FLOATS)
     channels = draw.rng.randint(1, 3)
-    return Var("x", TensorType((1, channels, *[draw.rng.randint(3, 5)] * rank), draw.dtype)), channels
+    return Var("x", TensorType((1, channels, *[draw.rng.randint(3, longest)] * rank), draw.dtype)), channels
 
 
 def conv_by_identity(draw: Draw, rank: int) -> Any:
@@ -81,6 +82,32 @@ def maximum_of_padded(draw: Draw, rank: int) -> Any:
     return call(f"nn.max_pool{rank}d", padded(draw, rank, Constant(np.asarray(low, dtype))), **attrs)
 
 
+def along_channels(draw: Draw, of: Any, channels: int, rank: int, *, is_scale: bool) -> Any:
+    """What a pool made, times or plus a constant that mostly varies along the channels."""
+    shape: tuple[int, ...] = draw.rng.choice(((channels, *[1] * rank), (channels, *[1] * rank), ()))
+    if not is_scale:
+        return of + draw.constant(shape, draw.dtype)
+    factors = np.asarray([draw.rng.choice((0.5, 2.0, 0.125)) for _ in range(prod(shape))], draw.dtype)
+    return of * Constant(factors.reshape(shape))
+
+
+def pool_of_weighted(draw: Draw, name: str, verb: str) -> Any:
+    """A pool of what a convolution makes, scaled, shifted or with a bias."""
+    rank = int(name[-2])
+    longest = 5 if rank < 3 else 3  # to prove it of larger cubes takes minutes
+    data, inputs = image(draw, rank, longest)
+    channels = draw.rng.randint(1, 3)
+    weighted = call(f"nn.conv{rank}d", data, draw.constant((channels, inputs, *[1] * rank), draw.dtype))
+    attrs: dict[str, Any] = {}
+    if "global" not in name:
+        attrs = {"pool_size": 2 if rank == 3 else draw.rng.randint(2, 3), "strides": draw.rng.choice((1, 2))}
+        attrs |= {"padding": draw.rng.choice((0, 0, 1)), "ceil_mode": draw.chance(0.1)}
+    pooled = call(name, weighted, **attrs)
+    if verb == "bias":
+        return nn.bias_add(pooled, draw.constant((channels,), draw.dtype))
+    return along_channels(draw, pooled, channels, rank, is_scale=verb == "scale")
+
+
 def quantized_conv_of_padded(draw: Draw) -> Any:
     """A quantized convolution of data that is padded, mostly with the zero point."""
     draw.dtype = "int8"
@@ -123,6 +150,10 @@ for _rank in (1, 2, 3):
     EXAMPLES[f"conv{_rank}d-by-average"] = partial(conv_by_average, rank=_rank)
     EXAMPLES[f"atrous-conv{_rank}d"] = partial(conv_of_blocks, rank=_rank)
     EXAMPLES[f"pad-into-max-pool{_rank}d"] = partial(maximum_of_padded, rank=_rank)
+for _name in POOLS:
+    for _verb in ("scale", "shift", "bias"):
+        _short = _name.removeprefix("nn.").replace("_", "-")
+        EXAMPLES[f"{_verb}-through-{_short}"] = partial(pool_of_weighted, name=_name, verb=_verb)
 for _suffix, _activation in ACTIVATIONS.items():
     for _kind, _sizes in (("sibling", (1, 1)), ("enlarged", (1, 3))):
         for _biased in (False, True):

@@ -17,8 +17,8 @@ of what is itself shifted, and ramps of what is scaled.
                       is no scalar or not moderate: as a factor of a product it stays what it is while scalars move
                       outward. Bases that come after all others are factors once no scalar moves any more: they may
                       become products of them
-    weighted(class)   the class is a product with a constant weight, or such a product with a bias, scaled, pooled or
-                      moved: a scale behind it may go into the weight
+    weighted(class)   the class is a product with a constant weight, or such a product with a bias, scaled, pooled,
+                      moved or behind a ramp: a scale behind it may go into the weight
     plain(class)      the class is none of these
     term(class)       the class is a base, a product of one with a constant, or a sum with a constant that is no scalar:
                       as a term of a sum it stays what it is
@@ -50,8 +50,18 @@ _WEIGHING = frozenset(
 )
 """Operators that multiply data by a weight."""
 
-RAMPS = ("nn.relu", "nn.leaky_relu", "clip")
-"""Operators that positive scales pass, or that are written in place of such."""
+_PASSED = ("nn.relu", "nn.leaky_relu")
+"""Operators that positive scales pass."""
+
+RAMPS = (*_PASSED, "clip")
+"""These, and what is written in place of such."""
+
+POOLS = (
+    *[f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)],
+    "nn.global_max_pool2d",
+    "nn.global_avg_pool2d",
+)
+"""Operators that scales and shifts pass."""
 
 _LAST = 1 << 40
 _AFTER_ALL = 1 << 41
@@ -120,6 +130,9 @@ class Bases:
             elif kind == "call" and op is not None and op.name in RAMPS:
                 self.egraph.engine.rule("bases", f"{node} (varies e)", _AFTER_OTHERS + put("(unshifted e)"))
                 self.egraph.engine.rule("bases", f"{node} (varies e) (unscaled c0)", _BASE)
+            elif kind == "call" and op is not None and op.name in POOLS:
+                self.egraph.engine.rule("bases", f"{node} (varies e)", _AFTER_OTHERS)
+                self.egraph.engine.rule("bases", f"{node} (varies e) (still c0) (unshifted c0)", _BASE)
             elif kind != "constant":
                 self.egraph.engine.rule("origins", f"{node} (varies e)", _BASE)
             if kind == "call" and op is not None and arity:
@@ -155,7 +168,7 @@ class Bases:
             for child in linear(op.name, children):
                 constants = "".join(f" (isc {each})" for each in children if each != child)
                 self.egraph.engine.rule("origins", f"{node} (weighted {child}){constants}", put("(weighted e)"))
-        elif op.name == "nn.bias_add" or "pool" in op.name or op.has(Trait.MOVES):
+        elif op.name in ("nn.bias_add", *_PASSED, *POOLS) or op.has(Trait.MOVES):
             self.egraph.engine.rule("origins", f"{node} (weighted {data}){others}", put("(weighted e)"))
 
     def _affine(self, name: str, node: str, children: Sequence[str]) -> None:
