@@ -1,6 +1,6 @@
 """Whether running candidates chooses faster models: `eqsat optimize --measure` beside the choice by operators.
 
-    python benchmarks/fastest.py MODEL.onnx ... [--level off] [--threads 1]
+    python benchmarks/fastest.py MODEL.onnx ... [--runtime none] [--level off] [--threads 1]
 
 After the choice, the given model, what the number of operators chooses and what `--measure` chose run in turn again.
 """
@@ -15,8 +15,9 @@ from statistics import fmean
 import click
 
 from eqsat import onnx
-from eqsat.calibration import LEVELS, Setup, fastest
+from eqsat.calibration import Setup, fastest
 from eqsat.calibration.race import Run, race
+from eqsat.cost.runtimes import ALL_LEVELS, RUNTIMES
 from eqsat.errors import EqsatError
 from eqsat.onnx.feeds import runnable_feed
 from eqsat.pipeline.options import Options
@@ -24,13 +25,14 @@ from eqsat.pipeline.options import Options
 
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--level", type=click.Choice(LEVELS), default="off", show_default=True)
+@click.option("--runtime", type=click.Choice(list(RUNTIMES)), default="none", show_default=True)
+@click.option("--level", type=click.Choice(ALL_LEVELS), show_default="off for none, otherwise all")
 @click.option("--threads", default=1, show_default=True)
 @click.option("--seconds", default=6.0, show_default=True, help="For how long candidates run.")
-def main(models: tuple[Path, ...], level: str, threads: int, seconds: float) -> None:
+def main(models: tuple[Path, ...], runtime: str, level: str | None, threads: int, seconds: float) -> None:
     """Print a line for each model, then geometric means."""
-    setup = Setup(threads, level)
-    options = Options(runtime="none" if level == "off" else "onnxruntime")
+    setup = Setup.of(runtime, threads, level)
+    options = Options(runtime=setup.kernels)
     click.echo(
         "{:32} {:>7} {:>5} {:>10} {:>9} {:>9} {:>6}  chosen".format(
             "model", "seconds", "tried", "candidates", "operators", "measured", "noise"

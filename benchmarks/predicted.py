@@ -1,6 +1,6 @@
-"""Predicted and measured seconds of whole models in onnxruntime.
+"""Predicted and measured seconds of whole models in onnxruntime or OpenVINO.
 
-    python benchmarks/predicted.py MODEL.onnx ... [--level off] [--threads 1]
+    python benchmarks/predicted.py MODEL.onnx ... [--runtime none] [--level off] [--threads 1]
 
 Each kernel of each model is measured by itself (`eqsat.calibration`), and the model is predicted to take what its
 kernels take together. There are two rows for each model: as it is written without any rule, constants computed, and as
@@ -18,10 +18,11 @@ from statistics import fmean
 import click
 
 from eqsat import onnx
-from eqsat.calibration import LEVELS, AsItRuns, Calibrated, Machine, Profile, Setup
+from eqsat.calibration import AsItRuns, Calibrated, Machine, Profile, Setup
 from eqsat.calibration.candidates import sizes_of
 from eqsat.calibration.race import Run, race
 from eqsat.cost import CostFunction, Roofline
+from eqsat.cost.runtimes import ALL_LEVELS, RUNTIMES
 from eqsat.errors import EqsatError
 from eqsat.extraction.costs import as_tuple
 from eqsat.onnx.feeds import runnable_feed
@@ -29,13 +30,14 @@ from eqsat.onnx.feeds import runnable_feed
 
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--level", type=click.Choice(LEVELS), default="off", show_default=True)
+@click.option("--runtime", type=click.Choice(list(RUNTIMES)), default="none", show_default=True)
+@click.option("--level", type=click.Choice(ALL_LEVELS), show_default="off for none, otherwise all")
 @click.option("--threads", default=1, show_default=True)
-def main(models: tuple[Path, ...], level: str, threads: int) -> None:
+def main(models: tuple[Path, ...], runtime: str, level: str | None, threads: int) -> None:
     """Measure and print lines for each model, then how good the predictions are."""
-    setup = Setup(threads, level)
-    profile = Profile(Machine.here(), setup)
-    click.echo(f"{profile.machine}, {threads} threads, optimizer {level}")
+    setup = Setup.of(runtime, threads, level)
+    profile = Profile(Machine.here(setup.runtime), setup)
+    click.echo(f"{profile.machine}, {threads} threads, optimizer {setup.level}")
     heads = ("model", "nodes", "kernels", "seconds", "predicted", "measured", "ratio", "roofline")
     click.echo("{:32} {:>5} {:>7} {:>7} {:>9} {:>9}  {:>5} {:>8}".format(*heads))
     rows: list[tuple[float, float, float]] = []
@@ -54,7 +56,7 @@ def main(models: tuple[Path, ...], level: str, threads: int) -> None:
 
 
 def _rows(path: Path, profile: Profile) -> list[tuple[float, float, float]]:
-    runtime = "none" if profile.setup.level == "off" else "onnxruntime"
+    runtime = profile.setup.kernels
     given = onnx.load(path)
     feed = runnable_feed(given)
     forms = [onnx.run(given, rules=[]).after, onnx.run(given, runtime=runtime).after]

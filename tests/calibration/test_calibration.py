@@ -174,7 +174,7 @@ def test_layouts_are_changed_outside_of_what_is_timed(tmp_path: Path) -> None:
     image = relay.var("x", shape=(1, 32, 6, 6))
     path = str(tmp_path / "model.onnx")
     onnx.save(kernel_model(kernel(relay.nn.conv2d(image, ones(32, 32, 3, 3), kernel_size=(3, 3), channels=32))), path)
-    run, _ = in_onnxruntime.kernel(path, 1, "all")
+    run, *_ = in_onnxruntime.kernel(path, 1, "all")
     run()
     assert operators(onnx.load(path)) == ["Conv"]
 

@@ -118,6 +118,6 @@ def test_gelu_stays_whole_for_a_runtime_that_knows_it(tmp_path: Path) -> None:
 
 
 def test_an_unknown_runtime_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="there is no runtime 'tpu'; known are none, onnxruntime"):
+    with pytest.raises(ArgumentError, match="there is no runtime 'tpu'; known are none, onnxruntime, openvino"):
         kernels_of("tpu")
     assert np.size(kernels_of("none")) == 0

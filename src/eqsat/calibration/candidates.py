@@ -156,7 +156,7 @@ def fastest(
         KeyboardInterrupt: The saturation was interrupted.
     """
     options = options or Options()
-    setup = setup or Setup(level="off" if options.runtime == NO_RUNTIME else "all")
+    setup = setup or Setup.of(options.runtime)
     given = load(model)
     feed = dict(inputs[0]) if inputs else runnable_feed(given, dims=dims)
     with paused_gc(), forms(given, on_iteration, options) as found:
@@ -240,7 +240,7 @@ class _Search:
         self.forms = forms
         self.priced = priced
         self.tried = 0
-        self.runtime = NO_RUNTIME if priced.profile.setup.level == "off" and not contrib else "onnxruntime"
+        self.runtime = priced.profile.setup.runtime if contrib else priced.profile.setup.kernels
 
     def form(self, name: str, done: Optimization, without: frozenset[str] = frozenset()) -> _Form:
         """Return a candidate with the seconds that it takes by its kernels."""

@@ -22,6 +22,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from eqsat.calibration.gathered import gathered
 from eqsat.calibration.kernels import (
     DOMAINS,
     IR_VERSION,
@@ -30,10 +31,12 @@ from eqsat.calibration.kernels import (
     kernel_model,
     weight_bytes,
     with_output,
+    written_model,
 )
 from eqsat.cost import CostNode
 from eqsat.cost.models import byte_count, flops
-from eqsat.errors import EqsatError, ModelError
+from eqsat.cost.runtimes import LEVELS, NO_RUNTIME
+from eqsat.errors import ArgumentError, EqsatError, ModelError
 from eqsat.files import scratch_folder
 
 SECONDS = 30.0
@@ -57,6 +60,9 @@ _GROUP_BYTES = 1 << 29
 _COPIES = 32
 """Most copies of a kernel in one model."""
 
+_MANY_COPIES = 32
+"""Copies of nothing by which it is seen what each takes."""
+
 _COPY_BYTES = 1 << 26
 """Most bytes of the weights of all copies, unless there is but one: more than caches hold.
 
@@ -69,6 +75,9 @@ _WORTH = 2e-4
 _LAUNCH, _FLOPS, _BYTES = 1e-6, 1e12, 2e11
 """Of a fast processor: seconds of any kernel, and operations and bytes in a second."""
 
+NEEDED_ONLY = {"openvino"}
+"""Runtimes that compute equal nodes once, and nothing that no output needs: see :mod:`eqsat.calibration.gathered`."""
+
 _WORKER = Path(__file__).parent / "engines" / "worker.py"
 
 
@@ -78,13 +87,45 @@ class Setup:
 
     Attributes:
         threads: Threads of an operator; 0 for as many as the runtime takes by itself.
-        level: What its optimizer does: ``off``, ``basic``, ``extended`` or ``all``.
-        runtime: Which one it is.
+        level: What its optimizer does, one of the levels of the runtime: ``off``, ``basic``, ``extended`` or ``all`` of
+            onnxruntime, and ``all`` of OpenVINO.
+        runtime: Which one it is, ``onnxruntime`` or ``openvino``.
+
+    Raises:
+        ArgumentError: There is no such runtime, or it has no such level.
     """
 
     threads: int = 0
     level: str = "all"
     runtime: str = "onnxruntime"
+
+    def __post_init__(self) -> None:
+        if self.runtime not in LEVELS:
+            raise ArgumentError(f"nothing is measured in runtime {self.runtime!r}; known are {', '.join(LEVELS)}")
+        if self.level not in LEVELS[self.runtime]:
+            known = " or ".join(LEVELS[self.runtime])
+            raise ArgumentError(f"{self.runtime} has no level {self.level!r}: it is {known}")
+
+    @staticmethod
+    def of(runtime: str, threads: int = 0, level: str | None = None) -> Setup:
+        """Return how models run that are written for a runtime.
+
+        Args:
+            runtime: The runtime; for ``none`` it is onnxruntime without its optimizer.
+            threads: As above.
+            level: As above; None for the highest.
+
+        Raises:
+            ArgumentError: As above.
+        """
+        if runtime == NO_RUNTIME:
+            return Setup(threads, level or "off")
+        return Setup(threads, level or LEVELS.get(runtime, ("all",))[-1], runtime)
+
+    @property
+    def kernels(self) -> str:
+        """The runtime whose kernels models have that run like this."""
+        return NO_RUNTIME if self.level == "off" else self.runtime
 
 
 @dataclass(frozen=True)
@@ -121,28 +162,30 @@ def measure(
         ModelError: The runtime is missing or does not start.
     """
     found: dict[str, Timing | str] = {}
-    for group in _groups({kernel.key: kernel for kernel in kernels}.values(), found):
+    for group in _groups({kernel.key: kernel for kernel in kernels}.values(), setup.runtime, found):
         with scratch_folder() as folder:
-            times, reference = time_models([EMPTY, *[model for _, _, model in group]], setup, folder, reference)
-        overhead = times[0]
-        if isinstance(overhead, str):
-            raise ModelError(f"{setup.runtime} cannot be measured: {overhead}")
-        for (key, copies, _), runs in zip(group, times[1:], strict=True):
-            found[key] = runs if isinstance(runs, str) else _timing(runs, overhead, copies)
+            empty = empty_models(setup.runtime)
+            models = [*empty, *[model for _, _, model in group]]
+            times, reference = time_models(models, setup, folder, reference)
+        if why := [each for each in times[: len(empty)] if isinstance(each, str)]:
+            raise ModelError(f"{setup.runtime} cannot be measured: {why[0]}")
+        overhead = Overhead.of(times[: len(empty)])
+        for (key, copies, _), runs in zip(group, times[len(empty) :], strict=True):
+            found[key] = runs if isinstance(runs, str) else _timing(runs, overhead.seconds(copies), copies)
         if on_group is not None:
             on_group(len(found))
     return found, reference
 
 
 def _groups(
-    kernels: Iterable[Kernel], failed: dict[str, Timing | str]
+    kernels: Iterable[Kernel], runtime: str, failed: dict[str, Timing | str]
 ) -> Iterator[list[tuple[str, int, onnx.ModelProto]]]:
     """Yield kernels as models; what cannot be one goes to ``failed``."""
     group: list[tuple[str, int, onnx.ModelProto]] = []
     held = 0
     for kernel in kernels:
         try:
-            model, copies = model_of_copies(kernel)
+            model, copies = model_of_copies(kernel, runtime)
         except EqsatError as error:
             failed[kernel.key] = str(error)
             continue
@@ -156,15 +199,17 @@ def _groups(
         yield group
 
 
-def model_of_copies(kernel: Kernel) -> tuple[onnx.ModelProto, int]:
-    """Return a model that computes a kernel as often as it takes to be seen, and how often that is.
+def model_of_copies(kernel: Kernel, runtime: str = Setup.runtime) -> tuple[onnx.ModelProto, int]:
+    """Return a model that computes a kernel as often as it takes to be seen in a runtime, and how often that is.
 
     Raises:
         ModelError: It cannot be written.
     """
     most = min(_COPIES, _COPY_BYTES // max(constant_bytes(kernel), 1.0))
     copies = int(max(1, min(math.ceil(_WORTH / _least_seconds(kernel.seen)), most)))
-    return kernel_model(kernel, copies), copies
+    return gathered([written_model(kernel)] * copies) if runtime in NEEDED_ONLY else kernel_model(
+        kernel, copies
+    ), copies
 
 
 def _least_seconds(node: CostNode) -> float:
@@ -172,9 +217,9 @@ def _least_seconds(node: CostNode) -> float:
     return _LAUNCH + max(flops(node) / _FLOPS, byte_count(node.type) / _BYTES)
 
 
-def _timing(runs: Sequence[float], overhead: Sequence[float], copies: int) -> Timing:
+def _timing(runs: Sequence[float], overhead: float, copies: int) -> Timing:
     low, middle, high = np.quantile(runs, [0.25, 0.5, 0.75]).tolist()
-    return Timing(max(middle - median(overhead), 0.0) / copies, (high - low) / middle if middle else 0.0)
+    return Timing(max(middle - overhead, 0.0) / copies, (high - low) / middle if middle else 0.0)
 
 
 Times = list[list[float] | str]
@@ -293,13 +338,50 @@ def _line(process: subprocess.Popen[str]) -> Any:
 
 def _empty() -> onnx.ModelProto:
     """What it takes is the call of the runtime."""
-    graph = helper.make_graph([], "empty", [], [])
+    return with_output(_model([], "empty", [], []))
+
+
+def _model(nodes: Any, name: str, inputs: Any, outputs: Any, weights: Any = None) -> onnx.ModelProto:
+    graph = helper.make_graph(nodes, name, inputs, outputs, weights)
     opsets = [helper.make_opsetid(domain, version) for domain, version in DOMAINS.items()]
-    return with_output(helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
 EMPTY = _empty()
 """A model that computes nothing."""
+
+
+def empty_models(runtime: str) -> list[onnx.ModelProto]:
+    """Return models that compute nothing: one, or where copies take a time beside the kernels, of one and of many."""
+    if runtime not in NEEDED_ONLY:
+        return [EMPTY]
+    given, same = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, 8]) for name in "xy")
+    nothing = _model([helper.make_node("Identity", ["x"], ["y"])], "nothing", [given], [same])
+    return [gathered([nothing] * count) for count in (1, _MANY_COPIES)]
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What a model takes beside its kernels.
+
+    Attributes:
+        call: Seconds of the model.
+        copy: Seconds of each copy.
+    """
+
+    call: float
+    copy: float
+
+    @staticmethod
+    def of(times: Sequence[Sequence[float] | str]) -> Overhead:
+        """Return what is seen of the models that compute nothing."""
+        first, *others = [median(each) for each in times if not isinstance(each, str)]
+        copy = max(others[0] - first, 0.0) / (_MANY_COPIES - 1) if others else 0.0
+        return Overhead(first - copy if others else first, copy)
+
+    def seconds(self, copies: int) -> float:
+        """Return what a model takes of so many copies."""
+        return self.call + copies * self.copy
 
 
 def _reference() -> onnx.ModelProto:
@@ -311,9 +393,7 @@ def _reference() -> onnx.ModelProto:
         value = nodes[-1].output[0]
     weights = [onnx.numpy_helper.from_array(array, name) for array, name in zip(given, "ab", strict=True)]
     taken = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [64, 64])
-    opsets = [helper.make_opsetid(domain, version) for domain, version in DOMAINS.items()]
-    graph = helper.make_graph(nodes, "reference", [taken], [], weights)
-    return with_output(helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION))
+    return with_output(_model(nodes, "reference", [taken], [], weights))
 
 
 _REFERENCE = _reference()

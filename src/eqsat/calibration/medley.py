@@ -14,8 +14,9 @@ from statistics import median
 
 import onnx
 
+from eqsat.calibration.gathered import gathered
 from eqsat.calibration.kernels import Kernel, add_nodes, weights_of_copy, with_output, written_model
-from eqsat.calibration.measuring import EMPTY, Setup, model_of_copies, time_models
+from eqsat.calibration.measuring import NEEDED_ONLY, Overhead, Setup, empty_models, model_of_copies, time_models
 from eqsat.calibration.usual import usual_kernels
 from eqsat.cost.models import moved_bytes
 from eqsat.files import scratch_folder
@@ -37,16 +38,19 @@ def measure_change(setup: Setup, reference: float | None) -> tuple[float, float]
         reference: As for :func:`eqsat.calibration.measure`.
     """
     kernels = small_kernels()
-    alone = [model_of_copies(kernel) for kernel in kernels]
+    alone = [model_of_copies(kernel, setup.runtime) for kernel in kernels]
+    empty = empty_models(setup.runtime)
     with scratch_folder() as folder:
-        models = [EMPTY, medley_model(kernels), *[model for model, _ in alone]]
+        models = [*empty, medley_model(kernels, setup.runtime), *[model for model, _ in alone]]
         times, reference = time_models(models, setup, folder, reference)
     known = [median(each) for each in times if not isinstance(each, str)]
     if len(known) < len(times):
         return 0.0, reference
-    empty, together, *others = known
-    by_themselves = sum((each - empty) / copies for each, (_, copies) in zip(others, alone, strict=True))
-    return max((together - empty) / _ROUNDS - by_themselves, 0.0) / len(kernels), reference
+    beside = Overhead.of(times[: len(empty)]).seconds
+    together, *others = known[len(empty) :]
+    by_themselves = sum((each - beside(copies)) / copies for each, (_, copies) in zip(others, alone, strict=True))
+    more = (together - beside(_ROUNDS * len(kernels))) / _ROUNDS - by_themselves
+    return max(more, 0.0) / len(kernels), reference
 
 
 def small_kernels() -> list[Kernel]:
@@ -59,13 +63,15 @@ def small_kernels() -> list[Kernel]:
     return [kernel for kernel in least.values() if moved_bytes(kernel.seen) <= _BYTES]
 
 
-def medley_model(kernels: Sequence[Kernel]) -> onnx.ModelProto:
+def medley_model(kernels: Sequence[Kernel], runtime: str = Setup.runtime) -> onnx.ModelProto:
     """Return a model that computes each kernel several times, among the others.
 
     All that take a tensor of one type take the same one; each has weights of its own.
     """
     parts = [written_model(kernel) for kernel in kernels] * _ROUNDS
     random.Random(0).shuffle(parts)
+    if runtime in NEEDED_ONLY:
+        return gathered(parts)
     whole = onnx.ModelProto()
     whole.CopyFrom(parts[0])
     whole.graph.Clear()

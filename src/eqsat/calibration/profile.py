@@ -18,8 +18,7 @@ from eqsat.calibration.kernels import Kernel
 from eqsat.calibration.measuring import Setup, Timing, measure
 from eqsat.calibration.medley import measure_change
 from eqsat.cost.models import flops, moved_bytes
-from eqsat.cost.runtimes import LEVELS
-from eqsat.errors import FileError, ModelError, ProfileError
+from eqsat.errors import ArgumentError, FileError, ModelError, ProfileError
 from eqsat.files import cache_folder, replacing
 
 FORMAT = 5
@@ -191,7 +190,7 @@ class Profile:
             raise ProfileError(f"{name} is no profile: {error}; write it anew with eqsat calibrate") from None
         try:
             profile = _parsed(record)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (ArgumentError, AttributeError, KeyError, TypeError, ValueError) as error:
             told = f"{type(error).__name__}: {error}"
             raise ProfileError(f"{name} is damaged ({told}); write it anew with eqsat calibrate") from None
         here = None if foreign else Machine.here(profile.setup.runtime)
@@ -208,8 +207,6 @@ def _parsed(record: Mapping[str, Any]) -> Profile:
         raise ValueError(f"format {record['format']!r} is not {FORMAT}")
     machine = Machine(*[_text(record[name]) for name in ("processor", "runtime", "version")])
     setup = Setup(int(record["threads"]), _text(record["level"]), machine.runtime)
-    if setup.level not in LEVELS:
-        raise ValueError(f"level {setup.level!r} is not {' or '.join(LEVELS)}")
     entries = {key: _entry(**each) for key, each in record["kernels"].items()}
     reference, change = [None if record[name] is None else _number(record[name]) for name in ("reference", "change")]
     return Profile(machine, setup, _text(record["date"]), reference, change, entries)

@@ -21,20 +21,27 @@ from eqsat.cli.options import (
 )
 from eqsat.cli.progress import activity
 from eqsat.cli.schemas import print_json
-from eqsat.cost.runtimes import LEVELS, NO_RUNTIME
+from eqsat.cost.runtimes import ALL_LEVELS, LEVELS
 from eqsat.errors import ArgumentError
 from eqsat.extraction.costs import figure
 
 
-@click.command(short_help="Measure what kernels take in onnxruntime.")
+@click.command(short_help="Measure what kernels take in a runtime.")
 @click.argument("models", metavar="[MODEL]...", nargs=-1, type=PATH)
 @click.option("--out", "-o", type=PATH, metavar="FILE.json", help="Also write what is known to a file, for --cost.")
 @click.option(
+    "--runtime",
+    type=click.Choice([*LEVELS]),
+    default="onnxruntime",
+    show_default=True,
+    help="The runtime to measure in.",
+)
+@click.option(
     "--level",
-    type=click.Choice(LEVELS),
+    type=click.Choice(ALL_LEVELS),
     default="all",
     show_default=True,
-    help="What onnxruntime's own optimizer does with kernels: off for the runtime none.",
+    help="What the runtime's own optimizer does with kernels: off, of onnxruntime, for the runtime none.",
 )
 @threads_option
 @dim_option
@@ -46,6 +53,7 @@ from eqsat.extraction.costs import figure
 def calibrate(
     models: Sequence[Path],
     out: Path | None,
+    runtime: str,
     level: str,
     threads: int,
     dims: Mapping[str, int],
@@ -59,14 +67,14 @@ def calibrate(
 
     What was measured before is not measured again. Kernels are those of all forms that the default rules find. They
     run in turn, many times, each in a small model of its own. `eqsat optimize --cost measured` does the same for one
-    model, at level all with `--runtime onnxruntime`, and off without.
+    model, in the runtime of `--runtime` at level all, and without one in onnxruntime at level off.
     """
     from eqsat import calibration, onnx
 
     check_outputs([out], models)
-    runtime = NO_RUNTIME if level == "off" and not contrib else "onnxruntime"
+    setup = calibration.Setup(threads, level, runtime)
     removed = calibration.prune() if prune else []
-    cost = calibration.Calibrated.here(calibration.Setup(threads, level))
+    cost = calibration.Calibrated.here(setup)
     known = len(cost.profile.entries)
     used: set[str] = set()
     with activity("measuring usual kernels", progress) as tell:
@@ -76,7 +84,7 @@ def calibrate(
             names = {name for name in dims if _has(model, name)}
             used |= names
             given = onnx.with_sizes(model, {name: dims[name] for name in names})
-            onnx.run(given, cost_model=cost, runtime=runtime, contrib=contrib)
+            onnx.run(given, cost_model=cost, runtime=runtime if contrib else setup.kernels, contrib=contrib)
         if not models and not show and not prune and out is None:
             calibration.calibrate(cost.profile, calibration.usual_kernels())
             calibration.remember(cost.profile)

@@ -13,10 +13,10 @@ import click
 from eqsat.cli.named import Named, load
 from eqsat.cli.terminal import read_standard_input
 from eqsat.cost import Bytes, CostFunction, Flops, OpCount, Roofline, Storage
-from eqsat.cost.runtimes import LEVELS, NO_RUNTIME, RUNTIMES
+from eqsat.cost.runtimes import ALL_LEVELS, NO_RUNTIME, RUNTIMES
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import flatten
-from eqsat.errors import ArgumentError, FileError
+from eqsat.errors import ArgumentError, FileError, ProfileError
 from eqsat.extraction import EXTRACTORS
 from eqsat.files import check_target
 from eqsat.pipeline.options import DEFAULTS, ON_ERROR, Options
@@ -154,7 +154,13 @@ class Settings:
         if self.cost.endswith(PROFILE):
             from eqsat.calibration import Calibrated, Profile
 
-            return Calibrated(Profile.load(self.cost, self.foreign))
+            profile = Profile.load(self.cost, self.foreign)
+            if not self.foreign and profile.setup.runtime != self.setup.runtime:
+                raise ProfileError(
+                    f"{self.cost} is of {profile.setup.runtime}, and models are written for {self.setup.runtime}: give "
+                    "--runtime, measure anew with eqsat calibrate --runtime, or say that it is meant (--foreign)"
+                )
+            return Calibrated(profile)
         if self.cost == MEASURED:
             from eqsat.calibration import Calibrated
 
@@ -172,7 +178,7 @@ class Settings:
 
         if self.level not in (None, "off") and self.runtime == NO_RUNTIME:
             raise ArgumentError(f"--level {self.level} is of a runtime: say which one, as in --runtime onnxruntime")
-        return Setup(self.threads, self.level or ("off" if self.runtime == NO_RUNTIME else "all"))
+        return Setup.of(self.runtime, self.threads, self.level)
 
     @property
     def options(self) -> Options:
@@ -224,16 +230,16 @@ shared_options = _gathered(
         default="opcount",
         help="Cost to minimize. opcount: number of operators; bytes: bytes read and written; flops: floating-point "
         "operations; roofline: estimated seconds on a device; storage: bytes of constants in the file; "
-        "measured: seconds in onnxruntime, measured on this machine; FILE.json: measurements that `eqsat "
-        "calibrate` wrote; MODULE:NAME: a function of your own that returns the cost of a CostNode.",
+        "measured: seconds in the runtime (for none: onnxruntime), measured on this machine; FILE.json: measurements "
+        "that `eqsat calibrate` wrote; MODULE:NAME: a function of your own that returns the cost of a CostNode.",
     ),
     click.option("--foreign", is_flag=True, help="Accept measurements in FILE.json from another machine or version."),
     threads_option,
     click.option(
         "--level",
-        type=click.Choice(LEVELS),
+        type=click.Choice(ALL_LEVELS),
         show_default="off with --runtime none, otherwise all",
-        help="Optimization level of the runtime itself in measurements.",
+        help="Optimization level of the runtime itself in measurements; OpenVINO has only one, all.",
     ),
     _option(
         "--runtime",

@@ -119,7 +119,7 @@ class Candidates(TypedDict):
 
     Attributes:
         threads: Number of threads; 0 if onnxruntime chose it.
-        level: Level of onnxruntime's own optimizer.
+        level: Level of the runtime's own optimizer.
         inputs: Name of each input -> its type and shape.
         noise: Share by which times differed without a reason.
         told: The outcome as text.
@@ -368,7 +368,7 @@ class Calibrate(TypedDict):
     Attributes:
         machine: The machine, and the versions of the software that ran.
         threads: Number of threads of a kernel; 0 if onnxruntime chose it.
-        level: Level of onnxruntime's own optimizer.
+        level: Level of the runtime's own optimizer.
         date: When the first kernel was measured.
         change: Additional time of a kernel between kernels of other kinds, in seconds, compared with kernels of its own
             kind; null if it was not measured.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from eqsat.cost.models import CostNode
 from eqsat.errors import ArgumentError
 from eqsat.relay.expr import Op
-from eqsat.relay.op.contrib.onnxruntime import pattern_table
+from eqsat.relay.op.contrib import onnxruntime, openvino
 from eqsat.relay.transform.merge_composite import PatternTable
 from eqsat.relay.ty import TensorType
 
@@ -19,10 +19,17 @@ NO_RUNTIME = "none"
 CONTRIB = ("onnxruntime",)
 """The runtimes that have the operators of com.microsoft."""
 
-LEVELS = ("off", "basic", "extended", "all")
-"""Levels of onnxruntime's own optimizer."""
+LEVELS = {"onnxruntime": ("off", "basic", "extended", "all"), "openvino": ("all",)}
+"""Name of a runtime that models are measured in -> the levels of its own optimizer, the highest last."""
 
-RUNTIMES: dict[str, PatternTable] = {NO_RUNTIME: (), "onnxruntime": pattern_table()}
+ALL_LEVELS = tuple(dict.fromkeys(level for levels in LEVELS.values() for level in levels))
+"""Those of any runtime."""
+
+RUNTIMES: dict[str, PatternTable] = {
+    NO_RUNTIME: (),
+    "onnxruntime": onnxruntime.pattern_table(),
+    "openvino": openvino.pattern_table(),
+}
 """Name of a runtime -> the pattern table of its kernels."""
 
 

@@ -33,7 +33,7 @@ def version() -> str:
 
 
 def kernel(path: str, threads: int, level: str) -> Any:
-    """A function that runs a model once, and the inputs that are made for it here."""
+    """A function that runs a model once, the inputs that are made for it, and the share of its time that counts."""
     optimized = f"{path}.optimized" if level == "all" else ""
     session = _session(path, threads, level, optimized)
     feed = {value.name: _array(value) for value in session.get_inputs()}
@@ -49,9 +49,9 @@ def whole(path: str, threads: int, level: str, feeds: dict[str, Any]) -> Any:
     session = _session(path, threads, level, apart=False)
     feed = {value.name: feeds[value.name] if value.name in feeds else _array(value) for value in session.get_inputs()}
     if any(array.dtype.kind == "U" for array in feed.values()):
-        return lambda: session.run(None, feed), []
+        return lambda: session.run(None, feed), [], 1.0
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in feed.items()}
-    return lambda: session.run_with_ort_values(None, values), list(feed.values())
+    return lambda: session.run_with_ort_values(None, values), list(feed.values()), 1.0
 
 
 def _session(path: str, threads: int, level: str, optimized: str = "", apart: bool = True) -> Any:
@@ -80,7 +80,7 @@ def _bound(session: Any, feed: dict[str, Any]) -> Any:
         binding.bind_cpu_input(value.name, feed[value.name])
     for value in session.get_outputs():
         binding.bind_output(value.name, "cpu")
-    return lambda: session.run_with_iobinding(binding), list(feed.values())
+    return lambda: session.run_with_iobinding(binding), list(feed.values()), 1.0
 
 
 # ---- layouts: what comes before and after a kernel in a model mostly has that which its kernel is fastest with

@@ -51,15 +51,17 @@ def main() -> None:
         answers.write(json.dumps(said) + "\n")
         answers.flush()
 
-    reference, _ = engine.kernel(request["reference"], request["threads"], next(iter(engine.LEVELS)))
+    reference, *_ = engine.kernel(request["reference"], request["threads"], next(iter(engine.LEVELS)))
     feeds = None if request["feeds"] is None else dict(np.load(request["feeds"]))
     runs: dict[int, Any] = {}
     inputs: dict[int, Any] = {}
+    shares: dict[int, float] = {}
     for index, path in enumerate(request["models"]):
         tell({"at": index})
         try:
             how = path, request["threads"], request["level"]
-            runs[index], inputs[index] = engine.kernel(*how) if feeds is None else engine.whole(*how, feeds)
+            made = engine.kernel(*how) if feeds is None else engine.whole(*how, feeds)
+            runs[index], inputs[index], shares[index] = made
             runs[index]()
         except Exception as error:
             runs.pop(index, None)
@@ -99,14 +101,14 @@ def main() -> None:
             run()  # a model runs often: what another one left in the caches is no part of what this one takes
             took, once = time.perf_counter() - begun, clock() - start
             if feeds is None and took > _LONG:
-                seconds[index].append(once)
+                seconds[index].append(once * shares[index])
                 continue
             often = 0 if feeds is None else _MOST_TOGETHER
             count = 1 + int(min(_TOGETHER / took, often))
             start = clock()
             for _ in range(count):
                 run()
-            seconds[index].append((clock() - start) / count)
+            seconds[index].append((clock() - start) / count * shares[index])
     references.append(referred())
     for place, index in enumerate(places):
         beside[index].append((references[place] + references[place + 1]) / 2)
