@@ -17,7 +17,7 @@ from eqsat_command.memory import end_out_of_memory, is_out_of_memory
 
 _COMMANDS = {
     "bisect": ("eqsat.cli.bisect:bisect", "Find the rule that makes a check of your own fail."),
-    "calibrate": ("eqsat.cli.calibrate:calibrate", "Measure the time of kernels in onnxruntime."),
+    "calibrate": ("eqsat.cli.calibrate:calibrate", "Measure the time of kernels in a runtime."),
     "check": ("eqsat.cli.check:check", "Check the certificate of an optimized model."),
     "compare": ("eqsat.cli.compare:compare", "Compare orders of rewriting with saturation."),
     "equal": ("eqsat.cli.equal:equal", "Decide whether two models compute the same."),

@@ -26,7 +26,7 @@ from eqsat.errors import ArgumentError
 from eqsat.extraction.costs import figure
 
 
-@click.command(short_help="Measure what kernels take in a runtime.")
+@click.command(short_help="Measure the time of kernels in a runtime.")
 @click.argument("models", metavar="[MODEL]...", nargs=-1, type=PATH)
 @click.option("--out", "-o", type=PATH, metavar="FILE.json", help="Also write what is known to a file, for --cost.")
 @click.option(
