@@ -1,4 +1,4 @@
-"""Compare saturation with rules that rewrite in place, one after another, on SqueezeNet.
+"""Compare saturation with rewriting in place, one rule after another, on SqueezeNet.
 
 python examples/compare_rewrite_orders.py
 """
@@ -15,7 +15,7 @@ from models import MODELS
 
 
 def main() -> None:
-    """Apply three rule sets in some of their orders, and compare what the results cost."""
+    """Apply three rule sets in several orders, and compare the costs of the results."""
     chosen = [rules.sets[name] for name in ("merge", "kernels", "shape")]
     comparison = eqsat.compare_orders(MODELS["SqueezeNet"](), chosen, orders=2, random_runs=0)
     print(str(comparison).splitlines()[0])

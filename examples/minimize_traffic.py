@@ -1,4 +1,4 @@
-"""Optimize magika's network for a cost model of one's own: the bytes that operators write.
+"""Optimize magika's network with a cost model of your own: the bytes that operators write.
 
 python examples/minimize_traffic.py
 """
@@ -12,14 +12,14 @@ from eqsat.relay.ty import TensorType
 
 
 def bytes_written(node: CostNode) -> float:
-    """Four for each element of the result of an operator that runs; open sizes count as one."""
+    """Return four bytes for each element of the result of an operator that runs; unknown sizes count as one."""
     if not node.runs or not isinstance(node.type, TensorType):
         return 0.0
     return 4.0 * math.prod(size if isinstance(size, int) else 1 for size in node.type.shape)
 
 
 def main() -> None:
-    """Optimize, and tell what the given model and the result write."""
+    """Optimize the network, and print how many bytes the given model and the result write."""
     model = eqsat.onnx.load(str(next(files("magika").joinpath("models").rglob("model.onnx"))))
     done = eqsat.onnx.run(model, cost_model=bytes_written)
     print(f"{done.input_cost:g} bytes written before, {done.cost:g} after")

@@ -1,8 +1,8 @@
-"""Optimize the network that classifies files in Google's magika, and check that it computes the same.
+"""Optimize the network that classifies files in Google's magika, and check that it computes the same values.
 
     python examples/optimize_a_model.py
 
-Needs the extra `dev`, whose package magika carries the network.
+Needs the extra `dev`: its package magika contains the network.
 """
 
 from importlib.resources import files
@@ -12,7 +12,7 @@ from eqsat.onnx.graphs import node_count
 
 
 def main() -> None:
-    """Optimize, compare, and tell which rules acted."""
+    """Optimize the network, print which rules acted, and compare the outputs."""
     model = eqsat.onnx.load(str(next(files("magika").joinpath("models").rglob("model.onnx"))))
     done = eqsat.onnx.run(model)
     print(f"{node_count(model)} nodes before, {node_count(done.after)} after")

@@ -1,4 +1,4 @@
-"""Write a rule, test and prove it, and let it spare memory traffic in VGG-19.
+"""Write a rule, test it, prove it, and use it to save memory traffic in VGG-19.
 
 python examples/prove_a_rule.py
 """
@@ -21,12 +21,12 @@ from models import MODELS
 
 
 def has_no_padding(attrs: Attrs) -> bool:
-    """Whether all windows of a pooling are inside."""
+    """Return whether all windows of a pooling operator lie inside its input."""
     return not any(attrs["padding"]) and not attrs["ceil_mode"]
 
 
 def main() -> None:
-    """The largest of rectified elements is the rectified largest, of which there are fewer."""
+    """Apply ReLU after max pooling instead of before it: the values are equal, and there are fewer of them."""
     (x,) = variables("x")
     pool = is_op("nn.max_pool2d")(nn.relu(x))
     inside = when(has_no_padding, attrs_of(pool))  # where padding takes part, verify finds that the sides differ

@@ -1,4 +1,4 @@
-"""Cut VGG-19 into what an accelerator of one's own computes, by the cheapest cover with the kernels it has.
+"""Partition VGG-19 for an accelerator of your own, by the cheapest cover with its kernels.
 
 python examples/serve_an_accelerator.py
 """
@@ -28,7 +28,7 @@ TABLE = [
 
 
 def main() -> None:
-    """Count the kernels of each name that the network is covered with."""
+    """Print how many kernels of each name cover the network."""
     covered = eqsat.optimize(MODELS["VGG-19"](), rules=[rules.default, eqsat.composite_rules(TABLE)])
     called = [node.op for node in post_order(covered.body) if isinstance(node, Call)]
     kernels = Counter(op.attrs["Composite"] for op in called if isinstance(op, Function))

@@ -57,7 +57,7 @@ def test_a_broken_model_is_told_and_the_exit_code_says_so(models: Path, tmp_path
         ("two.onnx", "done"),
     ]
     assert rows[0]["facts"]["nodes"] == {"before": 3, "after": 1}
-    assert result.stderr.count("torn.onnx is no ONNX model") == 1
+    assert result.stderr.count("torn.onnx is not an ONNX model") == 1
     assert not (tmp_path / "out" / "torn.onnx").exists()
 
 
@@ -115,14 +115,14 @@ def test_a_summary_page_has_every_model_with_what_was_made_of_it_or_why_not(mode
         assert "<dd>5 → 2, Constants left out</dd>" in told
         assert f"<td>two.onnx</td><td>{status}</td>" in told
         assert "<td>&lt;torn&gt;.onnx</td><td>" in told
-        assert "is no ONNX model, or is cut off" in told
+        assert "is not an ONNX model, or is truncated" in told
         assert "<torn>" not in told
 
 
 def test_a_summary_page_is_not_written_over_a_model(models: Path, tmp_path: Path) -> None:
     result = run("optimize-all", models, tmp_path / "out", "--workers", 1, "--report", models / "two.onnx")
     assert isinstance(result.exception, ArgumentError)
-    assert "would be written over" in str(result.exception)
+    assert "would be overwritten" in str(result.exception)
     assert not (tmp_path / "out").exists()
 
 

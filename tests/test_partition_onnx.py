@@ -219,7 +219,7 @@ def test_sizes_that_are_given_make_shapes_known() -> None:
     ]
 
 
-@pytest.mark.parametrize(("sizes", "told"), [({"K": 1}, "the open ones are N, M"), ({"N": 0}, "a number above 0")])
+@pytest.mark.parametrize(("sizes", "told"), [({"K": 1}, "the dynamic ones are N, M"), ({"N": 0}, "a number above 0")])
 def test_sizes_that_cannot_be_given(sizes: dict[str, int], told: str) -> None:
     with pytest.raises(ArgumentError, match=told):
         with_sizes(OPEN, sizes)
@@ -261,7 +261,7 @@ def test_the_same_model_comes_out_every_time() -> None:
 
 
 def test_an_unknown_target_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(ArgumentError, match=r"no pattern table for 'gpu9000': there are those of .*dnnl.*tensorrt"):
+    with pytest.raises(ArgumentError, match=r"no pattern table for 'gpu9000'; known targets are .*dnnl.*tensorrt"):
         partition(from_proto(LAYERS), "gpu9000")
 
 
@@ -270,7 +270,7 @@ def test_a_function_literal_that_is_no_composite_cannot_be_written() -> None:
     (param,) = imported.function.params
     inner = relay.var("a", shape=(2,))
     called = relay.Call(relay.Function([inner], relay.nn.relu(inner)), [param])
-    with pytest.raises(ModelError, match="it is no composite"):
+    with pytest.raises(ModelError, match="it is not a composite"):
         export_partitioned(relay.Function([param], called), imported, "dnnl")
 
 

@@ -76,7 +76,7 @@ def test_models_that_do_not_run_are_told() -> None:
 
 
 def test_sizes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="no input has an open dimension 'm'"):
+    with pytest.raises(ArgumentError, match="no input has a dynamic dimension 'm'"):
         fastest(network(SMALL), setup=SETUP, dims={"m": 4}, seconds=0.1)
 
 

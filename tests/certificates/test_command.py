@@ -70,4 +70,4 @@ def test_the_models_in_the_wrong_order_are_refused(files: tuple[Path, Path, str]
 
 def test_a_certificate_is_not_written_over_a_model(tmp_path: Path) -> None:
     result = ran("optimize", MODEL, tmp_path / "c.json", "--certificate", tmp_path / "c.json")
-    assert "would be written over" in str(result.exception)
+    assert "would be overwritten" in str(result.exception)

@@ -84,7 +84,7 @@ def test_changed_certificates_are_refused(path: Path) -> None:
 
 def test_a_certificate_of_another_model_is_refused() -> None:
     (first, _), (_, second) = certified(VARIANTS[0]), certified(VARIANTS[60])
-    with pytest.raises(CertificateError, match="of another model: the digest of the one before"):
+    with pytest.raises(CertificateError, match="to another model: the digest of the one before"):
         onnx.check(VARIANTS[0], first.after, second)
 
 
@@ -96,7 +96,7 @@ def test_a_model_of_another_weight_is_refused() -> None:
     array = value.const_value.numpy().copy()
     array.reshape(-1)[0] += 1e-6
     value.const_value = onnx_ir.Tensor(array, name=name)
-    with pytest.raises(CertificateError, match="of another model"):
+    with pytest.raises(CertificateError, match="to another model"):
         onnx.check(other, done.after, data)
 
 
@@ -144,8 +144,8 @@ def test_the_step_and_why_it_does_not_hold_are_named() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is no certificate"),
-        ("[1]", "is no certificate of eqsat"),
+        ("", "is not a certificate"),
+        ("[1]", "is not a certificate of eqsat"),
         ('{"format": "eqsat certificate", "version": 9}', "is of version 9; this eqsat reads version 1"),
         ('{"format": "eqsat certificate", "version": 1}', "'before' is missing or of the wrong kind"),
     ],
@@ -223,7 +223,7 @@ def test_a_model_of_a_newer_opset_has_a_certificate() -> None:
     done = onnx.run(from_proto(proto), explain=True, opset=20)
     data = onnx.certify(done).as_data()
     assert onnx.check(proto, done.after, data).proved
-    with pytest.raises(CertificateError, match="of another model"):
+    with pytest.raises(CertificateError, match="to another model"):
         onnx.check(proto, done.after, {**data, "opset": 11, "before": "0" * 32})
 
 
@@ -271,7 +271,7 @@ def test_bodies_are_in_certificates_and_changed_ones_are_refused(proto: Any) -> 
 def test_a_model_with_another_body_is_refused(then: str, otherwise: str) -> None:
     proto, other = branches("z = Relu(v) a = Exp(z)"), branches(then, otherwise)
     data = onnx.certify(onnx.run(from_proto(proto), explain=True)).as_data()
-    with pytest.raises(CertificateError, match="of another model: the digest of the one after is") as error:
+    with pytest.raises(CertificateError, match="to another model: the digest of the one after is") as error:
         onnx.check(proto, other, data)
     data["after"] = str(error.value).rpartition(" is ")[2].partition(",")[0]
     with pytest.raises(CertificateError):

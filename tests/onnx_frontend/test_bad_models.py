@@ -41,12 +41,12 @@ def test_nodes_in_any_order_are_put_in_order() -> None:
 
 
 def test_a_value_that_nothing_makes() -> None:
-    with pytest.raises(ModelError, match=r"the inputs of Relu node 'n' use 'a', which nothing makes"):
+    with pytest.raises(ModelError, match=r"the inputs of Relu node 'n' use 'a', which no node computes"):
         optimized(graph_of(helper.make_node("Relu", ["a"], ["y"], name="n")))
 
 
 def test_an_output_that_nothing_makes() -> None:
-    with pytest.raises(ModelError, match=r"the graph's outputs use 'y', which nothing makes"):
+    with pytest.raises(ModelError, match=r"the graph's outputs use 'y', which no node computes"):
         optimized(graph_of(helper.make_node("Relu", ["x"], ["a"])))
 
 
@@ -213,7 +213,9 @@ def test_a_function_that_uses_what_is_not_made(body: str) -> None:
         g (float[2] x) => (float[2] y) {{ y = local.f (x) }}
         <domain: "local", opset_import: ["" : 17]> f (a) => (b) {{ {body} }}
     """)
-    with pytest.raises(ModelError, match="local function 'f' of domain 'local' uses a value that nothing before makes"):
+    with pytest.raises(
+        ModelError, match="local function 'f' of domain 'local' uses a value that no earlier node computes"
+    ):
         optimized(model)
 
 

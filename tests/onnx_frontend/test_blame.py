@@ -124,7 +124,7 @@ def test_a_check_that_passes_blames_nobody() -> None:
 
 
 def test_a_check_that_fails_before_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="the check fails on the model as it was"):
+    with pytest.raises(ArgumentError, match="the check fails on the given model"):
         bisect(from_proto(parsed(GRAPH)), lambda _: False)
 
 
@@ -177,7 +177,7 @@ def test_a_number_is_a_tolerance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sets, "good", RuleSet("good", [good]))
     assert told(tmp_path, "--check", "0.001", "--rules", "mine").output.startswith("forget-tanh: with it the check")
     assert told(tmp_path, "--check", "0.001", "--rules", "good").output.startswith("the check passes on the optimized")
-    assert "or a number of 0 or above" in str(told(tmp_path, "--check", "-1").exception)
+    assert "or a number that is not negative" in str(told(tmp_path, "--check", "-1").exception)
 
 
 def test_a_check_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_check_that_hangs_on_an_optimized_model_only_is_told(tmp_path: Path) -
 
 def test_a_check_without_a_certain_answer_is_told() -> None:
     answers = iter([True, True, True, False])  # given, without rules, with those that acted, the optimized model
-    with pytest.raises(ArgumentError, match="but not when it is made again: it gives no certain answer"):
+    with pytest.raises(ArgumentError, match="but not when the model is made again: its answers are not reproducible"):
         bisect(from_proto(parsed(GRAPH)), lambda _: next(answers, True))
 
 
@@ -207,7 +207,7 @@ def test_what_the_check_raises_is_told() -> None:
 
 
 def test_a_command_that_is_none_is_told(tmp_path: Path) -> None:
-    assert "is no command" in str(told(tmp_path, "--check", "python 'open").exception)
+    assert "is not a command" in str(told(tmp_path, "--check", "python 'open").exception)
     assert "--check is empty" in str(told(tmp_path, "--check", "").exception)
 
 

@@ -61,7 +61,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 def test_what_is_no_model_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(data)
-    with pytest.raises(ModelError, match=r"picture\.png is no ONNX model, or is cut off"):
+    with pytest.raises(ModelError, match=r"picture\.png is not an ONNX model, or is truncated"):
         load(path)
 
 
@@ -188,7 +188,7 @@ def test_weights_are_written_one_after_the_other(tmp_path: Path) -> None:
 def test_a_missing_external_file_is_named(tmp_path: Path) -> None:
     path = external(tmp_path)
     (tmp_path / "weights.bin").unlink()
-    with pytest.raises(ModelError, match=r"keeps tensor 'w' in 'weights\.bin', which cannot be read: No such file"):
+    with pytest.raises(ModelError, match=r"stores tensor 'w' in 'weights\.bin', which cannot be read: No such file"):
         load(path)
 
 

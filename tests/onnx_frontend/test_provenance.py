@@ -289,7 +289,7 @@ def test_every_node_of_a_model_that_is_cut_is_traced_or_none(path: Path) -> None
         lost = {*untraced(done.before, done.after)}
         inside = {node for each in done.after.functions.values() for node in each}
         assert done.composites
-        assert lost == inside, "several nodes may call a function, whose nodes do not say where they are from"
+        assert lost == inside, "several nodes may call a function, whose nodes do not say where they come from"
         assert not any(node.metadata_props for node in nodes_of(cut(done.after, "dnnl", provenance=False).after.graph))
 
 
@@ -325,17 +325,17 @@ def test_rules_of_ones_own_are_told_with_their_equations_when_they_are_given() -
 
 
 def test_what_cannot_be_told_is_said() -> None:
-    with pytest.raises(ModelError, match="the nodes of the model do not say where they are from: it was written with"):
+    with pytest.raises(ModelError, match="the nodes of the model do not say where they come from: it was written with"):
         why(TWICE, "y")
     model = optimize(parsed("(float[3] x) => (float[3] yes) { inner = Relu (x) yes = Tanh (inner) }"))
     with pytest.raises(ModelError, match="the model has no node or value 'inne'; near to it are inner"):
         why(model, "inne")
     with pytest.raises(ModelError, match="the model has 1 Relu nodes: give Relu:0 to Relu:0"):
         why(model, "Relu:3")
-    with pytest.raises(ModelError, match="the model that is said to be the given one has no node 'yes'"):
+    with pytest.raises(ModelError, match="the model given as origin has no node 'yes'"):
         why(model, "yes", TWICE)
     model.graph.node.append(helper.make_node("Relu", ["yes"], ["more"]))
-    with pytest.raises(ModelError, match="Relu node 'more' does not say where it is from: eqsat did not write it"):
+    with pytest.raises(ModelError, match="Relu node 'more' does not say where it comes from: eqsat did not write it"):
         why(model, "more")
 
 

@@ -318,7 +318,7 @@ def test_sizes_and_inputs_may_be_given() -> None:
     found = verify(proto, proto, inputs=given)
     assert (found.kinds, found.inputs) == ({"given": 2}, {"x": "float32[1, 3, 20, 20]"})
     with pytest.raises(
-        ArgumentError, match="no input has an open dimension 'depth': the open ones are N, height, width"
+        ArgumentError, match="no input has a dynamic dimension 'depth': the dynamic ones are N, height, width"
     ):
         verify(proto, proto, dims={"depth": 3})
     with pytest.raises(ArgumentError, match="there is no array for input 'x'"):

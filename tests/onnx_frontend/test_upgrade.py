@@ -70,7 +70,9 @@ def test_the_models_own_version_is_no_change() -> None:
 
 @pytest.mark.parametrize("opset", [9, 1000])
 def test_versions_that_cannot_be(opset: int) -> None:
-    with pytest.raises(ModelError, match=f"a model of opset 10 can be raised to 11 to .*, not to {opset}"):
+    with pytest.raises(
+        ModelError, match=f"a model of opset 10 can be converted to the opsets 11 to .*, not to {opset}"
+    ):
         at_opset(from_proto(normalized()), opset)
 
 

@@ -150,7 +150,7 @@ def test_a_file_that_is_not_there() -> None:
 
 def test_a_value_that_cannot_be_made_up() -> None:
     model = from_proto(parsed("(seq(float[N]) s, int64 i) => (float[N] y) { y = SequenceAt (s, i) }"))
-    with pytest.raises(ModelError, match="cannot make up a value for input 's'"):
+    with pytest.raises(ModelError, match="cannot generate a value for input 's'"):
         verify(model, model)
 
 

@@ -111,7 +111,10 @@ def test_other_runtimes_have_none_of_them(tmp_path: Path) -> None:
         Options(contrib=True)
     onnx.save(parsed(MODELS["QuickGelu"]), tmp_path / "in.onnx")
     paths = str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx")
-    for more, error in ((["--contrib"], "contrib needs"), (["--measure", "--level", "all"], "as in --runtime")):
+    for more, error in (
+        (["--contrib"], "contrib needs"),
+        (["--measure", "--level", "all"], "needs a runtime: add --runtime onnxruntime"),
+    ):
         shown = CliRunner().invoke(cli, ["optimize", *paths, *more])
         assert isinstance(shown.exception, ArgumentError)
         assert error in str(shown.exception)

@@ -128,7 +128,7 @@ def test_bad_numbers_are_refused(keywords, words) -> None:
 
 
 def test_what_is_no_graph_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="variants are of an expression or IRModule"):
+    with pytest.raises(ArgumentError, match="variants takes an expression or IRModule"):
         eqsat.variants("x + y")  # type: ignore[arg-type]
     with pytest.raises(RuleError):
         eqsat.variants(network(), rules=["add-zero"])

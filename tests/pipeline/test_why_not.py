@@ -143,7 +143,7 @@ def test_the_answer_can_be_of_one_node() -> None:
     found = saturation.why_not("twice", near)
     assert found.outcome == "unmatched"
     assert "tanh is there" in str(found)
-    with pytest.raises(RuleError, match="no node of the given graph"):
+    with pytest.raises(RuleError, match="not in the given graph"):
         saturation.why_not("twice", relay.tanh(X))
 
 
@@ -158,12 +158,12 @@ def test_a_limit_that_ended_the_run_is_told() -> None:
 
 
 def test_a_rule_that_is_unknown_is_named_with_those_like_it() -> None:
-    with pytest.raises(RuleError, match=r"the run had no rule 'twic': .* like it are called twice"):
+    with pytest.raises(RuleError, match=r"the run had no rule 'twic': .* similar names are twice"):
         saturated(nn.relu(X), TWICE).why_not("twic")
 
 
 def test_rules_without_a_pattern_are_refused() -> None:
-    with pytest.raises(RuleError, match="fold-constants is no rule of a pattern"):
+    with pytest.raises(RuleError, match="fold-constants has no pattern that could be matched"):
         eqsat.saturate(nn.relu(X)).why_not("fold-constants")
 
 

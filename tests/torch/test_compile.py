@@ -190,7 +190,7 @@ def test_graphs_of_several_devices_are_left_as_they_are() -> None:
     def moved(x: Any) -> Any:
         return torch.sigmoid(x).to("meta") * 2
 
-    with pytest.warns(UserWarning, match=r"aten\._?to.*is on meta, and what is before on cpu"):
+    with pytest.warns(UserWarning, match=r"aten\._?to.*is on meta, and earlier values are on cpu"):
         result = torch.compile(moved, backend="eqsat", options={"then": "eager"})(torch.randn(3))
     assert result.device.type == "meta"
 

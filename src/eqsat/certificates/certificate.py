@@ -117,9 +117,9 @@ def read(given: Given) -> Certificate:
         except OSError as error:
             raise CertificateError(f"cannot read {where}: {error.strerror or error}") from None
         except (ValueError, RecursionError) as error:
-            raise CertificateError(f"{where} is no certificate: {error}") from None
+            raise CertificateError(f"{where} is not a certificate: {error}") from None
     if not isinstance(given, Mapping) or given.get("format") != FORMAT:
-        raise CertificateError(f"{where} is no certificate of eqsat: eqsat optimize writes one with --certificate")
+        raise CertificateError(f"{where} is not a certificate of eqsat: eqsat optimize writes one with --certificate")
     if given.get("version") != VERSION:
         raise CertificateError(f"{where} is of version {given.get('version')!r}; this eqsat reads version {VERSION}")
     return _certificate(given, where)
@@ -144,16 +144,16 @@ def _certificate(data: Mapping[str, Any], where: str) -> Certificate:
             raise CertificateError(f"{where} is no certificate: {name!r} is missing or of the wrong kind")
     unknown = sorted(set(data) - {*_FIELDS, "format", "version"})
     if unknown:
-        raise CertificateError(f"{where} says more than a certificate does: {', '.join(unknown)}")
+        raise CertificateError(f"{where} has unknown fields: {', '.join(unknown)}")
     steps = [_step(entry, number) for number, entry in enumerate(data["steps"], 1)]
     return Certificate(**{name: data[name] for name in _FIELDS if name != "steps"}, steps=steps)
 
 
 def _step(entry: Any, number: int) -> Step:
     if not isinstance(entry, list) or not 3 <= len(entry) <= 4 or not isinstance(entry[0], str):
-        raise CertificateError(f"step {number} is none: it is a rule and lists of terms")
+        raise CertificateError(f"step {number} is malformed: a step is a rule and lists of terms")
     if not all(map(is_numbers, entry[1:])):
-        raise CertificateError(f"step {number}, {entry[0]}: its terms are no numbers")
+        raise CertificateError(f"step {number}, {entry[0]}: its terms are not numbers")
     return Step(entry[0], *[tuple(part) for part in entry[1:]])
 
 

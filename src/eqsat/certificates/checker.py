@@ -110,7 +110,7 @@ def check(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> Checke
     ):
         if mine != theirs:
             raise CertificateError(
-                f"the certificate is of another model: the digest of the one {which} is {mine}, not {theirs}"
+                f"the certificate belongs to another model: the digest of the one {which} is {mine}, not {theirs}"
             )
     steps = Replay(pair, certificate, rules)
     steps.run()
@@ -122,7 +122,7 @@ def check(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> Checke
     named = tuple(dict.fromkeys(step.rule for step in certificate.steps))
     unused = sorted(set(certificate.rules) - set(named))
     if unused:
-        raise CertificateError(f"no step names the rules {', '.join(unused)}, of which it gives versions")
+        raise CertificateError(f"no step uses the rules {', '.join(unused)}, whose versions the certificate lists")
     return Checked(len(certificate.steps), named, soundness, tuple(map(str, certificate.uncovered)))
 
 
@@ -183,7 +183,7 @@ class Replay:
         """The rule of a name, if it is of the version that the certificate tells."""
         rule = self.rules.get(name)
         if rule is None:
-            raise NoInstance("there is no such rule; give the rule sets that the model was optimized by")
+            raise NoInstance("there is no such rule; give the rule sets that the model was optimized with")
         if name not in self._versions:
             mine, theirs = version_of(rule), self.certificate.rules.get(name)
             if mine != theirs:
@@ -196,11 +196,11 @@ class Replay:
         if isinstance(rule, Injectivity):
             self._injective(left, right, over)
         elif over:
-            raise NoInstance("it is no rule about arguments of calls")
+            raise NoInstance("it is not a rule about arguments of calls")
         elif isinstance(rule, (Rewrite, PythonRule)):
             self.instances.check(rule, left, right)
         else:
-            raise NoInstance("the rule is of a kind that is not checked")
+            raise NoInstance("the rule is of a kind that the checker does not support")
 
     # ---- steps by no rule
 
@@ -208,9 +208,9 @@ class Replay:
         one, other = self.terms.heads[left], self.terms.heads[right]
         below = self.terms.children[left], self.terms.children[right]
         if one[:2] != other[:2] or one.key != other.key or one.op is None or one.op.name not in SWAPPED:
-            raise NoInstance("its sides are no calls of one commutative operator")
+            raise NoInstance("its sides are not calls of one commutative operator")
         if not all(map(self.terms.same, below[0], reversed(below[1]))) or len(below[0]) != len(below[1]):
-            raise NoInstance("its sides do not have each other's operands")
+            raise NoInstance("its sides do not have the same operands in exchanged order")
 
     def _fold(self, left: int, right: int) -> None:
         if not self.values.check(left, right):
@@ -238,7 +238,7 @@ class Replay:
             or not one.op.has(Trait.INJECTIVE)
             or [len(each) for each in below] != [1, 1]
         ):
-            raise NoInstance("the calls are none of one injective operator")
+            raise NoInstance("the calls are not calls of one injective operator")
         if one.key != other.key and not one.op.has(Trait.VIEW):
             raise NoInstance("the calls have different attributes")
         if not self.terms.same(*over):

@@ -61,9 +61,9 @@ class Decoder:
             raise CertificateError(f"there is no term {number}")
         entry = self.certificate.terms[index]
         if not isinstance(entry, list) or len(entry) < 2:
-            raise CertificateError(f"term {number} is none")
+            raise CertificateError(f"term {number} is malformed")
         if entry[0] != "constant" and not (is_numbers(entry[-1]) and all(child < number for child in entry[-1])):
-            raise CertificateError(f"the children of term {number} are no earlier terms")
+            raise CertificateError(f"the children of term {number} are not earlier terms")
         return entry
 
     def _make(self, number: int, entry: Sequence[Any], children: Sequence[int]) -> int:
@@ -83,11 +83,11 @@ class Decoder:
         if type(attrs) is int:
             head = self.terms.heads[attrs] if 0 <= attrs < self.base else None
             if head is None or head.op is None or head.op.name != name:
-                raise CertificateError(f"term {attrs} of the models is no call of {name}")
+                raise CertificateError(f"term {attrs} of the models is not a call of {name}")
             return head.op, head.value
         op = Op.find(name)
         if op is None or not isinstance(attrs, (dict, type(None))):
-            raise CertificateError(f"there is no operator {name!r}, or its attributes are none")
+            raise CertificateError(f"there is no operator {name!r}, or its attributes are malformed")
         try:
             return op, make_attrs(op, {key: attribute_of(value) for key, value in (attrs or {}).items()})
         except NotPlain as why:
@@ -116,5 +116,5 @@ def _dtype(name: Any) -> Any:
         return BFLOAT16
     found = np.dtype(name)
     if found.kind not in "biuf" or found.name != name:
-        raise ValueError(f"{name!r} is no element type")
+        raise ValueError(f"{name!r} is not an element type")
     return found

@@ -69,7 +69,7 @@ class Values:
             elif head.op is not None and head.op.kernel is not None and not head.op.get_attr("TOpIsStateful"):
                 found[one] = evaluate_op(head.op, head.value, values)
             else:
-                raise EvaluationError(f"{terms.told(one)} is no constant")
+                raise EvaluationError(f"{terms.told(one)} is not a constant")
         return found[term]
 
     def _operands(self, term: int, is_computed: bool) -> tuple[int, ...]:

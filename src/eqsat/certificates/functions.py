@@ -32,7 +32,9 @@ def certify(extraction: Extraction) -> Certificate:
     """
     source = extraction.source
     if isinstance(source, IRModule) or len(extraction.explanations) != 1:
-        raise CertificateError("a certificate is of one function, without functions in it: optimize each by itself")
+        raise CertificateError(
+            "a certificate covers one function that contains no other functions: optimize each function separately"
+        )
     (explanation,) = extraction.explanations
     before, after = _functions(source, extraction.expr)
     with paused_gc():

@@ -255,7 +255,7 @@ class Match:
                 raise NoInstance("one of its conditions does not hold")
         for condition in rule.numbers:
             if self.instances.levels.level(self.bound[condition.pattern], condition.level) < condition.level:
-                raise NoInstance("what must be real numbers is not known to be")
+                raise NoInstance("values that must be real numbers are not known to be real")
         is_matched = [template in self.bound and template not in rule.lhs for template in rule.rhs]
         built = [self._build(template) for template in rule.rhs]
         if len(built) < len(left):
@@ -277,11 +277,11 @@ class Match:
         """What a rule refers to."""
         term = self.bound.get(ref.pattern)
         if term is None:
-            raise NoInstance("it refers to what was not matched")
+            raise NoInstance("it refers to a pattern that was not matched")
         if ref.kind in ("attrs", "index"):
             return self.terms.heads[term].value
         if ref.kind not in ("type", "value"):
-            raise NoInstance(f"one of its conditions asks for the {ref.kind} of a value beside other things")
+            raise NoInstance(f"one of its conditions asks for the {ref.kind} of a value together with other arguments")
         found = self.terms.type_of(term) if ref.kind == "type" else self.terms.array_of(term)
         if found is None:
             raise NoInstance(f"the {ref.kind} of {self.terms.told(term)} is not known")

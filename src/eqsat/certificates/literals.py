@@ -50,4 +50,4 @@ def attribute_of(literal: Any) -> Any:
             return float.fromhex(literal["float"])
         except ValueError:
             pass
-    raise NotPlain(f"{literal!r} is no attribute value")
+    raise NotPlain(f"{literal!r} is not an attribute value")

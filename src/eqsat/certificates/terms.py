@@ -221,7 +221,7 @@ class Terms:
             elif isinstance(node, Constant):
                 found[node] = self.constant(node)
             elif isinstance(node, Var):
-                raise CertificateError(f"%{node.name_hint} is no parameter: such a graph has no certificate")
+                raise CertificateError(f"%{node.name_hint} is not a parameter: such a graph has no certificate")
             elif isinstance(node, Tuple):
                 found[node] = self.tuple_of(below, ty)
             elif isinstance(node, TupleGetItem):

@@ -43,14 +43,14 @@ EXIT_CODES = {
 """The exit codes of the commands."""
 
 _NO_COMMAND = "NoArgsIsHelpError"
-"""The error of a group without a command, which shows the help; old versions of click do so themselves."""
+"""The error of a group without a command, which prints the help; old versions of click print it themselves."""
 
 _LONGEST = 1000
 """Maximum number of characters of a printed error, because names in models may have any length."""
 
 
 def main() -> None:
-    """Run the command line; errors are one line on stderr and exit code 2, an interrupt is exit code 130."""
+    """Run the command line. An error is one line on stderr and exit code 2; an interrupt is exit code 130."""
     keep_libraries_quiet()
     buffer_output()
     try:
@@ -89,16 +89,16 @@ def _fail(message: str, code: int) -> None:
 
 
 class _Commands(click.Group):
-    """A group whose commands are loaded when they are called."""
+    """A group that loads its commands when they are called."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Find the command that the first argument names."""
+        """Load and return the command that the first argument names."""
         load_command(args[0])
         return super().resolve_command(ctx, args)
 
 
 def load_command(name: str = "") -> None:
-    """Load a command, if there is one of that name."""
+    """Load the command with a name, if there is one."""
     if name in _COMMANDS:
         from eqsat.cli.examples import show_examples
         from eqsat.cli.schemas import offer_schema

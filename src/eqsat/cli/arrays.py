@@ -1,4 +1,4 @@
-"""Arrays by name, in files of NumPy's."""
+"""Named arrays in files of NumPy."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from eqsat.files import replacing
 
 
 def read_arrays(path: str | Path) -> dict[str, Any]:
-    """The arrays of a file that NumPy wrote.
+    """Return the arrays in a file that NumPy wrote, by name.
 
     Raises:
-        FileError: It cannot be read, or is no such file.
+        FileError: The file cannot be read, or is of another kind.
     """
     import numpy as np
 
@@ -25,7 +25,9 @@ def read_arrays(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}") from None
     except Exception:  # whatever NumPy runs into in a file that is none of its own
-        raise FileError(f"{path} is no file of arrays: write one with numpy.savez, a name for each input") from None
+        raise FileError(
+            f"{path} is not a file of arrays: write one with numpy.savez, one array for each input name"
+        ) from None
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`eqsat bisect`: which rule makes a user's own check of the optimized model fail."""
+"""The command `eqsat bisect`: find the rule that makes a check of the optimized model fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eqsat.errors import ArgumentError, EqsatError
 Check: TypeAlias = Callable[[Any], bool]
 
 _MOST_TOLD = 5
-"""Changes of a rule that are told."""
+"""Maximum number of changes that are printed."""
 
 
 @click.command(short_help="Find the rule that makes a check of your own fail.")
@@ -80,7 +80,7 @@ def bisect(
     elif found is None:
         click.echo(f"the check passes on the optimized model ({runs} models were checked)")
     elif not found:
-        click.echo("the check fails on what is written although no rule acts: no rule is to blame")
+        click.echo("the check also fails on a model that no rule changed: no rule is to blame")
     else:
         together = "" if len(found) == 1 else ", only together"
         click.echo(f"{', '.join(found)}{together}: with it the check fails ({runs} models were checked)")
@@ -90,7 +90,7 @@ def bisect(
 
 @contextmanager
 def _check(command: str, most_seconds: float, source: Path, model: Any) -> Iterator[Check]:
-    """Give what tells whether a model is as it should be: a command, or a comparison with the given model."""
+    """Provide the check of a model: a command, or a comparison with the given model."""
     try:
         tolerance = float(command)
     except ValueError:
@@ -98,7 +98,7 @@ def _check(command: str, most_seconds: float, source: Path, model: Any) -> Itera
             yield _command(command, most_seconds, str(Path(folder, source.name)))
     else:
         if not tolerance >= 0:
-            raise ArgumentError(f"--check {command}: give a command, or a number of 0 or above")
+            raise ArgumentError(f"--check {command}: give a command, or a number that is not negative")
         yield _comparison(model, tolerance)
 
 
@@ -108,7 +108,7 @@ def _command(command: str, most_seconds: float, path: str) -> Check:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise ArgumentError(f"--check {command!r} is no command: {error}") from None
+        raise ArgumentError(f"--check {command!r} is not a command: {error}") from None
     if not words:
         raise ArgumentError("--check is empty: give a command")
     given = [word.replace("{}", path) for word in words] if "{}" in command else [*words, path]
@@ -121,8 +121,8 @@ def _command(command: str, most_seconds: float, path: str) -> Check:
             )
         except subprocess.TimeoutExpired:
             raise ArgumentError(
-                f"--check {command!r} took more than {most_seconds:g} seconds on a model, and was ended: "
-                "give it more with --check-seconds"
+                f"--check {command!r} took more than {most_seconds:g} seconds on a model and was stopped: allow "
+                "more with --check-seconds"
             ) from None
         except OSError as error:
             raise ArgumentError(f"cannot run --check {command!r}: {error.strerror or error}") from None

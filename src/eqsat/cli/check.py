@@ -1,4 +1,4 @@
-"""`eqsat check`: replay the certificate of an optimization."""
+"""The command `eqsat check`: replay the certificate of an optimization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`eqsat compare`: tell how much the order of rewriting matters for a model."""
+"""The command `eqsat compare`: compare orders of rewriting with saturation."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def compare(
 
 
 def _subjects_of_default() -> list[RuleSet]:
-    """The default rules, a set for each subject."""
+    """Return the default rules, as one set for each subject."""
     from eqsat.rules import default, sets
 
     names = {rule.name for rule in flatten(default)}

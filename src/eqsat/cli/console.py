@@ -1,6 +1,6 @@
-"""What is printed to standard streams: names in models are data, whatever characters they have.
+"""Printing to standard streams, where names in models are data whatever characters they contain.
 
-On a terminal control characters are commands, so those of names are shown as escapes.
+On a terminal, control characters act as commands, so they are shown as escapes in names.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from rich.segment import Segment
 from eqsat.brief import visible
 
 WIDE = 100_000
-"""Columns of what is no terminal: no table in a file or a pipe is cut."""
+"""Width of files and pipes in columns, so that no table in them is cut."""
 
 
 class Console(rich.console.Console):
-    """A console that sends no control characters but its own; only a terminal's width bounds what is printed there."""
+    """A console that escapes control characters in its text; lines are limited only by the width of a terminal."""
 
     def __init__(self, stderr: bool = False):
         on_terminal = (sys.stderr if stderr else sys.stdout).isatty()
         super().__init__(stderr=stderr, width=None if on_terminal else WIDE)
 
     def render(self, *args: Any, **keywords: Any) -> Iterable[Segment]:
-        """Give the segments of what is printed, with escapes for control characters in their text."""
+        """Yield the printed segments, with escapes for control characters in their text."""
         for segment in super().render(*args, **keywords):
             safe = segment.control or segment.text == "\n" or segment.text.isprintable()
             yield segment if safe else Segment("\n".join(map(visible, segment.text.split("\n"))), segment.style)
 
 
 def escape(name: str) -> str:
-    """Return a name for :meth:`Console.print`: in one line, its brackets no markup."""
+    """Return a name for :meth:`Console.print`: on one line, with brackets that are not markup."""
     return rich.markup.escape(visible(name))

@@ -1,4 +1,4 @@
-"""`eqsat equal`: tell whether two models are equal, and if not, where they part."""
+"""The command `eqsat equal`: decide whether two models compute the same values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from eqsat.egraph.report import Limits
 from eqsat.errors import ArgumentError
 
 EXIT_CODES = {"equal": 0, "different": 1, "unknown": 3}
-"""By the answer: what it is taken from is loaded only by this command."""
+"""Answer -> exit code. It is defined here because only this command loads the module of the answers."""
 
 
 def _pairs(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:

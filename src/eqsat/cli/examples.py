@@ -1,4 +1,4 @@
-"""Examples of the commands, which their help ends with."""
+"""Examples at the end of the help texts of the commands."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "why": ("eqsat why out.onnx y", "eqsat why out.onnx Relu:0 --origin in.onnx"),
     "why-not": ("eqsat why-not in.onnx relu-twice",),
 }
-"""Name of a command -> its examples; those of a later command may use the files that `optimize` wrote."""
+"""Name of a command -> its examples. Examples of later commands may use the files that `optimize` wrote."""
 
 
 def show_examples(command: click.Command, name: str) -> None:
-    """Let the help of a command, and of the commands of a group, end with its examples."""
+    """Add its examples to the end of the help text of a command, and of the commands in a group."""
     if isinstance(command, click.Group):
         for each, inner in command.commands.items():
             show_examples(inner, f"{name} {each}")

@@ -1,4 +1,4 @@
-"""Let Ctrl-C end a command, whatever it is doing."""
+"""Handling of Ctrl-C, which ends a command at any time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 class Interrupted(SystemExit):
-    """Raised at Ctrl-C. It is no KeyboardInterrupt, at which saturation and extraction stop and keep what they have."""
+    """Raised at Ctrl-C. It is not a KeyboardInterrupt, after which saturation and extraction return what they have."""
 
 
 @contextmanager
 def ending_at_interrupts() -> Iterator[None]:
-    """Have Ctrl-C raise :class:`Interrupted` until the block ends."""
+    """Let Ctrl-C raise :class:`Interrupted` until the block ends."""
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
         yield

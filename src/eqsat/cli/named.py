@@ -1,4 +1,4 @@
-"""What the command line is given by name: something of eqsat, or MODULE:NAME, an object of one's own."""
+"""Values of options that are names: a name of eqsat, or MODULE:NAME for an object of the user."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from click.shell_completion import CompletionItem
 from eqsat.errors import ArgumentError, EqsatError
 
 _MOST_TOLD = 100
-"""Names that are all told to who gives a wrong one that none is near to."""
+"""Maximum number of names that are all listed if a wrong name has no similar one."""
 
 
 class Named(click.ParamType):  # type: ignore[type-arg]  # old versions of click have no argument
-    """The type of an option that takes a name of eqsat's or MODULE:NAME.
+    """The type of an option that accepts a name of eqsat or MODULE:NAME.
 
     Args:
-        kind: What is named, for messages.
-        known: Gives eqsat's own names.
-        check: Called with the object that MODULE:NAME is; raises EqsatError if it will not do.
+        kind: The kind of the named objects, for messages.
+        known: A function that returns the names of eqsat.
+        check: A function that receives the object of MODULE:NAME, and raises EqsatError if it is not suitable.
     """
 
     def __init__(self, kind: str, known: Callable[[], Iterable[str]], check: Callable[[Any], object]):
@@ -36,7 +36,7 @@ class Named(click.ParamType):  # type: ignore[type-arg]  # old versions of click
         self.check = check
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name; a usage error says what is wrong with it."""
+        """Return the name; a wrong name is a usage error."""
         if ":" in value:
             try:
                 self.check(load(value))
@@ -52,15 +52,15 @@ class Named(click.ParamType):  # type: ignore[type-arg]  # old versions of click
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Complete eqsat's own names."""
+        """Return the names of eqsat that complete the given beginning."""
         return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
 
 
 def load(name: str) -> Any:
     """Return the object that MODULE:NAME names.
 
-    Modules are looked for where Python does, and then in the current folder: a file there stands for no module of the
-    standard library or of an installed package.
+    Modules are searched for where Python searches, and then in the current folder. A file there does not hide a module
+    of the standard library or of an installed package.
 
     Raises:
         ArgumentError: The module cannot be imported, or has no such attribute.
@@ -80,7 +80,7 @@ def load(name: str) -> Any:
 
 
 def digests(names: Iterable[str]) -> dict[str, str]:
-    """Return, for each MODULE:NAME or file among names, a digest of the module's file or the file: both may change."""
+    """Return the digest of each file among names, and of the module's file for each MODULE:NAME; both may change."""
     files = {name: sys.modules[name.partition(":")[0]].__file__ for name in names if ":" in name}
     files |= {name: name for name in names if Path(name).is_file()}
     return {name: hashlib.sha256(Path(file).read_bytes()).hexdigest() for name, file in files.items() if file}

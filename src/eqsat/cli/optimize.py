@@ -1,4 +1,4 @@
-"""`eqsat optimize`: write a cheaper model that computes the same."""
+"""The command `eqsat optimize`: write a cheaper model that computes the same values."""
 
 from __future__ import annotations
 
@@ -99,16 +99,16 @@ def optimize_file(
     certificate: Path | None = None,
     measure: bool = False,
 ) -> dict[str, Any]:
-    """Read a model, optimize it, verify it if asked to, and write it; what was found, as plain data.
+    """Read, optimize, verify and write a model, and return the facts about it as plain data.
 
     Args:
         source, target: Files, or ``-``.
-        settings, verification: How to optimize, and how to compare the result with the model.
-        page: Where to write the report page, None for nowhere.
+        settings, verification: How to optimize, and how to compare the result with the given model.
+        page: The file of the report page; None for no page.
         bench: Whether to measure the latency of both models.
-        on_iteration: Called with the report after every iteration of a saturation.
-        certificate: Where to write the certificate, None for nowhere.
-        measure: Whether to run candidates and take the fastest.
+        on_iteration: A function that is called with the report after every iteration of a saturation.
+        certificate: The file of the certificate; None for no certificate.
+        measure: Whether to run candidates and choose the fastest.
     """
     from eqsat import onnx
     from eqsat.onnx.feeds import check_asked
@@ -180,7 +180,7 @@ def optimize_file(
 
 
 def _sized(settings: Settings, verification: Verification) -> Options:
-    """The options, with a cost model that takes open dimensions to have the sizes that are told, if it measures."""
+    """Return the options; a cost model that measures uses the given sizes of dynamic dimensions."""
     options = settings.options
     if settings.cost != MEASURED and not settings.cost.endswith(PROFILE):
         return options
@@ -194,7 +194,7 @@ def _fastest_of(
     verification: Verification,
     on_iteration: Callable[[Report], None] | None = None,
 ) -> Any:
-    """What candidates of a model take that run in turn, and the fastest: an :class:`eqsat.calibration.Fastest`."""
+    """Run candidates of a model in turn; return their times and the fastest (:class:`eqsat.calibration.Fastest`)."""
     from eqsat.calibration import fastest
 
     inputs = [read_arrays(path) for path in verification.inputs]
@@ -204,7 +204,7 @@ def _fastest_of(
 
 
 def _race_facts(raced: Any) -> dict[str, Any]:
-    """What was measured as plain data; the cost is what the kernels of the chosen model take."""
+    """Return the measurements as plain data; the cost is the time of the kernels of the chosen model."""
     from eqsat.calibration import Calibrated
 
     given, chosen = raced.candidates[0], raced.candidates[raced.chosen]
@@ -236,7 +236,7 @@ class Explained:
     """How a result follows from a model; its attributes are arguments of :func:`eqsat.report_page.render`.
 
     Attributes:
-        made_by: Operator of the result -> the rule that made it, or ``input``.
+        made_by: Operator of the result -> the rule that created it, or ``input``.
         changes: The steps from the model to the result.
     """
 
@@ -245,7 +245,7 @@ class Explained:
 
     @staticmethod
     def of(explanations: Sequence[Explanation]) -> Explained:
-        """What all the explanations of a result say together."""
+        """Return all explanations of a result in one record."""
         origins = [pair for explanation in explanations for pair in explanation.origins.items()]
         made_by: dict[Expr, str] = {expr: rule for expr, rule in origins if isinstance(expr, Call)}
         return Explained(made_by, [change for each in explanations for change in each.changes()])
@@ -298,7 +298,7 @@ def write_model(model: Any, target: Path) -> None:
 
 
 def _facts(done: Any, settings: Settings, phases: dict[str, float]) -> dict[str, Any]:
-    """All that a run found, as plain data."""
+    """Return the facts about a run as plain data."""
     from eqsat.onnx.graphs import node_count
 
     report = done.extraction.report
@@ -329,7 +329,7 @@ def _facts(done: Any, settings: Settings, phases: dict[str, float]) -> dict[str,
 
 
 def _kernels(model: Any) -> dict[str, Any]:
-    """What a model that measures knows of the kernels it was asked for."""
+    """Return what a cost model that measures knows about the kernels that were requested."""
     if "eqsat.calibration" not in sys.modules:  # no model measures then
         return {}
     from eqsat.calibration import Calibrated
@@ -338,11 +338,11 @@ def _kernels(model: Any) -> dict[str, Any]:
 
 
 NODES = "of the ONNX model, Constants left out"
-"""What is counted as nodes."""
+"""The definition of the printed number of nodes."""
 
 
 def told_cost(cost: dict[str, Any]) -> str:
-    """What a cost counts: the name of its model, and the unit where that is known."""
+    """Return the name of the cost model, and its unit if that is known."""
     return escape(f"{cost['model']}: {cost['unit']}" if cost["unit"] else cost["model"])
 
 
@@ -375,7 +375,7 @@ def _show(facts: dict[str, Any], console: Console) -> None:
 
 
 def show_explained(facts: dict[str, Any], console: Console) -> None:
-    """Print how a result follows from a model, as far as it was asked for."""
+    """Print how a result follows from a model, if it was requested."""
     if facts.get("made_by"):
         console.print("operators of the result as eqsat sees it; one node may hold several:", highlight=False)
     for rule, count in facts.get("made_by", {}).items():
@@ -385,7 +385,7 @@ def show_explained(facts: dict[str, Any], console: Console) -> None:
 
 
 def show_folded(facts: dict[str, Any], console: Console) -> None:
-    """Print which nodes over constants were computed though they are not understood, and which were left and why."""
+    """Print which nodes over constants that eqsat does not understand were computed, and which were kept and why."""
     for op_type, count in sorted(facts["folded"]["computed"].items()):
         console.print(f"computed {count} {escape(op_type)} of constants", highlight=False, soft_wrap=True)
     for op_type, reasons in sorted(facts["folded"]["left"].items()):
@@ -395,7 +395,7 @@ def show_folded(facts: dict[str, Any], console: Console) -> None:
 
 
 def _show_candidates(found: dict[str, Any], console: Console) -> None:
-    """Print what the models took that ran in turn, and what their kernels said of that."""
+    """Print the times of the models that ran in turn, and the times that their kernels predicted."""
     threads = found["threads"] or "its own number of"
     inputs = ", ".join(f"{name} {told}" for name, told in found["inputs"].items())
     console.print(
@@ -415,7 +415,7 @@ def _show_candidates(found: dict[str, Any], console: Console) -> None:
 
 
 def show_certificate(found: dict[str, Any], line: Callable[[str], None]) -> None:
-    """Print what a certificate shows."""
+    """Print what a certificate proves."""
     told = f"{found['steps']} steps by {len(found['rules'])} rules, which keep: {found['keeps']}"
     line(f"certificate of {told}" if not found["uncovered"] else f"certificate of a part: {told}")
     for each in found["uncovered"]:

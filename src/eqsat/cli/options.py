@@ -1,4 +1,4 @@
-"""Options that several commands share, and the records that hold their values."""
+"""Options that several commands share, and the records of their values."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ COSTS: dict[str, Callable[[], CostFunction]] = {
     "roofline": Roofline,
     "storage": Storage,
 }
-"""Cost models that need nothing but their name."""
+"""Cost models that only need a name."""
 
 MEASURED = "measured"
 """The cost model that measures kernels in onnxruntime."""
 
 PROFILE = ".json"
-"""How the names of files end that hold what was measured before."""
+"""Suffix of the files with earlier measurements."""
 
 
 def _gathered(name: str, record: Any, *options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -76,7 +76,7 @@ def _tolerance(context: click.Context, parameter: click.Parameter, value: float 
 
 
 def sizes_told(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, int]:
-    """The sizes that NAME=SIZE says, by name."""
+    """Return the sizes that NAME=SIZE arguments define, by name."""
     found = {}
     for told in values:
         name, _, size = told.rpartition("=")
@@ -87,7 +87,7 @@ def sizes_told(context: click.Context, parameter: click.Parameter, values: Seque
 
 
 def _absolute(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Paths that processes in other folders find too."""
+    """Return absolute paths, which are valid in processes with other working folders."""
     return tuple(str(Path(path).absolute()) for path in values)
 
 
@@ -98,22 +98,22 @@ def _set_names() -> list[str]:
 
 
 def _cost_model(found: Any) -> CostFunction:
-    """A cost model that was named: a class stands for what it makes without arguments."""
+    """Return a named cost model; a class is called without arguments."""
     if not callable(found):
-        raise ArgumentError("it is no cost model: give a function of a CostNode that returns a number")
+        raise ArgumentError("it is not a cost model: give a function of a CostNode that returns a number")
     return cast(CostFunction, found() if isinstance(found, type) else found)
 
 
 class _CostName(Named):
-    """The type of --cost: a name, or a file of what kernels take."""
+    """The type of --cost: a name, or a file of measured times of kernels."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name, or the path by which processes in other folders find the file."""
+        """Return the name, or the absolute path of the file."""
         return str(Path(value).absolute()) if value.endswith(PROFILE) else super().convert(value, param, ctx)
 
 
 def rules_named(names: Iterable[str]) -> list[Any] | None:
-    """Return rule sets by their names, of eqsat or MODULE:NAME; None if there are no names."""
+    """Return the rule sets with these names, of eqsat or as MODULE:NAME; None if there are no names."""
     from eqsat.rules import sets
 
     return [load(name) if ":" in name else sets[name] for name in names] or None
@@ -121,9 +121,9 @@ def rules_named(names: Iterable[str]) -> list[Any] | None:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the shared options say, as plain data: names of rule sets (none for the default), and so on.
+    """The values of the shared options as plain data: names of rule sets (empty for the default), and so on.
 
-    :class:`eqsat.Options` says what each of them means. A name with a colon is MODULE:NAME.
+    :class:`eqsat.Options` describes their meaning. A name with a colon is MODULE:NAME.
     """
 
     rules: Sequence[str]
@@ -145,10 +145,10 @@ class Settings:
 
     @property
     def cost_model(self) -> CostFunction:
-        """The cost model that is named.
+        """The named cost model.
 
         Raises:
-            ProfileError: A file of what kernels take cannot be read, or is of another machine.
+            ProfileError: A file of measured times cannot be read, or is from another machine.
             ModelError: Kernels cannot be measured.
         """
         if self.cost.endswith(PROFILE):
@@ -169,7 +169,7 @@ class Settings:
 
     @property
     def setup(self) -> Any:
-        """How the runtime runs where something is measured: its optimizer is off if its kernels do not count.
+        """How the runtime runs in measurements: its optimizer is off if its kernels do not count.
 
         Raises:
             ArgumentError: Its optimizer is on, but its kernels do not count.
@@ -177,12 +177,12 @@ class Settings:
         from eqsat.calibration import Setup
 
         if self.level not in (None, "off") and self.runtime == NO_RUNTIME:
-            raise ArgumentError(f"--level {self.level} is of a runtime: say which one, as in --runtime onnxruntime")
+            raise ArgumentError(f"--level {self.level} needs a runtime: add --runtime onnxruntime")
         return Setup.of(self.runtime, self.threads, self.level)
 
     @property
     def options(self) -> Options:
-        """The same as options of saturation and extraction."""
+        """The settings as options of saturation and extraction."""
         return Options(
             rules=rules_named(self.rules),
             limits=Limits(iterations=self.iterations, nodes=self.nodes, seconds=self.seconds),
@@ -299,7 +299,7 @@ dim_option = click.option(
 
 @dataclass(frozen=True)
 class Verification:
-    """How a model that was made is compared with the one that was given: see the options below; plain data."""
+    """How a new model is compared with the given one, as plain data: see the options below."""
 
     runs: int
     tolerance: float | None
@@ -309,7 +309,7 @@ class Verification:
 
     @property
     def wanted(self) -> bool:
-        """Whether they are compared."""
+        """Whether the models are compared."""
         return bool(self.runs or self.inputs)
 
 
@@ -368,15 +368,15 @@ progress_option = click.option(
 
 
 def check_outputs(written: Iterable[Path | None], models: Iterable[Path], made: Path | None = None) -> None:
-    """Look whether all files can be written, before work starts that would be lost.
+    """Check that all files can be written, before the work starts that would be lost.
 
     Args:
-        written: Files to write that are no models, such as pages and pictures.
+        written: Files to write that are not models, such as pages and pictures.
         models: Models that are read.
-        made: The model that is made, which may take the place of one that is read.
+        made: The new model, which may replace one that is read.
 
     Raises:
-        ArgumentError: A page or picture would be written over a model, or over another of them.
+        ArgumentError: A page or picture would overwrite a model or another page or picture.
         FileError: A file cannot be written.
     """
     written = [*written]
@@ -391,12 +391,12 @@ def check_outputs(written: Iterable[Path | None], models: Iterable[Path], made: 
     for path in written:
         if path is not None:
             if path.resolve() in taken:
-                raise ArgumentError(f"{path} would be written over: give each file a name of its own")
+                raise ArgumentError(f"{path} would be overwritten: give each file its own name")
             taken.add(path.resolve())
 
 
 def read_model(source: Path) -> Any:
-    """The ONNX model in a file or on standard input."""
+    """Return the ONNX model in a file or on standard input."""
     from eqsat import onnx
 
     if source != STREAM:

@@ -1,4 +1,4 @@
-"""`eqsat partition`: make what a target computes in one call a local function of an ONNX model."""
+"""The command `eqsat partition`: turn each composite of a target into a call of a local function of an ONNX model."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def _target_names() -> list[str]:
 
 
 def _table(found: Any) -> PatternTable:
-    """Return a pattern table that was named, or the one that a function gives."""
+    """Return a named pattern table, or the one that a named function returns."""
     try:
         table = found() if callable(found) else found
     except Exception as error:  # whatever the function raises
-        raise ArgumentError(f"it gives no pattern table: {type(error).__name__}: {error}") from error
+        raise ArgumentError(f"it does not return a pattern table: {type(error).__name__}: {error}") from error
     if not isinstance(table, Sequence):
-        raise ArgumentError("it is no pattern table: give a list of (name, pattern) or (name, pattern, check)")
+        raise ArgumentError("it is not a pattern table: give a list of (name, pattern) or (name, pattern, check)")
     checked_table(table)
     return table
 
 
 def _registered(target: str) -> str:
-    """Register the table of MODULE:TABLE; return the target whose it is by the names of its composites."""
+    """Register the table of MODULE:TABLE, and return its target according to the names of its composites."""
     if ":" not in target:
         return target
     table = _table(load(target))
@@ -109,7 +109,7 @@ def partition(
 
     check_outputs([page], [source], target_file)
     if as_is and page is not None:
-        raise ArgumentError("--report shows what rules did, and --as-is uses none: leave out one of them")
+        raise ArgumentError("--report shows what rules did, and --as-is uses no rules: leave out one of them")
     options = settings.options
     target = _registered(target)
     given = read_model(source)

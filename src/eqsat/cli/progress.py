@@ -1,4 +1,4 @@
-"""Show the progress of what takes long."""
+"""Progress of commands that take long."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from eqsat.egraph.report import Report
 
 @contextmanager
 def activity(doing: str, wanted: bool | None = None) -> Iterator[Callable[[str], None]]:
-    """Show on stderr what is being done, and give a function that tells how far it is.
+    """Show on stderr what is being done, and provide a function that reports progress.
 
-    On a terminal that is one changing line with the time it takes, which goes when it is done; elsewhere each call of
+    On a terminal this is one changing line with the elapsed time, which disappears at the end. Elsewhere each call of
     the function prints a line.
 
     Args:
         doing: What is being done.
-        wanted: Whether to show it; None for on a terminal only.
+        wanted: Whether to show it; None for only on a terminal.
     """
     console = Console(stderr=True)
     if wanted is False or (wanted is None and not console.is_terminal):
@@ -38,7 +38,7 @@ def activity(doing: str, wanted: bool | None = None) -> Iterator[Callable[[str],
 
 @contextmanager
 def saturation_progress(wanted: bool | None) -> Iterator[Callable[[Report], None]]:
-    """Give a function to call after every iteration, which shows the sizes of the e-graph: see :func:`activity`."""
+    """Provide a function that shows the size of the e-graph after every iteration: see :func:`activity`."""
     with activity("saturating", wanted) as tell:
         yield lambda report: tell(_line(report))
 
@@ -49,7 +49,7 @@ def _line(report: Report) -> str:
 
 
 class Steps:
-    """Steps of which each is told; see :func:`counted_progress`."""
+    """Steps whose progress is shown; see :func:`counted_progress`."""
 
     def __init__(self, bar: Progress, count: int, in_lines: bool):
         self._bar = bar
@@ -59,14 +59,14 @@ class Steps:
         self._in_lines = in_lines
 
     def begin(self, name: str) -> None:
-        """Tell that the next step begins."""
+        """Report that the next step begins."""
         self._begun += 1
         if self._in_lines:
             click.echo(f"{self._begun} of {self._count}: {name}", err=True)
         self._bar.update(self._task, description=escape(name))
 
     def end(self, line: str = "") -> None:
-        """Tell that a step has ended, and print a line on stderr if there is one."""
+        """Report that a step has ended, and print a line on stderr if one is given."""
         self._bar.advance(self._task)
         if line:
             self._bar.console.print(escape(line), highlight=False, soft_wrap=True)
@@ -74,12 +74,12 @@ class Steps:
 
 @contextmanager
 def counted_progress(doing: str, count: int, wanted: bool | None = None) -> Iterator[Steps]:
-    """Give an object to tell of steps, of which a terminal shows how many are done.
+    """Provide an object that reports steps; a terminal shows how many of them are finished.
 
     Args:
-        doing: What is done in each.
-        count: How many steps there are.
-        wanted: Whether to tell of each step, on what is no terminal by a line; None for on a terminal only.
+        doing: What each step does.
+        count: The number of steps.
+        wanted: Whether to report each step, by a line if stderr is not a terminal; None for only on a terminal.
     """
     console = Console(stderr=True)
     columns = (

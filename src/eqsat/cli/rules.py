@@ -1,4 +1,4 @@
-"""`eqsat rules`: what the rules are."""
+"""The commands `eqsat rules`: list, test and prove rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from eqsat.egraph.rule import Rule, flatten
 from eqsat.errors import FileError
 
 JOBS = 10
-"""Rules to prove for which it is worth to start a process."""
+"""Number of rules to prove for which starting a process pays off."""
 
 
 @click.group()
@@ -34,7 +34,7 @@ def rules() -> None:
 
 
 def _names() -> list[str]:
-    """The names of shipped sets, and of rules that have other names."""
+    """Return the names of the sets of eqsat, and of the rules with other names."""
     from eqsat.rules import sets
 
     return [*dict.fromkeys([*sets, *(rule.name for each in sets.values() for rule in each)])]
@@ -159,7 +159,7 @@ def prove_rules(
 
 
 def _expected(path: Path) -> dict[str, str]:
-    """What a file says that was proved of rules, by name."""
+    """Return what was proved of rules according to a file, by name."""
     from eqsat.rules.prove.proof import PROVED
 
     statuses = [status.value for status in PROVED]
@@ -170,20 +170,20 @@ def _expected(path: Path) -> dict[str, str]:
     except ValueError as error:
         raise FileError(f"{path} is not JSON: {error}") from None
     if not isinstance(told, dict) or not all(status in statuses for status in told.values()):
-        raise FileError(f"{path} does not say what was proved: give names of rules with {' or '.join(statuses)}")
+        raise FileError(f"{path} does not say what was proved: it must map names of rules to {' or '.join(statuses)}")
     return told
 
 
 @cache
 def _chosen(names: tuple[str, ...]) -> list[Rule]:
-    """The rules that are named, by default all that are shipped."""
+    """Return the named rules, by default all rules of eqsat."""
     from eqsat.rules import sets
 
     return flatten([_named(name) for name in names or sets])
 
 
 def _proved(names: tuple[str, ...], instances: int, seed: int, cache: bool, place: int) -> Any:
-    """The proof of one of the rules that are named; in a process of its own, maybe, to which rules cannot be sent."""
+    """Return the proof of one of the named rules. It may run in another process, to which rules cannot be sent."""
     from eqsat.rules.prove import Store, prove
 
     return prove(_chosen(names)[place], instances, seed, Store() if cache else None)[0]
@@ -191,7 +191,7 @@ def _proved(names: tuple[str, ...], instances: int, seed: int, cache: bool, plac
 
 @contextmanager
 def _processes(wanted: int | None, jobs: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    """``map`` in processes, as far as jobs are worth them."""
+    """Provide ``map`` in several processes, if there are enough jobs."""
     count = min(wanted or default_workers(), jobs // JOBS)
     if count < 2:
         yield map

@@ -1,4 +1,4 @@
-"""JSON Schemas of what the commands print with ``--json``, made of the types in :mod:`eqsat.cli.output`."""
+"""JSON Schemas of the output of ``--json``, created from the types in :mod:`eqsat.cli.output`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIMPLE = {int: "integer", float: "number", str: "string", bool: "boolean", None
 
 
 def print_json(told: Any, err: bool = False) -> None:
-    """Print plain data as JSON, on the standard output or error; numbers that are not finite are null."""
+    """Print plain data as JSON on standard output or error; numbers that are not finite become null."""
     click.echo(json.dumps(_finite(told), indent=1, allow_nan=False), err=err)
 
 
@@ -38,14 +38,14 @@ def _finite(told: Any) -> Any:
 
 
 def schema_of(name: str) -> Schema:
-    """The JSON Schema of what a command prints, such as ``rules list``."""
+    """Return the JSON Schema of the output of a command, such as ``rules list``."""
     from eqsat.cli.output import OUTPUTS
 
     return {"$schema": DIALECT, "title": f"eqsat {name} --json", **_schema(OUTPUTS[name])}
 
 
 def offer_schema(command: click.Command, name: str) -> None:
-    """Give a command, or the commands of a group, the option that prints its schema."""
+    """Add the option that prints the schema to a command, or to the commands in a group."""
     if isinstance(command, click.Group):
         for each, inner in command.commands.items():
             offer_schema(inner, f"{name} {each}")
@@ -63,7 +63,7 @@ def offer_schema(command: click.Command, name: str) -> None:
 
 
 def _schema(kind: Any) -> Schema:
-    """The schema of a type."""
+    """Return the schema of a type."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in _SIMPLE:
         return {"type": _SIMPLE[kind]}
@@ -91,7 +91,7 @@ def _either(schemas: list[Schema]) -> Schema:
 
 
 def _record(kind: Any) -> Schema:
-    """The schema of a dataclass or a TypedDict."""
+    """Return the schema of a dataclass or a TypedDict."""
     types = typing.get_type_hints(kind, include_extras=True)
     if dataclasses.is_dataclass(kind):
         types = {field.name: types[field.name] for field in dataclasses.fields(kind)}
@@ -106,7 +106,7 @@ def _record(kind: Any) -> Schema:
 
 
 def _documented(kind: type) -> tuple[str, dict[str, str]]:
-    """What the docstring of a class says of it and of each field."""
+    """Return the descriptions of a class and of its fields in its docstring."""
     summary, _, rest = cleandoc(kind.__doc__ or "").partition("\n\n")
     fields = {}
     for names, text in re.findall(r"^    (\w+(?:, \w+)*): (.*(?:\n     .*)*)", rest, re.MULTILINE):
@@ -115,6 +115,6 @@ def _documented(kind: type) -> tuple[str, dict[str, str]]:
 
 
 def _words(text: str) -> str:
-    """Text of a docstring as a sentence about JSON."""
+    """Return text of a docstring as a sentence about JSON."""
     words = re.sub(r"\bNone\b", "null", " ".join(text.replace("``", "`").split()))
     return words[:1].upper() + words[1:]

@@ -1,4 +1,4 @@
-"""`eqsat show`: a graph as text or picture."""
+"""The command `eqsat show`: print a graph as text or as a picture."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def show(file: Path, form: str, as_json: bool) -> None:
 
 
 def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
-    """The graph as a module, and which ONNX operators are not understood, and why."""
+    """Return the graph as a module, and the ONNX operators that are not understood, with the reasons."""
     try:
         data = read_standard_input() if file == STREAM else file.read_bytes()
     except OSError as error:
@@ -52,7 +52,7 @@ def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
         try:
             graph = fromtext(text)
         except EqsatError as error:
-            raise ModelError(f"{file} is no ONNX model, nor Relay text: {error}") from None
+            raise ModelError(f"{file} is neither an ONNX model nor Relay text: {error}") from None
         return graph if isinstance(graph, IRModule) else IRModule.from_expr(graph), {}
     from eqsat import onnx
 
@@ -62,7 +62,7 @@ def _read(file: Path) -> tuple[IRModule, dict[str, Any]]:
 
 
 def _relay_text(data: bytes) -> str | None:
-    """The text, if it is one: a model in protobuf holds bytes that no text does."""
+    """Return the text if the data is text; a model in protobuf contains bytes that no text contains."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

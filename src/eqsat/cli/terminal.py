@@ -1,4 +1,4 @@
-"""Standard streams, and what libraries say on them."""
+"""Standard streams, and messages of libraries on them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def read_standard_input() -> bytes:
 
 
 def keep_libraries_quiet() -> None:
-    """Have onnx_ir not comment on malformed models, with names as they are: we tell in one line."""
+    """Silence onnx_ir's messages about malformed models, whose names are not escaped; errors of eqsat replace them."""
     logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
 
 
 def buffer_output() -> None:
-    """Have output buffered even where PYTHONUNBUFFERED is set: without, a full disk cuts it short and says nothing."""
+    """Buffer output even if PYTHONUNBUFFERED is set; without a buffer, a full disk truncates it without an error."""
     raw = getattr(sys.stdout, "buffer", None)
     if isinstance(raw, io.RawIOBase):
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding=sys.stdout.encoding)
@@ -37,5 +37,5 @@ def buffer_output() -> None:
 
 
 def write_no_more() -> None:
-    """Drop what standard output still holds: it would fail again when the program ends."""
+    """Discard buffered standard output, which would fail again when the program ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

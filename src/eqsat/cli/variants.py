@@ -1,4 +1,4 @@
-"""`eqsat variants`: write models that compute the same in other ways."""
+"""The command `eqsat variants`: write random variants of a model that compute the same values."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def variants(
 
     there = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
     if not there.is_dir():
-        raise FileError(f"cannot write to {out}: {there} is no folder")
+        raise FileError(f"cannot write to {out}: {there} is not a folder")
     model = read_model(source)
     check_asked(model.graph.inputs, verification.dims)
     with activity("applying rules at random"):
         found = onnx.variants(model, count, seed, rules_named(rules), steps)
     if not found:
-        raise ModelError(f"{source} has nothing that rules apply to: no variants of it are known")
+        raise ModelError(f"{source} has no variants, because no rule applies to it")
     name = "model" if source == STREAM else source.stem
     paths = [out / f"{name}_{number:0{len(str(count - 1))}}.onnx" for number in range(len(found))]
     try:
@@ -105,4 +105,4 @@ def _show(facts: dict[str, Any], console: Console) -> None:
             show_verified(each, console)
     made, asked = len(facts["variants"]), facts["asked"]
     if made < asked:
-        console.print(f"{made} of {asked}: no more were found with these rules and steps", highlight=False)
+        console.print(f"{made} of {asked}: no more variants were found with these rules and steps", highlight=False)

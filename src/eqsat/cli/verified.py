@@ -1,4 +1,4 @@
-"""Comparing a model that was made with the one that was given, for the commands that make models."""
+"""Comparison of a new model with the given one, for the commands that write models."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from eqsat.extraction.costs import Cost, as_tuple, figure
 from eqsat.pipeline.options import Options
 
 UNPROVED = 3
-"""The exit code when a comparison that was asked for proves nothing of some output."""
+"""The exit code if a requested comparison proves nothing about some output."""
 
 
 def verified(reference: Any, made: Any, verification: Verification, why: Callable[[], str]) -> dict[str, Any]:
-    """What a comparison of a model, or its file, with one made from it finds, as plain data; empty if none is asked.
+    """Compare a new model with the given one; return the findings as plain data, empty if no comparison is requested.
 
     Args:
         reference: The given model, or its file.
-        made: The model that was made.
+        made: The new model.
         verification: How to compare.
-        why: Gives the end of the error message: what made the difference.
+        why: A function that returns the end of the error message: what caused the difference.
 
     Raises:
         ModelError: An output differs by more than is allowed.
@@ -38,7 +38,7 @@ def verified(reference: Any, made: Any, verification: Verification, why: Callabl
     if not verification.keep_differing:
         for difference in onnx.differing(found, verification.tolerance):
             limit = (
-                f"{figure(difference.excess, 3)} times what rounding explains"
+                f"{figure(difference.excess, 3)} times the difference that rounding explains"
                 if verification.tolerance is None
                 else f"more than {verification.tolerance:g}"
             )
@@ -69,12 +69,12 @@ def _keywords(verification: Verification) -> dict[str, Any]:
 
 
 def to_blame(model: Any, options: Options, verification: Verification, target: str | None = None) -> str:
-    """The end of an error message: which rules made the difference.
+    """Return the end of an error message: the rules that caused the difference.
 
     Args:
-        model, options: The given model, and how the other one was made.
+        model, options: The given model, and how the new one was made.
         verification: How they were compared.
-        target: What it was cut for, None if it was optimized.
+        target: The target that the model was partitioned for; None if it was optimized.
     """
     from eqsat import onnx
 
@@ -84,25 +84,25 @@ def to_blame(model: Any, options: Options, verification: Verification, target: s
     if names is None:
         return ""
     if not names:
-        return "; no rule is to blame, it differs without any"
+        return "; no rule is to blame, because it also differs without any rule"
     told = ", ".join(map(repr, names))
     return f"; rule {told} is to blame" if len(names) == 1 else f"; rules {told} together are to blame"
 
 
 def measured(reference: Any, made: Any, verification: Verification) -> dict[str, Any]:
-    """How long a model and one made from it take in onnxruntime, as plain data."""
+    """Return the latency of two models in onnxruntime as plain data."""
     from eqsat import onnx
 
     return {"latency": [asdict(each) for each in onnx.bench(reference, made, **_keywords(verification))]}
 
 
 def exit_code(facts: dict[str, Any]) -> int:
-    """The exit code of a command that made a model: whether a comparison that was asked for proves something."""
+    """Return the exit code of a command that wrote a model: whether a requested comparison proves something."""
     return UNPROVED if facts.get("verified", {}).get("proves_nothing") else 0
 
 
 def show_verified(facts: dict[str, Any], console: Console) -> None:
-    """Print what a comparison found, and on what it was made."""
+    """Print the result of a comparison, and the inputs on which it was made."""
 
     def line(text: str) -> None:
         console.print(text, highlight=False, soft_wrap=True)
@@ -117,7 +117,7 @@ def show_verified(facts: dict[str, Any], console: Console) -> None:
 
 
 def told_verified(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """On what models were compared and measured, what that proves and how long they take, in words: heads and texts."""
+    """Yield lines, as heads and texts, about comparisons, proofs and latencies."""
     if "proved" in facts:
         yield "proved:", facts["proved"]["told"]
         for each in facts["proved"]["uncovered"]:
@@ -135,14 +135,14 @@ def told_verified(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _how(how: dict[str, Any]) -> Iterator[tuple[str, str]]:
     kinds = ", ".join(f"{count} {kind}" for kind, count in how["kinds"].items())
-    seconds = f"{how['seconds']:.1f} s, of {how['most_seconds']:g} s that it may take beside the least"
+    seconds = f"{how['seconds']:.1f} s, of {how['most_seconds']:g} s that its optional part may take"
     yield "verified on", f"{_listed(how['inputs'])}: {kinds}; seed {how['seed']}; {seconds}"
     mistakes = how["mistakes"]
     if mistakes["tried"]:
         share = f"{mistakes['noticed']} of {mistakes['tried']}"
-        yield "noticed", f"{share} mistakes, each a wrong weight in a region of its own of the result"
+        yield "noticed", f"{share} mistakes, each a wrong weight in another region of the result"
     if mistakes["problem"]:
-        yield "mistakes were not tried, or not all:", mistakes["problem"]
+        yield "not all mistakes were tried:", mistakes["problem"]
     for output, reason in how["proves_nothing"].items():
         what = f"output {output} proves nothing:" if output else "nothing is proved:"
         yield what, f"{reason}; give other sizes (--dim NAME=SIZE) or inputs (--inputs FILE.npz)"
@@ -153,15 +153,15 @@ def _listed(inputs: dict[str, str]) -> str:
 
 
 def told_number(number: float | None) -> str:
-    """A difference in three digits."""
+    """Return a difference as text with three digits."""
     return "unbounded" if number is None else figure(number, 3)
 
 
 def finite(cost: Cost) -> Cost | None:
-    """A number, or several, as JSON can hold them."""
+    """Return a cost that JSON can represent; None if a number is not finite."""
     return cost if all(map(math.isfinite, as_tuple(cost))) else None
 
 
 def milliseconds(seconds: float) -> str:
-    """A time as text."""
+    """Return a time as text in milliseconds."""
     return f"{figure(1000 * seconds, 3)} ms"

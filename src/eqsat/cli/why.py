@@ -1,4 +1,4 @@
-"""`eqsat why`: where a node of an optimized model is from."""
+"""The command `eqsat why`: show the origin of a node of an optimized model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`eqsat why-not`: what becomes of a rule where a model is optimized."""
+"""The command `eqsat why-not`: show why a rule did not contribute to the result."""
 
 from __future__ import annotations
 

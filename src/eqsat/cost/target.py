@@ -128,9 +128,9 @@ class TargetCost(CostModel):
             found += [] if ties is None or isinstance(value, tuple) else [ties(node)]
             costs = tuple(map(float, found))
         except Exception as error:
-            raise ExtractionError(f"the cost model, asked for {node.op}, failed: {error!r}") from error
+            raise ExtractionError(f"the cost model failed for {node.op}: {error!r}") from error
         if not all(map(math.isfinite, costs)):
-            raise ExtractionError(f"the cost model, asked for {node.op}, gives {value}: costs must be finite")
+            raise ExtractionError(f"the cost model returns, for {node.op}, {value}: costs must be finite")
         return costs
 
 

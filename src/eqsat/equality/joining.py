@@ -209,7 +209,7 @@ def _corresponding(first: _Graph, second: _Graph, match: Mapping[str, str] | Non
         (n, ours, first) for n in (match or {}).values()
     ]:
         if name not in known:
-            raise ArgumentError(f"match names {name!r}, which is no variable of {side.side}: {side.signature()}")
+            raise ArgumentError(f"match names {name!r}, which is not a variable of {side.side}: {side.signature()}")
     if len(first.params) != len(second.params) and first.has_order and second.has_order:
         raise _different("variables", first, second)
     if match:

@@ -93,11 +93,11 @@ def bisect(
         EqsatError: As for :func:`eqsat.onnx.run`.
     """
     if not callable(passes):
-        raise ArgumentError(f"passes={passes!r}: give a function that takes a model and returns whether it is right")
+        raise ArgumentError(f"passes={passes!r}: give a function that takes a model and returns whether it is correct")
     options = Options.of(keywords, rules=rules)
     given = at_opset(model, options.opset)
     if not passes(given):
-        raise ArgumentError("the check fails on the model as it was: no rule is to blame")
+        raise ArgumentError("the check fails on the given model: no rule is to blame")
     options = replace(options, rules=acting_rules(given, options), contrib=False)
     failed = False
 
@@ -110,7 +110,8 @@ def bisect(
     guilty = _culprits(options, partial(_optimized, given), fails)
     if guilty is None and failed:
         raise ArgumentError(
-            "the check fails on the optimized model, but not when it is made again: it gives no certain answer"
+            "the check fails on the optimized model, but not when the model is made again: its answers are not "
+            "reproducible"
         )
     return guilty
 

@@ -285,7 +285,7 @@ def certified(done: Optimization) -> Certified:
     written = _Read(done.after)
     chosen = done.extraction.expr
     if not isinstance(chosen, Function):
-        raise CertificateError("a graph that rules may not look into has no certificate")
+        raise CertificateError("a function that a compiler or composite claims has no certificate")
     pair = _pair(given, written, done.written)
     by_name = {param.name_hint: pair.inputs[param] for param in given.whole.function.params}
     recorder = Recorder(pair, _known_rules(given, done.options.rules))
@@ -435,7 +435,7 @@ class _Spelling:
             region = saturate(whole, rules, limits=_SPELLED, explain=True).regions[-1]
             journal = region.journal
             if journal is None:
-                raise ArgumentError("nothing was kept to explain")
+                raise ArgumentError("nothing was recorded for an explanation: optimize with explain=True")
             pair = [journal.of_handle[region.lowered.handles[each]] for each in (spelled.chosen, spelled.read)]
             closed = closure_of(journal, pair)
             if not closed.same(*pair):

@@ -110,7 +110,7 @@ class ConstantNodes:
             ModelError: It is no function.
         """
         if not isinstance(chosen, Function):
-            raise ModelError("the graph is one that rules may not look into")
+            raise ModelError("a compiler or composite claims the graph, so rules do not change it")
         if not any(isinstance(node, Call) and _is_foreign(node) for node in post_order(chosen.body)):
             return chosen
         body = fold_constants(chosen.body, foreign=self.foreign)

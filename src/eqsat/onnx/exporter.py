@@ -222,7 +222,7 @@ class _Exporter:
             if self.composite is not None and isinstance(call.op, Function):
                 self.spelled[call] = self.composite(call)
             elif exporter is None:
-                raise ModelError(f"cannot write {op_name(call)} to ONNX: it has no ONNX spelling")
+                raise ModelError(f"cannot write {op_name(call)} to ONNX: it has no ONNX form")
             else:
                 self.spelled[call] = exporter(call, self.target)
         return self.spelled[call]
@@ -462,5 +462,5 @@ def _copy_function(function: ir.Function) -> ir.Function:
         return function.clone()
     except RuntimeError:
         raise ModelError(
-            f"local function {function.name!r} of domain {function.domain!r} uses a value that nothing before makes"
+            f"local function {function.name!r} of domain {function.domain!r} uses a value that no earlier node computes"
         ) from None

@@ -97,7 +97,7 @@ class Setting:
         try:
             feed = {value.name: self._array(value, dims, random, kind) for value in self.inputs}
         except (ValueError, MemoryError) as error:
-            raise ModelError(f"cannot make up values for the inputs: {error}") from None
+            raise ModelError(f"cannot generate values for the inputs: {error}") from None
         if kind in _ANY_MAGNITUDE:
             names = [name for name, array in feed.items() if not array.ndim and array.dtype.kind == "f"]
             feed |= dict(zip(names, sorted(feed[name] for name in names), strict=True))
@@ -109,7 +109,7 @@ class Setting:
             return np.asarray(random.choice(np.array(["", "a", "eqsat"], object), shape), object)
         name = DTYPES.get(value.dtype)
         if name is None:
-            raise ModelError(f"cannot make up a value for input {value.name!r} of type {value.dtype}")
+            raise ModelError(f"cannot generate a value for input {value.name!r} of type {value.dtype}")
         if name == "bool":
             return np.asarray(random.random(shape) < 0.5)
         seen = self.ranges.get(value.name)
@@ -138,7 +138,7 @@ class Setting:
 
     def _shape(self, value: ir.Value, dims: dict[str, int]) -> list[int]:
         if not isinstance(value.type, ir.TensorType) or value.shape is None:
-            raise ModelError(f"cannot make up a value for input {value.name!r}: it is no tensor of known rank")
+            raise ModelError(f"cannot generate a value for input {value.name!r}: it is not a tensor of known rank")
         shape = []
         for axis, dim in enumerate(value.shape):
             if isinstance(dim, int) and dim >= 0:  # some models say -1 for unknown
@@ -190,8 +190,8 @@ def check_asked(inputs: Sequence[ir.Value], asked: Mapping[str, int]) -> None:
     names = dict.fromkeys(name for value in inputs for name, _ in open_dims(value))
     for name in asked:
         if name not in names:
-            told = f"the open ones are {', '.join(names)}" if names else "all have their sizes"
-            raise ArgumentError(f"no input has an open dimension {name!r}: {told}")
+            told = f"the dynamic ones are {', '.join(names)}" if names else "all sizes are fixed"
+            raise ArgumentError(f"no input has a dynamic dimension {name!r}: {told}")
 
 
 def runnable_setting(
@@ -215,8 +215,8 @@ def runnable_setting(
             return _larger(model, session, setting, feeds[0], random)
     told = reason_of(reason or ModelError())
     raise ModelError(
-        f"the model does not run on random inputs: {told}; give sizes of dimensions (--dim NAME=SIZE), or inputs "
-        "(--inputs FILE.npz)"
+        f"the model does not run on random inputs: {told}; give the sizes of dimensions (--dim NAME=SIZE), or "
+        "inputs (--inputs FILE.npz)"
     )
 
 

@@ -84,9 +84,9 @@ def from_bytes(data: bytes, where: str = NAMELESS, folder: str = ".") -> ir.Mode
         proto.ParseFromString(data)
     except Exception as error:  # protobuf's errors have no common base that is public
         bytearray(len(data) * 5 // 4)  # a MemoryError where there was no room, which protobuf's own does not say
-        raise ModelError(f"{where} is no ONNX model, or is cut off: {_one_line(error)}") from None
+        raise ModelError(f"{where} is not an ONNX model, or is truncated: {_one_line(error)}") from None
     if not proto.HasField("graph") or not proto.opset_import:
-        raise ModelError(f"{where} is no ONNX model, or is cut off: it has no graph or no opset")
+        raise ModelError(f"{where} is not an ONNX model, or is truncated: it has no graph or no opset")
     del data  # as large as the model, which holds it all once more
     return from_proto(proto, where, folder)
 
@@ -184,7 +184,7 @@ def to_bytes(model: Given) -> bytes:
     """
     model = load(model)
     if weight_bytes(model) > _LARGEST_PROTOBUF:
-        raise ModelError("the model is larger than 2 GB: write it to a file, and its weights go to another beside it")
+        raise ModelError("the model is larger than 2 GB: write it to a file, and its weights go to a second file")
     with taken_in(model):
         return bytes(to_proto(model).SerializeToString())
 

@@ -27,8 +27,8 @@ def with_sizes(model: Given, sizes: Mapping[str, int]) -> ir.Model:
     known = dict.fromkeys(name for value in given.graph.inputs for name, _ in open_dims(value))
     for name, size in sizes.items():
         if name not in known:
-            told = f"the open ones are {', '.join(known)}" if known else "it has none"
-            raise ArgumentError(f"no input of the model has an open dimension {name!r}: {told}")
+            told = f"the dynamic ones are {', '.join(known)}" if known else "all sizes are fixed"
+            raise ArgumentError(f"no input of the model has a dynamic dimension {name!r}: {told}")
         if size < 1:
             raise ArgumentError(f"dimension {name!r} of size {size}: give a number above 0")
     if not sizes:

@@ -85,8 +85,8 @@ def import_model(model: Given, body: Body | None = None, constants: ConstantNode
     with errors_of(model), paused_gc():
         if opset_of(model) > NEWEST_OPSET:
             raise ModelError(
-                f"opset {opset_of(model)} is not known: the onnx package that is installed knows those up to"
-                f" {NEWEST_OPSET}; install a newer one"
+                f"opset {opset_of(model)} is not known: the installed onnx package supports opsets up to "
+                f"{NEWEST_OPSET}; install a newer one"
             )
         context = _Context(model, name_counts(model), body, constants)
         if body is not None:
@@ -235,7 +235,7 @@ class _Importer:
             return self.values[value]
         except KeyError:
             who = user if isinstance(user, str) else f"the inputs of {user.op_type} node {user.name!r}"
-            raise ModelError(f"{who} use {value.name!r}, which nothing makes") from None
+            raise ModelError(f"{who} use {value.name!r}, which no node computes") from None
 
     def _constant(self, tensor: Any) -> Constant | None:
         """A tensor as a constant whose data is read when asked for; None for element types beyond the IR."""

@@ -92,7 +92,7 @@ class _LocalFunctions:
     def add(self, function: Expr) -> _Known:
         """The local function of a composite, new or known."""
         if not isinstance(function, Function) or COMPOSITE not in function.attrs:
-            raise ModelError("cannot write a function literal to ONNX: it is no composite")
+            raise ModelError("cannot write a function literal to ONNX: it is not a composite")
         if function not in self.known:
             self.known[function] = self._made(function)
         return self.known[function]

@@ -214,7 +214,7 @@ def small_outputs(opaque: OpaqueNode, arrays: Sequence[Any]) -> Sequence[Any]:
 
 def _computed(opaque: OpaqueNode, arrays: Sequence[Any]) -> Any:
     if not opaque.is_pure:
-        raise EvaluationError(f"what {opaque.node.op_type} gives does not follow from its inputs")
+        raise EvaluationError(f"what {opaque.node.op_type} computes does not depend only on its inputs")
     if opaque.is_wide:
         (arrays,) = arrays
     outputs = tuple(small_outputs(opaque, arrays))

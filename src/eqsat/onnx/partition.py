@@ -154,7 +154,7 @@ def targets() -> list[str]:
 def _table(target: str) -> Any:
     table = get_pattern_table(target)
     if table is None:
-        raise ArgumentError(f"there is no pattern table for {target!r}: there are those of {', '.join(targets())}")
+        raise ArgumentError(f"there is no pattern table for {target!r}; known targets are {', '.join(targets())}")
     return table
 
 

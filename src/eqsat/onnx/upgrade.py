@@ -41,7 +41,9 @@ def at_opset(
     if opset is None or old == opset:
         return model
     if not old < opset <= NEWEST_OPSET:
-        raise ModelError(f"a model of opset {old} can be raised to {old + 1} to {NEWEST_OPSET}, not to {opset}")
+        raise ModelError(
+            f"a model of opset {old} can be converted to the opsets {old + 1} to {NEWEST_OPSET}, not to {opset}"
+        )
     imported = import_model(model, constants=constants)
     for expr in post_order(imported.function.body):
         opaque = None if not isinstance(expr, Call) or expr.attrs is None else expr.attrs.get("node")
@@ -50,8 +52,8 @@ def at_opset(
                 name = node.op_type
                 if node.domain == "" and _version(name, old) != _version(name, opset):
                     raise ModelError(
-                        f"{name} node {node.name!r} is not understood, and {name} is another version of itself in "
-                        f"opset {opset}: keep opset {old}, or convert the model before"
+                        f"{name} node {node.name!r} is not understood, and {name} has another version in opset "
+                        f"{opset}: keep opset {old}, or convert the model first"
                     )
     told = Provenance(model) if provenance else None
     return export_model(imported.function, replace(imported, opset=opset), provenance=told)

@@ -45,7 +45,7 @@ def check_external_file(tensor: ir.ExternalTensor, where: str) -> None:
     """
     problem = _problem_of(tensor)
     if problem:
-        raise ModelError(f"{where} keeps tensor {tensor.name!r} in {str(tensor.location)!r:.200}, {problem}")
+        raise ModelError(f"{where} stores tensor {tensor.name!r} in {str(tensor.location)!r:.200}, {problem}")
 
 
 def has_external_tensors(model: ir.Model) -> bool:

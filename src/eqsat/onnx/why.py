@@ -166,10 +166,12 @@ def _told(nodes: Sequence[ir.Node], name: str) -> tuple[ir.Node, Told]:
     if told is not None:
         return found, told
     if any(Told.of(each.metadata_props) for each in nodes):
-        raise ModelError(f"{found.op_type} node {_name(found)!r} does not say where it is from: eqsat did not write it")
+        raise ModelError(
+            f"{found.op_type} node {_name(found)!r} does not say where it comes from: eqsat did not write it"
+        )
     raise ModelError(
-        "the nodes of the model do not say where they are from: it was written with --no-provenance, or not by eqsat "
-        "optimize or eqsat partition"
+        "the nodes of the model do not say where they come from: it was written with --no-provenance, or not by "
+        "eqsat optimize or eqsat partition"
     )
 
 
@@ -186,9 +188,7 @@ def _sources(model: ir.Model) -> dict[str, OriginNode]:
 
 def _origin(name: str, sources: dict[str, OriginNode]) -> OriginNode:
     if sources and name not in sources:
-        raise ModelError(
-            f"the model that is said to be the given one has no node {name!r}: give the one that was optimized"
-        )
+        raise ModelError(f"the model given as origin has no node {name!r}: give the model that was optimized")
     return sources.get(name, OriginNode(name))
 
 

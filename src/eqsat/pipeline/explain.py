@@ -97,7 +97,7 @@ class Explanation:
 
     def __init__(self, region: Region, choice: NDArray[np.int64], result: Expr):
         if region.journal is None:
-            raise ArgumentError("nothing was kept to explain: saturate with explain=True")
+            raise ArgumentError("nothing was recorded for an explanation: saturate with explain=True")
         self.region = region
         self.result = result
         self._journal: Journal = region.journal

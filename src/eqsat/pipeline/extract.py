@@ -204,7 +204,9 @@ def extract(
     """
     options = Options.of(keywords, cost_model=cost_model, method=method)
     if not isinstance(saturation, Saturation):
-        raise ArgumentError(f"extract takes what eqsat.saturate returns, not {saturation!r}: optimize takes a graph")
+        raise ArgumentError(
+            f"extract takes what eqsat.saturate returns, not {saturation!r}; eqsat.optimize takes a graph"
+        )
     model = options.cost_model
     if not isinstance(model, TargetCost):
         model = TargetCost(model, kernels=kernels_of(options.runtime))

@@ -65,7 +65,7 @@ def why_not(
         if node is None or node in region.children
     ]
     if not found:
-        raise RuleError("the node is no node of the given graph")
+        raise RuleError("the node is not in the given graph")
     return min(found, key=lambda each: list(OUTCOMES).index(each.outcome))
 
 
@@ -74,13 +74,13 @@ def _rule_of(rule: str | Rule, region: Region) -> Rewrite | PythonRule:
         known = {each.name: each for each in region.rules}
         if rule not in known:
             near = [name for name in known if rule in name or name in rule]
-            hint = f"; like it are called {listed(near)}" if near else ""
-            raise RuleError(f"the run had no rule {rule!r}: give the rule itself to try it on the given graph{hint}")
+            hint = f"; similar names are {listed(near)}" if near else ""
+            raise RuleError(f"the run had no rule {rule!r}: pass the rule itself to try it on the given graph{hint}")
         rule = known[rule]
     if not isinstance(rule, (Rewrite, PythonRule)):
         (rule,) = flatten([rule])
     if not isinstance(rule, (Rewrite, PythonRule)):
-        raise RuleError(f"{rule.name} is no rule of a pattern: {rule.equation}")
+        raise RuleError(f"{rule.name} has no pattern that could be matched: {rule.equation}")
     return rule
 
 

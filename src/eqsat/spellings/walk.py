@@ -123,7 +123,7 @@ def _parts(source: Any) -> tuple[list[Expr], Callable[[Sequence[Expr]], Any]]:
 
         return [function.body for function in functions.values()], module_of
     if not isinstance(source, Expr):
-        raise ArgumentError(f"variants are of an expression or IRModule, not of {source!r}{expression_hint(source)}")
+        raise ArgumentError(f"variants takes an expression or IRModule, not {source!r}{expression_hint(source)}")
     typed = infer_type(source)
     if not isinstance(typed, Function):
         return [typed], lambda bodies: bodies[0]

@@ -59,7 +59,7 @@ def run(program: ExportedProgram, rules: Rules | None = None, **keywords: Unpack
         EqsatError: As for :func:`eqsat.optimize`.
     """
     if not isinstance(program, ExportedProgram):
-        raise ModelError(f"give what torch.export.export gives, not {type(program).__name__}")
+        raise ModelError(f"pass the result of torch.export.export, not {type(program).__name__}")
     given = program
     if any(mutates(node) for node in program.graph.nodes):
         program = program.run_decompositions({})  # writes to tensors become results, operators stay as they are

@@ -120,7 +120,7 @@ class Rebuilt:
         else:
             found = self._symbolic.get(expr)
             if found is None or any(each not in self.env and not gives_size(each) for each in found.all_input_nodes):
-                raise ModelError(f"nothing gives the size {expr} of a tensor")
+                raise ModelError(f"no value gives the size {expr} of a tensor")
             return self.copy(found)
         self._of_size[expr] = made
         return made
@@ -308,7 +308,7 @@ class _Writer:
                     effects.append(place[opaque.node])
                     self.rebuilt.env[opaque.node] = self.nodes[expr]
         if effects != sorted(effects):
-            raise ModelError("operators with effects would come in another order")
+            raise ModelError("operators with effects would be executed in another order")
         for root, node in zip(roots, self.imported.results, strict=True):
             if node not in self.rebuilt.env:
                 self.rebuilt.env[node] = self._leaf(root)
@@ -364,7 +364,7 @@ class _Writer:
         if not isinstance(form, Aten) or not form.is_first:
             return False
         if part.index:
-            raise ModelError(f"an output of {form.target} is used that it does not give")
+            raise ModelError(f"an output of {form.target} is used that it does not have")
         return True
 
     def _operands(self, expr: Expr) -> Sequence[Expr]:

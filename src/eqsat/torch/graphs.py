@@ -174,7 +174,7 @@ class _Rewriting:
         self.report.merge(extraction.report)
         chosen = extraction.expr
         if not isinstance(chosen, Function):
-            raise ModelError("the graph is one that rules may not look into")
+            raise ModelError("a compiler or composite claims the graph, so rules do not change it")
         self.rebuilt.write(chosen, imported)
         for node in used:
             self.live[node] = max(self.places[user] for user in node.users)
@@ -277,7 +277,9 @@ def _check_devices(nodes: Iterable[fx.Node]) -> None:
         if isinstance(value, torch.Tensor) and value.dim():
             first = value.device if first is None else first
             if value.device != first:
-                raise ModelError(f"{node.name}, of {node.target}, is on {value.device}, and what is before on {first}")
+                raise ModelError(
+                    f"{node.name}, of {node.target}, is on {value.device}, and earlier values are on {first}"
+                )
 
 
 def _is_elsewhere(node: fx.Node) -> bool:

@@ -47,7 +47,7 @@ def graph_pass(rules: Rules | None = None, **keywords: Unpack[OptimizeKeywords])
     def run(given: Graph) -> Graph:
         module = given.owning_module if isinstance(given, fx.Graph) else given
         if not isinstance(module, fx.GraphModule):
-            raise ModelError("the graph belongs to no module: give a torch.fx.GraphModule")
+            raise ModelError("the graph belongs to no module: pass a torch.fx.GraphModule")
         found = optimized(module, options)
         if found is not None:
             _replace(module.graph, found.module.graph)
@@ -175,7 +175,7 @@ def _traced(name: str, function: Callable[..., Any], examples: Sequence[torch.Te
     if isinstance(result, (tuple, list)) and len(result) == 1:
         (result,) = result
     if not isinstance(result, fx.Node) or any(node.op == "get_attr" for node in nodes):
-        raise RuleError(f"rule {name!r}: {function.__name__} gives something else than one tensor that it computes")
+        raise RuleError(f"rule {name!r}: {function.__name__} does not return exactly one tensor that it computes")
     given = [node for node in nodes if node.op == "placeholder"]
     imported = import_nodes(inner, [result], Sizes()) if inner else None
     if imported is None:
