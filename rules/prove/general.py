@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from itertools import product as combinations
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.rule import Compute, Like, PythonRule, Rewrite
-from eqsat.egraph.variadic import is_variadic
+from eqsat.egraph.variadic import is_variadic, spoken_of
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
@@ -47,6 +48,9 @@ PRIMES = (11, 13, 17, 19, 23)
 OTHERS = {11: 29, 13: 43, 17: 31, 19: 41, 23: 37}
 """For each prime another one, in another order."""
 NAMES = {prime: f"n{place}" for place, prime in enumerate(PRIMES, 1)}
+TRIED = 3
+"""Choices of other sizes, not primes, at which what Python computes is compared with what was proved."""
+FOLLOWED = "what Python computes for the right side depends on sizes as it does at those tried"
 LARGEST = 300_000
 """Elements of a constant."""
 
@@ -77,11 +81,11 @@ def factored(number: int, primes: Mapping[int, int]) -> tuple[int, list[int]]:
     return number, found
 
 
-def exchanged(number: int) -> int:
-    """A size at the other primes."""
-    rest, primes = factored(number, OTHERS)
+def exchanged(sizes: Mapping[int, int], number: int) -> int:
+    """A size at other sizes: ``sizes`` has one for each prime."""
+    rest, primes = factored(number, sizes)
     for prime in primes:
-        rest *= OTHERS[prime]
+        rest *= sizes[prime]
     return rest
 
 
@@ -160,35 +164,49 @@ def prove_generally(rule: Rewrite | PythonRule, wanted: int, seed: int) -> tuple
         How many instances were proved, what is assumed, and why there is no proof, if there is none.
     """
     rng = random.Random(f"general {seed} {rule.name}")
+    others = random.Random(f"sizes {seed} {rule.name}")
     proved, assumed, reason = 0, set[str](), ""
     stream = draw_instances(rule, lambda: GeneralDraw(rng), wanted * 100)
     for _ in range(3):
         batch = [each for each in islice(stream, wanted) if each.module is None]
         if not batch:
             break
-        moved, sides, others = _pairs(rule, batch, rng)
-        for instance, exchange, right, other in zip(batch, moved, sides, others, strict=True):
+        sides, moved = right_sides(rule, batch), _moved(rule, batch, OTHERS, rng)
+        tried = _tried(rule, batch, others)
+        for instance, right, (exchange, other), also in zip(batch, sides, moved, tried, strict=True):
             if isinstance(exchange, str) or not right or not other:
                 reason = reason or (exchange if isinstance(exchange, str) else "the rule does not apply at other sizes")
                 continue
             try:
                 assumed |= _prove_one(instance, exchange, right, other)
+                for elsewhere, found in also:
+                    if not isinstance(elsewhere, str) and found:
+                        _written(elsewhere, right, found)
             except UnsuitedError as error:
                 reason = reason or str(error)
                 continue
+            assumed |= {FOLLOWED} if also else set()
             proved += 1
             if proved >= wanted:
                 return proved, assumed, ""
     return proved, assumed, "" if proved else reason or "no instance of large sizes was found"
 
 
-def _pairs(rule: Any, batch: list[Instance], rng: random.Random) -> tuple[list[Any], list[Any], list[Any]]:
-    """For each instance the one at other sizes, and what the rule makes of both."""
+def computes(rule: Rewrite | PythonRule) -> bool:
+    """Whether Python functions compute something of the right side."""
+    return isinstance(rule, PythonRule) or any(
+        isinstance(part, Compute) for template in rule.rhs for part in spoken_of(template)
+    )
+
+
+def _moved(
+    rule: Rewrite | PythonRule, batch: list[Instance], sizes: Mapping[int, int], rng: random.Random
+) -> list[tuple[Exchange | str, list[tuple[Expr, ...]]]]:
+    """Instances at other sizes, or why there is none, and what the rule makes of them."""
     moved: list[Exchange | str] = []
     there: list[Instance] = []
-    places: list[int] = []
-    for place, instance in enumerate(batch):
-        exchange = Exchange(exchanged, rng)
+    for instance in batch:
+        exchange = Exchange(partial(exchanged, sizes), rng)
         try:
             roots = exchange.all(instance.roots)
             types = infer_types(Tuple(roots))
@@ -198,13 +216,30 @@ def _pairs(rule: Any, batch: list[Instance], rng: random.Random) -> tuple[list[A
         for node, ty in types.items():
             node._checked_type = ty
         moved.append(exchange)
-        places.append(place)
         there.append(Instance(roots, {var: None for var in exchange.made.values() if isinstance(var, Var)}))  # type: ignore[misc]
-    sides = right_sides(rule, batch)
-    others: list[Any] = [None] * len(batch)
-    for place, found in zip(places, right_sides(rule, there), strict=True):
-        others[place] = found
-    return moved, sides, others
+    sides = iter(right_sides(rule, there))
+    return [(exchange, [] if isinstance(exchange, str) else next(sides)) for exchange in moved]
+
+
+def _tried(rule: Rewrite | PythonRule, batch: list[Instance], rng: random.Random) -> list[tuple[Any, ...]]:
+    """For each instance the same at some choices of other sizes, if what Python computes may depend on them."""
+    if not computes(rule):
+        return [()] * len(batch)
+    choices = [{prime: rng.randint(2, 60) for prime in PRIMES} for _ in range(TRIED)]
+    return list(zip(*[_moved(rule, batch, choice, rng) for choice in choices], strict=True))
+
+
+def _written(exchange: Exchange, sides: Sequence[Any], others: Sequence[Any]) -> list[tuple[Expr, ...]]:
+    """Right sides at other sizes.
+
+    Raises:
+        NoTermError: The rule makes something else there.
+    """
+    exchange.rng = None
+    written = [exchange.all(side) for side in sides]
+    if not all(any(alike(side, other) for other in others) for side in written):
+        raise NoTermError("what the rule makes at other sizes is not told by that at these")
+    return written
 
 
 def _prove_one(instance: Instance, exchange: Exchange, sides: Sequence[Any], others: Sequence[Any]) -> set[str]:
@@ -215,11 +250,7 @@ def _prove_one(instance: Instance, exchange: Exchange, sides: Sequence[Any], oth
     """
     assumed: set[str] = set()
     left = exchange.all(instance.roots)
-    exchange.rng = None
-    for side in sides:
-        right = exchange.all(side)
-        if not any(alike(right, other) for other in others):
-            raise NoTermError("what the rule makes at other sizes is not told by that at these")
+    for side, right in zip(sides, _written(exchange, sides, others), strict=True):
         assumed |= shown((instance.roots, side), (left, right))
     return assumed
 

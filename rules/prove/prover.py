@@ -27,13 +27,15 @@ from eqsat.rules.verify.instances import Instance, arrays_of, draw_instances
 INSTANCES = 12
 """Instances of each rule that are proved for all values."""
 ATTEMPTS = 400
-TESTED = 40
+SAMPLES = 40
 """Instances that a rule is tested on, besides."""
 LARGEST = 150
 """Elements of an input; larger instances are left out."""
 
 
-def prove(rules: Any, instances: int = INSTANCES, seed: int = 0, store: Store | None = None) -> list[Proof]:
+def prove(
+    rules: Any, instances: int = INSTANCES, seed: int = 0, store: Store | None = None, samples: int = SAMPLES
+) -> list[Proof]:
     """Prove rules for all values of their inputs at shapes drawn, as far as that is possible; test all of them.
 
     Args:
@@ -41,6 +43,8 @@ def prove(rules: Any, instances: int = INSTANCES, seed: int = 0, store: Store | 
         instances: how many instances to prove of each rule.
         seed: of the random choices; the instances of a rule depend on it and on the rule's name only.
         store: where proofs are kept; one that is there is not made again.
+        samples: on how many random instances to test each rule, as :func:`eqsat.rules.verify.verify` does: a proof that
+            is wrong would show as a rule that is refuted.
 
     Returns:
         For each rule what is known of it.
@@ -48,24 +52,24 @@ def prove(rules: Any, instances: int = INSTANCES, seed: int = 0, store: Store | 
     Raises:
         RuleError: ``rules`` holds something that is no rule.
     """
-    return [_known(rule, instances, seed, store) or _prove(rule, instances, seed, store) for rule in flatten(rules)]
+    return [_known(rule, store, instances, seed, samples) for rule in flatten(rules)]
 
 
-def _known(rule: Rule, instances: int, seed: int, store: Store | None) -> Proof | None:
-    return None if store is None else store.find(rule, instances, seed)
-
-
-def _prove(rule: Rule, instances: int, seed: int, store: Store | None) -> Proof:
+def _known(rule: Rule, store: Store | None, *how: int) -> Proof:
+    """The proof that is kept of a rule, or a new one."""
+    kept = None if store is None else store.find(rule, *how)
+    if kept is not None:
+        return kept
     start = time.perf_counter()
-    proof = _proof(rule, instances, seed)
+    proof = _proof(rule, *how)
     proof = replace(proof, seconds=time.perf_counter() - start)
     if store is not None:
-        store.keep(proof, rule, instances, seed)
+        store.keep(proof, rule, *how)
     return proof
 
 
-def _proof(rule: Rule, wanted: int, seed: int) -> Proof:
-    (verdict,) = verify(rule, TESTED, seed)
+def _proof(rule: Rule, wanted: int, seed: int, samples: int) -> Proof:
+    (verdict,) = verify(rule, samples, seed)
     failed = {"unsound": Status.REFUTED, "unmatched": Status.UNKNOWN, "failed": Status.UNKNOWN}.get(verdict.status)
     if failed is not None:
         return Proof(rule.name, rule.soundness, failed, detail=verdict.detail)

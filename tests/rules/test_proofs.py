@@ -21,6 +21,7 @@ from eqsat.rules import Rewrite, Soundness, compute, rewrite, sets, type_of, var
 from eqsat.rules.prove import PROVED_BEFORE, Proof, Status, Store, less, prove
 from eqsat.rules.prove.cases import unequal
 from eqsat.rules.prove.linear import infeasible
+from eqsat.rules.prove.prover import SAMPLES
 from eqsat.rules.prove.sizes import Poly, Scope
 from eqsat.rules.prove.terms import REAL, Term, Terms
 
@@ -31,6 +32,14 @@ TRUE = {
     "greatest": (maximum(maximum(x, y), z), maximum(x, maximum(z, y))),
     "rectify": (maximum(x, y) + minimum(x, y), x + y),
 }
+
+
+def test_more_samples_find_what_few_do_not() -> None:
+    rare = rewrite("rare", maximum(x, const(-3.0)), x, soundness=Soundness.FINITE)
+    assert [proof.status for samples in (1, 100) for proof in prove(rare, 2, samples=samples)] == [
+        Status.TESTED,
+        Status.REFUTED,
+    ]
 
 
 @pytest.mark.parametrize("name", [*TRUE])
@@ -76,6 +85,20 @@ def test_what_python_computes_of_sizes_in_a_way_that_is_not_known_is_not_proved_
     guard = when(lambda ty: is_static(ty) and ty.shape[0] > 1 and ty.dtype[0] == "f", type_of(x))
     (proof,) = prove(rewrite("mean", mean, total(x) * factor, guard, soundness=Soundness.FINITE), instances=2)
     assert proof.status is Status.VALUES, proof.detail
+
+
+def test_what_python_computes_of_sizes_is_tried_at_sizes_that_are_no_primes() -> None:
+    def turned_twice(axis: Any) -> Any:
+        return relay.reverse(relay.reverse(x, axis=axis), axis=axis)
+
+    guard = when(lambda ty: is_static(ty) and len(ty.shape) > 1, type_of(x))
+    even = compute(lambda ty: int(ty.shape[0] % 2 == 0), type_of(x))
+    last = compute(lambda ty: len(ty.shape) - 1, type_of(x))
+    (proof,) = prove(rewrite("by-parity", turned_twice(0), turned_twice(even), guard), instances=2)
+    assert proof.status is Status.VALUES, proof.detail
+    (proof,) = prove(rewrite("last", turned_twice(0), turned_twice(last), guard), instances=2)
+    assert proof.status is Status.SIZES, proof.detail
+    assert any("those tried" in assumed for assumed in proof.assumes)
 
 
 def test_indices_are_divided_exactly() -> None:
@@ -154,12 +177,12 @@ def test_proofs_are_kept_as_long_as_the_rule_says_the_same(tmp_path: Path) -> No
     store = Store(tmp_path)
     (proof,) = prove(law(0.25), 2, store=store)
     assert proof.status is Status.REFUTED
-    assert store.find(law(0.25), 2, 0) == proof
-    assert store.find(law(0.5), 2, 0) is None
-    assert store.find(law(0.25), 3, 0) is None
+    assert store.find(law(0.25), 2, 0, SAMPLES) == proof
+    assert store.find(law(0.5), 2, 0, SAMPLES) is None
+    assert store.find(law(0.25), 3, 0, SAMPLES) is None
     (file,) = tmp_path.iterdir()
     file.write_text(file.read_text()[:-9])
-    assert store.find(law(0.25), 2, 0) is None
+    assert store.find(law(0.25), 2, 0, SAMPLES) is None
 
 
 SAMPLE = ("add-zero", "relu-twice", "transpose-transpose", "dense-dense", "shift-in-softmax", "add-and-subtract")

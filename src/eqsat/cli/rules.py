@@ -100,6 +100,13 @@ def verify_rules(
     help="Number of instances to prove for each rule. Instances differ in shapes and attributes.",
 )
 @_seed_option
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=40,
+    show_default=True,
+    help="Number of random instances to test each rule on, as `rules verify` does.",
+)
 @click.option("--workers", type=click.IntRange(min=1), help="Number of processes.  [default: the number of processors]")
 @click.option(
     "--cache/--no-cache",
@@ -118,6 +125,7 @@ def prove_rules(
     names: tuple[str, ...],
     instances: int,
     seed: int,
+    samples: int,
     workers: int | None,
     cache: bool,
     expect: Path | None,
@@ -136,11 +144,12 @@ def prove_rules(
     expected = {} if expect is None else _expected(expect)
     chosen = _chosen(names)
     store = Store() if cache else None
-    kept = {place: proof for place, rule in enumerate(chosen) if store and (proof := store.find(rule, instances, seed))}
+    how = (instances, seed, samples)
+    kept = {place: proof for place, rule in enumerate(chosen) if store and (proof := store.find(rule, *how))}
     rest = [place for place in range(len(chosen)) if place not in kept]
     proofs: list[Proof] = []
     with counted_progress("proving", len(chosen), progress) as steps, _processes(workers, len(rest)) as mapped:
-        made = iter(mapped(partial(_proved, names, instances, seed, cache), rest))
+        made = iter(mapped(partial(_proved, names, cache, *how), rest))
         for place, rule in enumerate(chosen):
             steps.begin(rule.name)
             proofs.append(kept[place] if place in kept else next(made))
@@ -182,11 +191,11 @@ def _chosen(names: tuple[str, ...]) -> list[Rule]:
     return flatten([_named(name) for name in names or sets])
 
 
-def _proved(names: tuple[str, ...], instances: int, seed: int, cache: bool, place: int) -> Any:
+def _proved(names: tuple[str, ...], cache: bool, instances: int, seed: int, samples: int, place: int) -> Any:
     """Return the proof of one of the named rules. It may run in another process, to which rules cannot be sent."""
     from eqsat.rules.prove import Store, prove
 
-    return prove(_chosen(names)[place], instances, seed, Store() if cache else None)[0]
+    return prove(_chosen(names)[place], instances, seed, Store() if cache else None, samples)[0]
 
 
 @contextmanager

@@ -224,7 +224,7 @@ class Expansion:
 
     def _repeated_in(self, field: ManyPattern, scope: Scope) -> ManyPattern:
         """The repetition of the left side whose patterns a repetition of the right side speaks of."""
-        for part in _spoken_of(field):
+        for part in spoken_of(field):
             many = self.repetition.get(scope.get(part, part))
             if many is not None:
                 return many
@@ -268,7 +268,7 @@ def _distinct(condition: Distinct, expansion: Expansion) -> list[Distinct]:
     return [Distinct(fixed), *(Distinct((*fixed, part)) for one in repeated for part in expansion.occurrences(one))]
 
 
-def _spoken_of(template: DFPattern) -> list[DFPattern]:
+def spoken_of(template: DFPattern) -> list[DFPattern]:
     """The patterns and templates in a template, and those that it refers to."""
     found: dict[DFPattern, None] = {}
     stack = [template]
