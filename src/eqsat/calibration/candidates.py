@@ -151,7 +151,7 @@ def fastest(
 
     Raises:
         ArgumentError: ``dims`` does not fit the model.
-        ModelError: onnxruntime is missing, or the model cannot be read or does not run in it.
+        ModelError: The runtime is missing, or the model cannot be read or does not run in it.
         EqsatError: As for :func:`eqsat.onnx.optimize`.
         KeyboardInterrupt: The saturation was interrupted.
     """

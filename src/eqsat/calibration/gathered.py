@@ -1,8 +1,8 @@
 """Kernels in one model for runtimes that compute equal nodes once, and nothing that no output needs.
 
-Each kernel takes an input of its own, which makes it differ from its copies, and the first elements of all that it
-gives go into an output, beside those of all others. What this takes is about the same for each, and measured without
-kernels.
+Each kernel takes a part of an input, which makes it differ from its copies, and the first elements of all that it gives
+go into an output, beside those of all others. What this takes is about the same for each, and measured without kernels.
+Kernels do not take inputs as they are, since OpenVINO takes twice as long for some of those, such as softmax.
 """
 
 from __future__ import annotations
@@ -20,23 +20,30 @@ _CHANNELS = 1
 
 
 def gathered(parts: Sequence[onnx.ModelProto]) -> onnx.ModelProto:
-    """Return a model that computes each part, the model of a kernel, with weights of its own."""
+    """Return a model that computes each part, the model of a kernel, with weights and inputs of its own."""
     whole = onnx.ModelProto()
     whole.CopyFrom(parts[0])
     whole.graph.Clear()
     whole.graph.name = "gathered"
-    taken: dict[bytes, str] = {}
+    taken: dict[bytes, list[tuple[onnx.ValueInfoProto, str]]] = {}
     results: dict[int, list[str]] = {}
     for number, part in enumerate(parts):
-        new = _names(part.graph, number)
-        for place, value in enumerate(part.graph.input):
-            new[value.name] = _input(whole.graph, value, f"{number}/{value.name}", taken if place else None)
+        made = [name for node in part.graph.node for name in node.output if name]
+        named = [*made, *[value.name for value in (*part.graph.initializer, *part.graph.input)]]
+        new = {name: f"{number}/{name}" for name in named}
+        for value in part.graph.input:
+            same = taken.setdefault(value.type.SerializeToString(deterministic=True), [])
+            same.append((value, new[value.name]))
         for tensor in part.graph.initializer:
             whole.graph.initializer.append(weights_of_copy(tensor, new[tensor.name], number))
         add_nodes(whole.graph, part.graph.node, new)
         for value in part.graph.output:
             kind = value.type.tensor_type.elem_type
-            results.setdefault(kind, []).append(_first(whole.graph, value, new.get(value.name, value.name)))
+            results.setdefault(kind, []).append(_first(whole.graph, value, new[value.name]))
+    splits = [_input(whole.graph, f"x{place}", *zip(*each, strict=True)) for place, each in enumerate(taken.values())]
+    nodes = [*[node for node in splits if node is not None], *whole.graph.node]
+    del whole.graph.node[:]
+    whole.graph.node.extend(nodes)
     for kind, names in results.items():
         out = f"done{kind}"
         whole.graph.node.append(helper.make_node("Concat", names, [out], axis=0))
@@ -44,21 +51,21 @@ def gathered(parts: Sequence[onnx.ModelProto]) -> onnx.ModelProto:
     return whole
 
 
-def _names(graph: onnx.GraphProto, number: int) -> dict[str, str]:
-    """New names of what a part makes, and of its weights."""
-    made = [name for node in graph.node for name in node.output if name]
-    return {name: f"{number}/{name}" for name in (*made, *[tensor.name for tensor in graph.initializer])}
-
-
-def _input(graph: onnx.GraphProto, value: onnx.ValueInfoProto, name: str, taken: dict[bytes, str] | None) -> str:
-    """Add an input, unless there is one of its type in ``taken``; return its name."""
-    ty = value.type.SerializeToString(deterministic=True)
-    if taken is not None and ty in taken:
-        return taken[ty]
-    graph.input.append(helper.make_value_info(name, value.type))
-    if taken is not None:
-        taken[ty] = name
-    return name
+def _input(
+    graph: onnx.GraphProto, given: str, values: Sequence[onnx.ValueInfoProto], names: Sequence[str]
+) -> onnx.NodeProto | None:
+    """Add inputs of one type; return the node that cuts them out of one, None where each is an input."""
+    ty = values[0].type
+    if not ty.tensor_type.shape.dim or len(names) == 1:
+        graph.input.extend([helper.make_value_info(name, ty) for name in names])
+        return None
+    together = onnx.TypeProto()
+    together.CopyFrom(ty)
+    together.tensor_type.shape.dim[0].dim_value *= len(names)
+    graph.input.append(helper.make_value_info(given, together))
+    sizes = [ty.tensor_type.shape.dim[0].dim_value] * len(names)
+    graph.initializer.append(numpy_helper.from_array(np.asarray(sizes, np.int64), f"{given}/sizes"))
+    return helper.make_node("Split", [given, f"{given}/sizes"], names, axis=0)
 
 
 def _first(graph: onnx.GraphProto, value: onnx.ValueInfoProto, name: str) -> str:

@@ -34,7 +34,7 @@ from eqsat.calibration.kernels import (
     written_model,
 )
 from eqsat.cost import CostNode
-from eqsat.cost.models import byte_count, flops
+from eqsat.cost.models import byte_count, flops, moved_bytes
 from eqsat.cost.runtimes import LEVELS, NO_RUNTIME
 from eqsat.errors import ArgumentError, EqsatError, ModelError
 from eqsat.files import scratch_folder
@@ -68,6 +68,9 @@ _COPY_BYTES = 1 << 26
 
 Copies that shared their weights would find them at hand, as nodes of a large network do not.
 """
+
+_GATHERED_BYTES = 1 << 18
+"""Most bytes of what all copies read and write that have inputs of their own: caches hold them."""
 
 _WORTH = 2e-4
 """Seconds that a model should run, so that the call of the runtime does not show."""
@@ -206,6 +209,8 @@ def model_of_copies(kernel: Kernel, runtime: str = Setup.runtime) -> tuple[onnx.
         ModelError: It cannot be written.
     """
     most = min(_COPIES, _COPY_BYTES // max(constant_bytes(kernel), 1.0))
+    if runtime in NEEDED_ONLY:
+        most = min(most, _GATHERED_BYTES // max(moved_bytes(kernel.seen) - constant_bytes(kernel), 1.0))
     copies = int(max(1, min(math.ceil(_WORTH / _least_seconds(kernel.seen)), most)))
     return gathered([written_model(kernel)] * copies) if runtime in NEEDED_ONLY else kernel_model(
         kernel, copies

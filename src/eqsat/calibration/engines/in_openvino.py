@@ -42,7 +42,11 @@ def whole(path: str, threads: int, level: str, feeds: dict[str, Any]) -> Any:
 
 def _compiled(path: str, threads: int, feeds: Any = None, counted: bool = False) -> Any:
     core = openvino.Core()
-    model = core.read_model(path)
+    try:
+        model = core.read_model(path)
+    except RuntimeError as error:  # it begins with the places of OpenVINO's sources
+        lines = [line for line in str(error).splitlines() if not line.startswith(("Exception from ", "Check '"))]
+        raise RuntimeError("\n".join(lines) or str(error)) from None
     fed = {port: feeds[port.any_name].shape for port in model.inputs if feeds and port.any_name in feeds}
     if any(port.partial_shape.is_dynamic for port in fed):
         model.reshape({port: [*shape] for port, shape in fed.items()})
