@@ -1,1 +1,1 @@
-"""Composites that compete: rules of pattern tables, and the cheapest cover of a graph."""
+"""Composites: rules for the entries of pattern tables, and the cheapest cover of a graph."""

@@ -1,8 +1,8 @@
-"""The cheapest cover of a graph by composites: which matches of a pattern table are carved out of it.
+"""The cheapest cover of a graph by composites: which matches of a pattern table become functions.
 
-A cover is valid where Relay's partition would accept its groups one after the other: what a group computes inside
-is used outside only on the way to its own root. For two groups, or a group and an operator that stays outside,
-that is a yes or no, so covers are the solutions of a small integer program. (An extraction problem cannot say that
+A cover is valid if Relay's partition would accept its groups one after the other: values inside a group are used
+outside only on the way to the root of the group. For two groups, or a group and an operator outside, this is a
+yes-or-no condition, so covers are the solutions of a small integer program. (An extraction problem cannot express that
 two choices exclude each other.)
 """
 
@@ -29,12 +29,12 @@ from eqsat.relay.ty import Type
 from eqsat.relay.visitor import post_order, rebuild
 
 _SLACK = 1e-9
-"""How much of the cost, relative, a smaller cover may give away: sums of floats in another order differ."""
+"""Relative cost that a smaller cover may lose, because sums of floats differ with their order."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A match that may be carved out, what a call of it costs, and what it computes and keeps to itself."""
+    """A match that may become a function, the cost of a call of it, and the values that stay inside."""
 
     group: Group
     rule: CompositeRule
@@ -47,17 +47,17 @@ class Candidate:
 
 
 Column = Expr | Candidate
-"""A node that is computed by itself, or a candidate."""
+"""A node that is computed separately, or a candidate."""
 
 
 def cover(root: Expr, rules: Sequence[CompositeRule], prices: KernelPrices, seconds: float) -> tuple[Expr, float]:
-    """``root`` with its cheapest cover carved, and what that costs.
+    """Return ``root`` with the matches of its cheapest cover as functions, and the cost.
 
     Args:
-        root: the graph, typed but for nodes whose types follow from others'; equal nodes are one object.
-        rules: the composites.
-        prices: of composites and, by its cost model, of operators.
-        seconds: time after which the best cover found so far is taken.
+        root: The graph. Nodes have types, except those whose types follow from others; equal nodes are one object.
+        rules: The composites.
+        prices: The costs of composites and, by its cost model, of operators.
+        seconds: The time limit, in seconds, after which the best cover found so far is returned.
     """
     costs = _operator_costs(root, prices)
     graph = DataflowGraph(root)
@@ -70,7 +70,7 @@ def cover(root: Expr, rules: Sequence[CompositeRule], prices: KernelPrices, seco
 
 
 def _operator_costs(root: Expr, prices: KernelPrices) -> dict[Expr, float]:
-    """What each node of the region of ``root`` costs by itself; types are written to nodes that had none."""
+    """Return the cost of each node in the region of ``root``; nodes without a type get one."""
     types: dict[Expr, Type] = {}
     for node in post_order(root, children=operands):
         if node._checked_type is None:
@@ -89,7 +89,7 @@ def _operator_costs(root: Expr, prices: KernelPrices) -> dict[Expr, float]:
 def _candidates(
     graph: DataflowGraph, rules: Iterable[CompositeRule], prices: KernelPrices, region: Mapping[Expr, float]
 ) -> list[Candidate]:
-    """Every match, in an order that does not depend on that of the rules; equal ones once."""
+    """Return the different matches, in an order that does not depend on the order of the rules."""
     place = {node: index for index, node in enumerate(graph.order)}
     found: dict[tuple[object, ...], Candidate] = {}
     for rule in rules:
@@ -135,7 +135,7 @@ class _Choice:
                 self.holding.setdefault(node, []).append(candidate)
 
     def solve(self, seconds: float) -> list[Candidate]:
-        """The candidates of the cheapest cover; of equal ones, that which leaves fewest operators outside."""
+        """Return the candidates of the cheapest cover; of equal ones, the cover with the fewest operators outside."""
         if not self.candidates:
             return []
         options = {"threads": 1, "random_seed": 0, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0}
@@ -165,7 +165,7 @@ class _Choice:
         self.highs.addRow(-highspy.kHighsInf, bound, len(columns), columns, np.array([*row.values()]))
 
     def _minimize(self, cost: Any, start: Any, seconds: float) -> Any:
-        """The cheapest choice that is found in the time given; never dearer than ``start``."""
+        """Return the cheapest choice found in the given time; it never costs more than ``start``."""
         self.highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
@@ -178,12 +178,12 @@ class _Choice:
         return found if cost @ found <= cost @ start else start
 
     def _is_barred(self, candidate: Candidate) -> bool:
-        """Whether what is always computed by itself needs what the candidate would keep to itself."""
+        """Return whether a node that is always computed separately needs a value that the candidate keeps inside."""
         users = (user for node in candidate.inner for user in self._strangers(candidate, node))
         return any(user not in self.nodes for user in users)
 
     def _strangers(self, candidate: Candidate, node: Expr) -> list[Expr]:
-        """The users of an inner node that are outside and not on the way to the candidate's root."""
+        """Return the users of an inner node that are outside and not on the way to the candidate's root."""
         inner, graph = candidate.inner, self.graph
         return [
             user
@@ -192,7 +192,7 @@ class _Choice:
         ]
 
     def _add_supply(self, node: Expr) -> None:
-        """``node`` is computed in one way at most, where it is needed, and only there; or else inside a candidate."""
+        """Require that ``node`` is computed separately at most once and only if it is needed, or inside a candidate."""
         ways: dict[Column, float] = dict.fromkeys([node, *self.rooted.get(node, ())], 1.0)
         holders = self.holding.get(node, ())
         self._at_most(ways, 1.0)
@@ -207,7 +207,7 @@ class _Choice:
         self._at_most({**ways, **dict.fromkeys(users, -1.0)}, 0.0)
 
     def _conflicts(self) -> list[tuple[Column, Column]]:
-        """What cannot be chosen together."""
+        """Exclude candidates that cannot be chosen together."""
         pairs: dict[tuple[Column, Column], None] = {}
         for candidate in self.candidates:
             for node in candidate.inner:
@@ -220,12 +220,12 @@ class _Choice:
         return list(pairs)
 
     def _flows_into(self, one: Candidate, other: Candidate) -> bool:
-        """Whether all that comes of ``one`` flows into the root of ``other``."""
+        """Return whether all uses of ``one`` flow into the root of ``other``."""
         return one.root is not other.root and self.graph.dominates(other.root, one.root)
 
 
 def share(root: Expr) -> Expr:
-    """``root`` with equal nodes made one object; functions are kept as they are."""
+    """Return ``root`` with equal nodes as one object; functions stay unchanged."""
     first: dict[Hashable, Expr] = {}
     new: dict[Expr, Expr] = {}
     for node in post_order(root, children=lambda node: () if isinstance(node, Function) else node.children()):

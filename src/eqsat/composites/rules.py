@@ -1,4 +1,4 @@
-"""Composites that compete: the entries of a Relay pattern table as rules."""
+"""Composites: the entries of a Relay pattern table as rules."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def composite_rules(pattern_table: PatternTable, cost: CompositeCost = None) -> 
 
 @dataclass(frozen=True)
 class CompositeRule(PythonRule):
-    """A rule that makes composites.
+    """A rule that introduces composites.
 
     Args:
-        composer: makes the functions.
-        cost: what a call of one costs.
+        composer: The object that creates the functions.
+        cost: The cost of one call.
     """
 
     composer: Any = None
@@ -87,7 +87,7 @@ class CompositeRule(PythonRule):
 
 
 def composites_among(rules: Iterable[Rule]) -> list[CompositeRule]:
-    """The rules of pattern tables among ``rules``."""
+    """Return the rules of pattern tables among ``rules``."""
     return [rule for rule in rules if isinstance(rule, CompositeRule)]
 
 
@@ -116,7 +116,7 @@ class _Composer:
         return refuse("it does not type-check alone") if function is None else Call(function, group.inputs)
 
     def function(self, group: Group) -> Function | None:
-        """The typed function of a group, the same one for groups that compute the same; None if it has no type."""
+        """Return the typed function of a group, one for all groups with equal computations; None if it has no type."""
         key = _signature(group)
         if key not in self.functions:
             try:
@@ -126,14 +126,14 @@ class _Composer:
         return self.functions[key]
 
     def new_function(self, group: Group) -> Function:
-        """A typed function of its own for a group."""
+        """Return a new typed function for a group."""
         function = group_function(group, {COMPOSITE: self.name})
         call: Any = infer_type(Call(function, [Var("input", node._checked_type) for node in group.inputs]))
         return call.op  # type: ignore[no-any-return]
 
 
 def _signature(group: Group) -> Hashable:
-    """Equal for groups that compute the same of inputs of the same types."""
+    """Return a key that is equal for groups with equal computations and input types."""
     places: dict[Expr, object] = {node: ("input", k) for k, node in enumerate(group.inputs)}
     parts = []
     for node in group.interior:

@@ -1,1 +1,1 @@
-"""Are two graphs equal? A proof by rules, an input at which they differ, or the smallest parts left to prove."""
+"""Deciding whether two graphs are equal: by a proof, or by an input on which they differ."""

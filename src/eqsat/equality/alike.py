@@ -1,6 +1,6 @@
-"""Graphs of one form: which nodes say otherwise what they compute, as a change of one node of a model makes them.
+"""Graphs of the same form: the nodes at which they differ, for example after a change of one node of a model.
 
-Of such graphs it is worth while to look for an input on which they differ before anything is proved.
+For such graphs it pays off to search for an input on which they differ before trying to prove anything.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def head(node: Expr) -> object:
 
 
 def said(node: Expr) -> object:
-    """All that a node says beside its operands."""
+    """Return all data of a node except its operands."""
     if isinstance(node, Call):
         return (head(node), None if node.attrs is None else node.attrs.key)
     return (head(node), node.index if isinstance(node, TupleGetItem) else None)

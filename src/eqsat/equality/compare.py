@@ -33,7 +33,7 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.values import Value
 
 _PATIENCE = 1.0
-"""Seconds that one input may take if more than two are to be evaluated."""
+"""Maximum time of the evaluation of one input, in seconds, for evaluating more than two."""
 
 
 @takes(SaturateKeywords)
@@ -86,14 +86,14 @@ def equal(
 
 
 class Comparison:
-    """Two joined graphs, and what is found out about them.
+    """Two joined graphs, and what is known about them.
 
     Args:
         joined: The graphs.
         options: Rules and limits of proofs.
-        foreign: Computes operators that are not Relay's.
-        place: Tells where a node of one of the graphs is from.
-        is_computed: Tells of a constant of one of the graphs whether what read the graph computed it.
+        foreign: A function that computes operators that are not Relay's.
+        place: A function that returns where a node of one of the graphs comes from.
+        is_computed: A function that returns whether a constant of one of the graphs was computed by the importer.
         exact_constants: As for :func:`equal`.
     """
 
@@ -125,7 +125,7 @@ class Comparison:
         """Whether the graphs are equal.
 
         Args:
-            inputs: Gives inputs for them, which are asked for only if there is no proof without.
+            inputs: A function that returns inputs; it is called only if there is no proof without them.
 
         Raises:
             ArgumentError: They use random numbers.
@@ -188,11 +188,11 @@ class Comparison:
         )
 
     def _parting(self) -> Parting:
-        """Where the graphs part, by what is known of their values now."""
+        """Return where the graphs differ, according to what is known about their values."""
         return Parting(self.joined, self.prover, self.prints, self.place)
 
     def _different(self, parting: Parting) -> Equality | None:
-        """The answer if there is an input on which the graphs differ by more than rounding explains."""
+        """Return the answer if there is an input on which the graphs differ by more than rounding explains."""
         difference = self._timed("evaluate", self._difference)
         if difference is None:
             return None
@@ -200,7 +200,7 @@ class Comparison:
         return self._equality(DIFFERENT, difference=difference, pairs=pairs)
 
     def _proved(self) -> Equality:
-        """The answer where there is a proof."""
+        """Return the answer if there is a proof."""
         rules = self._timed("explain", self.prover.rules)
         rounded = []
         for node, computed in self.prover.rounded.items():
@@ -216,7 +216,7 @@ class Comparison:
         return self._equality(EQUAL, rules=rules, rounded=tuple(rounded))
 
     def _needed(self, partners: Mapping[Expr, Sequence[Expr]]) -> Mapping[str, Soundness]:
-        """The rules of a proof for values that are finite on the way; none if there is no such proof."""
+        """Return the rules of a proof that holds if intermediate values are finite; none if there is no such proof."""
         from eqsat.rules import finite  # all the rules take a while to load
 
         given = list(self._options.schedule.rules)
@@ -234,13 +234,13 @@ class Comparison:
     # ---- values
 
     def can_take(self, sample: Sample) -> bool:
-        """Whether the first graph has a value on an input."""
+        """Return whether the first graph can be evaluated on an input."""
         root = self.joined.roots[0]
         nodes = self.prover.groups.of(FIRST)
         return any(values[0] is not None for node, values in self.evaluation.run(nodes, [sample]) if node is root)
 
     def _evaluate(self, inputs: Iterator[Sample]) -> None:
-        """Take fingerprints of all nodes on as many inputs as there is time for."""
+        """Compute fingerprints of all nodes, on as many inputs as time permits."""
         start = time.perf_counter()
         if not self.samples:
             self._take(list(islice(inputs, 1)))

@@ -1,7 +1,7 @@
-"""Constants that one tool computed and another left to be computed: they differ by what rounding made of them.
+"""Constants that one tool computed and another tool did not: they may differ by rounding.
 
-Two given constants are equal bit for bit or not at all, also where rules move their elements about. But a given one may
-be what a computation over constants of the other graph gives, done in another order or precision.
+Two given constants are equal only if all bits agree, even if rules move their elements. But a given constant may be the
+result of a computation over constants of the other graph, done in another order or precision.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from eqsat.relay.structural import structural_equal
 from eqsat.relay.visitor import post_order
 
 WITHIN_ROUNDING = "constants-within-rounding"
-"""The name of the step that takes the computation of a constant for a given one that differs by rounding alone."""
+"""The name of the step that equates a computation of a constant with a given constant that differs by rounding."""
 
 _ULPS = 16
-"""By how many units in the last place of each element the two may differ, or by a fourth as many of the largest."""
+"""Allowed difference in units in the last place of each element, or a fourth of it for the largest element."""
 
 _MANY = 16
-"""Elements of which one alone does not differ by rounding: computed otherwise, several would."""
+"""Number of elements from which a difference in only one element is not rounding, which would affect several."""
 
 _FLOATS = ("float16", "float32", "float64")
 

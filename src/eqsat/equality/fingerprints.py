@@ -1,4 +1,4 @@
-"""A few numbers for each node, which tell its values on all inputs from those of other nodes."""
+"""A few numbers for each node that distinguish its values on all inputs from those of other nodes."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from eqsat.relay.ty import TensorType, Type
 from eqsat.relay.values import Value
 
 SAME = 1e-11
-"""How far equal nodes may be apart, as a part of their size: what is left of rounding in double precision."""
+"""Maximum relative distance of equal nodes: the effect of rounding in double precision."""
 
 NEAR = 1e-3
-"""How far nodes may be apart that rounding in the floats of the graph tells apart, as a part of their size."""
+"""Maximum relative distance of nodes that differ only by rounding in the floats of the graph."""
 
 _LARGE = 16.0
-"""From where on numbers count by their logarithm, so that what stands beside the large ones of a mask shows."""
+"""Magnitude beyond which numbers count by their logarithm, so that large numbers of a mask do not hide others."""
 
 _BLOCK = 1 << 14
 _NEAREST = 16
-"""Nodes that are looked at as a partner of one."""
+"""Number of nodes that are considered as a partner of one node."""
 
 _random = np.random.default_rng(20)
 _IN_BLOCK, _OF_BLOCKS = _random.standard_normal((2, 2, _BLOCK))
 
 
 class Fingerprint(NamedTuple):
-    """What is kept of a node's values.
+    """A summary of a node's values.
 
     Attributes:
         kind: Type and shapes: only nodes of one kind are compared.
         numbers: Two for each input, NaN where the value is not known.
-        sizes: How large they are by chance, for each input.
+        sizes: Their expected size for each input.
     """
 
     kind: Hashable
@@ -45,7 +45,7 @@ class Fingerprint(NamedTuple):
     sizes: NDArray[np.float64]
 
     def distance(self, other: Fingerprint) -> float:
-        """How far two nodes of one kind are apart, as a part of their size; infinite where nothing is known."""
+        """Return the relative distance of two nodes of one kind; infinite if nothing is known."""
         known = ~(np.isnan(self.numbers[:, 0]) | np.isnan(other.numbers[:, 0]))
         if not known.any():
             return np.inf
@@ -55,7 +55,7 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint(ty: Type, values: Sequence[Value | None]) -> Fingerprint | None:
-    """The fingerprint of a node; None if none of its values is known, or they are no arrays."""
+    """Return the fingerprint of a node; None if none of its values is known, or they are not arrays."""
     shapes = [_shape(value) for value in values if value is not None]
     if not shapes or any(None in flat for flat in shapes):
         return None
@@ -67,7 +67,7 @@ def fingerprint(ty: Type, values: Sequence[Value | None]) -> Fingerprint | None:
 
 
 def _shape(value: Value) -> list[Hashable]:
-    """The shapes of all arrays in a value; None among them for what is none."""
+    """Return the shapes of all arrays in a value, with None for each part that is not an array."""
     return [array.shape if isinstance(array, np.ndarray) else None for array in _arrays(value)]
 
 
@@ -76,7 +76,7 @@ def _arrays(value: Value) -> list[Any]:
 
 
 def _told(value: Value | None) -> tuple[NDArray[np.float64], float]:
-    """Two sums of all elements with random weights, and their size."""
+    """Return two sums of all elements with random weights, and their size."""
     if value is None:
         return np.full(2, np.nan), 0.0
     numbers, square = np.zeros(2), 0.0
@@ -107,7 +107,7 @@ def _told(value: Value | None) -> tuple[NDArray[np.float64], float]:
 
 
 class Partners:
-    """The nodes of one graph, to be found by the values that they have.
+    """The nodes of one graph, which can be searched by their values.
 
     Args:
         found: Nodes with their fingerprints, in the order in which one is preferred among equals.
@@ -121,7 +121,7 @@ class Partners:
         self._firsts = {kind: [first for first, *_ in each] for kind, each in self._kinds.items()}
 
     def of(self, known: Fingerprint, most: float = NEAR) -> list[tuple[float, Expr]]:
-        """The nodes that are at most so far from one, nearest first, with their distance."""
+        """Return the nodes within a distance of a node, nearest first, with their distances."""
         entries = self._kinds.get(known.kind, [])
         firsts = self._firsts.get(known.kind, [])
         first = _first(known)

@@ -1,7 +1,7 @@
-"""Which nodes of one graph stand in a form of the other: what rules made of it computes them on the way.
+"""Finding the nodes of one graph that occur as intermediate values in a form of the other graph that rules derived.
 
-Such a node may have no equal in the other graph, and is right for all that. They tell what is wrong in a graph that was
-optimized from what is only written in another way.
+Such a node may have no equal node in the other graph and still be correct. This separates errors in an optimized graph
+from parts that are only written in another way.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def in_forms(region: Region, part: Part, own: Iterable[Expr], other: Iterable[Ex
 
 
 def _below(roots: set[int], snapshot: Snapshot) -> set[int]:
-    """The classes that some classes may be computed from, and they themselves."""
+    """Return some classes and all classes that they may be computed from."""
     order = np.argsort(snapshot.node_class, kind="stable").tolist()
     ends = np.cumsum([0, *np.bincount(snapshot.node_class, minlength=snapshot.class_count).tolist()]).tolist()
     found, agenda = set(roots), [*roots]

@@ -1,4 +1,4 @@
-"""Which nodes of two joined graphs are known to be equal."""
+"""Groups of nodes of two joined graphs that are known to be equal."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class Groups:
                 self.constant.add(node)
 
     def leader(self, node: Expr) -> Expr:
-        """The first node of a node's group."""
+        """Return the first node of a node's group."""
         while node in self._leader:
             node = self._leader[node]
         return node
 
     def sides(self, node: Expr) -> int:
-        """The graphs that have a node itself."""
+        """Return the graphs that contain the node itself."""
         return self._own[node]
 
     def is_shared(self, node: Expr) -> bool:
-        """Whether both graphs have a node, or one that is known to equal it."""
+        """Return whether both graphs contain a node, or a node that is known to be equal."""
         return self._sides[self.leader(node)] == FIRST | SECOND
 
     def merge(self, one: Expr, other: Expr) -> None:
-        """Take it that two nodes are equal."""
+        """Record that two nodes are equal."""
         first, second = sorted((self.leader(one), self.leader(other)), key=self.place.__getitem__)
         if first is not second:
             self._leader[second] = first

@@ -17,7 +17,7 @@ from eqsat.relay.ty import Type, agree
 from eqsat.relay.visitor import post_order, rewrite_post_order, substitute
 
 SIDES = ("the first", "the second")
-"""What the graphs are called in messages."""
+"""The names of the graphs in messages."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Sharing:
 
 
 LARGE = 64 << 20
-"""Bytes from which on constants are told apart by all that they hold."""
+"""Size in bytes from which constants are compared by their whole content."""
 
 
 # ---- what is given
@@ -149,7 +149,7 @@ LARGE = 64 << 20
 
 @dataclass
 class _Graph:
-    """One of the graphs: what it takes, and what it computes."""
+    """One of the graphs: its inputs and its results."""
 
     side: str
     params: list[Var]
@@ -171,7 +171,7 @@ class _Graph:
         return _Graph(side, free_vars(given), given, False, types)
 
     def signature(self) -> str:
-        """What it takes and gives."""
+        """Return the types of its inputs and results as text."""
         params = ", ".join(f"%{each.name_hint}: {self.types[each]}" for each in self.params)
         return f"{self.side} takes ({params}) and gives {self.types[self.body]}"
 

@@ -1,4 +1,4 @@
-"""Where two graphs part: the nodes of each that have no equal in the other one though all below them have."""
+"""Where two graphs differ: the nodes without an equal node in the other graph although all nodes below have one."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.traits import Trait
 
 MOST_PAIRS = 8
-"""Pairs of nodes that are told."""
+"""Maximum number of pairs in a result."""
 
 _ROUNDED = 1e-6
-"""How far equal nodes may be apart, as a part of their size, where one graph has a constant that the other computes."""
+"""Maximum relative distance of equal nodes if one graph has a constant that the other one computes."""
 
 _WHERE = Op.get("where")
 
 _ROUNDS = 4
-"""How often open pairs are taken for equal to find those above them."""
+"""Number of rounds in which unproved pairs are assumed equal, to find those above them."""
 
 
 class Parting:
@@ -60,7 +60,7 @@ class Parting:
         self._formed: set[Expr] = set()
 
     def different(self) -> tuple[Pair, ...]:
-        """The first nodes that a difference of the results comes from."""
+        """Return the first nodes that cause a difference of the results."""
         alike = self._side_by_side()
         if alike:
             return tuple([Pair(self._part(first, 0), self._part(second, 1)) for first, second in alike[:MOST_PAIRS]])
@@ -68,7 +68,7 @@ class Parting:
         return tuple(self._between(*self.joined.roots)[:MOST_PAIRS])
 
     def suspected(self) -> tuple[Pair, ...]:
-        """Where graphs that differ in double precision part, with the lowest nodes that are near but do differ."""
+        """Return where graphs differ in double precision, with the lowest nodes that are near but not equal."""
         pairs = self.different()
         for first, second in self._opened():
             if self.partners[second][0][0] > SAME:
@@ -99,20 +99,20 @@ class Parting:
 
     @cached_property
     def _room(self) -> float:
-        """How far equal nodes may be apart: less than the results are, and by what rounding makes of constants."""
+        """The maximum distance of equal nodes: less than that of the results, but enough for rounded constants."""
         first, second = (self.prints.get(root) for root in self.joined.roots)
         away = SAME if first is None or second is None else first.distance(second)
         return max(SAME, min(_ROUNDED, away / 100))
 
     def _nearest(self, node: Expr, near: Iterable[tuple[float, Expr]]) -> Expr | None:
-        """The node of the first graph that has a node's values, whatever its shape. Many are zero: that says little."""
+        """Return the node of the first graph with a node's values in any shape; zeros are common and prove little."""
         for distance, other in near:
             if distance <= self._room and (self.prints[other].sizes.any() or head(other) == head(node)):
                 return other
         return None
 
     def _opened(self) -> list[tuple[Expr, Expr]]:
-        """The lowest pairs that are near to each other and not proved."""
+        """Return the lowest pairs that are near to each other and not proved."""
         found = []
         has_open: dict[Expr, bool] = {}
         for node in self._seconds:
@@ -160,7 +160,7 @@ class Parting:
         return sorted(found, key=lambda pair: self.groups.place[pair[1]])
 
     def _aligned(self, first: Expr, second: Expr) -> list[tuple[Expr, Expr]] | None:
-        """The operands that stand at the same places of two nodes; None where it cannot be told."""
+        """Return the operands at the same places of two nodes; None if they cannot be determined."""
         ours, theirs = list(region_children(first)), list(region_children(second))
         if head(first) != head(second) or len(ours) != len(theirs):
             have_same = all(any(self._agree(one, other) for other in theirs) for one in ours)
@@ -191,7 +191,7 @@ class Parting:
     # ---- what parts
 
     def _between(self, first: Expr, second: Expr) -> list[Pair]:
-        """The lowest nodes that keep two nodes from being equal."""
+        """Return the lowest nodes that prevent two nodes from being equal."""
         same = {node: other for node, other in self._same.items() if other is not None}
         known = {*same, *same.values(), *self._formed}
         known |= set(filter(self.groups.is_shared, self.joined.nodes))

@@ -1,4 +1,4 @@
-"""Proofs that nodes of two graphs are equal, by saturation of one part after the other from the inputs upward."""
+"""Proofs that nodes of two graphs are equal, by saturating one part after another, starting at the inputs."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from eqsat.pipeline.saturate import Body, Region, saturate_bodies
 from eqsat.relay.expr import Expr
 
 WHOLE = 3000
-"""Nodes up to which both graphs are saturated whole before anything else is tried."""
+"""Maximum number of nodes for which both graphs are first saturated as a whole."""
 
 _SLICE = 300
-"""Nodes of the second graph in one part."""
+"""Number of nodes of the second graph in one part."""
 
 _MOST = 1500
-"""Nodes of the second graph in one part, with those that could not be proved before."""
+"""Maximum number of nodes of the second graph in one part, including nodes that could not be proved before."""
 
 _DEPTHS = (4, 16)
-"""How many levels below equal nodes a part keeps, in its first attempt and the next one."""
+"""Number of levels below equal nodes that a part keeps, in the first and the second attempt."""
 
 _ROUNDS = 4
-"""How often constants that a saturation made are taken for given ones before the part is left."""
+"""Number of rounds in which computed constants are equated with given ones before the part is abandoned."""
 
 
 @dataclass(frozen=True)
 class _Proved:
-    """A part that was saturated, and the pairs of nodes that are proved by that."""
+    """A saturated part, and the pairs of nodes that it proves equal."""
 
     part: Part
     region: Region
@@ -73,7 +73,7 @@ class Prover:
         self._open: list[tuple[Part, Region]] = []
 
     def prove_whole(self) -> None:
-        """Saturate both graphs as one if they are not too large."""
+        """Saturate both graphs together if they are not too large."""
         if not self.groups.is_one and len(self.joined.nodes) <= WHOLE:
             self._attempt(self.joined.roots, None)
 
@@ -97,7 +97,7 @@ class Prover:
             waiting = waiting[-_MOST:]
 
     def rules(self) -> dict[str, Soundness]:
-        """The rules that the proof takes, with what each keeps, in the order of the parts."""
+        """Return the rules of the proof with their soundness, in the order of the parts."""
         sounds = {rule.name: rule.soundness for rule in self._options.schedule.rules}
         sounds[WITHIN_ROUNDING] = Soundness.ROUNDING
         groups = self.groups
@@ -113,7 +113,7 @@ class Prover:
         return {name: sounds.get(name, Soundness.EXACT) for name in names}
 
     def formed(self) -> set[Expr]:
-        """The nodes that a form of the other graph computes, in what was saturated last and not proved."""
+        """Return the nodes that occur in a form of the other graph, in the last part that was not proved."""
         found: set[Expr] = set()
         for part, region in self._open:
             sides = [[node for node in part.nodes if self._is_of(node, side)] for side in (FIRST, SECOND)]
@@ -127,7 +127,7 @@ class Prover:
     # ---- one part
 
     def _attempt(self, roots: Iterable[Expr], depth: int | None) -> None:
-        """Saturate the part that computes some nodes, again and again as long as constants are found to be near."""
+        """Saturate the part that computes some nodes, repeatedly while near constants are found."""
         roots = list(roots)
         for _ in range(_ROUNDS):
             part = cut(self.groups, roots, depth, self._taken)

@@ -1,4 +1,4 @@
-"""A part of two joined graphs as one expression, whose leaves are variables in the place of what is proved equal."""
+"""A part of two joined graphs as one expression; variables replace the nodes that are proved equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far rounding may lead: the bound beyond which results that differ are different."""
+"""The effect of rounding: the bound beyond which results are different."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from eqsat.relay.expr import Expr
 from eqsat.relay.values import Value
 
 NOISES = 3
-"""How often results are computed with noise."""
+"""Number of computations of the results with noise."""
 
 FACTOR = 16
-"""How many times the largest change that noise made is still explained by rounding."""
+"""Multiple of the largest change caused by noise that rounding still explains."""
 
 
 def results(joined: Joined, evaluation: Evaluation, samples: Sequence[Sample], noise: Noise | None = None) -> Any:
-    """The values of both graphs on each input."""
+    """Return the values of both graphs on each input."""
     found: dict[Expr, list[Value | None]] = {}
     roots = set(joined.roots)
     for node, values in evaluation.run(joined.nodes, samples, noise):
@@ -31,7 +31,7 @@ def results(joined: Joined, evaluation: Evaluation, samples: Sequence[Sample], n
 
 
 def leaves(value: Value | None) -> list[np.ndarray[Any, Any]] | None:
-    """The arrays in a value; None if it is not known or no array."""
+    """Return the arrays in a value; None if the value is not known or not an array."""
     if isinstance(value, tuple):
         parts = [leaves(each) for each in value]
         return None if any(part is None for part in parts) else [array for part in parts for array in part or ()]
@@ -39,7 +39,7 @@ def leaves(value: Value | None) -> list[np.ndarray[Any, Any]] | None:
 
 
 def apart(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
-    """The largest difference of two elements; infinite where only one is a number."""
+    """Return the largest difference of two elements; infinite if only one of them is a number."""
     if left.shape != right.shape:
         return float("inf")
     with np.errstate(all="ignore"):
@@ -52,7 +52,7 @@ def apart(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
 def bounds(
     joined: Joined, evaluation: Evaluation, sample: Sample, exact: Mapping[Expr, list[Value | None]], index: int
 ) -> list[float]:
-    """For each array of the results, how far rounding may lead on one input."""
+    """Return, for each array of the results, the largest difference that rounding may cause on one input."""
     found: list[float] | None = None
     for seed in range(NOISES):
         moved = results(joined, evaluation, [sample], Noise(seed))

@@ -15,7 +15,7 @@ from eqsat.relay.ty import TensorType, TupleType, Type
 Sample = dict[Var, Any]
 
 _FIRST_SIZE = 3
-"""The size of the first open dimension; others have the next ones."""
+"""The size of the first dynamic dimension; the others have the next sizes."""
 
 _Drawn = Callable[[np.random.Generator, Sequence[int]], Any]
 
@@ -29,11 +29,11 @@ _FLOATS: Sequence[_Drawn] = (
     lambda random, shape: 0.01 * random.standard_normal(shape),
 )
 _INTEGERS = (2, 5, 2, 64, 1, 3, 9)
-"""Below which integers are, in as many samples: indices have to be small."""
+"""Upper bounds of integers, one for each sample; indices have to be small."""
 
 
 def samples(params: Sequence[Var], types: Mapping[Any, Type], seed: int = 0) -> Iterator[Sample]:
-    """Inputs for some variables, likely ones first."""
+    """Yield inputs for some variables, the most likely to succeed first."""
     random = np.random.default_rng(seed)
     sizes: dict[str, int] = {}
     for draw, high in zip(_FLOATS, _INTEGERS, strict=True):

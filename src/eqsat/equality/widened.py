@@ -1,7 +1,7 @@
-"""Values of all nodes of a graph, computed in double precision whatever floats it is of.
+"""Values of all nodes of a graph, computed in double precision whatever its float types are.
 
-So what differs by more than the last few of 53 bits is no rounding: a weight that differs in its last bit shows. With
-noise the same computation tells how far rounding may lead in the floats that the graph is of.
+A difference in more than the last few of 53 bits is therefore not caused by rounding, and a weight that differs in its
+last bit is detected. With noise, the same computation measures the effect of rounding in the float types of the graph.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "floa
 """Half the distance from 1 to the next float, by dtype."""
 
 HUGE = 1e15
-"""The magnitude from which on numbers stand for infinity, as those in masks do."""
+"""Magnitude from which numbers stand for infinity, as in masks."""
 
 Seen = Iterator[tuple[Expr, list[Value | None]]]
 """Nodes, and the value of each on every input; None where it is not known."""

@@ -1,1 +1,1 @@
-"""Repeated layers: found, truncated to a few, and expanded again after extraction."""
+"""Repeated layers: they are found, reduced to a few for saturation, and restored after extraction."""

@@ -1,4 +1,4 @@
-"""Put the missing layers back into a graph that was extracted without them.
+"""Restoring the missing layers in a graph that was extracted without them.
 
 Each missing layer gets the nodes that were chosen for the third layer of the shortened graph
 (:mod:`eqsat.layers.truncate`), with its own constants. The result is used only where it is proved to be the cheapest.
@@ -38,15 +38,15 @@ from eqsat.relay.visitor import children_first
 def expand(
     short: Truncated, region: Region, units: Sequence[Unit], chosen: Extraction, options: Options
 ) -> Extraction | None:
-    """The extraction of the whole function, None where it is not proved to be the cheapest.
+    """Return the extraction of the whole function; None if it is not proved to be the cheapest.
 
     Args:
         short: The shortened function.
         region: The shortened function, saturated.
-        units: The layers that the missing ones are copies of.
-        chosen: What was chosen of the shortened function.
-        options: For what is left of the call. The proof takes half of the time limit at most, so that there is
-            some for the whole function if it fails.
+        units: The layers whose copies are missing.
+        chosen: The extraction of the shortened function.
+        options: The options for the remaining time of the call. The proof takes at most half of the time limit, so that
+            time remains for the whole function if the proof fails.
     """
     (result,), (posed,) = chosen.results, chosen.problems
     if not result.optimal:
@@ -81,7 +81,7 @@ class _Layer:
 
     Attributes:
         classes: The e-classes of the layer that the choice uses, children first.
-        beside: The e-classes outside the layer that these are computed from.
+        beside: The e-classes outside the layer from which these are computed.
         costs: The cost of the chosen e-nodes under each objective.
     """
 
@@ -105,10 +105,10 @@ class _Layer:
         return of in self.unit.classes or of >= self.kernels
 
     def is_cheapest(self, seconds: float) -> bool:
-        """Whether it can be proved in ``seconds`` that no graph of any number of these layers is cheaper.
+        """Return whether it can be proved within ``seconds`` that no graph of any number of these layers is cheaper.
 
-        That is so if every graph computes the value above the layer, every graph of this value computes the one
-        below, and the layer alone has no cheaper form even if all that it is computed from costs nothing.
+        This holds if every graph computes the value above the layer, every graph of this value computes the value
+        below, and the layer alone has no cheaper form even if its inputs cost nothing.
         """
         if self.problem.signed or not self._needs(self.root, self.unit.top):
             return False
@@ -127,7 +127,7 @@ class _Layer:
         return False
 
     def _alone(self) -> Problem:
-        """The extraction problem of the layer, in which all that it is computed from costs nothing."""
+        """The extraction problem of the layer, in which its inputs cost nothing."""
         problem, excluded = self.problem, self.problem.excluded.tolist()
         number: dict[int, int] = {}
         classes: list[list[tuple[Cost, list[int]]]] = []
@@ -148,7 +148,7 @@ class _Expansion:
     """Builds the graph of a choice, with copies of layers in it; ``posed`` is the problem of the shortened graph.
 
     Attributes:
-        spans: E-class -> span of what is built for it.
+        spans: E-class -> span of the expression that is built for it.
         built: E-class -> its expression, below the missing layers.
         above: E-class of the value of a layer -> the expression that the last missing layer computes.
         results: Result of the whole function -> its expression.
@@ -170,7 +170,7 @@ class _Expansion:
         self.classes: dict[Expr, tuple[int, int]] = {}
 
     def given(self) -> dict[Expr, tuple[Expr, int]]:
-        """What each node of the whole function was lowered as, and its layer."""
+        """Node of the whole function -> the node that was lowered in its place, and its layer."""
         found = {node: (self.short.place[node], 0) for node in self.short.whole.children if node in self.short.place}
         for unit in [layer.unit for layer in self.layers]:
             models = unit.chain.nodes[2]
@@ -181,7 +181,7 @@ class _Expansion:
         return {node: found[node] for node in self.short.whole.children if node in found}
 
     def body(self) -> Expr | None:
-        """The graph; None if a layer needs a value from above it, or if a result was not chosen."""
+        """Return the graph; None if a layer needs a value from above it, or if a result was not chosen."""
         tops = {layer.unit.top: layer for layer in self.layers}
         beside = [of for layer in self.layers for of in layer.beside]
         wanted = [self.short.class_of(result, self.region) for result in self.short.results]
@@ -199,7 +199,7 @@ class _Expansion:
         return folded
 
     def _follow(self, whole: Expr, folded: Expr) -> None:
-        """Have ``classes`` tell the nodes of a graph whose constants were folded."""
+        """Update ``classes`` with the nodes of a graph whose constants were folded."""
         pairs, seen = [(whole, folded)], set[Expr]()
         while pairs:
             old, new = pairs.pop()
@@ -213,11 +213,11 @@ class _Expansion:
                 pairs += zip(*below, strict=True)
 
     def _value(self, of: int) -> Expr:
-        """The expression of an e-class for its users above the layers."""
+        """Return the expression of an e-class for its users above the layers."""
         return self.above.get(of) or self.built[of]
 
     def _copy(self, layer: _Layer) -> bool:
-        """Build the copies of a layer; whether all that they need was built before."""
+        """Build the copies of a layer; return whether all that they need was built before."""
         unit = layer.unit
         if any(of not in self.built for of in layer.beside):
             return False
@@ -239,7 +239,7 @@ class _Expansion:
         return True
 
     def _span(self, of: int) -> Any:
-        """The span of what is built for an e-class; what is from the last layer too is from the one below that."""
+        """Return the span of the expression of an e-class; the layer below the last one stands for the last one."""
         span = self.spans.get(of)
         for layer in self.layers:
             last = {self._owners.get(node) for node in layer.unit.chain.nodes[-1]}

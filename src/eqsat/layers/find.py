@@ -1,4 +1,4 @@
-"""Where the repeated layers of a graph are.
+"""Finding the repeated layers of a graph.
 
 A layer computes a value from the value of the layer before it; repeated layers differ in their constants and inputs
 only. To find them, each node is compared together with what is below it, up to a radius. Nodes that look alike are
@@ -23,13 +23,13 @@ RADIUS = 4
 """Depth of the part below a node that is compared."""
 
 MIN_LAYERS = 6
-"""Least number of layers that are worth the search."""
+"""Minimum number of layers for which the search pays off."""
 
 MIN_CALLS = 8
-"""Least number of calls in a layer. Smaller layers are joined: patterns of rules reach across them."""
+"""Minimum number of calls in a layer. Smaller layers are joined, because patterns of rules reach across them."""
 
 _TRIES = 16
-"""Number of groups of nodes that look alike that are tried as values between layers."""
+"""Number of groups of similar nodes that are tried as values between layers."""
 
 _STEPS = 2
 """Nodes that the walks for one group may visit, as a multiple of the size of the graph."""
@@ -91,7 +91,7 @@ class LayeredGraph:
 
     @property
     def result_tuples(self) -> list[Tuple]:
-        """The tuples that do nothing but hold results of the graph, inner ones first."""
+        """The tuples that only contain results of the graph, inner ones first."""
         return [*self.tuples.values()][::-1]
 
     def _result_tuples(self) -> dict[int, Tuple]:
@@ -111,7 +111,7 @@ class LayeredGraph:
 
     @cached_property
     def label(self) -> list[int]:
-        """For each node a number that tells whether others may correspond, beside their children."""
+        """For each node a number that is equal for nodes that may correspond, apart from their children."""
         return _numbered(zip(map(_head, self.nodes), self.type, strict=True))
 
     @cached_property
@@ -130,7 +130,7 @@ class LayeredGraph:
         return {field for outer in self.tuples for field in self.children[outer]} - self.tuples.keys()
 
     def _candidates(self) -> list[list[int]]:
-        """Groups of calls that look alike; first those of which the middle one has fewest values beside it."""
+        """Groups of similar calls; groups whose middle call has the fewest values beside it come first."""
         look = self.label
         for _ in range(RADIUS):
             around = zip(look, self.children, strict=True)
@@ -144,7 +144,7 @@ class LayeredGraph:
         return sorted(several, key=lambda members: (alive[members[len(members) // 2]], -len(members), members[0]))
 
     def _alive(self) -> list[int]:
-        """How many values computed up to each node are used after it: there are fewest between layers."""
+        """For each node, the number of values computed before it that are used after it; it is small between layers."""
         change = [0] * (len(self.nodes) + 1)
         for node, users in enumerate(self.users):
             if users and self.children[node]:
@@ -153,7 +153,7 @@ class LayeredGraph:
         return list(accumulate(change))
 
     def _layers_between(self, members: Sequence[int]) -> list[tuple[list[int], list[list[int]]]]:
-        """The layers between nodes that look alike, and below them: for each chain its values and its layers."""
+        """Find the layers between similar nodes, and below them: for each chain its values and its layers."""
         self._steps = _STEPS * len(self.nodes)
         middle = len(members) // 2
         cuts = [members[middle - 1], members[middle]]

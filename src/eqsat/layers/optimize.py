@@ -26,7 +26,7 @@ from eqsat.relay.transform.base import Pass, PassInfo, register_pass
 Source = TypeVar("Source", Expr, IRModule)
 
 _WORTH = 2 / 3
-"""Fraction of the nodes that a shortened function may keep: with more the attempt does not pay."""
+"""Largest fraction of the nodes that a shortened function may keep; with more, the attempt does not pay off."""
 
 
 @takes(OptimizeKeywords)
@@ -76,15 +76,16 @@ def optimize_with_report(
     has_inputs: bool = True,
     **keywords: Unpack[OptimizeKeywords],
 ) -> Extraction:
-    """What ``extract(saturate(source, ...), ...)`` gives; of repeated layers only a few are saturated if that suffices.
+    """Return ``extract(saturate(source, ...), ...)``; repeated layers are left out of the saturation if that suffices.
 
-    To be explained, a graph is saturated whole.
+    If the result is to be explained, the whole graph is saturated.
 
     Args:
         source: An expression, function or module.
         rules, keywords: As for :func:`optimize`.
-        on_iteration: Called with the report after every iteration of a saturation.
-        has_inputs: Whether the variables of ``source`` are inputs of a program, and not what another graph computes.
+        on_iteration: A function that is called with the report after every iteration of a saturation.
+        has_inputs: Whether the variables of ``source`` are inputs of a program, and not values that another graph
+            computes.
 
     Raises:
         EqsatError: As for :func:`optimize`.
@@ -94,12 +95,13 @@ def optimize_with_report(
 
 
 class Saturated:
-    """A graph and all that the rules found equal to its parts: graphs are chosen of it by one cost model after another.
+    """A graph with everything that the rules proved equal to its parts; several graphs can be chosen from it.
 
     Args:
         source, on_iteration, has_inputs: As for :func:`optimize_with_report`.
-        options: How to saturate.
-        traces: Whether the spans of what is chosen tell how it came about: :class:`eqsat.pipeline.provenance.Derived`.
+        options: The options of the saturation.
+        traces: Whether the spans of the chosen nodes say how they came about:
+            :class:`eqsat.pipeline.provenance.Derived`.
     """
 
     def __init__(
@@ -123,7 +125,7 @@ class Saturated:
         """Choose a graph.
 
         Args:
-            options: How to choose; what they say of saturation is that of before.
+            options: The options of the extraction; options of saturation in them have no effect.
         """
         start = time.perf_counter() - self._seconds
         whole, choosing = None, 0.0
@@ -153,7 +155,7 @@ class Saturated:
 
 
 def _truncated(bodies: Sequence[Body], options: Options) -> Truncated | None:
-    """A function without most of its layers, None if that tells nothing of the whole or saves little."""
+    """Return a function without most of its layers; None if it would not represent the whole, or saves little."""
     if len(bodies) != 1 or bodies[0].function is None or bodies[0].name is not None or options.explain:
         return None
     schedule = options.schedule
@@ -168,7 +170,7 @@ def _truncated(bodies: Sequence[Body], options: Options) -> Truncated | None:
 
 
 def _sees_near(rule: Rule) -> bool:
-    """Whether a rule looks at nothing outside the e-graph or far from what it matches."""
+    """Return whether a rule depends only on the e-graph, near the nodes that it matches."""
     if isinstance(rule, (ComposeChains, FoldConstants, Injectivity)):
         return True
     return (
@@ -186,7 +188,7 @@ def _saturated(
     has_inputs: bool,
     traces: bool,
 ) -> tuple[Truncated, Saturation, Sequence[Unit]] | None:
-    """A shortened function, saturated, and the layers that are missing in it; None where that tells nothing.
+    """Saturate a shortened function, and find the layers that are missing in it; None if they may not be copies.
 
     The call began at ``start``, by ``time.perf_counter()``.
     """

@@ -1,7 +1,7 @@
-"""Graphs without most of their repeated layers, and whether the missing layers would have been saturated alike.
+"""Graphs without most of their repeated layers, and whether the missing layers would be saturated in the same way.
 
-Of a chain of layers the first three and the last are kept. The missing ones stand between the third and the last.
-What rules find for the third layer they find for each missing one under two conditions:
+The first three layers and the last layer of a chain are kept. The missing ones lie between the third and the last.
+Rules find the same for each missing layer as for the third one under two conditions:
 
 * All that rules asked about the constants and inputs of the third layer has the same answers for those of the missing
   one (:mod:`eqsat.egraph.renaming`), and no constant occurs twice unless all layers share it.
@@ -67,7 +67,7 @@ class Truncated:
         self.share = len(order) / (len(order) + missing)
 
     def limits(self, limits: Limits) -> Limits:
-        """Limits in proportion to the size: a run within them would have stayed within ``limits`` as a whole."""
+        """Return limits in proportion to the size: within them, a run of the whole would stay within ``limits``."""
         return replace(limits, nodes=max(1, int(limits.nodes * self.share)), seconds=limits.seconds * self.share)
 
     def class_of(self, node: Expr, region: Region) -> int:
@@ -88,7 +88,7 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Unit:
-    """The third layer of a chain, which the missing ones are copies of.
+    """The third layer of a chain; the missing layers are copies of it.
 
     Attributes:
         chain: All layers of the chain.
@@ -110,7 +110,7 @@ class Unit:
 
 
 def find_units(short: Truncated, region: Region) -> list[Unit] | None:
-    """The layers that the missing ones are copies of, lower chains first; None if some may not be copies."""
+    """Return the layers whose copies are missing, lower chains first; None if some may not be copies."""
     finder = _Finder(short, region)
     units = []
     for chain in short.chains:
@@ -132,7 +132,7 @@ class _Finder:
         self.taken = set(range(len(self.vocabulary.atoms)))
 
     def unit(self, chain: Layers) -> Unit | None:
-        """The layer that the missing ones of a chain are copies of; None if they may not be copies."""
+        """Return the layer of a chain whose copies are missing; None if they may not be copies."""
         leaves = [self._leaves(nodes) for nodes in chain.nodes]
         model = leaves[2]
         own = [place for place, atom in model.items() if leaves[1][place] != atom]

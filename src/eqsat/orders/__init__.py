@@ -1,1 +1,1 @@
-"""Rewrite orders: what each order of the same rules ends at, beside saturation."""
+"""Comparison of rewriting in different orders of the same rules with saturation."""

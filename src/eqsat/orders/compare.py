@@ -1,4 +1,4 @@
-"""Compare rewriting in different orders of rules with saturation: how much the order matters."""
+"""Comparison of rewriting in different orders of rules with saturation."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def compare_orders(
 
 
 class _Pricing:
-    """Prices graphs as extraction does; equal graphs are priced once."""
+    """Computes costs of graphs as extraction does, once for equal graphs."""
 
     def __init__(self, options: Options):
         self.options = replace(options, rules=(), method="tree", explain=False)

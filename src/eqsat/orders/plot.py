@@ -1,4 +1,4 @@
-"""A picture of a comparison of orders, as an SVG without a script: one dot for each order, cheapest first."""
+"""A plot of a comparison of orders, as an SVG without scripts: one dot for each order, in ascending order of cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def draw(rows: Sequence[OrderRow], saturation: float, given: float) -> str:
 
 
 class _Scale:
-    """The vertical axis: logarithmic where all costs are above zero."""
+    """The vertical axis; it is logarithmic if all costs are positive."""
 
     def __init__(self, costs: Sequence[float]):
         self.logarithmic = min(costs) > 0

@@ -1,4 +1,4 @@
-"""Rewriting in place until nothing changes, as a compiler without an e-graph applies the same rules.
+"""Rewriting in place until nothing changes, as a compiler without an e-graph does.
 
 One pass of a rule replaces all matches that do not overlap, as :func:`eqsat.relay.dataflow_pattern.rewrite` does.
 Constants are folded after each pass, as they are in an extracted graph.
@@ -23,7 +23,7 @@ from eqsat.relay.structural import structural_equal, structural_hash
 from eqsat.relay.visitor import post_order
 
 Step = tuple[str, DFPatternCallback]
-"""A rule's name and what applies it."""
+"""The name of a rule, and the function that applies it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class OrderRow:
 
 @dataclass
 class Rewritten:
-    """The end of a rewriting.
+    """The result of a rewriting.
 
     Attributes:
         expr: The final graph, typed.
@@ -74,13 +74,13 @@ class Rewritten:
 
 
 class Graphs:
-    """A set of graphs, equal ones once."""
+    """A set of different graphs."""
 
     def __init__(self) -> None:
         self._by_hash: dict[int, list[Expr]] = {}
 
     def find(self, expr: Expr) -> Expr:
-        """The graph of the set that equals ``expr``; ``expr`` is added if there is none."""
+        """Return the graph of the set that equals ``expr``; if there is none, ``expr`` is added."""
         alike = self._by_hash.setdefault(structural_hash(expr), [])
         for known in alike:
             if structural_equal(known, expr):
@@ -90,11 +90,11 @@ class Graphs:
 
 
 class _Stop(Exception):
-    """Ends a run for the reason that is the argument."""
+    """Raised to end a run; the argument is the reason."""
 
 
 class Rewriter:
-    """Rewrites one graph by rules, within limits.
+    """Rewrites a graph by rules, within limits.
 
     Args:
         source: The graph.
@@ -152,7 +152,7 @@ class _Run:
         raise _Stop("passes")
 
     def apply(self, step: Step) -> bool:
-        """Make one pass of a rule and tell whether it changed the graph."""
+        """Make one pass of a rule and return whether it changed the graph."""
         name, callback = step
         before = self.result.expr
         self.result.passes += 1

@@ -1,1 +1,1 @@
-"""Equal graphs made by running rules at random, in either direction."""
+"""Variants of a graph: equal graphs that are created by applying rules at random, in either direction."""

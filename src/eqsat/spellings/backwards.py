@@ -42,10 +42,10 @@ from eqsat.relay.visitor import post_order, rebuild, substitute
 from eqsat.rules.verify.instantiate import Instantiator, Mismatch
 
 GUESSES = 4
-"""How many left sides are guessed for one match of a right side."""
+"""Number of left sides that are guessed for one match of a right side."""
 
 LARGEST = 4096
-"""Elements of a constant beyond which none is guessed from it."""
+"""Maximum number of elements of a constant from which another constant is guessed."""
 
 
 class Forwards:
@@ -55,7 +55,7 @@ class Forwards:
         rule: A rule with one root.
 
     Raises:
-        RuleError: It asks for what cannot be told of one place of a graph.
+        RuleError: It needs information that one place of a graph does not provide.
     """
 
     def __init__(self, rule: Rewrite | PythonRule):
@@ -64,7 +64,7 @@ class Forwards:
         self.callback = as_callback(rule)
 
     def apply(self, node: Expr, graph: DataflowGraph, random: Random) -> Expr | None:
-        """What equals ``node`` by the rule, None where that says nothing of it."""
+        """Return an expression that equals ``node`` by the rule; None if the rule does not apply."""
         matcher = Matcher(self.pattern, graph)
         return _applied(self.callback, node, matcher) if matcher.match(node) else None
 
@@ -76,7 +76,7 @@ class Backwards:
         rule: A rule with one root and a fixed number of fields.
 
     Raises:
-        RuleError: Its right side says too little to be matched.
+        RuleError: Its right side is not specific enough to be matched.
     """
 
     def __init__(self, rule: Rewrite):
@@ -90,7 +90,7 @@ class Backwards:
         self.folded = reading.folded
 
     def apply(self, node: Expr, graph: DataflowGraph, random: Random) -> Expr | None:
-        """What equals ``node`` by the rule, None where no left side was found for it."""
+        """Return an expression that equals ``node`` by the rule; None if no left side was found."""
         matcher = Matcher(self.pattern, graph)
         if not matcher.match(node):
             return None
@@ -105,7 +105,7 @@ class Backwards:
         return None
 
     def _leads_back(self, made: Expr, wanted: Expr) -> bool:
-        """Whether the rule makes ``wanted`` of ``made``."""
+        """Return whether the rule rewrites ``made`` to ``wanted``."""
         found = self.forwards.apply(made, DataflowGraph(made), Random(0))
         exact = self.rule.soundness is Soundness.EXACT
         return found is not None and _is_same(fold_constants(found), fold_constants(wanted), exact)
@@ -120,7 +120,7 @@ def _applied(callback: DFPatternCallback, node: Expr, matcher: Matcher) -> Expr 
 
 
 def _is_same(one: Expr, other: Expr, exact: bool) -> bool:
-    """Whether two small graphs are equal, constants up to the rounding of one operation unless ``exact``."""
+    """Return whether two small graphs are equal; unless ``exact``, constants may differ by one rounding."""
     stack = [(one, other)]
     while stack:
         a, b = stack.pop()
@@ -170,7 +170,7 @@ class _Reading:
         self._read: dict[DFPattern, DFPattern] = {}
 
     def pattern(self, template: DFPattern) -> DFPattern:
-        """The pattern that matches what a template makes; equal templates are one pattern."""
+        """Return the pattern that matches what a template builds; equal templates give one pattern."""
         if template in self.left:
             return template
         if template not in self._read:
@@ -291,7 +291,7 @@ class _Guess(Instantiator):
         self._guess_constants()
 
     def left_side(self) -> Expr:
-        """The guessed left side; raises Mismatch or an error of ours where the parts do not fit together."""
+        """Return the guessed left side; raises Mismatch or an EqsatError if the parts do not fit together."""
         return self.root(self.backwards.rule.lhs[0])
 
     def _guess_constants(self) -> None:
@@ -310,13 +310,13 @@ class _Guess(Instantiator):
                 self.put(pattern, Constant(self._source_of(self.draw.rng.choice(known))))
 
     def _source_of(self, value: Array) -> Array:
-        """A constant from which ``value`` may have been computed."""
+        """Return a constant from which ``value`` may have been computed."""
         with np.errstate(all="ignore"):
             ways = (value, -value, 1 / value, value / 2, value - 1, np.sqrt(np.abs(value)), np.ones_like(value))
             return np.asarray(self.draw.rng.choice(ways)).astype(value.dtype)
 
     def variable(self, ty: Type, name: str = "") -> Any:
-        """Any value of a type that is at hand, or a constant."""
+        """Return any available value of a type, or a constant."""
         alike = [node for node in self.part.inside if node._checked_type == ty]
         if alike and self.draw.chance(0.7):
             return self.draw.rng.choice(alike)

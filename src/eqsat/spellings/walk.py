@@ -1,4 +1,4 @@
-"""Variants of a graph: walks through equal graphs, in which rules are applied one after another at random places."""
+"""Variants of a graph: random walks through equal graphs, which apply one rule at one place in each step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from eqsat.spellings.backwards import Backwards, Forwards, is_typed
 Graph = TypeVar("Graph")
 Direction: TypeAlias = Forwards | Backwards
 Accepts: TypeAlias = Callable[[Expr], bool]
-"""Whether what a rule made may be in a graph."""
+"""A function that returns whether a graph may contain the result of a rule."""
 Walked: TypeAlias = tuple[list[Expr], tuple[str, ...]]
 """The bodies of a graph that a walk ended at, and the rules that led to it."""
 
@@ -42,19 +42,19 @@ STEPS = 20
 """Default maximum number of rule applications for one variant."""
 
 PLACES = 6
-"""At how many places a rule is tried in one step."""
+"""Number of places at which a rule is tried in one step."""
 
 REPEATED = 20
-"""After so many walks in a row that made nothing new, there is taken to be nothing new."""
+"""Number of successive walks without a new graph after which the search ends."""
 
 FIELDS = (2, 3)
 """Numbers of fields for which rules over any number of fields are run backwards."""
 
 ONE_USE = 0.2
-"""Chance that, of several users of a value, only one is given what equals it."""
+"""Probability that only one of several users of a value gets the replacement."""
 
 ANYWHERE = 0.25
-"""Chance that what can be put anywhere, such as a product with one, is tried before what looks at operators."""
+"""Probability that a rule which applies anywhere, such as a product with one, is tried before other rules."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def variants(
 
 
 def _parts(source: Any) -> tuple[list[Expr], Callable[[Sequence[Expr]], Any]]:
-    """The typed bodies of a graph that rules may look into, and what makes such a graph of other bodies."""
+    """Return the typed bodies of a graph that rules may change, and a function that replaces the bodies."""
     if isinstance(source, IRModule):
         module = infer_module(source)
         functions = {variable: function for variable, function in module.functions.items() if is_open(function)}
@@ -131,7 +131,7 @@ def _parts(source: Any) -> tuple[list[Expr], Callable[[Sequence[Expr]], Any]]:
 
 
 def function_of(function: Function, body: Expr) -> Function:
-    """A function with another body."""
+    """Return a function with another body."""
     return Function(function.params, body, function.ret_type, function.type_params, function.attrs)
 
 
