@@ -1,1 +1,1 @@
-"""Certificates that an optimized graph computes the same, and a checker of them that trusts no part of the e-graph."""
+"""Certificates that an optimized graph computes the same values, and a checker that is independent of the e-graph."""

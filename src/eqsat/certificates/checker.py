@@ -22,7 +22,7 @@ from eqsat.relay.traits import Trait
 from eqsat.relay.ty import agree
 
 WEAKER: list[str] = [each.value for each in (Soundness.EXACT, Soundness.ROUNDING, Soundness.FINITE)]
-"""What steps keep of the values, each less than the one before."""
+"""The soundness of steps, from strongest to weakest."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ class Pair:
 
     Args:
         before, after: The functions.
-        calls: Tells calls of one operator apart by their attributes.
-        by_name: Whether it is their names by which parameters of both are the same; else it is their places.
+        calls: The object that distinguishes calls of one operator by their attributes.
+        by_name: Whether parameters of both functions correspond by name; otherwise by position.
 
     Attributes:
         inputs: The term of each parameter of both.
-        size: How many terms the functions have.
+        size: The number of terms of the functions.
 
     Raises:
-        CertificateError: They do not take the same arguments, or have nodes that terms are not made of.
+        CertificateError: They do not take the same arguments, or have nodes that terms do not support.
     """
 
     def __init__(self, before: Function, after: Function, calls: Calls | None = None, *, by_name: bool = False):
@@ -127,10 +127,10 @@ def check(pair: Pair, certificate: Certificate, rules: Iterable[Rule]) -> Checke
 
 
 class Replay:
-    """Takes the steps of one certificate; the arguments are those of :func:`check`.
+    """Replays the steps of one certificate; the arguments are those of :func:`check`.
 
     Attributes:
-        equations: Two terms of each step taken, and the place in ``WEAKER`` of what the step keeps.
+        equations: For each step so far: its two terms, and the index of its soundness in ``WEAKER``.
     """
 
     def __init__(self, pair: Pair, certificate: Certificate, rules: Iterable[Rule]):
@@ -146,7 +146,7 @@ class Replay:
 
     @property
     def soundness(self) -> str:
-        """What all steps so far keep of the values."""
+        """The weakest soundness of the steps so far."""
         return WEAKER[max((kept for _, _, kept in self.equations), default=0)]
 
     def run(self) -> None:
@@ -162,10 +162,10 @@ class Replay:
                 raise CertificateError(f"step {number}, {step.rule}: {why}") from None
 
     def take(self, step: Step) -> None:
-        """Check a step, and go on with what it says.
+        """Check a step, and record its equation.
 
         Raises:
-            EqsatError: It does not hold.
+            EqsatError: The step does not hold.
         """
         self._kept = 0
         left, right, over = (list(map(self.decoded.term, each)) for each in (step.left, step.right, step.over))
@@ -180,7 +180,7 @@ class Replay:
             self.equations.append((one, other, self._kept))
 
     def _rule(self, name: str) -> Rule:
-        """The rule of a name, if it is of the version that the certificate tells."""
+        """Return the rule with a name, if it has the version that the certificate states."""
         rule = self.rules.get(name)
         if rule is None:
             raise NoInstance("there is no such rule; give the rule sets that the model was optimized with")
@@ -227,7 +227,7 @@ class Replay:
     # ---- other kinds of rules
 
     def _injective(self, left: Sequence[int], right: Sequence[int], over: Sequence[int]) -> None:
-        """Arguments are equal where an injective operator makes the same of both."""
+        """Check that arguments are equal because an injective operator gives equal results for them."""
         if not len(left) == len(right) == 1 or len(over) != 2:
             raise NoInstance("it has one term on each side, and two calls")
         one, other = (self.terms.heads[each] for each in over)

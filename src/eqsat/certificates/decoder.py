@@ -1,6 +1,7 @@
-"""The terms that a certificate holds, made of what JSON says of them.
+"""Creating the terms of a certificate from its JSON data.
 
-Nothing rests on this: whatever terms it makes, each step is checked to be an instance of its rule among them.
+Correctness does not depend on this: whatever terms are created, the checker checks that each step is an instance of its
+rule.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from eqsat.relay.expr import Constant, Op
 from eqsat.relay.op.op import make_attrs
 
 _MOST_ELEMENTS = 1 << 24
-"""Elements of a constant that a certificate holds."""
+"""Maximum number of elements of a constant in a certificate."""
 
 
 class Decoder:
-    """Makes the terms of a certificate when they are first named.
+    """Creates the terms of a certificate when they are first used.
 
     Args:
-        terms: Takes them.
-        base: How many terms the two models have, which come first.
+        terms: The object that stores them.
+        base: The number of terms of the two models, which come first.
         certificate: The certificate.
     """
 
@@ -38,7 +39,7 @@ class Decoder:
         self._made: dict[int, int] = {}
 
     def term(self, number: int) -> int:
-        """The term that a number stands for; it and those in it are made when they are first named."""
+        """Return the term with a number; it and its children are created when they are first used."""
         stack = [number]
         while stack:
             one = stack[-1]
@@ -79,7 +80,7 @@ class Decoder:
         raise CertificateError(f"{list(entry)} is no term")
 
     def _called(self, name: str, attrs: Any) -> tuple[Op, Any]:
-        """An operator and attributes, or those of a term of the models."""
+        """Return an operator and attributes, given directly or by a term of the models."""
         if type(attrs) is int:
             head = self.terms.heads[attrs] if 0 <= attrs < self.base else None
             if head is None or head.op is None or head.op.name != name:

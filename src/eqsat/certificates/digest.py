@@ -1,6 +1,6 @@
-"""Digests of graphs, by which a certificate tells what it is of.
+"""Digests of graphs, which identify the graphs of a certificate.
 
-No proof rests on these: what is checked are the graphs that are here.
+No proof depends on them, because the given graphs themselves are checked.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from eqsat.relay.visitor import children_first
 
 
 def graph_digest(terms: Terms, function: Function, numbers: Mapping[Expr, int]) -> str:
-    """What is equal for functions that compute the same by the same operators, whatever their nodes are called.
+    """Return a digest that is equal for functions with the same operators, whatever the names of their nodes.
 
     Args:
-        terms: Holds the terms of the function's body.
+        terms: The terms of the function's body.
         function: The function.
         numbers: The number of each node.
     """

@@ -1,4 +1,4 @@
-"""How far a certificate proves each term of what was made: what the steps that lead to it keep of the values."""
+"""The extent of a certificate: the soundness of the steps that lead to each term of the result."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _Terms = tuple[int, int]
 
 
 def kept_by_term(pair: Pair, equations: Iterable[tuple[int, int, int]]) -> dict[int, int | None]:
-    """What is kept of the value of each term of the second function, given the values that it is computed from.
+    """Return the soundness of each term of the second function, given the values of its operands.
 
     Args:
         pair: The functions.
-        equations: Equal terms, and the place in :data:`eqsat.certificates.checker.WEAKER` of what that keeps.
+        equations: Equal terms, and the index of the step's soundness in :data:`eqsat.certificates.checker.WEAKER`.
 
     Returns:
         The term of each node of the second function, and the place in ``WEAKER`` of what all steps keep that lead to it
@@ -55,7 +55,7 @@ class _Extent:
             self.found.setdefault(term, None)
 
     def _visit(self, source: int, target: int) -> None:
-        """Go down from two results that should be equal."""
+        """Visit the terms below two results that should be equal."""
         agenda: list[tuple[int | None, int, int]] = [(source, target, 0)]
         seen: set[tuple[int | None, int]] = set()
         while agenda:
@@ -93,7 +93,7 @@ class _Extent:
         self.found[term] = None if known is None else max(known, kept)
 
     def _weakest(self, path: Sequence[Edge]) -> int:
-        """What all steps of a path keep, and those below that make operands equal."""
+        """Return the weakest soundness of the steps of a path, including those below that make operands equal."""
         pairs = self._below(path)
         for pair in children_first([each for each in pairs if each not in self._of_pair], self._unknown):
             self._of_pair[pair] = self._own(self.closed.path(*pair))
@@ -107,7 +107,7 @@ class _Extent:
         return max([*kept, *[self._of_pair.get(each, 0) for each in self._below(path)]], default=0)
 
     def _below(self, path: Sequence[Edge]) -> list[_Terms]:
-        """The operands that a path takes to be equal."""
+        """Return the operands that a path assumes to be equal."""
         pairs = [
             each
             for edge in path

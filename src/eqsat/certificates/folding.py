@@ -21,10 +21,10 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "divide": np.divide,
     "negative": np.negative,
 }
-"""Operators of which a chain over constants may be computed in double precision and rounded once."""
+"""Operators whose chains over constants may be computed in double precision and rounded once."""
 
 _MOST_KEPT = 1 << 16
-"""Bytes up to which a value in double precision is kept: chains are of small constants."""
+"""Largest value, in bytes, that is stored in double precision; chains consist of small constants."""
 
 
 class Values:
@@ -39,13 +39,13 @@ class Values:
         self._wide: dict[int, Any] = {}
 
     def check(self, term: int, constant: int) -> bool:
-        """Check that a term over constants has the value of another one, which is a constant or a tuple of some.
+        """Check that a term over constants has the value of another term, which is a constant or a tuple of constants.
 
         Returns:
-            Whether it has every bit of it; else it is a sum or product that was rounded once, and not at each step.
+            Whether all bits agree; otherwise it is a sum or product that was rounded once instead of at each step.
 
         Raises:
-            EvaluationError: It has not that value, or none.
+            EvaluationError: It has another value, or cannot be computed.
         """
         told = self.value(constant)
         if _equal(self.value(term), told):
@@ -56,7 +56,7 @@ class Values:
         return False
 
     def value(self, term: int) -> Any:
-        """The value of a term, an array or a tuple of arrays, rounded at each step."""
+        """Return the value of a term, an array or a tuple of arrays, rounded at each step."""
         terms, found = self.terms, dict[int, Any]()
         for one in children_first([term], lambda one: self._operands(one, one == term)):
             head, values = terms.heads[one], [found[child] for child in self._operands(one, one == term)]
@@ -112,7 +112,7 @@ def _equal(found: Any, told: Any) -> bool:
 
 
 def _within_one_unit(wide: Any, told: Any) -> bool:
-    """Whether a constant is a number of double precision rounded to its dtype, or next to that."""
+    """Return whether a constant is a double-precision number rounded to its dtype, or a neighbour of it."""
     if isinstance(told, tuple) or wide.shape != told.shape or _widened(told) is None:
         return False
     one_unit, least = [float(each) for each in (finfo(told.dtype).eps, finfo(told.dtype).smallest_subnormal)]

@@ -36,14 +36,14 @@ from eqsat.relay.ty import TensorType, Type, agree, is_static
 from eqsat.relay.visitor import children_first, post_order
 
 Bound: TypeAlias = dict[DFPattern, list[Expr]]
-"""What each pattern matched; a repeated one, what it matched in each field."""
+"""Pattern -> what it matched; for a repeated pattern, what it matched in each field."""
 
 PLACES = ("uses", "place")
-"""What rules may ask of the given graph."""
+"""Kinds of information about the given graph that rules may use."""
 
 
 class NoInstance(CertificateError):
-    """Terms are no instance of a rule; the argument says why."""
+    """Raised if terms are not an instance of a rule; the argument is the reason."""
 
 
 class Instances:
@@ -66,13 +66,13 @@ class Instances:
         self._exprs: tuple[dict[int, Expr], dict[int, Expr]] = ({}, {})
 
     def check(self, rule: Rewrite | PythonRule, left: Sequence[int], right: Sequence[int]) -> None:
-        """Check that ``rule`` says that each of ``left`` equals the term of ``right`` at its place.
+        """Check that ``rule`` equates each term of ``left`` with the term at the same place of ``right``.
 
-        Conditions that only decide where a rule is worth applying are not looked at: which values are distinct, no
-        constants or bases, and how often and where the given graph uses them.
+        Conditions that only decide where applying a rule is useful are ignored: whether values are distinct, constants
+        or bases, and how often and where the given graph uses them.
 
         Raises:
-            NoInstance: The rule does not say so.
+            NoInstance: The rule does not equate them.
         """
         sides = rule.lhs if isinstance(rule, Rewrite) else (rule.lhs,)
         if len(left) != len(sides) or len(right) != len(sides):
@@ -112,7 +112,7 @@ class Instances:
         self.check_types(left, right, exactly=True)
 
     def _matches(self, rule: Rewrite, left: Sequence[int]) -> Iterator[tuple[Rewrite, dict[DFPattern, Expr]]]:
-        """The ways in which a rule matches terms as they are, then over constants that are known."""
+        """Yield the matches of a rule on the terms themselves, then with known constants in place of terms."""
         roots = [self._expr(term) for term in left]
         for folded in (False, True):
             bound = self._bound(rule.lhs, roots, folded)
@@ -128,7 +128,7 @@ class Instances:
                         yield fixed, _firsts(again)
 
     def _bound(self, patterns: Sequence[DFPattern], roots: Sequence[Expr], folded: bool) -> Bound | None:
-        """What patterns match together; None where they do not match."""
+        """Return what patterns match together; None if they do not match."""
         root, pattern = (roots[0], patterns[0]) if len(roots) == 1 else (Tuple(roots), TuplePattern(patterns))
         matcher = TermMatcher(pattern, root, self, folded)
         return matcher.bound if matcher.match(root) else None
@@ -143,7 +143,7 @@ class Instances:
             yield {pattern: found for pattern, found in bound.items() if keys.get(pattern, key) == key}
 
     def _expr(self, term: int, folded: bool = False) -> Expr:
-        """A term as an expression; ``folded``: with constants in the place of what is computed from constants alone."""
+        """Return a term as an expression; if ``folded``, constants replace terms that depend only on constants."""
         terms, known = self.terms, self._exprs[folded]
         for one in children_first([term], lambda of: () if of in known else terms.children[of]):
             if one not in known:
@@ -151,7 +151,7 @@ class Instances:
         return known[term]
 
     def as_constant(self, expr: Expr) -> Expr:
-        """The constant that a term is known to equal, or that is computed from constants alone; else ``expr``."""
+        """Return the constant that a term is known to equal or that can be computed for it; otherwise ``expr``."""
         term = self.number_of.get(expr)
         if term is None:
             return expr
@@ -160,7 +160,7 @@ class Instances:
         return found if isinstance(found, Constant) else expr
 
     def _node(self, term: int, known: Mapping[int, Expr]) -> Expr:
-        """A term as an expression over those of its children."""
+        """Return a term as an expression over the expressions of its children."""
         head, below = self.terms.heads[term], [known[child] for child in self.terms.children[term]]
         if head.op is not None:
             expr: Expr = Call(head.op, below, head.value)
@@ -194,7 +194,7 @@ class Instances:
         return found
 
     def check_types(self, left: int, right: int, exactly: bool = False) -> None:
-        """Check that both sides of an equation have one type; ``exactly``, that they are known to have."""
+        """Check that the types of both sides of an equation may agree; if ``exactly``, that they are known to agree."""
         one, other = self.terms.type_of(left), self.terms.type_of(right)
         if not (self.terms.have_one_type(left, right) if exactly else agree(one, other)):
             raise NoInstance(f"its sides are of types {one} and {other}")
@@ -205,13 +205,13 @@ def _firsts(bound: Bound) -> dict[DFPattern, Expr]:
 
 
 class TermMatcher(Matcher):
-    """Relay's matcher, to which terms that are known to be equal are the same.
+    """Relay's matcher, for which terms that are known to be equal are the same.
 
     Args:
         pattern: The pattern.
         root: The expression of a term.
-        instances: Knows the terms.
-        folded: Whether what is computed from constants alone is a constant to patterns of constants.
+        instances: The object that knows the terms.
+        folded: Whether patterns of constants match expressions that depend only on constants.
     """
 
     def __init__(self, pattern: DFPattern, root: Expr, instances: Instances, folded: bool):
@@ -220,14 +220,14 @@ class TermMatcher(Matcher):
         self.folded = folded
 
     def same(self, one: Expr | None, other: Expr) -> bool:
-        """Whether two expressions are of terms that are known to be equal."""
+        """Return whether two expressions belong to terms that are known to be equal."""
         number_of = self.instances.number_of
         if one is None or one not in number_of or other not in number_of:
             return one is other
         return self.instances.terms.same(number_of[one], number_of[other])
 
     def as_constant(self, expr: Expr) -> Expr:
-        """The constant that an expression is, or that it may be read as."""
+        """Return the constant that an expression is or may be treated as."""
         return self.instances.as_constant(expr) if self.folded else expr
 
 
@@ -245,10 +245,10 @@ class Match:
         self.bound = bound
 
     def check(self, rule: Rewrite, left: Sequence[int], right: Sequence[int]) -> None:
-        """Check the conditions of a rule, and that its right side is what is said.
+        """Check the conditions of a rule, and that its right side is the given one.
 
         Raises:
-            EqsatError: A condition does not hold, or the right side is something else.
+            EqsatError: A condition does not hold, or the right side is another one.
         """
         for guard in rule.when:
             if not all(ref.kind in PLACES for ref in guard.refs) and not self._called(guard.holds, guard.refs):
@@ -267,14 +267,14 @@ class Match:
             self.instances.check_types(root, theirs, exactly)
 
     def _called(self, function: Any, refs: Sequence[Ref]) -> Any:
-        """What a condition or computed part makes of the match."""
+        """Return the result of a condition or computed part for the match."""
         found = function(*[self._value(ref) for ref in refs])
         if isinstance(found, Refusal):
             raise NoInstance(found.reason)
         return found
 
     def _value(self, ref: Ref) -> Any:
-        """What a rule refers to."""
+        """Return the value that a rule refers to."""
         term = self.bound.get(ref.pattern)
         if term is None:
             raise NoInstance("it refers to a pattern that was not matched")
@@ -290,7 +290,7 @@ class Match:
     # ---- right sides
 
     def _build(self, template: DFPattern) -> int:
-        """The term of a template, which is as deep as a rule."""
+        """Return the term of a template."""
         if template not in self.bound:
             self.bound[template] = self._new(template)
         return self.bound[template]

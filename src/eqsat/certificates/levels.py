@@ -1,6 +1,6 @@
-"""What conditions of rules ask of a term: whether it holds real numbers.
+"""The condition of rules that the elements of a term are real numbers.
 
-The levels are those of :mod:`eqsat.egraph.number_levels`, found anew from a term alone.
+The levels are those of :mod:`eqsat.egraph.number_levels`, derived independently from a term alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eqsat.relay.visitor import children_first
 
 
 class Levels:
-    """Finds how much is known of the numbers that terms hold.
+    """Derives what is known about the elements of terms.
 
     Args:
         terms: The terms.
@@ -42,7 +42,7 @@ class Levels:
         self._levels: dict[int, int] = {}  # of classes, as far as they are known by now
 
     def level(self, term: int, wanted: int = MODEST) -> int:
-        """How much is known of the numbers that a term holds, 0 for nothing; no more than ``wanted`` is looked for."""
+        """Return the level of a term's elements, 0 if nothing is known; no level above ``wanted`` is derived."""
         terms, known = self.terms, self._levels
 
         def below(of: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Attribute values as JSON holds them."""
+"""Attribute values as JSON data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from eqsat.relay.ty import Any as AnyDim
 
 
 class NotPlain(Exception):
-    """A value that has no form in JSON; the argument says which."""
+    """Raised if a value cannot be represented in JSON; the argument describes the value."""
 
 
 def literal_of(value: Any) -> Any:

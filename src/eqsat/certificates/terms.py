@@ -1,6 +1,7 @@
-"""Terms: graphs as numbers, each different node once, and which of them are known to be equal.
+"""Terms: the different nodes of graphs, by number, and which of them are known to be equal.
 
-A checker of certificates rests on this and on Relay alone. It shares nothing with the e-graph, whose steps it checks.
+The checker of certificates depends only on this module and on Relay. It shares nothing with the e-graph, whose steps it
+checks.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from eqsat.relay.ty import IncompleteType, TensorType, TupleType, Type, is_exact
 from eqsat.relay.visitor import post_order
 
 _HASHED = 1 << 16
-"""Bytes of a constant up to which its digest is taken."""
+"""Largest constant, in bytes, whose digest is computed."""
 
 
 class Body(NamedTuple):
-    """A function that a call computes with, of values from outside and inputs of its own.
+    """A function inside a call, with captured values from outside and inputs of its own.
 
     Attributes:
         key: What it is found by in :attr:`Terms.inside`.
@@ -39,7 +40,7 @@ class Body(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A call that computes with bodies.
+    """A call that contains bodies.
 
     Attributes:
         taken: How many arguments the call itself takes.
@@ -53,26 +54,26 @@ class Opened(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """The terms of a body's nodes, and how many bodies these are in."""
+    """The terms of a body's nodes, and the number of bodies around them."""
 
     terms: dict[Expr, int]
     depth: int
 
 
 class Calls:
-    """What calls are beside their operator; graphs of nodes that the IR does not have know more of them."""
+    """Data of calls other than their operator; a subclass knows more about nodes that the IR does not have."""
 
     def key(self, attrs: Attrs) -> Hashable:
-        """What is equal for two calls that compute the same of the same operands."""
+        """Return a key that is equal for two calls that compute the same values from the same operands."""
         return attrs.key
 
     def opened(self, attrs: Attrs) -> Opened | None:
-        """The bodies in the attributes of a call; None of a call without any, or one that is taken as a whole."""
+        """Return the bodies in the attributes of a call; None if there are none, or if the call is opaque."""
         return None
 
 
 class Head(NamedTuple):
-    """All that a term says beside its children.
+    """All data of a term except its children.
 
     Attributes:
         kind: ``call``, ``var``, ``constant``, ``tuple`` or ``project``.
@@ -258,11 +259,11 @@ class Terms:
         return term
 
     def same(self, one: int, other: int) -> bool:
-        """Whether two terms are known to be equal."""
+        """Return whether two terms are known to be equal."""
         return self.find(one) == self.find(other)
 
     def equate(self, one: int, other: int) -> None:
-        """Make two terms equal, and all that follows by congruence."""
+        """Record that two terms are equal, with all equalities that follow by congruence."""
         pending = [(one, other)]
         while pending:
             small, large = map(self.find, pending.pop())
@@ -294,7 +295,7 @@ class Terms:
         return equal
 
     def type_of(self, term: int) -> Type | None:
-        """The type of a term's class, as far as it is known."""
+        """Return the type of a term's class, as far as it is known."""
         return next(iter(self.types[self.find(term)]), None)
 
     def have_one_type(self, one: int, other: int) -> bool:
@@ -311,7 +312,7 @@ class Terms:
         return None if constant is None else self.heads[constant].value.data.numpy()
 
     def told(self, term: int) -> str:
-        """A term in a few words, for messages."""
+        """Return a short text of a term, for messages."""
         head, ty = self.heads[term], self.type_of(term)
         name = head.op.name if head.op is not None else f"%{head.value.name_hint}" if head.kind == "var" else head.kind
         return name if ty is None else f"{name} of type {ty}"
@@ -326,5 +327,5 @@ def told_of(data: NDArray) -> Hashable:
 
 
 def operands(node: Expr) -> Sequence[Expr]:
-    """What a node is computed from: the arguments of a call, the fields of a tuple."""
+    """Return the operands of a node: the arguments of a call, or the fields of a tuple."""
     return node.args if isinstance(node, Call) and isinstance(node.op, Op) else node.children()

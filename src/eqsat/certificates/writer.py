@@ -1,4 +1,4 @@
-"""Writes certificates: the steps of an explanation that are needed, over terms of the two functions."""
+"""Writing certificates: the necessary steps of an explanation, over terms of the two functions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from eqsat.relay.visitor import children_first, post_order
 
 _BUILT_IN = (COMMUTE, FOLD, FIELD)
 _LEAST_DEPTH = 2
-"""Levels below a step's terms at which constants are looked for at least."""
+"""Minimum number of levels below a step's terms that are searched for constants."""
 
 
 class Recorder:
-    """Takes the steps of a certificate.
+    """Collects the steps of a certificate.
 
     Args:
         pair: The two functions.
@@ -45,7 +45,7 @@ class Recorder:
         self._taken: set[Step] = set()
 
     def step(self, rule: str, left: Sequence[int], right: Sequence[int], over: Sequence[int] = ()) -> None:
-        """Take a step, unless it says nothing new."""
+        """Add a step, unless it proves nothing new."""
         step = Step(FOLD if isinstance(self.rules.get(rule), FoldConstants) else rule, *map(tuple, (left, right, over)))
         if step not in self._taken and step.left != step.right:
             self._taken.add(step)
@@ -54,7 +54,7 @@ class Recorder:
             self.terms.equate(one, other)
 
     def certificate(self, opset: int | None = None) -> Certificate:
-        """The certificate of all steps."""
+        """Return the certificate of all steps."""
         found = Certificate(
             self.pair.digests[0],
             self.pair.digests[1],
@@ -131,7 +131,7 @@ class _Numbering:
 
 
 class JournalWriter:
-    """Records what a journal proves.
+    """Records the steps that a journal proves.
 
     Args:
         recorder: Takes the steps.
@@ -168,7 +168,7 @@ class JournalWriter:
         self._sources: dict[int, int] = {}
 
     def prove(self, source: int, target: int) -> None:
-        """Record the steps that make two terms of the journal equal, and all that these rest on."""
+        """Record the steps that make two terms of the journal equal, and all steps that these depend on."""
         needs: dict[Equation, list[Equation]] = {}
         first = self._between([(source, target)])
         agenda = list(first)
@@ -413,7 +413,7 @@ def _is_injective(op: Op | None) -> bool:
 
 
 def record_values(recorder: Recorder, term: int, expr: Expr, numbers: Mapping[Expr, int]) -> bool:
-    """Record that a chosen term is a graph in which what is constant was computed; whether that is so.
+    """Record that a chosen term equals a graph with folded constants; return whether that could be shown.
 
     Args:
         recorder: Takes the steps.

@@ -274,7 +274,7 @@ class Comparison:
         return None
 
     def _apart(self) -> list[tuple[int, list[float]]]:
-        """The inputs on which results differ in double precision, by number, and by how much each array does."""
+        """Return the inputs on which results differ in double precision, by number, and the differences of arrays."""
         found = []
         first, second = self.joined.roots
         for index in range(len(self.samples)):

@@ -151,13 +151,13 @@ def _culprits(
 
 
 def smallest(suspects: Sequence[Suspect], guilty: Callable[[Sequence[Suspect]], bool]) -> list[Suspect]:
-    """Guilty suspects of which none can be left out: one if there is one.
+    """Return a guilty subset of the suspects from which none can be left out; one suspect, if one suffices.
 
-    Zeller and Hildebrandt's delta debugging: parts are tried by themselves and left out, halves first.
+    This is Zeller and Hildebrandt's delta debugging: parts are tried alone and left out, halves first.
 
     Args:
-        suspects: all of them together are guilty.
-        guilty: whether some are, in the order of ``suspects``.
+        suspects: The suspects, which are guilty together.
+        guilty: A function that returns whether some of them, in their order, are guilty.
     """
     left, parts = list(suspects), 2
     while len(left) > 1:

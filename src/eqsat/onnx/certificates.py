@@ -183,11 +183,11 @@ class Models:
 
 
 class _Read:
-    """A model as functions: that of its graph, and those of the bodies in it.
+    """A model as functions: the function of its graph, and the functions of the bodies in it.
 
     Args:
         model: The model.
-        constants: Computes nodes over constants that are not understood, if it is given.
+        constants: An object that computes nodes over constants that are not understood; optional.
     """
 
     def __init__(self, model: ir.Model, constants: ConstantNodes | None = None):
@@ -195,7 +195,7 @@ class _Read:
 
 
 def _raised(model: ir.Model, opset: int | None) -> _Read:
-    """A model that is read at an opset."""
+    """Return a model, converted to an opset."""
     with constant_nodes(model, _IMPORTING) as constants:
         raised = at_opset(model, opset, constants)
         constants.take(raised)
@@ -232,7 +232,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _known_rules(read: _Read, rules: Rules | None) -> list[Rule]:
-    """The rules by which steps may be: those given, those that are shipped, and what nodes are defined as."""
+    """Return the rules that steps may use: the given ones, the shipped ones, and the definitions of nodes."""
     given = [] if rules is None else flatten(rules)
     defined = [rule for each in (read.whole, *read.bodies.values()) for rule in definition_rules(each.function)]
     return with_shipped(list({rule.name: rule for rule in [*defined, *given]}.values()))
@@ -257,7 +257,7 @@ class Certified:
     expr_of: Mapping[str, Expr]
 
     def kept_by_node(self) -> dict[ir.Node, int | None]:
-        """What is kept of each node's value, as of :func:`eqsat.certificates.extent.kept_by_term`."""
+        """Return the soundness of each node, as :func:`eqsat.certificates.extent.kept_by_term` defines it."""
         kept, numbers = kept_by_term(self.pair, self.steps.equations), self.pair.numbers[1]
         values = set(self.expr_of.values())
         found: dict[ir.Node, int | None] = {}
@@ -271,7 +271,7 @@ class Certified:
 
 
 def _inner(values: Collection[Expr], expr: Expr) -> Sequence[Expr]:
-    """The operands of an expression that are no values of the graph: of such its node consists."""
+    """Return the operands of an expression that are not values of the graph: they are parts of its node."""
     return [child for child in expr.children() if child not in values or isinstance(expr, TupleGetItem)]
 
 
@@ -461,7 +461,7 @@ def _graphs(expr: Expr) -> Iterable[ir.Graph]:
 
 
 class NodeCalls(Calls):
-    """What nodes are that the IR does not have.
+    """Keys of nodes that the IR does not have.
 
     A node with bodies is one of the operator, the other attributes and what its bodies give, if no node in these may
     draw numbers or is otherwise unknown. Else it equals only nodes with bodies that are written alike.
@@ -518,7 +518,7 @@ class NodeCalls(Calls):
 
 
 def _opened_key(opaque: OpaqueNode) -> Hashable:
-    """What a node says beside its inputs and what its bodies compute."""
+    """Return the data of a node except its inputs and the computations of its bodies."""
     node = opaque.node
     attributes = [
         (attr.name, [(len(each.inputs), len(each.outputs)) for each in subgraphs([attr])] or repr(attr.value))
@@ -528,7 +528,7 @@ def _opened_key(opaque: OpaqueNode) -> Hashable:
 
 
 def _node_key(opaque: OpaqueNode, models: Sequence[ir.Model]) -> Hashable:
-    """What a node says beside its inputs; nodes that may draw numbers are told apart by the names of their outputs."""
+    """Return the data of a node except its inputs; nodes that may draw numbers differ in the names of their outputs."""
     node = opaque.node
     if opaque.is_pure:
         attributes = tuple((name, repr(node.attributes[name].value)) for name in sorted(node.attributes))

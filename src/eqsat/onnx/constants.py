@@ -1,8 +1,8 @@
-"""Nodes over constants that the interpreter does not know: computed once, before there is anything to optimize.
+"""Nodes over constants that the interpreter does not know. They are computed once, before the optimization.
 
-Small ones are computed here by ONNX's reference implementation, others in a process of their own, which is started for
-the first and serves all of a model. What is random, too large, takes too long or fails is left as it is, and the reason
-is kept for the report.
+Small nodes are computed here by ONNX's reference implementation. Others are computed in a separate process, which is
+started for the first of them and serves the whole model. Nodes that are random, too large, too slow or fail are kept,
+and the reason is recorded for the report.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from eqsat.relay.traits import Trait
 from eqsat.relay.visitor import post_order
 
 _FIRST_IR_VERSION = 8
-"""The first IR version in which models have functions, and initializers that are no inputs."""
+"""The first IR version in which models have functions, and initializers that are not inputs."""
 
 _DOMAINS = ("", "ai.onnx.ml", contrib.DOMAIN)
-"""Domains whose operators onnxruntime or the reference implementation have."""
+"""Domains whose operators onnxruntime or the reference implementation supports."""
 
 _TOO_LARGE = "the result is too large"
 
 Outputs: TypeAlias = "tuple[np.ndarray[Any, Any] | None, ...]"
-"""The outputs of a node, None for those that nothing uses."""
+"""The outputs of a node; None for unused outputs."""
 
 
 MOST_SECONDS = 60.0
-"""Seconds that all nodes of a model may take that are computed in a process of their own."""
+"""Time limit, in seconds, for all nodes of a model that are computed in the separate process."""
 
 
 @contextmanager
 def constant_nodes(model: ir.Model, limits: Limits) -> Iterator[ConstantNodes]:
-    """What computes the nodes of a model over constants, until the block ends; within the time that limits allow."""
+    """Provide an object that computes the nodes of a model over constants, within the time that the limits allow."""
     with Evaluator(min(MOST_SECONDS, limits.seconds)) as evaluator:
         yield ConstantNodes(model, evaluator)
 
@@ -68,20 +68,20 @@ class Folded:
     left: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def keep(self, op_type: str, reason: str) -> None:
-        """Note why a node is left as it is."""
+        """Record why a node is kept."""
         reasons = self.left.setdefault(op_type, {})
         reasons[reason] = reasons.get(reason, 0) + 1
 
 
 class ConstantNodes:
-    """Computes the nodes of one model that have constants for all of their inputs, each once.
+    """Computes each node of a model once, if all its inputs are constants.
 
     Args:
         model: The model.
-        evaluator: Where those are computed that are not small.
+        evaluator: The process that computes nodes that are not small.
 
     Attributes:
-        folded: What was computed and what was left, for the report.
+        folded: What was computed and what was kept, for the report.
     """
 
     def __init__(self, model: ir.Model, evaluator: Evaluator):
@@ -93,21 +93,21 @@ class ConstantNodes:
         self._left_nodes: set[ir.Node] = set()
 
     def take(self, model: ir.Model) -> None:
-        """Go on with a model that was made of the one before: what was left there is tried, and told of, anew."""
+        """Continue with a model that was derived from the previous one; nodes that were kept there are tried again."""
         self.model = model
         self.folded.left.clear()
 
     def foreign(self, call: Call, values: Sequence[Any], sources: int) -> Any:
-        """What :func:`eqsat.relay.fold.fold_constants` asks of opaque operators."""
+        """Compute an opaque operator for :func:`eqsat.relay.fold.fold_constants`."""
         opaque: OpaqueNode = attributes(call).node
         found = self.outputs(opaque, values, sources)
         return found[0] if found is not None and len(found) == 1 else found
 
     def fold(self, chosen: Expr) -> Function:
-        """A chosen graph with the nodes computed that have constants for all inputs: rules may have made them.
+        """Return a chosen graph in which nodes with constant inputs, which rules may have created, are computed.
 
         Raises:
-            ModelError: It is no function.
+            ModelError: It is not a function.
         """
         if not isinstance(chosen, Function):
             raise ModelError("a compiler or composite claims the graph, so rules do not change it")
@@ -117,7 +117,7 @@ class ConstantNodes:
         return Function(chosen.params, body, chosen.ret_type, chosen.type_params, chosen.attrs)
 
     def outputs(self, opaque: OpaqueNode, inputs: Sequence[Any], sources: int) -> Outputs | None:
-        """The outputs of a node; None if it is left as it is.
+        """Return the outputs of a node; None if the node is kept.
 
         Args:
             opaque: The node.
@@ -184,7 +184,7 @@ class ConstantNodes:
         return tuple(found)
 
     def _functions_of(self, nodes: Iterable[ir.Node]) -> list[ir.Function]:
-        """The local functions that nodes call, and those that these call."""
+        """Return the local functions that nodes call, directly or indirectly."""
         known, found = self.model.functions, dict[ir.Function, None]()
         agenda = list(nodes) if known else []
         while agenda:
@@ -197,7 +197,7 @@ class ConstantNodes:
     def _request(
         self, opaque: OpaqueNode, inputs: Sequence[Any], wanted: Sequence[int], functions: Sequence[ir.Function]
     ) -> bytes:
-        """A model of the one node, with its inputs as initializers."""
+        """Return a model of one node, with its inputs as initializers."""
         node, count = opaque.node, sum(opaque.given)
         places = opaque.placed(range(count))
         names = ["" if place is None else f"input {place}" for place in places]
@@ -221,7 +221,7 @@ class ConstantNodes:
 
 
 def _is_foreign(call: Call) -> bool:
-    """Whether a call is that of an opaque operator."""
+    """Return whether a call is a call of an opaque operator."""
     return isinstance(call.op, Op) and call.op.has(Trait.FOREIGN)
 
 

@@ -1,4 +1,4 @@
-"""Types of what ONNX Runtime's own operators give, which ONNX's inference does not know.
+"""Result types of ONNX Runtime's own operators, which ONNX's inference does not know.
 
 As in https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. An operator that is not here, and an
 output that is not, is of unknown type; nothing else depends on it.
@@ -18,7 +18,7 @@ from eqsat.relay.ty import UNKNOWN, Dim, TensorType, Type
 DOMAIN = "com.microsoft"
 
 Inputs = Sequence[TensorType | None]
-"""The types of a node's inputs, None for those that are left out or not known."""
+"""The types of a node's inputs; None for inputs that are left out or not known."""
 Relation = Callable[[ir.Node, Inputs], Sequence[TensorType]]
 
 
@@ -27,7 +27,7 @@ def contrib_types(node: ir.Node, inputs: Sequence[Type | None]) -> list[Type]:
 
     Args:
         node: the node.
-        inputs: the types of its inputs, None for those that are left out.
+        inputs: The types of its inputs; None for inputs that are left out.
     """
     known = [ty if isinstance(ty, TensorType) else None for ty in inputs]
     relation = _RELATIONS.get(node.op_type)
@@ -97,7 +97,7 @@ def _lstm(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
 
 
 def _last_axis(width: Callable[[ir.Node, Inputs], Dim | None], data: int = 0) -> Relation:
-    """The data with another size of the last axis; sizes of further outputs are not told."""
+    """The type of the data with another size of the last axis; the sizes of further outputs are unknown."""
 
     def relation(node: ir.Node, inputs: Inputs) -> Sequence[TensorType]:
         ty, found = inputs[data], width(node, inputs)

@@ -1,7 +1,7 @@
-"""What else graphs can be written as for ONNX Runtime: its own operators, of the domain com.microsoft.
+"""Rules for ONNX Runtime's own operators (domain com.microsoft), with which graphs can also be written.
 
-Each rule puts a node in the place of what the node's definition computes (:mod:`eqsat.onnx.converters.fused`). Whether
-the node is worth it, its price decides.
+Each rule equates a node with its definition (:mod:`eqsat.onnx.converters.fused`). The costs decide whether the node is
+chosen.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ x, y, v, gamma, beta, q, k, mask = variables("x y v gamma beta q k mask")
 ROUNDING = Soundness.ROUNDING
 
 DTYPE = "float32"
-"""The element type of which every version has a kernel on processors for each of these operators."""
+"""The element type for which every version has a CPU kernel for each of these operators."""
 
 OPSET = 21
 """A version of the standard operators that definitions may be read in; none of these depends on it."""
 
 Input = TensorType | Array | None
-"""What is known of an input: its type, its value, or that it is left out."""
+"""What is known about an input: its type, its value, or that it is left out."""
 
 
 def made(
@@ -285,7 +285,7 @@ def places(query: TensorType) -> Array | Refusal:
 def grouped(
     attrs: Attrs, query: TensorType, key: TensorType, value: TensorType, result: TensorType
 ) -> OpaqueNode | Refusal:
-    """Attention of which no query sees keys behind its own place."""
+    """Return what creates a node of attention in which no query sees keys behind its own place."""
     heads, last, count = attrs.query_heads, last_places(query, key), places(query)
     if isinstance(last, Refusal) or isinstance(count, Refusal):
         return refuse("sizes are not known, or those of queries and keys differ")
@@ -336,4 +336,4 @@ def attention() -> list[Rewrite]:
 
 
 contrib = RuleSet("contrib", [*products(), *activations(), *skip_norms(), *attention()])
-"""The rules: of no use to any other runtime."""
+"""The rules, which are useful only for this runtime."""

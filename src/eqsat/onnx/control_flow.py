@@ -1,4 +1,4 @@
-"""What the graph around an If or Loop tells of it: the branch that is taken, the types that are carried.
+"""Information about an If or Loop from the graph around it: the branch that is taken, the types that are carried.
 
 An operator demands ranks of its inputs: a branch that gives another rank is never taken, and a model that computes
 anything at all computes the same without it. What a Loop carries has a type in every round if the initial values have
@@ -26,7 +26,7 @@ _KEEPING = frozenset(("Cast", "Identity"))
 """Operators that keep the rank."""
 
 _FARTHEST = 8
-"""Nodes that are looked through."""
+"""Maximum number of nodes that are searched."""
 
 
 class Inlined:

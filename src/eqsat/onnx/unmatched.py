@@ -16,10 +16,10 @@ from eqsat.relay.ty import TensorType, is_static
 from eqsat.relay.visitor import post_order
 
 MOST_LOOKED_AT = 300
-"""Calls of operators that patterns are tried on."""
+"""Maximum number of calls on which patterns are tried."""
 
 MOST_NAMED = 5
-"""Operators that a message names."""
+"""Maximum number of operators that a message names."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def _variants(model: ir.Model, count: int, seed: int, rules: Rules | None, steps
 
 
 class _Writable:
-    """Whether a target has forms of all operators of a graph, and onnxruntime has kernels: others could not be run."""
+    """Checks that a target can express all operators of a graph and onnxruntime has kernels for them."""
 
     def __init__(self, target: OnnxTarget):
         self.target = target
@@ -108,11 +108,11 @@ class _Writable:
 
 
 Signature: TypeAlias = tuple[Hashable, ...]
-"""What is equal for models that are alike but for how values and nodes are called."""
+"""A key that is equal for models that differ only in the names of values and nodes."""
 
 
 def _signature(model: ir.Model, given: Collection[str]) -> Signature:
-    """What tells a written model from others made of the same one, whose initializers have the names ``given``."""
+    """Return the key of a written model; ``given`` are the names of the initializers of the given model."""
     numbers: dict[ir.Value | None, Hashable] = {None: None}
     for name, value in model.graph.initializers.items():
         numbers[value] = name if name in given else _content(value.const_value)
